@@ -4,7 +4,7 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-bench test-tools test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-service bench-algorithms flood history soak ports cluster restarts postgres-versions bench-replay replay-big screenshots fuzz guarantees lease-picture model cover leases plays mutants
+.PHONY: help test test-bench test-tools test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-service bench-algorithms flood history soak ports cluster restarts postgres-versions bench-replay replay-big screenshots fuzz guarantees pictures lease-picture model cover leases plays mutants
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,8 +96,8 @@ bench-algorithms: deps ## every algorithm beside the window of one part and the 
 flood: ## millions of new keys against the running service at its default bounds: who is refused, and what memory it takes; ten minutes
 	cd bench && $(GO) run . -scenario flood-service,flood-memory
 
-history: deps ## a minute each of Redis and PostgreSQL with kills and cuts, checked for one unit too many
-	$(GO) test ./test/redisstore ./test/pgstore -run History -v -count 1 -timeout 10m -history 60s
+history: deps ## a minute each of Redis, PostgreSQL and memcached with kills and cuts, checked for one unit too many
+	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached -run History -v -count 1 -timeout 10m -history 60s
 
 leases: deps ## a minute each of processes that spend leases of Redis and PostgreSQL, with kills, cuts and clocks that are set, checked for one unit too many
 	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet|Contract' -v -count 1 -timeout 15m -leases 60s
@@ -145,6 +145,10 @@ plays: mutants ## a million spends of leased units, of processes that die and an
 
 mutants: ## plant mistakes in the leases, each of which the plays must catch; some minutes
 	$(GO) test ./layer/lease -run '^TestMutants$$' -v -count 1 -timeout 30m -mutants 1000000
+
+pictures: ## replay the traffic of docs/choosing.md again, and draw docs/{bursts,busy,architecture}.svg
+	$(GO) build -o bin/slidegate ./cmd/slidegate
+	cd tools && GOWORK=off $(GO) run ./pictures -slidegate $(CURDIR)/bin/slidegate -docs $(CURDIR)/docs
 
 lease-picture: ## let ten instances share a quota again and draw docs/leases.svg
 	$(GO) test ./layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg

@@ -2,14 +2,37 @@
 //
 //	engine, err := natskv.Open(ctx, conn, natskv.Options{Replicas: 3})
 //	...
+//	defer engine.Close()
 //	st, err := kvstore.New(engine, kvstore.Options{})
 //
-// An entry is one subject of one stream, of which the last message counts. Every message carries how long it is to live, so that the
-// server forgets entries by itself; that needs NATS 2.11 or later. Reads go to the leader of the stream, and every write is agreed on
-// by its replicas before it is acknowledged: what was charged is not forgotten as long as most of the replicas live.
+// An entry is the last message of one subject of one stream. Every message carries how long it is to live, so the server forgets entries
+// by itself; that needs NATS 2.11 or later. A swap is a publish that the server refuses if the last message is another one than
+// expected. The bucket is created if it is not there, and again if somebody deletes it: then everything was forgotten.
 //
-// The clock is that of the stream's leader: the engine looks at it every few seconds by writing a message and reading the time that
-// the server gave it, and goes on by this machine's monotonic clock in between. Engine.Skew reports how far that may be off: half
-// of the fastest round trip, and what two clocks drift apart until the next look. When another server becomes the leader, its
-// clock counts; servers of a cluster should keep their clocks together, as NATS itself asks for.
+// A user who may do nothing else needs the rights to publish to $KV.<bucket>.>, $JS.API.STREAM.INFO.KV_<bucket>,
+// $JS.API.STREAM.MSG.GET.KV_<bucket> and, to create the bucket, $JS.API.STREAM.CREATE.KV_<bucket>, and to subscribe to _INBOX.>.
+//
+// # Outages
+//
+// A swap returns when most of the replicas have the value, so what was charged is not forgotten as long as most of them live, and what
+// was refused as too late was not written. When a server hands over its lead, as it does when it is shut down, requests wait for
+// some milliseconds. When the leader dies, or is cut off from the others, they need 4 to 9 seconds to agree on another one; all
+// decisions fail until then, and a store with package failure around it answers as that is told to. While there is no connection
+// decisions fail at once. Connect with nats.MaxReconnects(-1), so that the client never gives up.
+//
+// # Reads
+//
+// Reads go to the leader of the stream. A leader that was cut off does not notice that for 10 to 20 seconds. What it answers could be of
+// the past, so a read counts only if this process has written something over the same connection within the last 3 seconds, before which
+// no other leader can have been chosen; it writes a small message of its own if it has not. What remains are the moments in which
+// a leader has lost its place to one that only some of the servers can reach: it learns that within a second. A read of the past
+// can never admit one request too many: a charge is a swap, which only the true leader can acknowledge. It can refuse a request
+// although units have just been given back, and a peek can show more than there is left.
+//
+// # The clock
+//
+// The clock is that of the stream's leader: the engine reads it every few seconds by writing a message and reading the time that
+// the server gave to it, and goes on by this machine's monotonic clock in between. Engine.Skew reports by how much that may be off: half
+// of a round trip, and what two clocks drift apart until the next look. When another server becomes the leader, its
+// clock counts from the next look on; the servers of a cluster should keep their clocks together, as NATS itself asks for.
 package natskv

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// BenchmarkLone is what the layer costs a caller who is alone, over a store without round trips.
+// BenchmarkLone measures what the layer costs a lone caller, over a store without round trips.
 func BenchmarkLone(b *testing.B) {
 	memory := newMemory(b, nil)
 	limit := bind(b, slidegate.PerHour(1_000_000))
@@ -43,8 +43,8 @@ func BenchmarkLone(b *testing.B) {
 	}
 }
 
-// BenchmarkRoundTrip is how many decisions a second some callers get from a store a round trip of 200 microseconds away,
-// which works at one call at a time, as Redis does: 10 or 50 microseconds for a call, and 1 for each request in it.
+// BenchmarkRoundTrip measures the decisions per second that some callers get from a store 200 microseconds away, which
+// works on one call at a time, as Redis does: 10 or 50 microseconds per call, and 1 per request in it.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, work := range []time.Duration{10 * time.Microsecond, 50 * time.Microsecond} {
 		for _, callers := range []int{1, 16, 64, 256} {
@@ -88,15 +88,15 @@ func benchmarkCallers(b *testing.B, st store.Store, remote *distant, callers int
 	b.ReportMetric(float64(b.N)/float64(remote.calls.Load()), "requests/call")
 }
 
-// distant is a store on the other side of a network. Timers are too coarse for a trip of 200 microseconds, so one goroutine
-// looks at the clock all the time and wakes whoever is due.
+// distant is a store on the other side of a network. Timers are too coarse for a round trip of 200 microseconds, so one
+// goroutine polls the clock and wakes the calls that are due.
 type distant struct {
 	*memstore.Store
-	work  time.Duration // for a call
+	work  time.Duration // per call
 	calls atomic.Int64
 
 	mu    sync.Mutex
-	idle  time.Time // when the server will have nothing to do
+	idle  time.Time // when the server will be idle
 	trips []trip    // in the order in which they end
 }
 

@@ -13,19 +13,19 @@ import (
 // sharedCall is one call to the store for several callers.
 type sharedCall struct {
 	entries []*entry
-	batch   []store.Request // of all entries, one after the other
+	batch   []store.Request // of all entries, concatenated
 
 	ctx     context.Context
 	cancel  context.CancelFunc
-	callers int // how many still wait; guarded by the store's mu
+	callers int // callers still waiting; guarded by the store's mu
 }
 
-// carry sends those who wait, call after call, until nobody does. It has a slot, which it gives back.
+// carry sends the waiting requests, call after call, until none is left, and then frees its slot.
 func (s *Store) carry(age uint64) {
 	defer s.end(age) // also when inner ends the goroutine
 	for {
 		if s.opts.Gather {
-			runtime.Gosched() // who is about to ask comes along
+			runtime.Gosched() // requests about to be made join this call
 		}
 		c := s.next(age)
 		if c == nil {
@@ -40,7 +40,7 @@ func (s *Store) carry(age uint64) {
 	}
 }
 
-// next takes the next call out of the queue; nil if nobody waits, or if the slot is not the caller's any more.
+// next takes the next call from the queue. It returns nil if no request waits, or if the slot was abandoned.
 func (s *Store) next(age uint64) *sharedCall {
 	c := s.calls.Get().(*sharedCall)
 	c.entries, c.batch = c.entries[:0], c.batch[:0]
@@ -59,7 +59,7 @@ func (s *Store) next(age uint64) *sharedCall {
 		s.calls.Put(c)
 		return nil
 	}
-	if s.queue.first != nil && s.taken < s.opts.InFlight { // they are too many for one call
+	if s.queue.first != nil && s.taken < s.opts.InFlight { // too many for one call
 		s.taken++
 		go s.carry(age)
 	}
@@ -74,10 +74,10 @@ func (s *Store) next(age uint64) *sharedCall {
 	return c
 }
 
-// errUnanswered is what every request of a shared call has until the store has set something else.
+// errUnanswered is the error of every request of a shared call until the store sets another result.
 var errUnanswered = errors.New("coalesce: the store returned without an answer")
 
-// send asks the store, and gives every caller its own.
+// send calls the store and gives each caller its results.
 func (s *Store) send(c *sharedCall) {
 	for i := range c.batch {
 		c.batch[i].Err = errUnanswered
@@ -94,7 +94,7 @@ func (s *Store) send(c *sharedCall) {
 	returned = true
 }
 
-// settle hands each entry the errors of its requests.
+// settle copies to each entry the errors of its requests.
 func (c *sharedCall) settle(failed error, timeout time.Duration) {
 	i := 0
 	for _, e := range c.entries {
@@ -112,7 +112,7 @@ func (c *sharedCall) settle(failed error, timeout time.Duration) {
 	}
 }
 
-// deliver tells the callers that they are answered. An entry is its caller's again as soon as the word is sent.
+// deliver wakes the callers. An entry belongs to its caller again as soon as its caller is woken.
 func (s *Store) deliver(c *sharedCall) {
 	s.mu.Lock()
 	for _, e := range c.entries {
@@ -129,14 +129,14 @@ func (s *Store) deliver(c *sharedCall) {
 	}
 }
 
-// watchdog sees to it that calls which do not return keep nobody waiting for ever.
+// watchdog keeps calls that do not return from blocking the queue forever.
 type watchdog struct {
 	timer   *time.Timer
 	running bool
-	moved   bool // since it last looked, a slot was given back or somebody was sent
+	moved   bool // since the last check, a slot was freed or a request was sent
 }
 
-// watchLocked starts the watchdog when somebody begins to wait. It looks once in every Timeout, and stops by itself.
+// watchLocked starts the watchdog when a request begins to wait. It checks once per Timeout and stops by itself.
 func (s *Store) watchLocked() {
 	w := &s.watchdog
 	if w.running {
@@ -150,8 +150,8 @@ func (s *Store) watchLocked() {
 	}
 }
 
-// watch gives up the calls under way if somebody waits and nothing has moved since the last look: each of them is then
-// older than that, for whatever takes a slot while somebody waits counts as a move.
+// watch abandons the calls under way if a request waits and nothing has moved since the last check. Each of those calls
+// is then older than the last check, because taking a slot while a request waits counts as a move.
 func (s *Store) watch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Who leaves before being sent is not charged, does not wait, and takes nobody along, wherever in the queue it stands.
+// A caller that leaves before its request is sent is not charged, does not wait, and affects no other caller, at any
+// position in the queue.
 func TestLeavesTheQueue(t *testing.T) {
 	for place := range 3 {
 		t.Run(fmt.Sprint(place), func(t *testing.T) {
@@ -37,7 +38,7 @@ func TestLeavesTheQueue(t *testing.T) {
 				<-all[place].done
 				expectEnded(t, all[place], context.Canceled, "nothing is charged")
 				if waited := time.Since(start); waited != 0 || store.Waiting() != 2 {
-					t.Errorf("it took %v to leave, and %d still wait", waited, store.Waiting())
+					t.Errorf("leaving took %v, and %d requests still wait", waited, store.Waiting())
 				}
 				for i, a := range all {
 					if i != place {
@@ -45,7 +46,7 @@ func TestLeavesTheQueue(t *testing.T) {
 					}
 				}
 				if used := inner.used(t, limit, fmt.Sprint("key-", place)); used != 0 {
-					t.Errorf("%d units are charged to who left", used)
+					t.Errorf("the caller that left is charged %d units, want 0", used)
 				}
 				expectIdle(t, store)
 			})
@@ -53,8 +54,8 @@ func TestLeavesTheQueue(t *testing.T) {
 	}
 }
 
-// Who leaves after being sent does not wait either, but is charged, and nothing is written to its memory any more. The
-// others of the call get their answers.
+// A caller that leaves after its request was sent does not wait either, but is charged, and its memory is no longer
+// written to. The other callers of the call get their answers.
 func TestLeavesASharedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
@@ -74,24 +75,24 @@ func TestLeavesASharedCall(t *testing.T) {
 		err := <-leaver
 		expectEnded(t, &asking{err: err}, context.DeadlineExceeded, "before the store answered")
 		if waited := time.Since(start); waited != 15*time.Millisecond || batch[0].Err != err {
-			t.Errorf("it left after %v, and its request says %v", waited, batch[0].Err)
+			t.Errorf("it left after %v, and the error of its request is %v", waited, batch[0].Err)
 		}
-		// The memory is the caller's again, who uses it for something else.
+		// The memory belongs to the caller again, which reuses it.
 		other, mark := store.Charge{Limit: limit, Key: "other", Cost: 7}, rule.Answer{Remaining: -1}
 		batch[0].Charges[0], batch[0].Answers[0], batch[0].Err = other, mark, nil
 		first.expect(t, 99)
 		stayer.expect(t, 99)
 		if inner.used(t, limit, "leaver") != 1 || inner.used(t, limit, "other") != 0 {
-			t.Error("who left after being sent is not charged: the call was ended, or read memory that is not its own")
+			t.Error("a caller that left after its request was sent is not charged: the call was ended, or read the caller's memory")
 		}
 		if batch[0].Err != nil || batch[0].Answers[0] != mark || batch[0].Charges[0] != other {
-			t.Errorf("memory of a caller who had left was written: %+v", batch[0])
+			t.Errorf("the memory of a caller that had left was written to: %+v", batch[0])
 		}
 		expectIdle(t, st)
 	})
 }
 
-// A shared call's context has no caller's values and ends with Timeout, or when all of its callers have left.
+// A shared call's context has no caller's values and ends after Timeout, or when all of its callers have left.
 func TestContextOfASharedCall(t *testing.T) {
 	type own struct{}
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +117,7 @@ func TestContextOfASharedCall(t *testing.T) {
 		}
 		cancel()
 		if !one.isDone() || other.isDone() || shared.Err() != nil {
-			t.Errorf("one left: done is %v and %v, the call's context says %v", one.isDone(), other.isDone(), shared.Err())
+			t.Errorf("one left: done is %v and %v, the error of the call's context is %v", one.isDone(), other.isDone(), shared.Err())
 		}
 		time.Sleep(time.Hour)
 		<-other.done
@@ -129,14 +130,14 @@ func TestContextOfASharedCall(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		if !one.isDone() || !other.isDone() || shared.Err() != context.Canceled {
-			t.Errorf("all left: done is %v and %v, the call's context says %v", one.isDone(), other.isDone(), shared.Err())
+			t.Errorf("all left: done is %v and %v, the error of the call's context is %v", one.isDone(), other.isDone(), shared.Err())
 		}
 		expectIdle(t, store)
 	})
 }
 
-// A context that has ended before is not worth a place in the queue.
-func TestEndedBefore(t *testing.T) {
+// A request whose context has already ended does not enter the queue.
+func TestContextAlreadyEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
 		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
@@ -145,12 +146,12 @@ func TestEndedBefore(t *testing.T) {
 		ask(t.Context(), store, limit, "first")
 		late := ask(ended, store, limit, "late")
 		if !late.isDone() {
-			t.Error("who has gone away waits")
+			t.Error("a request with an ended context waits")
 		}
 		expectEnded(t, late, context.Canceled, "nothing is charged")
 		allowed, _, _, _, _, at, err := store.TakeSingle(ended, limit, "late", 1)
 		if expectEnded(t, &asking{err: err}, context.Canceled, "nothing is charged"); allowed || at != 0 {
-			t.Error("an answer beside the error")
+			t.Error("got an answer as well as an error")
 		}
 		time.Sleep(time.Minute)
 		if calls := inner.seen(); len(calls) != 1 {
@@ -159,13 +160,13 @@ func TestEndedBefore(t *testing.T) {
 	})
 }
 
-// An answer that is there when the context ends is worth more than an error: the request is charged.
+// An answer that is ready when the context ends is preferred to an error: the request is charged.
 func TestAnsweredAsTheContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		inner := newRecorder(t, slow)
 		st, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
-		for range 50 { // the call and the context end at the same moment
+		for range 50 { // the call and the context end at the same time
 			ask(t.Context(), st, limit, "first")
 			a := ask(ctx, st, limit, "key")
 			time.Sleep(2 * time.Millisecond)
@@ -189,19 +190,19 @@ func TestAnsweredAsTheContextEnds(t *testing.T) {
 func expectEnded(t *testing.T, a *asking, want error, says string) {
 	t.Helper()
 	if !errors.Is(a.err, want) || !strings.HasPrefix(a.err.Error(), "coalesce: ") || !strings.Contains(a.err.Error(), says) {
-		t.Errorf("the error is %v; want %v that says %q", a.err, want, says)
+		t.Errorf("got error %v, want %v with the text %q", a.err, want, says)
 	}
 	if a.answer != (rule.Answer{}) {
-		t.Errorf("beside the error there is the answer %+v", a.answer)
+		t.Errorf("got the answer %+v as well as an error", a.answer)
 	}
 }
 
-// expectIdle: once all is done, no slot is taken and nobody waits. It needs a bubble of synctest.
+// expectIdle checks that no slot is taken and no request waits. It needs a synctest bubble.
 func expectIdle(t *testing.T, store *coalesce.Store) {
 	t.Helper()
 	time.Sleep(24 * time.Hour)
 	synctest.Wait()
 	if store.Slots() != 0 || store.Waiting() != 0 {
-		t.Errorf("all is done, but %d slots are taken and %d requests wait", store.Slots(), store.Waiting())
+		t.Errorf("%d slots are taken and %d requests wait, want none", store.Slots(), store.Waiting())
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// The layer goes between a limiter and a store that is a network away; here one in memory stands for it. Callers who ask
-// at the same time then share round trips, and the limit is as exact as before.
+// The layer goes between a limiter and a store across a network; here a store in memory stands in for it. Concurrent
+// callers then share round trips, and the limit is as exact as before.
 func Example() {
 	remote := memstore.NewDefault()
 	store, err := coalesce.New(remote, coalesce.Options{})

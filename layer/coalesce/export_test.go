@@ -8,8 +8,8 @@ import (
 // ErrUnanswered is errUnanswered.
 var ErrUnanswered = errUnanswered
 
-// Crowd takes all slots and gives them back as soon as somebody waits, so that what is asked next has to share a call. It
-// returns what ends it in any case.
+// Crowd takes all slots and frees them as soon as a request waits, so that the next request has to share a call. It
+// returns a function that frees them in any case.
 func (s *Store) Crowd() (end func()) {
 	var ages []uint64
 	for s.Slots() < s.opts.InFlight {
@@ -32,7 +32,7 @@ func (s *Store) Crowd() (end func()) {
 	}
 }
 
-// takeSlot takes a slot, whoever else is to be expected.
+// takeSlot takes a slot unconditionally.
 func (s *Store) takeSlot() (age uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

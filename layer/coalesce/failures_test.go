@@ -19,7 +19,7 @@ import (
 
 var errOdd = errors.New("odd: no")
 
-// An error of one request goes to its own caller, and Apply returns the first of the caller's own.
+// An error of one request goes to its own caller, and Apply returns the first error of that caller's batch.
 func TestErrorsGoToTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
@@ -33,17 +33,17 @@ func TestErrorsGoToTheirCallers(t *testing.T) {
 		good.expect(t, 99)
 		good2.expect(t, 99)
 		if <-odd.done; odd.err != errOdd || odd.answer != (rule.Answer{}) {
-			t.Errorf("the odd one got %+v, %v", odd.answer, odd.err)
+			t.Errorf("the odd request got %+v, %v", odd.answer, odd.err)
 		}
 		var errs []error
 		for i := range batch {
 			errs = append(errs, batch[i].Err)
 		}
 		if err != errOdd || errs[0] != nil || errs[1] != errOdd || errs[3] != nil {
-			t.Errorf("returned %v, of %v, want errOdd, of the second alone", err, errs)
+			t.Errorf("got error %v of %v, want errOdd of the second request only", err, errs)
 		}
 		if errs[2] == nil || errs[2] == errOdd {
-			t.Errorf("the third got %v, want an error of its own", errs[2])
+			t.Errorf("the third request got %v, want its own error", errs[2])
 		}
 		if calls := inner.seen(); len(calls) != 2 {
 			t.Errorf("calls %v", calls)
@@ -51,7 +51,7 @@ func TestErrorsGoToTheirCallers(t *testing.T) {
 	})
 }
 
-// refusing has an error for odd keys.
+// refusing returns an error for odd keys.
 type refusing struct{ store.Store }
 
 func (r refusing) Apply(ctx context.Context, batch []store.Request) error {
@@ -73,7 +73,7 @@ func (r refusing) Apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
-// A store that breaks the contract by leaving requests as they are is not taken to have refused them.
+// A store that breaks the contract by leaving requests unchanged is not taken to have denied them.
 func TestUnansweredIsAnError(t *testing.T) {
 	for _, c := range []struct{ returned, want error }{{errOdd, errOdd}, {nil, coalesce.ErrUnanswered}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -98,8 +98,8 @@ func (s sloppy) Apply(ctx context.Context, batch []store.Request) error {
 	return s.returned
 }
 
-// Requests with too few places for answers are the store's to refuse, and places too many are left alone.
-func TestPlacesForAnswers(t *testing.T) {
+// Requests with too few answers are left for the store to reject, and surplus answers are left unchanged.
+func TestNumberOfAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, limit := newStore(t, newRecorder(t, slow), coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
 		ask(t.Context(), st, limit, "first")
@@ -108,15 +108,16 @@ func TestPlacesForAnswers(t *testing.T) {
 		none.Answers, more.Answers = nil, []rule.Answer{mark, mark}
 		batch := []store.Request{none, more}
 		if err := st.Apply(t.Context(), batch); !errors.Is(err, store.ErrUnsupported) || batch[0].Err != err {
-			t.Errorf("no place for an answer: %v", err)
+			t.Errorf("no space for an answer: %v", err)
 		}
 		if a := batch[1].Answers; batch[1].Err != nil || len(a) != 2 || a[0].Remaining != 99 || a[1] != mark {
-			t.Errorf("a place too many: got %+v, %v, want 99 left, and the second place as it was", a, batch[1].Err)
+			t.Errorf("one answer too many: got %+v, %v, want 99 left, and the second answer unchanged", a, batch[1].Err)
 		}
 	})
 }
 
-// A panic of the store goes to its caller, or in a shared call to who waited longest, and leaves nobody waiting.
+// A panic of the store goes to its caller, or in a shared call to the caller that waited longest, and leaves no caller
+// waiting.
 func TestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
@@ -136,11 +137,11 @@ func TestPanics(t *testing.T) {
 		bad := ask(t.Context(), store, limit, "bad")
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		next := ask(t.Context(), store, limit, "next") // it comes while the bad call is under way
+		next := ask(t.Context(), store, limit, "next") // made while the bad call is under way
 
 		<-alone.done
 		if err, ok := alone.panicked.(error); !ok || !errors.Is(err, errOdd) || err.Error() != "secret: odd: no" {
-			t.Errorf("who was alone panicked with %v", alone.panicked)
+			t.Errorf("the lone caller panicked with %v", alone.panicked)
 		}
 		<-gone.done
 		expectEnded(t, gone, context.DeadlineExceeded, "before the store answered")
@@ -148,20 +149,20 @@ func TestPanics(t *testing.T) {
 		p, ok := oldest.panicked.(*coalesce.Panic)
 		if !ok || !errors.Is(p, errOdd) || !strings.Contains(string(p.Stack), "TestPanics") ||
 			!strings.Contains(p.Error(), "secret") {
-			t.Errorf("the oldest one panicked with %v, want a *Panic of the store's value, with its text and its stack", oldest.panicked)
+			t.Errorf("the oldest caller panicked with %v, want a *Panic with the store's value, text and stack", oldest.panicked)
 		}
 		<-bad.done
 		if bad.panicked != nil || bad.err == nil || !strings.HasPrefix(bad.err.Error(), "coalesce: ") ||
 			strings.Contains(bad.err.Error(), "secret") {
-			t.Errorf("another one of the call got %v, panic %v, want an error of coalesce without the panic's text", bad.err, bad.panicked)
+			t.Errorf("another caller of the call got %v, panic %v, want an error of coalesce without the panic's text", bad.err, bad.panicked)
 		}
 		next.expect(t, 99)
 		expectIdle(t, store)
 	})
 }
 
-// A panic for which nobody is left is lost. Nothing else is.
-func TestPanicsWithNobodyLeft(t *testing.T) {
+// A panic is lost if all callers have left. Nothing else is lost.
+func TestPanicAfterAllLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			if batch[0].Charges[0].Key == "bad" {
@@ -182,7 +183,7 @@ func TestPanicsWithNobodyLeft(t *testing.T) {
 	})
 }
 
-// A store that ends the goroutine, as t.Fatal does, leaves nobody waiting either.
+// A store that ends the goroutine, as t.Fatal does, leaves no caller waiting either.
 func TestGoexit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
@@ -206,13 +207,13 @@ func TestGoexit(t *testing.T) {
 	})
 }
 
-// A call that hangs keeps others waiting for Timeout and no longer; when it comes back it has no slot to give back.
+// A call that hangs delays other callers for Timeout and no longer; when it returns it has no slot to free.
 func TestHangingCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			if batch[0].Charges[0].Key == "hangs" {
-				<-hang // it does not heed its context
+				<-hang // ignores its context
 			}
 			return slow(ctx, batch)
 		})
@@ -225,13 +226,13 @@ func TestHangingCall(t *testing.T) {
 		a.expect(t, 99)
 		b.expect(t, 99)
 		if waited := time.Since(start); waited != time.Second+time.Millisecond {
-			t.Errorf("they waited for %v", waited)
+			t.Errorf("waited for %v", waited)
 		}
-		synctest.Wait() // slots are given back after the answers
+		synctest.Wait() // slots are freed after the answers
 		if store.Slots() != 0 || stuck.isDone() {
 			t.Errorf("%d slots are taken", store.Slots())
 		}
-		// Others are sent at once again, and not more than two at a time, also when those that hung come back.
+		// Others are sent immediately again, and at most two at a time, also when the hung calls return.
 		inner.mu.Lock()
 		inner.now, inner.most = 0, 0
 		inner.mu.Unlock()
@@ -249,13 +250,13 @@ func TestHangingCall(t *testing.T) {
 			a.expect(t, 99)
 		}
 		if waited := time.Since(start); waited > 3*time.Millisecond || inner.most > 2 {
-			t.Errorf("they waited for %v, with %d calls at once", waited, inner.most)
+			t.Errorf("waited for %v, with %d concurrent calls", waited, inner.most)
 		}
 		expectIdle(t, store)
 	})
 }
 
-// The watchdog goes on looking while somebody waits, and begins again after it has stopped.
+// The watchdog keeps checking while a request waits, and starts again after it has stopped.
 func TestHangsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
@@ -270,7 +271,7 @@ func TestHangsLater(t *testing.T) {
 		for round := range 3 {
 			start := time.Now()
 			ask(t.Context(), store, limit, "first")
-			ask(t.Context(), store, limit, "hangs") // it is sent when the first one is back, so at the first look something moved
+			ask(t.Context(), store, limit, "hangs") // it is sent when the first call is back, so the first check sees a move
 			ask(t.Context(), store, limit, fmt.Sprint("a", round)).expect(t, 99)
 			if waited := time.Since(start); waited != 2*time.Second+time.Millisecond {
 				t.Errorf("round %d: waited for %v", round, waited)
@@ -282,7 +283,7 @@ func TestHangsLater(t *testing.T) {
 	})
 }
 
-// Calls are not given up while any of them returns, however long somebody waits.
+// Calls are not abandoned while any of them returns, however long a request waits.
 func TestNotGivenUpWhileSomethingMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(context.Context, []store.Request) error {
@@ -300,9 +301,9 @@ func TestNotGivenUpWhileSomethingMoves(t *testing.T) {
 			a.expect(t, 99)
 		}
 		if took := time.Since(start); took != 16*time.Second || inner.most != 1 {
-			t.Errorf("20 calls of 0.8s took %v, with %d at once", took, inner.most)
+			t.Errorf("20 calls of 0.8s took %v, with %d concurrent", took, inner.most)
 		}
-		// A call that began after the watchdog's last look is not given up at the next one.
+		// A call that began after the watchdog's last check is not abandoned at the next one.
 		ask(t.Context(), store, limit, "x")
 		leaving, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -311,13 +312,13 @@ func TestNotGivenUpWhileSomethingMoves(t *testing.T) {
 		ask(t.Context(), store, limit, "z")
 		ask(t.Context(), store, limit, "z").expect(t, 98)
 		if inner.most != 1 {
-			t.Errorf("%d calls at once", inner.most)
+			t.Errorf("%d concurrent calls", inner.most)
 		}
 		expectIdle(t, store)
 	})
 }
 
-// Beyond MaxQueue requests fail at once and are not sent.
+// Beyond MaxQueue requests fail immediately and are not sent.
 func TestFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
@@ -329,22 +330,22 @@ func TestFullQueue(t *testing.T) {
 		ask(t.Context(), st, limit, "first")
 		waiting := []*asking{ask(t.Context(), st, limit, "a"), ask(t.Context(), st, limit, "b")}
 		if err := st.Apply(t.Context(), large[:2]); !errors.Is(err, coalesce.ErrFull) || large[1].Err != err {
-			t.Errorf("2 more than 3 have room for: %v", err)
+			t.Errorf("5 requests in a queue of 3: %v", err)
 		}
 		waiting = append(waiting, ask(t.Context(), st, limit, "c"))
 		full := ask(t.Context(), st, limit, "d")
 		if !full.isDone() || !errors.Is(full.err, coalesce.ErrFull) || !strings.HasPrefix(full.err.Error(), "coalesce: ") {
-			t.Errorf("the fourth of 3 got %v", full.err)
+			t.Errorf("the fourth request in a queue of 3 got %v", full.err)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if gone := ask(ended, st, limit, "e"); !gone.isDone() || !errors.Is(gone.err, context.Canceled) {
-			t.Errorf("who has gone away got %v", gone.err)
+			t.Errorf("the request with an ended context got %v", gone.err)
 		}
 		for _, a := range waiting {
 			a.expect(t, 99)
 		}
-		// A batch that is larger than the queue waits alone.
+		// A batch that is larger than the queue may wait alone.
 		ask(t.Context(), st, limit, "first")
 		if err := st.Apply(t.Context(), large); err != nil || large[4].Answers[0].Remaining != 95 {
 			t.Errorf("5 requests in an empty queue for 3: %v", err)

@@ -38,7 +38,7 @@ func newTestStore(t testing.TB, batchOnly bool, opts Options) (*Store, *store.Li
 	return store, limit
 }
 
-// A lone caller costs no memory, with or without a quick way for one charge.
+// A lone caller allocates nothing, whether or not the store is a SingleTaker.
 func TestLoneCallerDoesNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector empties pools")
@@ -58,7 +58,7 @@ func TestLoneCallerDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Those who wait cost no memory each: a shared call has a context, whatever the number of its callers.
+// Waiting requests allocate nothing each: a shared call allocates one context, whatever the number of its callers.
 func TestWaitingDoesNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector empties pools")
@@ -96,7 +96,7 @@ func TestWaitingDoesNotAllocate(t *testing.T) {
 			<-end
 		}
 	}
-	perRound := testing.AllocsPerRun(rounds, round) // it also makes one round before
+	perRound := testing.AllocsPerRun(rounds, round) // it also runs one round before
 	close(start)
 	all.Wait()
 	if perRound > callers/4 {
@@ -104,22 +104,22 @@ func TestWaitingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A slot that becomes free while a request is copied for the queue is taken: nobody else would send the request.
-func TestSlotBecomesFreeMeanwhile(t *testing.T) {
+// A slot that becomes free while a request is copied for the queue is taken: no other call would send the request.
+func TestSlotFreedDuringCopy(t *testing.T) {
 	store, limit := newTestStore(t, false, Options{InFlight: 1})
 	age, _ := store.begin()
 	if _, free := store.begin(); free {
-		t.Fatal("there are two slots")
+		t.Fatal("got no slot, want one of two")
 	}
 	e := store.entries.Get().(*entry)
 	e.copyOne(limit, "k", 1)
 	store.end(age)
 	if _, free, err := store.join(t.Context(), e); !free || err != nil || store.Waiting() != 0 || store.Slots() != 1 {
-		t.Errorf("free %v, %v, %d wait, %d slots are taken, want true, no error, 0 and 1", free, err, store.Waiting(), store.Slots())
+		t.Errorf("got free %v, %v, %d waiting, %d slots taken, want true, no error, 0 and 1", free, err, store.Waiting(), store.Slots())
 	}
 }
 
-// What is kept for the next caller has nothing of the last one's, and nothing too large is kept.
+// Recycled memory contains nothing of the last caller, and nothing too large is kept.
 func TestKeepsNothingOfACaller(t *testing.T) {
 	st, limit := newTestStore(t, false, Options{InFlight: 1})
 	var put []*entry
@@ -145,7 +145,7 @@ func TestKeepsNothingOfACaller(t *testing.T) {
 		stop()
 	}
 	stop := st.Crowd()
-	_ = st.Apply(t.Context(), make([]store.Request, keptRequests+1)) // without charges: errors, but that many
+	_ = st.Apply(t.Context(), make([]store.Request, keptRequests+1)) // without charges: only errors
 	stop()
 	if e := st.entries.Get().(*entry); cap(e.requests) > keptRequests {
 		t.Errorf("memory for %d requests was kept", cap(e.requests))
@@ -171,7 +171,7 @@ func TestKeepsNothingOfACaller(t *testing.T) {
 	}
 }
 
-// What is too much for one call goes in two at once, if two slots are free.
+// Requests too many for one call go in two concurrent calls if two slots are free.
 func TestCrowdTakesFreeSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &meeting{want: 2, met: make(chan struct{})}
@@ -218,32 +218,32 @@ func (m *meeting) Apply(ctx context.Context, batch []store.Request) error {
 	}
 }
 
-// Nobody overtakes those whom a call had to leave behind, although a slot is free.
-func TestNobodyOvertakes(t *testing.T) {
+// No request overtakes those that did not fit into a call, although a slot is free.
+func TestNoOvertaking(t *testing.T) {
 	st, _ := newTestStore(t, false, Options{InFlight: 4, MaxBatch: 2, Gather: true})
 	age := st.takeSlot()
 	st.mu.Lock()
 	for range 2 {
 		e := st.entries.Get().(*entry)
-		e.copyBatch(make([]store.Request, 2)) // as much as a call takes
+		e.copyBatch(make([]store.Request, 2)) // fills a call
 		st.queue.push(e)
 	}
-	st.taken = 4 // or another call would be begun for the second
+	st.taken = 4 // otherwise another call would be started for the second
 	st.mu.Unlock()
 	c := st.next(age)
 	st.mu.Lock()
 	st.taken = 1
 	st.mu.Unlock()
 	if _, alone := st.begin(); alone || len(c.entries) != 1 || st.Waiting() != 2 {
-		t.Errorf("alone %v, %d were sent, %d wait", alone, len(c.entries), st.Waiting())
+		t.Errorf("got alone %v, %d sent, %d waiting", alone, len(c.entries), st.Waiting())
 	}
 	c.cancel()
 }
 
-// Who finds no place among those who wait is sent alone if a slot is free.
+// A request that finds the queue full is sent alone if a slot is free.
 func TestFullQueueAndFreeSlot(t *testing.T) {
 	store, limit := newTestStore(t, false, Options{InFlight: 2, MaxQueue: 1, Gather: true})
-	store.takeSlot() // by the call that is about to take along who waits
+	store.takeSlot() // for the call that is about to collect the waiting requests
 	store.mu.Lock()
 	store.crowded = true
 	e := store.entries.Get().(*entry)

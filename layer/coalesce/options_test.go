@@ -22,11 +22,11 @@ func TestWrongOptions(t *testing.T) {
 		{memory, coalesce.Options{InFlight: 1025}, "coalesce: InFlight: must be 1 to 1024, or 0 for the default, not 1025"},
 		{memory, coalesce.Options{MaxBatch: -2}, "coalesce: MaxBatch: must be at least 1, or 0 for the default, not -2"},
 		{memory, coalesce.Options{MaxQueue: -3}, "coalesce: MaxQueue: must be at least 1, or 0 for the default, not -3"},
-		{memory, coalesce.Options{Timeout: -time.Second}, "coalesce: Timeout: must be above 0, or 0 for the default, not -1s"},
+		{memory, coalesce.Options{Timeout: -time.Second}, "coalesce: Timeout: must be positive, or 0 for the default, not -1s"},
 	} {
 		store, err := coalesce.New(c.inner, c.opts)
 		if store != nil || err == nil || !strings.HasPrefix(err.Error(), c.says) {
-			t.Errorf("%+v: %v, not %q", c.opts, err, c.says)
+			t.Errorf("%+v: got error %v, want %q", c.opts, err, c.says)
 		}
 	}
 	for _, opts := range []coalesce.Options{{}, {InFlight: 1024, MaxBatch: 1, MaxQueue: 1, Timeout: 1}} {
@@ -34,17 +34,17 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// What the store underneath can do, and which limits it keeps, stays as it is.
-func TestTraitsAndCheckAreTheStores(t *testing.T) {
+// The traits of the inner store and the limits that it accepts are unchanged.
+func TestTraitsAndCheckOfInnerStore(t *testing.T) {
 	st := newStore(t, picky{newMemory(t, nil)}, coalesce.Options{})
 	if got := st.Traits(); got != (store.Traits{Name: "picky", ServerClock: true, MaxCharges: 3, RoundTrips: 2}) {
-		t.Errorf("traits %+v", got)
+		t.Errorf("got traits %+v", got)
 	}
 	if err := st.Check(bind(t, slidegate.PerHour(1))); err != store.ErrUnsupported {
-		t.Errorf("Check says %v", err)
+		t.Errorf("Check returned %v", err)
 	}
 	if _, err := slidegate.New(st, slidegate.PerHour(1)); err == nil {
-		t.Error("a limiter with a limit that the store does not keep")
+		t.Error("got a limiter with a limit that the store does not support")
 	}
 }
 

@@ -6,13 +6,13 @@ import (
 	"runtime/debug"
 )
 
-// Panic is what a caller panics with when the store panicked in a shared call, which runs on another goroutine.
+// Panic is the value that a caller panics with if the store panicked in a shared call, which runs on another goroutine.
 type Panic struct {
-	Value any    // what the store panicked with
-	Stack []byte // where
+	Value any    // the value that the store panicked with
+	Stack []byte // the stack of the panic
 }
 
-// Error tells value and stack.
+// Error returns the value and the stack as text.
 func (p *Panic) Error() string {
 	return fmt.Sprintf("coalesce: the store panicked in a shared call: %v\n\n%s", p.Value, p.Stack)
 }
@@ -23,11 +23,11 @@ func (p *Panic) Unwrap() error {
 	return err
 }
 
-// errBroke does not tell what the store panicked with: nobody knows whether there is a key in it.
+// errBroke omits the value that the store panicked with: it might contain a key.
 var errBroke = errors.New("coalesce: the store panicked in a shared call")
 
-// broke makes of a store that did not return an error for every caller, and a panic for the one who waited longest. A
-// store that ended the goroutine has no value to panic with.
+// broke turns a call that did not return into an error for every caller, and a panic for the caller that waited
+// longest. A store that ended the goroutine has no value to panic with.
 func (s *Store) broke(c *sharedCall, value any) {
 	for _, e := range c.entries {
 		for i := range e.requests {
@@ -43,7 +43,7 @@ func (s *Store) broke(c *sharedCall, value any) {
 	for _, e := range c.entries {
 		if !e.left {
 			e.panicked = &Panic{Value: value, Stack: stack}
-			e.answered = true // it must not leave any more: the panic would be lost
+			e.answered = true // it must not leave now: the panic would be lost
 			return
 		}
 	}

@@ -9,30 +9,30 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// entry is what one caller asks for in a shared call. It is a copy in memory of its own, for the caller may
-// leave while the store still works on it. It belongs to its caller, unless the caller has left; then to the call.
+// entry holds the requests of one caller in a shared call. It is a copy, because the caller may leave while the store
+// still works on it. It belongs to its caller, or to the call once the caller has left.
 type entry struct {
 	requests []store.Request
-	charges  []store.Charge // of all requests, one after the other
-	answers  []rule.Answer  // likewise
+	charges  []store.Charge // of all requests, concatenated
+	answers  []rule.Answer  // of all requests, concatenated
 
-	done     chan struct{} // has room for the one word that says that the entry is answered
-	panicked *Panic        // what the caller has to panic with
+	done     chan struct{} // has capacity for the one signal that the entry is answered
+	panicked *Panic        // set if the caller has to panic
 
 	// Guarded by the store's mu.
 	previous, next *entry      // in the queue
-	call           *sharedCall // that it was sent with; nil while it is in the queue
-	answered       bool        // its word is on the way, so it is too late to leave
-	left           bool        // its caller has gone, and whoever has the call gives its memory back
+	call           *sharedCall // the call it was sent with; nil while it is in the queue
+	answered       bool        // the signal is on its way, so the caller can no longer leave
+	left           bool        // the caller has left, and the call recycles the entry
 }
 
-// What an entry or a call may hold when it is kept for the next one; larger ones are left to the garbage collector.
+// Capacity up to which entries and calls are kept for reuse; larger ones are left to the garbage collector.
 const (
 	keptRequests = 1024
 	keptCharges  = 4096
 )
 
-// copyBatch makes e a copy of what a caller asks, with as many places for answers as the caller has.
+// copyBatch fills e with a copy of a caller's requests, with the same number of answers.
 func (e *entry) copyBatch(batch []store.Request) {
 	charges, answers := 0, 0
 	for i := range batch {
@@ -56,7 +56,7 @@ func (e *entry) copyBatch(batch []store.Request) {
 	}
 }
 
-// copyOne makes e a request of a single charge.
+// copyOne fills e with a request of a single charge.
 func (e *entry) copyOne(limit *store.Limit, key string, cost int64) {
 	e.charges = append(e.charges[:0], store.Charge{Limit: limit, Key: key, Cost: cost})
 	e.answers = append(e.answers[:0], rule.Answer{})
@@ -77,7 +77,7 @@ func (e *entry) answerBatch(batch []store.Request) error {
 	return first
 }
 
-// recycle gives an entry's memory back, without the caller's keys in it.
+// recycle puts an entry back into the pool, without the caller's keys.
 func (s *Store) recycle(e *entry) {
 	if cap(e.requests) > keptRequests || cap(e.charges) > keptCharges {
 		return
@@ -88,7 +88,7 @@ func (s *Store) recycle(e *entry) {
 	s.entries.Put(e)
 }
 
-// queue holds who waits to be sent, in the order in which they came. The zero value is empty.
+// queue holds the waiting entries in order of arrival. The zero value is an empty queue.
 type queue struct {
 	first, last *entry
 	requests    int
@@ -105,7 +105,7 @@ func (q *queue) push(e *entry) {
 	q.requests += len(e.requests)
 }
 
-// remove takes e out, wherever it stands.
+// remove removes e from any position.
 func (q *queue) remove(e *entry) {
 	if e.previous == nil {
 		q.first = e.next
@@ -121,8 +121,9 @@ func (q *queue) remove(e *entry) {
 	q.requests -= len(e.requests)
 }
 
-// join puts e into the queue, unless it can be sent alone by now: the slot is then the caller's, as with begin. If a slot is
-// free and nobody waits yet, a call for e and those who follow is begun. After an error e has been given back.
+// join puts e into the queue, unless it can now be sent alone: then the caller has taken a slot, as with begin. If a
+// slot is free and the queue was empty, join starts a call for e and the entries that follow. After an error e has been
+// recycled.
 func (s *Store) join(ctx context.Context, e *entry) (age uint64, alone bool, err error) {
 	if err := ctx.Err(); err != nil {
 		s.recycle(e)
@@ -139,7 +140,7 @@ func (s *Store) join(ctx context.Context, e *entry) (age uint64, alone bool, err
 	if full {
 		n := len(e.requests)
 		s.recycle(e)
-		return 0, false, fmt.Errorf("%w: %d wait already, and MaxQueue has no room for %d more", ErrFull, s.queue.requests, n)
+		return 0, false, fmt.Errorf("%w: %d are waiting, and MaxQueue leaves no space for %d more", ErrFull, s.queue.requests, n)
 	}
 	s.queue.push(e)
 	if free && s.queue.first == e {
@@ -150,7 +151,7 @@ func (s *Store) join(ctx context.Context, e *entry) (age uint64, alone bool, err
 	return 0, false, nil
 }
 
-// await waits until e is answered, or the context ends. After an error e is not the caller's any more.
+// await waits until e is answered or the context ends. After an error e no longer belongs to the caller.
 func (s *Store) await(ctx context.Context, e *entry) error {
 	select {
 	case <-e.done:
@@ -166,7 +167,7 @@ func (s *Store) await(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// leave gives up waiting for e, unless it is answered by now: an answer is worth more than an error.
+// leave stops waiting for e, unless it has been answered by now: an answer is preferred to an error.
 func (s *Store) leave(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	switch {
@@ -185,9 +186,9 @@ func (s *Store) leave(ctx context.Context, e *entry) error {
 		e.call.cancel()
 	}
 	s.mu.Unlock()
-	return fmt.Errorf("coalesce: ended before the store answered: %w", ctx.Err())
+	return fmt.Errorf("coalesce: the context ended before the store answered: %w", ctx.Err())
 }
 
 func notSent(err error) error {
-	return fmt.Errorf("coalesce: ended before the request was sent, nothing is charged: %w", err)
+	return fmt.Errorf("coalesce: the context ended before the request was sent, nothing is charged: %w", err)
 }

@@ -2,5 +2,5 @@
 
 package coalesce
 
-// raceEnabled tells that the race detector watches. It drops a part of what is put into pools.
+// raceEnabled reports whether the race detector is enabled. It drops some of what is put into pools.
 const raceEnabled = true

@@ -19,8 +19,8 @@ func boundTo(t testing.TB, name string, limit rule.Limit) *store.Limit {
 	return store.Bind("coalesce", name, name, testkit.Must(limit.Normalize())(t))
 }
 
-// Whatever a request says gets to the store in a shared call too: no field of it is left behind.
-func TestSharedRequestIsWhole(t *testing.T) {
+// A shared call passes on every field of a request.
+func TestSharedCallKeepsAllFields(t *testing.T) {
 	var seen []store.Request
 	inner := newRecorder(t, func(_ context.Context, batch []store.Request) error {
 		for _, r := range batch {
@@ -37,7 +37,7 @@ func TestSharedRequestIsWhole(t *testing.T) {
 	for _, value := range []reflect.Value{reflect.ValueOf(r), reflect.ValueOf(r.Charges[0])} {
 		for i := range value.NumField() {
 			if name := value.Type().Field(i).Name; value.Field(i).IsZero() && name != "Err" {
-				t.Fatalf("the test leaves %s out", name)
+				t.Fatalf("the test does not set %s", name)
 			}
 		}
 	}
@@ -45,17 +45,17 @@ func TestSharedRequestIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(seen) != 1 {
-		t.Fatalf("the store was asked %d requests", len(seen))
+		t.Fatalf("the store received %d requests", len(seen))
 	}
 	got := seen[0]
 	got.Err, got.Answers = nil, r.Answers
 	if !reflect.DeepEqual(got, r) {
-		t.Errorf("the store was asked %+v, want %+v", got, r)
+		t.Errorf("the store received %+v, want %+v", got, r)
 	}
 }
 
-// Reservations are made and settled, some of them several times, by many at once in shared calls: the counts are those of each
-// settled once, and all slots are free.
+// Many goroutines make and settle reservations in shared calls, some of them several times: the counts are as if each
+// was settled once, and all slots are free.
 func TestSharedSettlements(t *testing.T) {
 	const workers, rounds, quota = 16, 40, 10_000
 	inner := newRecorder(t, nil)
@@ -94,9 +94,9 @@ func TestSharedSettlements(t *testing.T) {
 		want += n
 	}
 	if got := inner.used(t, limits[0], "key"); got != want {
-		t.Errorf("%d units are used, want %d", got, want)
+		t.Errorf("got %d units used, want %d", got, want)
 	}
 	if got := inner.used(t, limits[1], "key"); got != 0 {
-		t.Errorf("%d slots are held", got)
+		t.Errorf("got %d slots held, want 0", got)
 	}
 }

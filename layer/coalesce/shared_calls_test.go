@@ -18,21 +18,21 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// slow takes a millisecond for a call, however much is in it.
+// slow takes a millisecond per call, however large the call.
 func slow(context.Context, []store.Request) error {
 	time.Sleep(time.Millisecond)
 	return nil
 }
 
-// 256 callers ask at once for one key with a quota of 100, of a store that takes a millisecond for a call.
+// 256 concurrent callers request one key with a quota of 100, from a store that takes a millisecond per call.
 func TestManyShareAFewCalls(t *testing.T) {
 	for _, c := range []struct {
 		opts  coalesce.Options
-		sizes []int // of the calls, in their order
+		sizes []int // of the calls, in order
 		took  time.Duration
 		most  int
 	}{
-		// One is sent at once, all others when it is back.
+		// One is sent immediately, all others when it is back.
 		{coalesce.Options{InFlight: 1}, []int{1, 255}, 2 * time.Millisecond, 1},
 		{coalesce.Options{}, []int{1, 1, 1, 1, 252}, 2 * time.Millisecond, 4},
 		{coalesce.Options{InFlight: 1, MaxBatch: 100}, []int{1, 100, 100, 55}, 4 * time.Millisecond, 1},
@@ -51,14 +51,14 @@ func TestManyShareAFewCalls(t *testing.T) {
 					<-a.done
 				}
 				if took := time.Since(start); took != c.took {
-					t.Errorf("it took %v, not %v", took, c.took)
+					t.Errorf("took %v, want %v", took, c.took)
 				}
 				var sizes []int
 				for _, keys := range inner.seen() {
 					sizes = append(sizes, len(keys))
 				}
 				if !reflect.DeepEqual(sizes, c.sizes) || inner.most != c.most {
-					t.Errorf("calls of %v, %d at once; want %v, %d", sizes, inner.most, c.sizes, c.most)
+					t.Errorf("got calls of %v, %d concurrent; want %v, %d", sizes, inner.most, c.sizes, c.most)
 				}
 				expectHundred(t, all, c.opts.InFlight == 1)
 			})
@@ -66,10 +66,10 @@ func TestManyShareAFewCalls(t *testing.T) {
 	}
 }
 
-// expectHundred: of a quota of 100 exactly 100 are admitted; where calls come one after the other, the first 100.
+// expectHundred checks that exactly 100 callers are admitted; where calls are sequential, the first 100.
 func expectHundred(t *testing.T, all []*asking, inOrder bool) {
 	t.Helper()
-	admitted := map[int64]bool{} // by what was left
+	admitted := map[int64]bool{} // by the remaining units
 	for i, a := range all {
 		if a.err != nil {
 			t.Fatalf("caller %d: %v", i, a.err)
@@ -78,15 +78,15 @@ func expectHundred(t *testing.T, all []*asking, inOrder bool) {
 			admitted[a.answer.Remaining] = true
 		}
 		if inOrder && (a.answer.Allowed != (i < 100) || a.answer.Remaining != max(0, int64(99-i))) {
-			t.Fatalf("caller %d was answered %+v", i, a.answer)
+			t.Fatalf("caller %d got %+v", i, a.answer)
 		}
 	}
 	if len(admitted) != 100 || !admitted[0] || !admitted[99] {
-		t.Errorf("%d were admitted, not 100", len(admitted))
+		t.Errorf("got %d admitted, want 100", len(admitted))
 	}
 }
 
-// A lone caller's request goes to the store as it is: its memory, its context, its goroutine, and no time besides.
+// A lone caller's request is sent unchanged: its memory, its context, its goroutine, and no extra time.
 func TestLoneCallerIsSentAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type own struct{}
@@ -95,7 +95,7 @@ func TestLoneCallerIsSentAtOnce(t *testing.T) {
 		batch := []store.Request{take(limit, "a", 1), take(limit, "b", 1)}
 		inner := newRecorder(t, func(got context.Context, sent []store.Request) error {
 			if len(sent) != 2 || &sent[0] != &batch[0] || got != ctx {
-				t.Errorf("sent a copy, or with another context")
+				t.Errorf("sent a copy, or another context")
 			}
 			return slow(got, sent)
 		})
@@ -110,12 +110,12 @@ func TestLoneCallerIsSentAtOnce(t *testing.T) {
 			t.Errorf("three calls of a millisecond took %v", took)
 		}
 		if store.Slots() != 0 {
-			t.Errorf("%d slots are taken though nothing is under way", store.Slots())
+			t.Errorf("%d slots are taken, but no call is under way", store.Slots())
 		}
 	})
 }
 
-// An empty batch is no reason for a round trip.
+// An empty batch makes no round trip.
 func TestEmptyBatch(t *testing.T) {
 	inner := newRecorder(t, nil)
 	if err := newStore(t, inner, coalesce.Options{}).Apply(t.Context(), nil); err != nil || len(inner.seen()) != 0 {
@@ -123,7 +123,7 @@ func TestEmptyBatch(t *testing.T) {
 	}
 }
 
-// What one caller hands over stays together and in order, even if it is more than MaxBatch, and nobody is overtaken.
+// One caller's batch stays together and in order, even if it is larger than MaxBatch, and no request is overtaken.
 func TestBatchesStayWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
@@ -149,12 +149,13 @@ func TestBatchesStayWhole(t *testing.T) {
 		all.Wait()
 		want := [][]string{{"a"}, {"b", "b"}, {"c", "c", "d"}, {"e", "e", "e", "e", "e"}, {"f", "g"}}
 		if got := inner.seen(); !reflect.DeepEqual(got, want) {
-			t.Errorf("calls %v, not %v", got, want)
+			t.Errorf("got calls %v, want %v", got, want)
 		}
 	})
 }
 
-// Random requests of all operations, put together as they come, are answered as a twin answers them one by one.
+// Random requests of all operations, combined as they arrive, get the same answers as from an identical store one by
+// one.
 func TestSameAnswersAsOneByOne(t *testing.T) {
 	limits := []*store.Limit{
 		bind(t, slidegate.PerSecond(7)),
@@ -190,7 +191,7 @@ func TestSameAnswersAsOneByOne(t *testing.T) {
 				}
 			}
 			if calls := len(inner.seen()); calls > asked*3/4 {
-				t.Errorf("seed %d: %d requests in %d calls: they hardly shared any", seed, asked, calls)
+				t.Errorf("seed %d: %d requests in %d calls: too few were shared", seed, asked, calls)
 			}
 		})
 	}
@@ -229,7 +230,7 @@ func copyOf(batch []store.Request) []store.Request {
 	return c
 }
 
-// TakeSingle shares calls as Apply does, and answers the same.
+// TakeSingle shares calls as Apply does, with the same answers.
 func TestTakeOneShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
@@ -237,13 +238,13 @@ func TestTakeOneShares(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range int64(4) {
 			all.Go(func() {
-				// The costs are 1, 2, 3 and 4: the third and the fourth are too much for what is left of 5.
+				// The costs are 1, 2, 3 and 4: the third and the fourth exceed what is left of 5.
 				allowed, flags, remaining, retryAfter, resetAfter, at, err := store.TakeSingle(t.Context(), limit, "k", i+1)
 				wantLeft := []int64{4, 2, 2, 2}[i]
 				if allowed != (i < 2) || flags != 0 || remaining != wantLeft || (retryAfter > 0) != (i >= 2) ||
 					resetAfter <= 0 || at != noon || err != nil {
 					t.Errorf("cost %d: allowed %v, flags %v, %d left, retry after %d, reset after %d, at %d, %v\n"+
-						"want allowed %v, no flags, %d left, a retry only if refused, a reset, at %d",
+						"want allowed %v, no flags, %d left, a retry time only if denied, a reset, at %d",
 						i+1, allowed, flags, remaining, retryAfter, resetAfter, at, err, i < 2, wantLeft, noon)
 				}
 			})
@@ -256,7 +257,7 @@ func TestTakeOneShares(t *testing.T) {
 	})
 }
 
-// With Gather, who comes after a crowd is not sent alone, and yet at once; those who come then are alone again.
+// With Gather, a request after a crowd is not sent alone, but still immediately; the requests after it are alone again.
 func TestAfterACrowd(t *testing.T) {
 	for _, gather := range []bool{false, true} {
 		t.Run(fmt.Sprint("gather ", gather), func(t *testing.T) { afterACrowd(t, gather) })
@@ -269,7 +270,7 @@ func afterACrowd(t *testing.T, gather bool) {
 		ctx := context.WithValue(t.Context(), mark{}, true)
 		var alone []bool
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
-			alone = append(alone, ctx.Value(mark{}) != nil) // shared calls have contexts of their own
+			alone = append(alone, ctx.Value(mark{}) != nil) // shared calls have their own contexts
 			return slow(ctx, batch)
 		})
 		store, limit := newStore(t, inner, coalesce.Options{InFlight: 2, Gather: gather}), bind(t, slidegate.PerHour(100))
@@ -300,7 +301,7 @@ func afterACrowd(t *testing.T, gather bool) {
 	})
 }
 
-// A burst of callers after a crowd: all are answered, and no more than Options say are sent at once.
+// In a burst of callers after a crowd, all are answered, and no more calls are concurrent than Options allow.
 func TestBurstAfterACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
@@ -323,11 +324,11 @@ func TestBurstAfterACrowd(t *testing.T) {
 		}
 		for _, keys := range inner.seen() {
 			if len(keys) > 3 {
-				t.Errorf("a call of %d", len(keys))
+				t.Errorf("got a call of %d", len(keys))
 			}
 		}
 		if admitted.Load() != 100 || inner.most != 2 {
-			t.Errorf("%d of 100 were admitted, %d calls at once", admitted.Load(), inner.most)
+			t.Errorf("got %d of 100 admitted, %d concurrent calls", admitted.Load(), inner.most)
 		}
 		expectIdle(t, st)
 	})

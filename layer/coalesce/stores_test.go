@@ -16,10 +16,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Nothing that a test leaves running may outlive it.
+// No goroutine of a test may outlive it.
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// noon is a moment that no test's window begins at.
+// noon is a time at which no test's window begins.
 const noon = rule.Micros(1_767_268_800_000_123)
 
 func newMemory(t testing.TB, now func() rule.Micros) *memstore.Store {
@@ -45,15 +45,15 @@ func request(op rule.Op, charges ...store.Charge) store.Request {
 	return store.Request{Op: op, Charges: charges, Answers: make([]rule.Answer, len(charges))}
 }
 
-// recorder is a store in memory that writes down what it is asked. It is no SingleTaker, so it sees everything.
+// recorder is a store in memory that records its calls. It is not a SingleTaker, so Apply sees every request.
 type recorder struct {
 	store.Store
-	before func(ctx context.Context, batch []store.Request) error // may take time, fail instead, or panic
+	before func(ctx context.Context, batch []store.Request) error // may wait, fail, or panic
 
 	mu    sync.Mutex
 	calls [][]string // the first key of each request of each call
-	now   int        // calls under way,
-	most  int        // and the most there ever were
+	now   int        // calls under way
+	most  int        // the most calls ever under way
 }
 
 func newRecorder(t testing.TB, before func(ctx context.Context, batch []store.Request) error) *recorder {
@@ -100,7 +100,7 @@ func (r *recorder) used(t testing.TB, limit *store.Limit, key string) int64 {
 	return limit.Rule().Quota - batch[0].Answers[0].Remaining
 }
 
-// fail gives every request the error, as a store does that cannot be reached.
+// fail gives every request the error, as a store that cannot be reached does.
 func fail(batch []store.Request, err error) error {
 	for i := range batch {
 		batch[i].Err = err
@@ -108,7 +108,7 @@ func fail(batch []store.Request, err error) error {
 	return err
 }
 
-// asking is a question under way.
+// asking is a request under way.
 type asking struct {
 	answer   rule.Answer
 	err      error
@@ -116,26 +116,26 @@ type asking struct {
 	done     chan struct{}
 }
 
-// ask asks for one unit of key on a goroutine of its own, and returns once all is still: the order in which a test asks is
-// the order of arrival. It needs a bubble of synctest.
+// ask requests one unit of key on a new goroutine, and returns once all goroutines are blocked: the order in which a
+// test calls it is the order of arrival. It needs a synctest bubble.
 func ask(ctx context.Context, st store.Store, limit *store.Limit, key string) *asking {
 	a := &asking{done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
 		defer func() { a.panicked = recover() }()
 		batch := []store.Request{take(limit, key, 1)}
-		batch[0].Err = errors.New("left over from before")
+		batch[0].Err = errors.New("left over from an earlier call")
 		err := st.Apply(ctx, batch)
 		a.answer, a.err = batch[0].Answers[0], batch[0].Err
 		if err != a.err {
-			a.err = errors.Join(errors.New("what is returned is not the request's error"), err, a.err)
+			a.err = errors.Join(errors.New("the returned error is not the request's error"), err, a.err)
 		}
 	}()
 	synctest.Wait()
 	return a
 }
 
-// isDone tells whether a question has come back. It needs a bubble of synctest.
+// isDone reports whether the request has returned. It needs a synctest bubble.
 func (a *asking) isDone() bool {
 	synctest.Wait()
 	select {
@@ -146,7 +146,7 @@ func (a *asking) isDone() bool {
 	}
 }
 
-// expect waits for the answer: allowed, with so many left.
+// expect waits for the answer and checks that it is allowed, with the given remaining units.
 func (a *asking) expect(t testing.TB, remaining int64) {
 	t.Helper()
 	<-a.done

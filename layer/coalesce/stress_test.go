@@ -20,7 +20,7 @@ import (
 )
 
 // Callers come and go at random. Every request reaches the store exactly once, unless its error says that it was not
-// sent, and every answer goes to who asked.
+// sent, and every answer goes to the right caller.
 func TestEveryRequestOnce(t *testing.T) {
 	for _, opts := range []coalesce.Options{
 		{InFlight: 1, MaxBatch: 1}, {InFlight: 1, MaxBatch: 5, MaxQueue: 8}, {InFlight: 3, MaxBatch: 16}, {},
@@ -50,14 +50,14 @@ func TestEveryRequestOnce(t *testing.T) {
 			}
 			echo.expectOnce(t)
 			if store.Waiting() != 0 || opts.MaxQueue > 0 && unsent.Load() == 0 {
-				t.Errorf("%d requests wait at the end; %d were not sent", store.Waiting(), unsent.Load())
+				t.Errorf("%d requests still wait at the end; %d were not sent", store.Waiting(), unsent.Load())
 			}
 		})
 	}
 }
 
-// askEcho asks for a few charges or through TakeSingle, at times with a context that ends soon. It reports whether the request
-// may have been sent.
+// askEcho makes a request of a few charges, or calls TakeSingle, sometimes with a context that ends soon. It reports
+// whether the request may have been sent.
 func askEcho(t *testing.T, st *coalesce.Store, limit *store.Limit, key string, random *rand.Rand) (sent bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -74,7 +74,7 @@ func askEcho(t *testing.T, st *coalesce.Store, limit *store.Limit, key string, r
 	if random.IntN(2) == 0 {
 		var at rule.Micros
 		if _, _, _, _, _, at, err = st.TakeSingle(ctx, limit, key, 1); err == nil && at != echoOf(key, 0) {
-			t.Errorf("TakeSingle for %s got another's answer", key)
+			t.Errorf("TakeSingle for %s got another caller's answer", key)
 		}
 	} else {
 		batch := make([]store.Request, 1+random.IntN(3))
@@ -88,7 +88,7 @@ func askEcho(t *testing.T, st *coalesce.Store, limit *store.Limit, key string, r
 		for i := range batch {
 			for j, a := range batch[i].Answers {
 				if batch[i].Err == nil && a.At != echoOf(key, int64(10*i+j)) {
-					t.Errorf("request %d for %s got another's answer %d", i, key, j)
+					t.Errorf("request %d for %s got another caller's answer %d", i, key, j)
 				}
 			}
 		}
@@ -112,11 +112,11 @@ func echoOf(key string, cost int64) rule.Micros {
 	return echo
 }
 
-// echo answers with what it was asked, and counts.
+// echo answers with the requested key and cost, and counts requests.
 type echo struct {
 	store.Store
 	mu     sync.Mutex
-	times  map[string]int // by key, how often it came
+	times  map[string]int // by key
 	unsent []string
 }
 
@@ -124,7 +124,7 @@ func (e *echo) Apply(_ context.Context, batch []store.Request) error {
 	e.mu.Lock()
 	for i := range batch {
 		r := &batch[i]
-		if r.Charges[0].Cost <= 1 { // the first of its caller's
+		if r.Charges[0].Cost <= 1 { // the first of its caller's requests
 			e.times[r.Charges[0].Key]++
 		}
 		for j, charge := range r.Charges {
@@ -160,13 +160,13 @@ func (e *echo) expectOnce(t *testing.T) {
 				want = 0
 			}
 			if e.times[key] != want {
-				t.Fatalf("the request for %s reached the store %d times, not %d", key, e.times[key], want)
+				t.Fatalf("the request for %s reached the store %d times, want %d", key, e.times[key], want)
 			}
 		}
 	}
 }
 
-// However many ask at once, exactly the quota is admitted.
+// Whatever the number of concurrent callers, exactly the quota is admitted.
 func TestExactUnderLoad(t *testing.T) {
 	for _, inFlight := range []int{1, 4} {
 		inner := newRecorder(t, func(context.Context, []store.Request) error {
@@ -201,7 +201,7 @@ func TestExactUnderLoad(t *testing.T) {
 			requests += len(keys)
 		}
 		if admitted.Load() != 1000 || requests != 64*40 || inner.most > inFlight {
-			t.Errorf("%d of 1000 admitted, by %d requests, %d calls at once", admitted.Load(), requests, inner.most)
+			t.Errorf("got %d of 1000 admitted, in %d requests, %d concurrent calls", admitted.Load(), requests, inner.most)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// patient keeps slow machines from making the suite's calls late.
+// patient has a timeout long enough for the suite on slow machines.
 var patient = coalesce.Options{InFlight: 1, MaxBatch: 7, Timeout: time.Minute}
 
 func TestStore(t *testing.T) {
@@ -20,21 +20,21 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// The same with all requests in shared calls.
+// The suite with all requests in shared calls.
 func TestStoreShared(t *testing.T) {
 	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		return crowded{newStore(t, newMemory(t, clock.Now), patient)}
 	})
 }
 
-// The same over a store that heeds its context and decides single charges in batches only.
+// The suite over a store that obeys its context and decides single charges only in batches.
 func TestStoreWithoutSingleTaker(t *testing.T) {
 	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		return newStore(t, struct{ store.Store }{storetest.NewReference(clock)}, patient)
 	})
 }
 
-// crowded makes everybody wait at first.
+// crowded makes every request wait at first.
 type crowded struct{ *coalesce.Store }
 
 func (c crowded) Apply(ctx context.Context, batch []store.Request) error {

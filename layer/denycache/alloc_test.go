@@ -14,8 +14,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestNoAllocations: neither what is admitted nor what is refused from memory allocates. The race detector makes pools
-// forget now and then, so it is not for that.
+// TestNoAllocations checks that neither admissions nor denials from memory allocate. The race detector makes pools drop
+// items now and then, so the test is not built with it.
 func TestNoAllocations(t *testing.T) {
 	inner, err := memstore.New(memstore.Options{})
 	if err != nil {
@@ -45,15 +45,15 @@ func TestNoAllocations(t *testing.T) {
 			{"TakeSingle, admitted", func() { st.TakeSingle(ctx, large, "key", 1) }},
 			{"TakeSingle, refused", func() { st.TakeSingle(ctx, small, "key", 1) }},
 			{"Apply, admitted", func() { st.Apply(ctx, one) }},
-			{"Apply, two admit", func() { st.Apply(ctx, two) }},
-			{"Apply, one of two refuses", func() { st.Apply(ctx, refused) }},
+			{"Apply, both admit", func() { st.Apply(ctx, two) }},
+			{"Apply, one of two denies", func() { st.Apply(ctx, refused) }},
 			{"Apply, a batch", func() { st.Apply(ctx, many) }},
 			{"Apply, reset", func() { st.Apply(ctx, reset) }},
 		} {
 			test.run()
 			test.run()
 			if got := testing.AllocsPerRun(200, test.run); got != 0 {
-				t.Errorf("%s: %v allocations", test.name, got)
+				t.Errorf("%s: got %v allocations, want 0", test.name, got)
 			}
 		}
 	}

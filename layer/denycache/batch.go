@@ -7,13 +7,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// job is the memory of a call, which is used again.
+// job is the reusable memory of a call.
 type job struct {
-	looks    []look          // one for each request of a batch
-	requests []store.Request // those of them that the store below is asked
+	looks    []look          // one per request of the batch
+	requests []store.Request // the requests that go to the inner store
 }
 
-// put gives a job's memory back, without anything of the caller's in it.
+// put recycles a job, cleared of the caller's data.
 func (s *Store) put(j *job) {
 	clear(j.looks)
 	clear(j.requests)
@@ -21,9 +21,10 @@ func (s *Store) put(j *job) {
 	s.work.Put(j)
 }
 
-// Apply refuses by itself what it can, and asks the store below for the rest, all at once.
+// Apply denies what it can by itself and passes the rest to the inner store in one call.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
-	// Before anything is looked for: what shares an address with a reset in this batch is left to the store, in its order.
+	// This comes before any lookup: requests that share an address with a reset in this batch go to the store, in
+	// order.
 	if s.beginAll(batch) {
 		defer s.endAll(batch)
 	}
@@ -33,7 +34,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 			return nil
 		}
 		err := s.inner.Apply(ctx, batch)
-		s.hear(&l, &batch[0])
+		s.record(&l, &batch[0])
 		return err
 	}
 	j := s.work.Get().(*job)
@@ -52,21 +53,21 @@ func (s *Store) applyMany(ctx context.Context, batch []store.Request, j *job) er
 	if len(batch) > 0 && len(j.requests) == 0 {
 		return nil
 	}
-	// The store below writes to the caller's answers, but to our copies of the errors. What was answered here has none, so
-	// the first error that the store returns is the first of all.
+	// The inner store writes to the caller's answers, but to our copies of the errors. Requests answered here have no
+	// error, so the first error that the store returns is the first of the batch.
 	err := s.inner.Apply(ctx, j.requests)
 	asked := j.requests
 	for i := range batch {
 		if l := &j.looks[i]; !l.hit {
 			batch[i].Err = asked[0].Err
 			asked = asked[1:]
-			s.hear(l, &batch[i])
+			s.record(l, &batch[i])
 		}
 	}
 	return err
 }
 
-// lookFor answers a request, if its refusal is remembered.
+// lookFor answers a request if its denial is remembered.
 func (s *Store) lookFor(l *look, r *store.Request) (hit bool) {
 	if len(r.Answers) < len(r.Charges) || !s.rememberable(r.Op, r.Group, r.Charges) {
 		return false
@@ -86,14 +87,14 @@ func (s *Store) lookFor(l *look, r *store.Request) (hit bool) {
 	return true
 }
 
-// hear takes note of what the store answered.
-func (s *Store) hear(l *look, r *store.Request) {
+// record records the store's answer.
+func (s *Store) record(l *look, r *store.Request) {
 	if r.Err == nil && len(r.Answers) >= len(r.Charges) {
 		s.note(l, r.Group, r.Charges, r.Answers[:len(r.Charges)])
 	}
 }
 
-// note remembers answers if they are a refusal that came about in the plain way.
+// note remembers answers if they are a denial without flags.
 func (s *Store) note(l *look, group string, charges []store.Charge, answers []rule.Answer) {
 	var flags rule.Flags
 	allowed := true
@@ -103,14 +104,14 @@ func (s *Store) note(l *look, group string, charges []store.Charge, answers []ru
 	}
 	switch {
 	case flags != 0:
-		s.heed(flags, group, charges)
+		s.forgetMoved(flags, group, charges)
 	case !allowed:
 		s.learn(l, group, charges, answers)
 	}
 }
 
-// beginAll begins every request of a batch that lowers something, and reports whether there is any. It takes note of the plans
-// of token buckets, which matter to others even if nothing is remembered of this request.
+// beginAll calls begin for every request of a batch that lowers usage, and reports whether there is any. It also
+// records the plans of token buckets, which matter to other requests even if nothing of this one is remembered.
 func (s *Store) beginAll(batch []store.Request) (any bool) {
 	for i := range batch {
 		r := &batch[i]
@@ -127,7 +128,7 @@ func (s *Store) beginAll(batch []store.Request) (any bool) {
 	return any
 }
 
-// endAll ends what beginAll began.
+// endAll calls end where beginAll called begin.
 func (s *Store) endAll(batch []store.Request) {
 	for i := range batch {
 		if r := &batch[i]; lowersAny(r) {

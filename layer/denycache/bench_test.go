@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// yes admits everything at no cost: what is left of a benchmark is the layer.
+// yes admits everything at no cost, so that a benchmark measures only the layer.
 type yes struct{}
 
 func (yes) Check(*store.Limit) error { return nil }
@@ -43,7 +43,7 @@ func someKeys(n int) []string {
 	return keys
 }
 
-// BenchmarkMiss is what the layer adds to a request that is admitted; without is what the benchmark itself takes.
+// BenchmarkMiss measures what the layer adds to an admitted request; without is the cost of the benchmark itself.
 func BenchmarkMiss(b *testing.B) {
 	for _, kind := range []string{"TakeSingle", "TakeSingle/without", "Apply", "Apply/without", "Apply/two"} {
 		b.Run(kind, func(b *testing.B) {
@@ -79,7 +79,7 @@ func BenchmarkMiss(b *testing.B) {
 	}
 }
 
-// BenchmarkHit is what a refusal from memory takes.
+// BenchmarkHit measures a denial from memory.
 func BenchmarkHit(b *testing.B) {
 	for _, kind := range []string{"TakeSingle", "Apply", "Allow"} {
 		b.Run(kind, func(b *testing.B) {
@@ -116,13 +116,13 @@ func BenchmarkHit(b *testing.B) {
 				}
 			}
 			if after := st.Stats(); after.Misses != before.Misses {
-				b.Fatalf("%d went to the store", after.Misses-before.Misses)
+				b.Fatalf("%d requests went to the store, want 0", after.Misses-before.Misses)
 			}
 		})
 	}
 }
 
-// BenchmarkHotKey is a refusal from memory of one key by all processors.
+// BenchmarkHotKey measures denials from memory of one key on all processors.
 func BenchmarkHotKey(b *testing.B) {
 	inner, err := memstore.New(memstore.Options{})
 	if err != nil {

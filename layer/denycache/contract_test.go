@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// TestContractWithoutHits: as long as nothing is answered from memory, the layer is the store below it. Here every refusal
-// is too old by the time it is looked for.
+// TestContractWithoutHits checks that, as long as nothing is answered from memory, the layer behaves like its inner
+// store. Here every denial is too old by the time it is looked up.
 func TestContractWithoutHits(t *testing.T) {
 	for _, quick := range []bool{true, false} {
 		t.Run(map[bool]string{true: "over a SingleTaker", false: "over another"}[quick], func(t *testing.T) {
@@ -30,9 +30,9 @@ func TestContractWithoutHits(t *testing.T) {
 	}
 }
 
-// TestContractWithHits: the whole suite, with refusals from memory. These are flagged, and their fields are as of the
-// store's last answer, so they cannot be the reference's. Hence each is compared with what the store says at that moment,
-// as far as the layer promises it, and the suite is told what the store says.
+// TestContractWithHits runs the whole suite with denials from memory. These carry a flag, and their fields are those of
+// the store's last answer, so they differ from the reference's. Each is therefore compared with the store's current
+// answer, as far as the layer promises it, and the suite receives the store's answer.
 func TestContractWithHits(t *testing.T) {
 	var hits atomic.Int64
 	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
@@ -42,14 +42,14 @@ func TestContractWithHits(t *testing.T) {
 		})}
 	})
 	if hits.Load() < 1000 {
-		t.Fatalf("only %d were answered from memory", hits.Load())
+		t.Fatalf("only %d answers came from memory", hits.Load())
 	}
 }
 
 const age = time.Hour
 
-// forward is a local clock beside the suite's, which is set back now and then. A local clock is not; but it cannot tell
-// for how long the store's will be wrong either, which is what MaxAge is for. So as much passes here.
+// forward is a local clock for the suite, whose own clock is sometimes set back. A local clock is not set back, but
+// cannot know how long the store's clock will be wrong either, which MaxAge bounds. So that much time passes here.
 type forward struct {
 	clock *storetest.Clock
 	mu    sync.Mutex
@@ -70,7 +70,7 @@ func (f *forward) now() time.Duration {
 	return f.sum
 }
 
-// truthful tells the truth about what the layer answered from memory.
+// truthful replaces answers from memory by the store's answers.
 type truthful struct {
 	*denycache.Store
 	t     testing.TB
@@ -103,8 +103,8 @@ func (s *truthful) TakeSingle(ctx context.Context, limit *store.Limit, key strin
 	return a[0].Allowed, a[0].Flags, a[0].Remaining, a[0].RetryAfter, a[0].ResetAfter, a[0].At, err
 }
 
-// correct compares answers from memory with the store's, and makes them those. Where the suite moves the clock while
-// others ask there is nothing to compare with, and nothing that the suite could compare either: there the flag goes.
+// correct compares answers from memory with the store's, and replaces them. Where the suite moves the clock while other
+// goroutines send requests, neither this nor the suite can compare anything, so only the flag is removed.
 func (s *truthful) correct(before rule.Micros, group string, charges []store.Charge, got []rule.Answer) {
 	s.t.Helper()
 	s.hits.Add(1)
@@ -113,7 +113,7 @@ func (s *truthful) correct(before rule.Micros, group string, charges []store.Cha
 		s.t.Error(err)
 	}
 	if _, allowed := rule.Deciding(got); allowed {
-		s.t.Errorf("admitted from memory: %+v", got)
+		s.t.Errorf("got an admission from memory: %+v", got)
 	}
 	still := s.clock.Now() == before
 	for i := range got {
@@ -123,7 +123,7 @@ func (s *truthful) correct(before rule.Micros, group string, charges []store.Cha
 			continue
 		}
 		if !g.Allowed && want.Allowed || g.RetryAfter > want.RetryAfter || g.ResetAfter > want.ResetAfter {
-			s.t.Errorf("from memory:\n got   %+v\n truth %+v", *g, *want)
+			s.t.Errorf("from memory:\n got   %+v\n want %+v", *g, *want)
 		}
 		*g = *want
 	}

@@ -1,25 +1,26 @@
-// Package denycache remembers refusals, so that a client that hammers costs the store one question and not thousands: a
-// store.Store over another one that refuses the same cost or more for the same key by itself, until the time to
-// retry has come. Usage can only fall in that time, so the verdict is the one that the store would give.
+// Package denycache remembers denials, so that a client that hammers a key costs the store one call instead of
+// thousands. It is a store.Store that wraps another store, and denies the same cost or more for the same key by itself
+// until the time to retry has come. Usage can only fall in that time, so the decision is the one that the store would
+// make.
 //
-// What it promises. Whatever it refuses, the store would have refused, as long as nobody resets, gives back or settles in
-// another process, or uses a token bucket there under another quota or burst, and the store's clock runs as fast as the local
-// one. Where that is not so, a refusal can be untrue for at most Options.MaxAge. Resets, refunds and settlements through the
-// same Store take effect at once. It never admits anything by itself. Every answer that it gives carries rule.Cached.
+// What it promises: the store would have denied whatever the layer denies, as long as no other process resets, refunds
+// or settles, or uses a token bucket with a different quota or burst, and the store's clock runs as fast as the local
+// clock. Otherwise, a denial can be wrong for at most Options.MaxAge. Resets, refunds and settlements through the same
+// Store take effect immediately. The layer never admits anything by itself. All of its own answers carry rule.Cached.
 //
-// What it does not promise. The other fields of its answers are as of the store's last one, moved along by the time
-// that passed: others may have taken since from what Remaining says. RetryAfter is never later than the truth, and it is
-// the truth if the same cost was asked for, nothing was charged meanwhile and asking took no time. It is too early by as
-// long as the store took to be asked, for time is counted from before; by what others charged meanwhile; and for a
-// higher cost than the one the store refused, which at that moment gets an answer from the store. Clients that ask at
-// the same time as the first one, while nothing is known yet, all get to the store.
+// What it does not promise: the other fields of its answers are those of the store's last answer, adjusted for the time
+// since; other callers may have used units that Remaining still counts. RetryAfter is never later than the true time.
+// It is exact if the cost is the same, nothing was charged in between and the call to the store took no time. It is too
+// early by the duration of that call, since time is counted from before it; by what others charged in between; and for
+// a higher cost than the one the store denied, which goes to the store at that time. Requests made concurrently with
+// the first, before its denial is known, all reach the store.
 //
-// What goes to the store every time: whatever is admitted, requests with a limit that counts refusals, requests for a slot
-// of an in-flight limit, which may be released at any time, leased limits, of which other processes give units back all the
-// time, token buckets of which this process uses several plans (limits of one name with different quotas or bursts: one that
-// refills faster shortens the time that another was told to wait), costs that can never be admitted (unless a lower one is
-// known to be refused), AllowUpTo, requests of more than eight charges or of more than a kilobyte of keys, and answers that
-// did not come about in the plain way (any of rule.Flags).
+// The following always go to the store: requests that are admitted, requests with a limit that counts denied requests,
+// requests for a slot of an in-flight limit, which may be released at any time, leased limits, whose units other
+// processes return all the time, token buckets for which this process uses several plans (limits of one name with
+// different quotas or bursts: a plan that refills faster shortens the wait that another reported), costs that can never
+// be admitted (unless a lower one is known to be denied), AllowUpTo, and requests of more than eight charges or more
+// than a kilobyte of keys. Answers with any of rule.Flags are not remembered.
 package denycache
 
 import (
@@ -35,33 +36,33 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Options are the choices of a Store. The zero value remembers 65,536 refusals for at most a second each.
+// Options configures a Store. The zero value is valid, and remembers 65,536 denials for at most a second each.
 type Options struct {
-	// MaxAge is how long a refusal is remembered at most, counted from before the store was asked. It bounds how long this
-	// process does not see what it cannot see: resets, refunds and settlements by other processes, a reset that failed here
-	// but still came to the store later, a store that lost its state, a clock of the store that was set. 0 means a second. A
-	// negative one means no bound, for those who never reset, give back or settle in another process; a refusal is then
-	// remembered until its time to retry, which can be hours.
+	// MaxAge is how long a denial is remembered at most, counted from before the store was called. It bounds how long
+	// this process can miss events that it cannot see: resets, refunds and settlements by other processes, a reset that
+	// failed here but reached the store later, a store that lost its state, a store whose clock was set. 0 means a
+	// second. A negative value means no bound, for programs that never reset, refund or settle in another process; a
+	// denial is then remembered until its time to retry, which can be hours away.
 	MaxAge time.Duration
-	// MaxKeys is about how many refusals are remembered at once. 0 means 65,536; the most is 2^26. Each takes 18 bytes from the beginning and,
-	// once there, about 160 and the key. When there is no room for a new one, it takes the place of one that ends soon: to
-	// forget a refusal is always safe, it only costs the store a question.
+	// MaxKeys is about how many denials are remembered at a time. 0 means 65,536; the maximum is 2^26. Each takes 18
+	// bytes from the start and, once in use, about 160 more and the key. When there is no space for a new denial, it
+	// replaces one that ends soon: forgetting a denial is always safe and only costs a call to the store.
 	MaxKeys int
-	// Now is the local clock, for tests: the time since any fixed moment. It must be safe for concurrent use and must not
-	// be set back. nil means the monotonic clock.
+	// Now is the local clock, for tests: the time since any fixed instant. It must be safe for concurrent use and must
+	// not go backwards. nil means the monotonic clock.
 	Now func() time.Duration
 }
 
-// mostKeys is the most that Options.MaxKeys accepts.
-const mostKeys = 1 << 26
+// maxMaxKeys is the largest value of Options.MaxKeys.
+const maxMaxKeys = 1 << 26
 
 const (
 	defaultMaxAge  = time.Second
 	defaultMaxKeys = 1 << 16
 )
 
-// Store is a store.Store that remembers the refusals of another. It is safe for concurrent use, starts no goroutine
-// and needs no closing. The zero value is not usable; New makes it.
+// Store is a store.Store that remembers the denials of another. It is safe for concurrent use, starts no goroutine and
+// needs no closing. The zero value is not usable; call New.
 type Store struct {
 	inner store.Store
 	one   store.SingleTaker // inner, for single charges
@@ -70,9 +71,9 @@ type Store struct {
 
 	maxAge   time.Duration
 	seed     maphash.Seed
-	prefixes [256]atomic.Pointer[prefix] // by the limit's ID; a miss is worked out again
+	prefixes [256]atomic.Pointer[prefix] // by the limit's ID; a miss is computed again
 	plans    sync.Map                    // of *plans, by the prefix of a token bucket
-	prefixed atomic.Int64                // how many of them there are
+	prefixed atomic.Int64                // the number of plans
 	buckets  []bucket
 	work     sync.Pool // of *job
 
@@ -80,13 +81,13 @@ type Store struct {
 	counts  [stripes]count
 }
 
-// New returns a store that remembers the refusals of store.
+// New returns a store that remembers the denials of st.
 func New(st store.Store, opts Options) (*Store, error) {
 	if st == nil {
-		return nil, fmt.Errorf("denycache: store: must not be nil; give the store whose refusals are to be remembered")
+		return nil, fmt.Errorf("denycache: store: must not be nil; pass the store whose denials are to be remembered")
 	}
-	if opts.MaxKeys < 0 || opts.MaxKeys > mostKeys {
-		return nil, fmt.Errorf("denycache: MaxKeys: must be 1 to %d, or 0 for the default, not %d", mostKeys, opts.MaxKeys)
+	if opts.MaxKeys < 0 || opts.MaxKeys > maxMaxKeys {
+		return nil, fmt.Errorf("denycache: MaxKeys: must be 1 to %d, or 0 for the default, not %d", maxMaxKeys, opts.MaxKeys)
 	}
 	if opts.MaxKeys == 0 {
 		opts.MaxKeys = defaultMaxKeys
@@ -106,16 +107,15 @@ func New(st store.Store, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Check is that of the store below.
+// Check returns the result of the inner store's Check.
 func (s *Store) Check(limit *store.Limit) error { return s.inner.Check(limit) }
 
-// Traits are those of the store below.
+// Traits returns the traits of the inner store.
 func (s *Store) Traits() store.Traits { return s.inner.Traits() }
 
-// Unwrap returns the store below.
+// Unwrap returns the inner store.
 func (s *Store) Unwrap() store.Store { return s.inner }
 
-// clock reads the local clock.
 func (s *Store) clock() time.Duration {
 	if s.now != nil {
 		return s.now()
@@ -123,8 +123,8 @@ func (s *Store) clock() time.Duration {
 	return time.Since(s.base)
 }
 
-// rememberable reports whether a refusal of this request may be remembered, and so whether it is worth looking for one.
-// Where a limit counts refusals the store has to hear of each of them.
+// rememberable reports whether a denial of this request may be remembered, and so whether one may be found. Where a
+// limit counts denied requests, the store must receive each of them.
 func (s *Store) rememberable(op rule.Op, group string, charges []store.Charge) bool {
 	if op != rule.Take && op != rule.Peek || len(charges) == 0 || len(charges) > maxCharges {
 		return false
@@ -140,10 +140,10 @@ func (s *Store) rememberable(op rule.Op, group string, charges []store.Charge) b
 	return size <= maxBytes
 }
 
-// lastsIn reports whether refusals by a limit may be remembered.
+// lastsIn reports whether denials by a limit may be remembered.
 func (s *Store) lastsIn(limit *store.Limit) bool {
 	r := limit.Rule()
-	if r.Lease { // other processes give back what they do not spend
+	if r.Lease { // other processes return what they do not spend
 		return false
 	}
 	switch r.Algorithm {
@@ -156,9 +156,9 @@ func (s *Store) lastsIn(limit *store.Limit) bool {
 	}
 }
 
-// lowers reports whether an operation can make a refusal untrue that was remembered of the same address. Besides those that
-// are there to do so, these are writes to a log beyond its quota: they cut it to the quota of the limit they come with,
-// and a refusal by another limit of the same address, one with a larger quota, may have counted what is cut off.
+// lowers reports whether an operation can invalidate a remembered denial of the same address. Operations that return
+// units do. So do writes to a log beyond its quota: they truncate it to the quota of their limit, and a denial by
+// another limit of the same address with a larger quota may have counted the units that are cut off.
 func lowers(op rule.Op, limit *rule.Limit) bool {
 	switch op {
 	case rule.GiveBack, rule.Reset, rule.Settle:

@@ -23,7 +23,7 @@ func TestOptions(t *testing.T) {
 	inner := yes{}
 	for _, opts := range []denycache.Options{{MaxKeys: -1}, {MaxKeys: 1<<26 + 1}} {
 		if _, err := denycache.New(inner, opts); err == nil || !strings.HasPrefix(err.Error(), "denycache: MaxKeys: ") {
-			t.Errorf("%+v: got the error %v, want one about MaxKeys", opts, err)
+			t.Errorf("%+v: got error %v, want one about MaxKeys", opts, err)
 		}
 	}
 	if _, err := denycache.New(nil, denycache.Options{}); err == nil || !strings.HasPrefix(err.Error(), "denycache: store: ") {
@@ -31,11 +31,11 @@ func TestOptions(t *testing.T) {
 	}
 	store := layered(t, inner, denycache.Options{MaxKeys: 1})
 	if store.Traits() != inner.Traits() {
-		t.Errorf("traits are %+v, those of the store below %+v", store.Traits(), inner.Traits())
+		t.Errorf("got traits %+v, want those of the inner store, %+v", store.Traits(), inner.Traits())
 	}
 }
 
-// TestRefusedFromMemory is what the layer is for, in numbers worked out by hand.
+// TestRefusedFromMemory shows what the layer is for, in numbers worked out by hand.
 func TestRefusedFromMemory(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
@@ -44,78 +44,78 @@ func TestRefusedFromMemory(t *testing.T) {
 		r.pass(10 * time.Second)
 		r.wantAnswer(r.take(limit, "key", 1), rule.Answer{
 			RetryAfter: 50 * second, ResetAfter: 50 * second, At: epoch + 10*second,
-		}, "refused by the store")
-		r.wantAsked(3, "until the refusal")
+		}, "denied by the store")
+		r.wantCalls(3, "up to the denial")
 		r.pass(20 * time.Second)
 		cached := rule.Answer{
 			Flags: rule.Cached, RetryAfter: 30 * second, ResetAfter: 30 * second, At: epoch + 30*second,
 		}
-		r.wantAnswer(r.take(limit, "key", 1), cached, "refused from memory")
+		r.wantAnswer(r.take(limit, "key", 1), cached, "denied from memory")
 		r.wantAnswer(r.do(rule.Peek, limit, "key", 1), cached, "a peek")
 		r.wantAnswer(r.take(limit, "key", 2), cached, "a higher cost")
 		cached.RetryAfter = rule.Never
 		r.wantAnswer(r.take(limit, "key", 3), cached, "a cost above the quota")
-		r.wantAsked(0, "what is known")
+		r.wantCalls(0, "remembered")
 		r.take(limit, "other", 1)
-		r.wantAsked(1, "another key")
+		r.wantCalls(1, "another key")
 		r.clock.Set(epoch + 60*second - 1)
 		if a := r.take(limit, "key", 1); a.Allowed || a.RetryAfter != 1 {
-			r.t.Fatalf("a microsecond before its time: %+v", a)
+			r.t.Fatalf("a microsecond before the retry time: %+v", a)
 		}
-		r.wantAsked(0, "a microsecond before its time")
+		r.wantCalls(0, "a microsecond before the retry time")
 		r.clock.Set(epoch + 60*second)
 		if a := r.take(limit, "key", 1); !a.Allowed || a.Flags != 0 {
-			r.t.Fatalf("when its time has come: %+v", a)
+			r.t.Fatalf("at the retry time: %+v", a)
 		}
-		r.wantAsked(1, "when its time has come")
+		r.wantCalls(1, "at the retry time")
 		if got, want := r.store.Stats(), (denycache.Stats{Hits: 5, Misses: 5, Entries: 1}); got != want {
-			r.t.Fatalf("%+v, not %+v", got, want)
+			r.t.Fatalf("got %+v, want %+v", got, want)
 		}
 	})
 }
 
-// TestPeekIsRemembered: what a peek was told, a take need not ask again.
+// TestPeekIsRemembered checks that a take uses the denial of a peek.
 func TestPeekIsRemembered(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 2)
 		r.do(rule.Peek, limit, "key", 1)
-		r.wantAsked(2, "until the refusal")
+		r.wantCalls(2, "up to the denial")
 		if a := r.take(limit, "key", 1); a.Allowed || a.Flags != rule.Cached {
 			r.t.Fatalf("after a peek: %+v", a)
 		}
-		r.wantAsked(0, "after a peek")
+		r.wantCalls(0, "after a peek")
 	})
 }
 
-// TestLowerCost: a refused cost says nothing about a lower one, which then covers both.
+// TestLowerCost checks that the denial of a cost does not apply to a lower cost, whose own denial then covers both.
 func TestLowerCost(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 1)
-		r.take(limit, "key", 2) // refused
-		r.wantAsked(2, "until the refusal")
+		r.take(limit, "key", 2) // denied
+		r.wantCalls(2, "up to the denial")
 		if a := r.take(limit, "key", 1); !a.Allowed {
 			r.t.Fatalf("a lower cost: %+v", a)
 		}
-		r.wantAsked(1, "a lower cost")
+		r.wantCalls(1, "a lower cost")
 		r.take(limit, "key", 2)
-		r.wantAsked(0, "the higher cost again")
-		r.take(limit, "key", 1) // refused
-		r.wantAsked(1, "the lower cost again")
+		r.wantCalls(0, "the higher cost again")
+		r.take(limit, "key", 1) // denied
+		r.wantCalls(1, "the lower cost again")
 		r.take(limit, "key", 1)
 		r.take(limit, "key", 2)
-		r.wantAsked(0, "both again")
+		r.wantCalls(0, "both again")
 	})
 }
 
-// TestOverdrawn: a key that is overdrawn refuses even nothing, and that is known too.
+// TestOverdrawn checks that an overdrawn key denies even a cost of 0, and that this is remembered too.
 func TestOverdrawn(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.do(rule.Charge, limit, "key", 5)
 		r.take(limit, "key", 0)
-		r.wantAsked(2, "until the refusal")
+		r.wantCalls(2, "up to the denial")
 		for _, cost := range []int64{0, 1, 2} {
 			if a := r.take(limit, "key", cost); a.Allowed || a.RetryAfter != 60*second {
 				r.t.Fatalf("cost %d: %+v", cost, a)
@@ -123,11 +123,11 @@ func TestOverdrawn(t *testing.T) {
 		}
 		r.do(rule.Charge, limit, "key", 1)
 		r.take(limit, "key", 1)
-		r.wantAsked(1, "only the charge: it can only make it longer")
+		r.wantCalls(1, "only the charge: it can only lengthen the wait")
 	})
 }
 
-// TestNotRemembered: what the store has to hear every time.
+// TestNotRemembered covers requests that must always reach the store.
 func TestNotRemembered(t *testing.T) {
 	counts := slidegate.Limit{Name: "fixed", Quota: 2, Window: time.Minute, Algorithm: slidegate.FixedWindow, CountDenied: true}
 	long := strings.Repeat("k", 2000)
@@ -139,8 +139,8 @@ func TestNotRemembered(t *testing.T) {
 		cost  int64
 		twist func(*rule.Answer)
 	}{
-		{name: "refusals count", limit: counts, key: "key", op: rule.Take, cost: 1},
-		{name: "peek where refusals count", limit: counts, key: "key", op: rule.Peek, cost: 1},
+		{name: "denied requests count", limit: counts, key: "key", op: rule.Take, cost: 1},
+		{name: "peek where denied requests count", limit: counts, key: "key", op: rule.Peek, cost: 1},
 		{name: "never", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 3},
 		{name: "up to", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.TakeUpTo, cost: 1},
 		{name: "a long key", limit: slidegate.Unbind(fixed(t)), key: long, op: rule.Take, cost: 1},
@@ -166,19 +166,20 @@ func TestNotRemembered(t *testing.T) {
 				}
 				for range 3 {
 					if a := ask(); a.Allowed || a.Flags.Cached() {
-						r.t.Fatalf("not refused by the store: %+v", a)
+						r.t.Fatalf("not denied by the store: %+v", a)
 					}
 				}
-				r.wantAsked(4, "each time")
+				r.wantCalls(4, "each time")
 				if got := r.store.Stats().Entries; got != 0 {
-					r.t.Fatalf("%d entries", got)
+					r.t.Fatalf("got %d entries, want 0", got)
 				}
 			})
 		})
 	}
 }
 
-// TestErrorIsNoRefusal: a store that fails says nothing about the key, and its error comes through as it is.
+// TestErrorIsNoRefusal checks that an error of the store is not taken for a denial of the key, and is returned
+// unchanged.
 func TestErrorIsNoRefusal(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit, wrong := fixed(r.t), errors.New("no answer")
@@ -197,12 +198,12 @@ func TestErrorIsNoRefusal(t *testing.T) {
 			}
 		}
 		if got := broken.Stats().Entries; got != 0 {
-			r.t.Fatalf("%d entries", got)
+			r.t.Fatalf("got %d entries, want 0", got)
 		}
 	})
 }
 
-// failing decides, and then has an error.
+// failing decides, and then returns an error.
 type failing struct {
 	store.Store
 	err error
@@ -216,7 +217,7 @@ func (f failing) Apply(ctx context.Context, batch []store.Request) error {
 	return f.err
 }
 
-// quickFailing is failing as a SingleTaker, which returns something that looks like a refusal.
+// quickFailing is a failing SingleTaker, whose other results look like a denial.
 type quickFailing struct{ failing }
 
 func (f quickFailing) TakeSingle(context.Context, *store.Limit, string, int64) (
@@ -225,7 +226,7 @@ func (f quickFailing) TakeSingle(context.Context, *store.Limit, string, int64) (
 	return false, 0, 0, second, second, epoch, f.err
 }
 
-// TestPlanUpgrade: a limit of the same address with another quota, burst or overlap is another limit.
+// TestPlanUpgrade checks that a limit of the same address with another quota, burst or overlap is another limit.
 func TestPlanUpgrade(t *testing.T) {
 	small := slidegate.Limit{Name: "plan", Quota: 2, Window: time.Minute, Algorithm: slidegate.SlidingWindow}
 	bucket := slidegate.Limit{Name: "plan", Quota: 2, Window: time.Minute, Algorithm: slidegate.TokenBucket, Burst: 2}
@@ -246,33 +247,34 @@ func TestPlanUpgrade(t *testing.T) {
 			rigs(t, forever, func(r *rig) {
 				before, after := bound(r.t, test.before), bound(r.t, test.after)
 				r.take(before, "key", 2)
-				r.take(before, "key", 1) // refused
-				r.wantAsked(2, "until the refusal")
+				r.take(before, "key", 1) // denied
+				r.wantCalls(2, "up to the denial")
 				if a := r.take(after, "key", 1); a.Allowed != test.admitsInHalfWay {
 					r.t.Fatalf("by the new limit: %+v", a)
 				}
-				r.wantAsked(1, "by the new limit")
-				if test.before.Algorithm == slidegate.TokenBucket { // one plan may shorten what another was told to wait
+				r.wantCalls(1, "by the new limit")
+				if test.before.Algorithm == slidegate.TokenBucket { // one plan may shorten the wait that another reported
 					if a := r.take(before, "key", 1); a.Allowed || a.Flags != 0 {
 						r.t.Fatalf("by the old limit of a bucket: %+v", a)
 					}
-					r.wantAsked(1, "by the old limit of a bucket")
+					r.wantCalls(1, "by the old limit of a bucket")
 					return
 				}
 				if a := r.take(before, "key", 1); a.Allowed || a.Flags != rule.Cached {
 					r.t.Fatalf("by the old limit: %+v", a)
 				}
-				// The same limit once more, as another limiter of this process binds it.
+				// The same limit again, as another limiter of this process binds it.
 				if a := r.take(bound(r.t, test.before), "key", 1); a.Allowed || a.Flags != rule.Cached {
 					r.t.Fatalf("by the old limit, bound again: %+v", a)
 				}
-				r.wantAsked(0, "by the old limit")
+				r.wantCalls(0, "by the old limit")
 			})
 		})
 	}
 }
 
-// TestAddresses: every part of an address tells requests apart, wherever its parts are cut.
+// TestAddresses checks that every part of an address distinguishes requests, and where one part ends and the next
+// begins does too.
 func TestAddresses(t *testing.T) {
 	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 1}, true) // one bucket for all
 	limit := slidegate.Limit{Name: "a", Quota: 1, Window: time.Hour}
@@ -296,7 +298,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestKeysAreCopied: a key may lie in memory that its caller uses again, as some web frameworks do.
+// TestKeysAreCopied checks that callers may reuse the memory of a key, as some web frameworks do.
 func TestKeysAreCopied(t *testing.T) {
 	r := newRig(t, forever, true)
 	limit := fixed(t)
@@ -309,17 +311,17 @@ func TestKeysAreCopied(t *testing.T) {
 	r.several(rule.Take, unsafe.String(&group[0], 4), store.Charge{Limit: limit, Key: key, Cost: 1})
 	r.one = true
 	r.take(limit, key, 1)
-	r.wantAsked(4, "until the memory is used again")
+	r.wantCalls(4, "until the memory is reused")
 	copy(bytes, "your")
 	copy(group, "club")
 	if a := r.take(limit, "mine", 1); a.Flags != rule.Cached {
-		t.Fatalf("the key that was refused: %+v", a)
+		t.Fatalf("the denied key: %+v", a)
 	}
 	charge := store.Charge{Limit: limit, Key: "mine", Cost: 1}
 	if a := r.several(rule.Take, "team", charge)[0]; a.Flags != rule.Cached {
-		t.Fatalf("the key that was refused, in its group: %+v", a)
+		t.Fatalf("the denied key, in its group: %+v", a)
 	}
-	r.wantAsked(0, "the keys that were refused")
+	r.wantCalls(0, "the denied keys")
 }
 
 func TestMaxAge(t *testing.T) {
@@ -327,21 +329,21 @@ func TestMaxAge(t *testing.T) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 2)
 		r.take(limit, "key", 1)
-		r.wantAsked(2, "until the refusal")
+		r.wantCalls(2, "up to the denial")
 		r.pass(3*time.Second - time.Microsecond)
 		r.take(limit, "key", 1)
-		r.wantAsked(0, "just before it is too old")
+		r.wantCalls(0, "just before it is too old")
 		r.pass(time.Microsecond)
 		r.take(limit, "key", 1)
-		r.wantAsked(1, "when it is too old")
+		r.wantCalls(1, "when it is too old")
 		r.pass(time.Second)
 		r.take(limit, "key", 1)
-		r.wantAsked(0, "after it was asked for again")
+		r.wantCalls(0, "after the store was called again")
 	})
 }
 
-// TestHeldUp: a moment from before the store was asked, by a goroutine that was held up after it had read its clock, is no
-// moment at which a refusal from after it is known to be true.
+// TestHeldUp checks that a denial is not used by a goroutine that read its clock before the store was called and was
+// then delayed: whether the denial held at that time is unknown.
 func TestHeldUp(t *testing.T) {
 	now := 10 * time.Second
 	opts := forever
@@ -350,14 +352,14 @@ func TestHeldUp(t *testing.T) {
 	limit := fixed(t)
 	r.take(limit, "key", 2)
 	r.take(limit, "key", 1)
-	r.wantAsked(2, "until the refusal")
+	r.wantCalls(2, "up to the denial")
 	now -= time.Nanosecond
 	r.take(limit, "key", 1)
-	r.wantAsked(1, "just before it")
+	r.wantCalls(1, "just before it")
 }
 
-// TestDefaultAge: with no options a refusal is remembered for a second, by the real monotonic clock. What another
-// process does in the meantime is seen then.
+// TestDefaultAge checks that with no options a denial is remembered for a second, by the real monotonic clock, and that
+// a reset by another process is seen after that.
 func TestDefaultAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, err := memstore.New(memstore.Options{})
@@ -381,27 +383,27 @@ func TestDefaultAge(t *testing.T) {
 			return d.Allowed
 		}
 		if !allowed() || allowed() {
-			t.Fatal("not one of two admitted")
+			t.Fatal("want one of two admitted")
 		}
 		if err := elsewhere.Reset(ctx, "key"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second - time.Nanosecond)
 		if allowed() {
-			t.Fatal("the reset in another process was seen, so nothing is remembered")
+			t.Fatal("the reset by another process was seen, so nothing was remembered")
 		}
 		time.Sleep(time.Nanosecond)
 		if !allowed() {
-			t.Fatal("the reset in another process was not seen after a second")
+			t.Fatal("the reset by another process was not seen after a second")
 		}
 	})
 }
 
-// TestMaxKeys: memory is bounded, and the one that ends first makes room.
+// TestMaxKeys checks that memory is bounded, and that the denial that ends first is replaced.
 func TestMaxKeys(t *testing.T) {
 	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 7}, true)
 	r.one = true
-	refuse := func(hours int, key string) *store.Limit { // for so many hours
+	refuse := func(hours int, key string) *store.Limit { // for that many hours
 		limit := bound(t, slidegate.Limit{
 			Quota: 1, Window: time.Duration(hours) * time.Hour, Anchor: slidegate.AnchorFirst, Algorithm: slidegate.FixedWindow,
 		})
@@ -417,42 +419,42 @@ func TestMaxKeys(t *testing.T) {
 	for _, limit := range limits {
 		r.take(limit, "key", 1)
 	}
-	r.wantAsked(0, "as many as there is room for")
+	r.wantCalls(0, "as many as there is space for")
 	limits = append(limits, refuse(9, "key"))
 	r.spy.asked.Store(0)
 	if got := r.store.Stats().Entries; got != 7 {
-		t.Fatalf("%d entries, not 7", got)
+		t.Fatalf("got %d entries, want 7", got)
 	}
 	for i, limit := range limits {
 		if i != 3 { // the one of two hours
 			r.take(limit, "key", 1)
 		}
 	}
-	r.wantAsked(0, "those that end later")
+	r.wantCalls(0, "those that end later")
 	r.take(limits[3], "key", 1)
-	r.wantAsked(1, "the one that ended first")
+	r.wantCalls(1, "the one that ended first")
 	for n := range 1000 {
 		refuse(10, fmt.Sprint(n))
 	}
 	if got := r.store.Stats().Entries; got != 7 {
-		t.Fatalf("%d entries, not 7", got)
+		t.Fatalf("got %d entries, want 7", got)
 	}
 }
 
-// TestAskedOncePerPeriod: a client that hammers costs the store one question until its time has come.
+// TestAskedOncePerPeriod checks that a client that hammers a key costs the store one call until its time to retry.
 func TestAskedOncePerPeriod(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := bound(r.t, slidegate.Limit{Quota: 6, Window: time.Minute, Algorithm: slidegate.TokenBucket, Burst: 1})
 		admitted := 0
-		for range 600 { // a minute and some, ten times a second: one unit comes every ten seconds
+		for range 600 { // a minute, ten times a second: one unit is refilled every ten seconds
 			if r.take(limit, "key", 1).Allowed {
 				admitted++
 			}
 			r.pass(100 * time.Millisecond)
 		}
 		if admitted != 6 {
-			r.t.Fatalf("%d admitted, not 6", admitted)
+			r.t.Fatalf("got %d admitted, want 6", admitted)
 		}
-		r.wantAsked(12, "each admission, and one refusal after it")
+		r.wantCalls(12, "each admission, and one denial after it")
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// kinds are limits of every way of counting, in which a few units make a difference.
+// kinds returns limits of every algorithm, small enough for a few units to matter.
 func kinds() []slidegate.Limit {
 	return []slidegate.Limit{
 		{Quota: 6, Window: time.Second, Algorithm: slidegate.SlidingWindow},
@@ -31,15 +31,15 @@ func kinds() []slidegate.Limit {
 	}
 }
 
-// twins are two stores of the same history, of which one has the layer over it.
+// twins are two stores with the same history, one of them under the layer.
 type twins struct {
 	t            *rapid.T
 	clock        *storetest.Clock
 	plain, below *memstore.Store
 	store        *denycache.Store
-	limits       [][]*store.Limit // those in a row share their addresses
-	told         rule.Micros      // the last time to retry
-	refused      []store.Request  // the last refusals, which are asked for again
+	limits       [][]*store.Limit // limits of one row share their addresses
+	lastRetry    rule.Micros      // the last time to retry
+	refused      []store.Request  // the last denied requests, which are repeated
 	hits         *int
 }
 
@@ -63,19 +63,19 @@ func newTwins(t *rapid.T, tb testing.TB, hits *int) *twins {
 	return w
 }
 
-// move moves the clock: mostly by little, and often to the moment that was promised, or just before.
+// move moves the clock: mostly by little, and often to the promised time, or just before it.
 func (w *twins) move() {
 	by := rule.Micros(rapid.Int64Range(0, 50_000).Draw(w.t, "by"))
 	switch rapid.IntRange(0, 9).Draw(w.t, "move") {
 	case 0, 1, 2:
 		by = 0
 	case 3, 4:
-		if w.told > 0 && w.told < rule.Never {
-			by = w.told
+		if w.lastRetry > 0 && w.lastRetry < rule.Never {
+			by = w.lastRetry
 		}
 	case 5:
-		if w.told > 0 && w.told < rule.Never {
-			by = w.told - 1
+		if w.lastRetry > 0 && w.lastRetry < rule.Never {
+			by = w.lastRetry - 1
 		}
 	case 6:
 		by = 1_000_000
@@ -83,7 +83,7 @@ func (w *twins) move() {
 	w.clock.Advance(by)
 }
 
-// again draws a request that was refused before, at about the same costs.
+// again draws a request that was denied before, at about the same costs.
 func (w *twins) again() store.Request {
 	r := w.refused[len(w.refused)-1-rapid.IntRange(0, min(len(w.refused)-1, 3)).Draw(w.t, "which")]
 	r.Charges = slices.Clone(r.Charges)
@@ -130,9 +130,9 @@ func (w *twins) request() store.Request {
 	return r
 }
 
-// TestSameVerdicts: whatever happens through the layer, it refuses what the store would refuse and nothing else, and its
-// time to retry is never later than the truth. What it does not answer itself is the store's answer to the last field,
-// which shows too that both stores hold the same.
+// TestSameVerdicts checks that the layer denies what the store would deny and nothing else, and that its time to retry
+// is never later than the true one. What it does not answer itself must equal the store's answer in every field, which
+// also shows that both stores hold the same state.
 func TestSameVerdicts(t *testing.T) {
 	hits := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -147,11 +147,11 @@ func TestSameVerdicts(t *testing.T) {
 		}
 	})
 	if hits < least(1000) {
-		t.Fatalf("only %d were answered from memory: the test does not try what it is for", hits)
+		t.Fatalf("only %d answers came from memory: too few for the test to mean anything", hits)
 	}
 }
 
-// play sends a batch through the layer, or TakeSingle where that can be, and to the twin one by one.
+// play sends a batch through the layer, or TakeSingle where possible, and to the twin one by one.
 func (w *twins) play(batch []store.Request) {
 	w.t.Helper()
 	r := &batch[0]
@@ -167,7 +167,7 @@ func (w *twins) play(batch []store.Request) {
 		r := &batch[i]
 		truth, err := send(context.Background(), w.plain, *r)
 		if err != nil || r.Err != nil {
-			w.t.Fatalf("got the errors %v of the twin and %v of the layer, want none", err, r.Err)
+			w.t.Fatalf("got error %v from the twin and %v from the layer, want none", err, r.Err)
 		}
 		w.compare(r, truth)
 	}
@@ -177,9 +177,9 @@ func (w *twins) compare(r *store.Request, truth []rule.Answer) {
 	w.t.Helper()
 	index, allowed := rule.Deciding(r.Answers)
 	if _, want := rule.Deciding(truth); allowed != want {
-		w.t.Fatalf("%v: allowed is %v\n got   %+v\n truth %+v", r.Op, allowed, r.Answers, truth)
+		w.t.Fatalf("%v: got allowed %v\n got  %+v\n want %+v", r.Op, allowed, r.Answers, truth)
 	}
-	w.told = r.Answers[index].RetryAfter
+	w.lastRetry = r.Answers[index].RetryAfter
 	if !allowed && (r.Op == rule.Take || r.Op == rule.Peek) {
 		w.refused = append(w.refused, *r)
 	}
@@ -190,32 +190,32 @@ func (w *twins) compare(r *store.Request, truth []rule.Answer) {
 		want := truth[i]
 		if !r.Answers[0].Flags.Cached() {
 			if got != want {
-				w.t.Fatalf("op %v, by the store:\n got   %+v\n truth %+v", r.Op, got, want)
+				w.t.Fatalf("op %v, by the store:\n got  %+v\n want %+v", r.Op, got, want)
 			}
 			continue
 		}
 		if broken := brokenFromMemory(r.Charges[i], got, want); broken != "" {
-			w.t.Fatalf("op %v, from memory:\n got   %+v\n truth %+v\nwant %s", r.Op, got, want, broken)
+			w.t.Fatalf("op %v, from memory:\n got   %+v\n store %+v\n want %s", r.Op, got, want, broken)
 		}
 	}
 }
 
-// brokenFromMemory returns the rule that an answer from memory breaks, beside the true answer, or "".
+// brokenFromMemory returns the rule that an answer from memory breaks, compared with the true answer, or "".
 func brokenFromMemory(c store.Charge, got, truth rule.Answer) string {
 	never := got.RetryAfter == rule.Never
 	switch {
 	case got.Flags != rule.Cached || got.Granted != 0:
 		return "the flag Cached and nothing granted"
 	case got.At != truth.At:
-		return "the time of the truth"
+		return "the store's time"
 	case !got.Allowed && truth.Allowed:
-		return "no refusal of what is allowed"
+		return "no denial of what the store admits"
 	case (got.RetryAfter == 0) != got.Allowed:
-		return "a retry exactly if it is refused"
+		return "a time to retry exactly if it is denied"
 	case got.NextAfter < 0 || truth.Allowed && truth.Remaining == 0 && got.NextAfter > truth.NextAfter:
-		return "no next unit after that of the truth"
+		return "no next unit later than the store's"
 	case got.RetryAfter > truth.RetryAfter || got.ResetAfter > truth.ResetAfter:
-		return "no times after those of the truth"
+		return "no times later than the store's"
 	case never != (!got.Allowed && c.Cost > c.Limit.Rule().Capacity()):
 		return "Never exactly if the cost exceeds the capacity"
 	case !never && got.ResetAfter < got.RetryAfter:
@@ -224,9 +224,9 @@ func brokenFromMemory(c store.Charge, got, truth rule.Answer) string {
 	return ""
 }
 
-// TestExactTimes: where a key is always asked for the same cost and its clock is the store's, an answer from memory is
-// the store's answer, but for the flag and what has been freed since. The moment it promises admits, and not a
-// microsecond earlier.
+// TestExactTimes checks that, where a key is always requested at the same cost and the local clock is the store's, an
+// answer from memory equals the store's, apart from the flag and what has been freed since. A retry is admitted at the
+// promised time, and not a microsecond earlier.
 func TestExactTimes(t *testing.T) {
 	hits := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -242,12 +242,12 @@ func TestExactTimes(t *testing.T) {
 			if got.Flags == rule.Cached {
 				hits++
 				if got.Remaining > want.Remaining {
-					rt.Fatalf("more remains than there is:\n got   %+v\n truth %+v", got, want)
+					rt.Fatalf("Remaining is too high:\n got   %+v\n store %+v", got, want)
 				}
 				got.Flags, got.Remaining = 0, want.Remaining
 			}
 			if got != want {
-				rt.Fatalf("\n got   %+v\n truth %+v", got, want)
+				rt.Fatalf("\n got   %+v\n store %+v", got, want)
 			}
 			return got, want
 		}
@@ -259,25 +259,25 @@ func TestExactTimes(t *testing.T) {
 			}
 			w.clock.Advance(rule.Micros(rapid.Int64Range(0, int64(a.RetryAfter)-1).Draw(rt, "early")))
 			if a, _ = take(); a.Allowed {
-				rt.Fatalf("admitted before its time: %+v", a)
+				rt.Fatalf("admitted before the retry time: %+v", a)
 			}
 			w.clock.Advance(a.RetryAfter - 1)
 			if a, _ = take(); a.Allowed || a.RetryAfter != 1 {
-				rt.Fatalf("a microsecond before its time: %+v", a)
+				rt.Fatalf("a microsecond before the retry time: %+v", a)
 			}
 			w.clock.Advance(1)
 			if a, _ = take(); !a.Allowed {
-				rt.Fatalf("refused when its time had come: %+v", a)
+				rt.Fatalf("denied at the retry time: %+v", a)
 			}
 		}
 	})
 	if hits < least(1000) {
-		t.Fatalf("only %d were answered from memory", hits)
+		t.Fatalf("only %d answers came from memory", hits)
 	}
 }
 
-// TestTrueWhenFar: with a store that takes its time, on the way there and back, and a local clock that is finer than the
-// store's and ticks at other moments, whatever is refused from memory would be refused by the store at that moment.
+// TestTrueWhenFar checks that, with latency to and from the store, and a local clock that is finer than the store's and
+// ticks at other times, the store would deny at that time whatever is denied from memory.
 func TestTrueWhenFar(t *testing.T) {
 	hits := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -312,11 +312,11 @@ func TestTrueWhenFar(t *testing.T) {
 			if a.Flags == rule.Cached {
 				hits++
 				if now.Allowed || a.RetryAfter > now.RetryAfter || a.RetryAfter < 1 || a.ResetAfter > now.ResetAfter || a.At < now.At {
-					rt.Fatalf("from memory:\n got   %+v\n truth %+v\nwant a refusal that waits at least 1 and no longer than the truth", a, now)
+					rt.Fatalf("from memory:\n got   %+v\n store %+v\nwant a denial that waits at least 1 and no longer than the store's", a, now)
 				}
 			}
 			if !now.Allowed {
-				at := now.At + now.RetryAfter // the store's own; before it are a few moments at which the layer may be wrong
+				at := now.At + now.RetryAfter // the store's own; shortly before it, the layer may be wrong
 				nanos = max(nanos, int64(at)*1000-phase+rapid.SampledFrom([]int64{
 					-2_000_000_000, -5_000_000, -2500, -1500, -1000, -999, -500, -1, 0, 1,
 				}).Draw(rt, "moment"))
@@ -324,11 +324,11 @@ func TestTrueWhenFar(t *testing.T) {
 		}
 	})
 	if hits < least(300) {
-		t.Fatalf("only %d were answered from memory", hits)
+		t.Fatalf("only %d answers came from memory", hits)
 	}
 }
 
-// least is how many answers from memory a test must see to be worth something. With -short a fifth of it is played.
+// least returns how many answers from memory a test needs to be meaningful. With -short a fifth is played.
 func least(n int) int {
 	if testing.Short() {
 		return n / 5

@@ -9,8 +9,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// A client that goes on after it was refused. In memory there is little to be saved; over a network it is a round trip
-// for each line that says "from memory".
+// A client goes on after it was denied. With a store in memory there is little to save; over a network, each line that
+// says "from memory" saves a round trip.
 func Example() {
 	inner := memstore.NewDefault()
 	store, err := denycache.New(inner, denycache.Options{})
@@ -36,12 +36,12 @@ func Example() {
 		}
 	}
 	stats := store.Stats()
-	fmt.Printf("the store was spared %d of %d questions\n", stats.Hits, stats.Hits+stats.Misses)
+	fmt.Printf("the store was spared %d of %d calls\n", stats.Hits, stats.Hits+stats.Misses)
 	// Output:
 	// admitted
 	// admitted
 	// refused
 	// refused, from memory
 	// refused, from memory
-	// the store was spared 2 of 5 questions
+	// the store was spared 2 of 5 calls
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestSameHash: should two requests ever share a hash, they still do not share an entry. No two are known that do, so
-// this asks the entry itself.
+// TestSameHash checks that two requests with the same hash do not share an entry. No such two are known, so this
+// compares entries directly.
 func TestSameHash(t *testing.T) {
 	bind := func(name string, quota int64) *store.Limit {
 		limit, err := slidegate.Bind("", slidegate.Limit{Name: name, Quota: quota, Window: time.Minute})
@@ -46,7 +46,7 @@ func TestSameHash(t *testing.T) {
 	} {
 		e := newEntry(&look{}, 0, test.group, test.entry, make([]rule.Answer, len(test.entry)))
 		if got := e.same(test.askedFor, test.asked); got != test.want {
-			t.Errorf("%s: same is %v", test.name, got)
+			t.Errorf("%s: got %v", test.name, got)
 		}
 	}
 }

@@ -36,12 +36,12 @@ func bound(t testing.TB, limit slidegate.Limit) *store.Limit {
 	return testkit.Must(slidegate.Bind("", limit))(t)
 }
 
-// local is the store's clock as a local one.
+// local returns the store's clock as a local clock.
 func local(clock *storetest.Clock) func() time.Duration {
 	return func() time.Duration { return time.Duration(clock.Now()) * time.Microsecond }
 }
 
-// spy counts what a store is asked, and lets a test do something just before and just after the store decides.
+// spy counts calls to a store, and lets a test act just before and just after the store decides.
 type spy struct {
 	store.Store
 	asked         atomic.Int64 // requests
@@ -70,7 +70,7 @@ func (s *spy) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// quickSpy is a spy that is a SingleTaker too.
+// quickSpy is a spy that is also a SingleTaker.
 type quickSpy struct{ *spy }
 
 func (s quickSpy) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
@@ -83,14 +83,14 @@ func (s quickSpy) TakeSingle(ctx context.Context, limit *store.Limit, key string
 	return a[0].Allowed, a[0].Flags, a[0].Remaining, a[0].After(), a[0].ResetAfter, a[0].At, nil
 }
 
-// ask sends one request. The places for its answers hold nonsense, which the store has to overwrite.
+// ask sends one request. Its answers initially hold nonsense, which the store has to overwrite.
 func ask(
 	ctx context.Context, st store.Store, op rule.Op, group string, charges ...store.Charge,
 ) ([]rule.Answer, error) {
 	return send(ctx, st, store.Request{Op: op, Group: group, Charges: charges})
 }
 
-// send is ask for a request with more to it than an operation and charges.
+// send is ask for a request with more than an operation and charges.
 func send(ctx context.Context, st store.Store, r store.Request) ([]rule.Answer, error) {
 	nonsense := rule.Answer{
 		Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, NextAfter: -1, At: -1,
@@ -108,7 +108,7 @@ func send(ctx context.Context, st store.Store, r store.Request) ([]rule.Answer, 
 	return answers, err
 }
 
-// takeOne asks through TakeSingle and makes an Answer of what it returns.
+// takeOne calls TakeSingle and returns its results as an Answer.
 func takeOne(
 	taker store.SingleTaker, limit *store.Limit, key string, cost int64,
 ) (a rule.Answer, err error) {
@@ -123,7 +123,7 @@ func takeOne(
 	return a, err
 }
 
-// rig is a layer over a memory store, on one clock that stands at the beginning of a minute.
+// rig is a layer over a memory store, on one clock that starts at the beginning of a minute.
 type rig struct {
 	t     testing.TB
 	clock *storetest.Clock
@@ -132,7 +132,7 @@ type rig struct {
 	one   bool // takes go through TakeSingle
 }
 
-// rigs runs a test in every way in which a single charge can be taken.
+// rigs runs a test in every way of taking a single charge.
 func rigs(t *testing.T, opts denycache.Options, run func(r *rig)) {
 	for _, way := range []string{"TakeSingle", "TakeSingle by Apply", "Apply"} {
 		t.Run(way, func(t *testing.T) {
@@ -177,7 +177,7 @@ func (r *rig) do(op rule.Op, limit *store.Limit, key string, cost int64) rule.An
 	return r.several(op, "", store.Charge{Limit: limit, Key: key, Cost: cost})[0]
 }
 
-// end ends a reservation that took its units now.
+// end settles a reservation that took its units now.
 func (r *rig) end(op rule.Op, id rule.ID, limit *store.Limit, key string, cost int64) {
 	r.t.Helper()
 	charge := store.Charge{Limit: limit, Key: key, Cost: cost, At: r.clock.Now()}
@@ -195,11 +195,11 @@ func (r *rig) several(op rule.Op, group string, charges ...store.Charge) []rule.
 	return answers
 }
 
-// wantAsked fails unless the store was asked this often since the last time.
-func (r *rig) wantAsked(want int64, when string) {
+// wantCalls fails unless the store received this many requests since the last check.
+func (r *rig) wantCalls(want int64, when string) {
 	r.t.Helper()
 	if got := r.spy.asked.Swap(0); got != want {
-		r.t.Fatalf("%s: the store was asked %d times, not %d", when, got, want)
+		r.t.Fatalf("%s: the store received %d requests, want %d", when, got, want)
 	}
 }
 
@@ -210,7 +210,7 @@ func (r *rig) wantAnswer(got, want rule.Answer, when string) {
 	}
 }
 
-// fixed is two a minute, in windows that begin with the minute.
+// fixed returns a limit of two per minute, in windows that begin with the minute.
 func fixed(t testing.TB) *store.Limit {
 	t.Helper()
 	return bound(t, slidegate.Limit{Name: "fixed", Quota: 2, Window: time.Minute, Algorithm: slidegate.FixedWindow})

@@ -8,13 +8,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TakeSingle refuses by itself, or asks the store below. What is admitted takes the shortest way through it: a hash, a line of
-// the cache, the clock.
+// TakeSingle denies by itself or calls the inner store. An admitted request takes the shortest path: a hash, a cache
+// line, the clock.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	if uint64(cost) > rule.MaxQuota || len(key) > maxBytes || !s.lastsIn(limit) { // not rememberable
-		return s.askUncached(ctx, limit, key, cost)
+		return s.takeUncached(ctx, limit, key, cost)
 	}
 	hash := s.address(limit, "", key)
 	b := s.home(hash)
@@ -32,7 +32,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 	if err == nil && (!allowed || flags != 0) {
 		l := look{now: now, hash: hash, turn: turn, home: quiet(b, turn)}
-		s.hearOne(&l, store.Charge{Limit: limit, Key: key, Cost: cost}, rule.Answer{
+		s.recordOne(&l, store.Charge{Limit: limit, Key: key, Cost: cost}, rule.Answer{
 			Allowed: allowed, Flags: flags, Remaining: remaining, RetryAfter: after, ResetAfter: resetAfter, At: at,
 		})
 	}
@@ -46,14 +46,14 @@ func findOne(now time.Duration, hash, turn uint64, b *bucket, limit *store.Limit
 	return l.find("", charges[:])
 }
 
-// hearOne takes note of what the store answered to a single charge.
-func (s *Store) hearOne(l *look, charge store.Charge, answer rule.Answer) {
+// recordOne records the store's answer to a single charge.
+func (s *Store) recordOne(l *look, charge store.Charge, answer rule.Answer) {
 	charges, answers := [1]store.Charge{charge}, [1]rule.Answer{answer}
 	s.note(l, "", charges[:], answers[:])
 }
 
-// askUncached is TakeSingle for what is neither answered from memory nor remembered.
-func (s *Store) askUncached(ctx context.Context, limit *store.Limit, key string, cost int64) (
+// takeUncached is TakeSingle for requests that are neither answered from the cache nor remembered.
+func (s *Store) takeUncached(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	charges := [1]store.Charge{{Limit: limit, Key: key, Cost: cost}}
@@ -62,6 +62,6 @@ func (s *Store) askUncached(ctx context.Context, limit *store.Limit, key string,
 		defer s.end("", charges[:])
 	}
 	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
-	s.heed(flags, "", charges[:])
+	s.forgetMoved(flags, "", charges[:])
 	return allowed, flags, remaining, after, resetAfter, at, err
 }

@@ -23,7 +23,7 @@ func askOne(t *testing.T, st store.Store, op rule.Op, limit *store.Limit, cost i
 	return r.Answers[0]
 }
 
-// Two buckets of one address, as plans have them: what one takes can shorten the time that the other was told to wait.
+// Two buckets of one address, as plans make them: what one takes can shorten the wait that the other reported.
 func TestBucketsOfOneAddress(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -43,7 +43,7 @@ func TestBucketsOfOneAddress(t *testing.T) {
 			truth := askOne(t, below, rule.Peek, limit, cost)
 			got := askOne(t, cache, rule.Take, limit, cost)
 			if got.Flags == rule.Cached && (truth.Allowed || got.RetryAfter > truth.RetryAfter) {
-				t.Fatalf("seed %d, step %d: remembered %+v, where the store would have said %+v", seed, step, got, truth)
+				t.Fatalf("seed %d, step %d: got %+v from memory, want the store's %+v", seed, step, got, truth)
 			}
 			clock.Advance(rule.Micros(random.Int64N(200_000)))
 		}

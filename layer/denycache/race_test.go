@@ -14,10 +14,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestNeverOver: many callers at once are admitted just what one after the other would be.
+// TestNeverOver checks that concurrent callers are admitted exactly as many units as sequential ones.
 func TestNeverOver(t *testing.T) {
 	const workers, keys, quota = 8, 5, 40
-	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 3}, true) // too few places: they keep taking each other's
+	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 3}, true) // too few entries: keys keep replacing each other
 	limit := bound(t, slidegate.Limit{Quota: quota, Window: time.Hour})
 	var admitted [keys]atomic.Int64
 	var wg sync.WaitGroup
@@ -48,7 +48,7 @@ func TestNeverOver(t *testing.T) {
 	wg.Wait()
 	for key := range admitted {
 		if got := admitted[key].Load(); got != quota {
-			t.Errorf("key %d: %d admitted, not %d", key, got, quota)
+			t.Errorf("key %d: got %d admitted, want %d", key, got, quota)
 		}
 	}
 	if r.store.Stats().Hits == 0 {
@@ -56,8 +56,8 @@ func TestNeverOver(t *testing.T) {
 	}
 }
 
-// TestResetWhileOthersAsk: one takes, is refused and resets, again and again, while others peek, so that there are
-// refusals on their way and in memory at every moment. Whoever has reset is admitted.
+// TestResetWhileOthersAsk takes, is denied and resets, again and again, while other goroutines peek, so that denials
+// are in flight and in memory all the time. A take after a reset must be admitted.
 func TestResetWhileOthersAsk(t *testing.T) {
 	r := newRig(t, forever, true)
 	limit := bound(t, slidegate.Limit{Quota: 1, Window: time.Hour})
@@ -88,7 +88,7 @@ func TestResetWhileOthersAsk(t *testing.T) {
 			charges = both
 		}
 		if a := r.several(rule.Take, "", charges...); !a[len(a)-1].Allowed {
-			t.Errorf("round %d: refused after a reset: %+v", i, a)
+			t.Errorf("round %d: denied after a reset: %+v", i, a)
 			break
 		}
 		if a := r.take(limit, "key", 1); a.Allowed {
@@ -101,7 +101,7 @@ func TestResetWhileOthersAsk(t *testing.T) {
 	wg.Wait()
 }
 
-// TestHammering: many clients of one key ask the store only as long as nobody has heard of the refusal.
+// TestHammering checks that many clients of one key reach the store only until the first denial has returned.
 func TestHammering(t *testing.T) {
 	const workers = 8
 	r := newRig(t, forever, true)
@@ -113,14 +113,14 @@ func TestHammering(t *testing.T) {
 		wg.Go(func() {
 			for range 1000 {
 				if a, err := takeOne(r.store, limit, "key", 1); a.Allowed || err != nil {
-					t.Errorf("got %+v, %v, want a refusal", a, err)
+					t.Errorf("got %+v, %v, want a denial", a, err)
 				}
 			}
 		})
 	}
 	wg.Wait()
 	if asked := r.spy.asked.Load(); asked > workers {
-		t.Errorf("the store was asked %d times by %d clients", asked, workers)
+		t.Errorf("the store received %d requests from %d clients", asked, workers)
 	}
 	if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
 		t.Errorf("got %+v, want an answer from memory", a)

@@ -10,25 +10,25 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestForgetsAtOnce: what this process resets or gives back is free for this process as soon as the call returns.
+// TestForgetsAtOnce checks that units reset or returned by this process are free for it as soon as the call returns.
 func TestForgetsAtOnce(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		op   rule.Op
-	}{{"reset", rule.Reset}, {"give back", rule.GiveBack}, {"settle", rule.Settle}} {
+	}{{"reset", rule.Reset}, {"refund", rule.GiveBack}, {"settle", rule.Settle}} {
 		t.Run(test.name, func(t *testing.T) {
 			rigs(t, forever, func(r *rig) {
 				limit := fixed(r.t)
 				for i := range 3 {
 					r.take(limit, "key", 2)
-					r.take(limit, "key", 1) // refused
+					r.take(limit, "key", 1) // denied
 					r.take(limit, "other", 2)
-					r.take(limit, "other", 1) // refused
+					r.take(limit, "other", 1) // denied
 					r.spy.asked.Store(0)
 					r.end(test.op, rule.ID(i+1), limit, "key", 2)
-					r.wantAsked(1, "the operation")
+					r.wantCalls(1, "the operation")
 					r.take(limit, "other", 1)
-					r.wantAsked(0, "another key")
+					r.wantCalls(0, "another key")
 					if a := r.take(limit, "key", 1); !a.Allowed {
 						r.t.Fatalf("after the operation: %+v", a)
 					}
@@ -39,7 +39,7 @@ func TestForgetsAtOnce(t *testing.T) {
 	}
 }
 
-// TestForgetsInGroup: a reset of a key in a group is one of that group only.
+// TestForgetsInGroup checks that the reset of a key in a group applies to that group only.
 func TestForgetsInGroup(t *testing.T) {
 	r := newRig(t, forever, true)
 	charge := store.Charge{Limit: fixed(t), Key: "key", Cost: 2}
@@ -56,7 +56,7 @@ func TestForgetsInGroup(t *testing.T) {
 	}
 }
 
-// TestLimiterForgets: the verbs of a Limiter, which are made of these operations.
+// TestLimiterForgets tests the Limiter methods that are made of these operations.
 func TestLimiterForgets(t *testing.T) {
 	r := newRig(t, forever, true)
 	limiter, err := slidegate.New(r.store, slidegate.PerHour(10))
@@ -73,25 +73,25 @@ func TestLimiterForgets(t *testing.T) {
 	}
 	reservation, d, err := limiter.Reserve(ctx, "key", 10)
 	if err != nil || !d.Allowed || allowed(1) || allowed(1) {
-		t.Fatalf("got %+v, %v, want the reservation to take all, and two refusals", d, err)
+		t.Fatalf("got %+v, %v, want the reservation to take all, and two denials", d, err)
 	}
 	if _, err := limiter.SettleAll(ctx, reservation, 8); err != nil || !allowed(2) || allowed(1) {
-		t.Fatalf("after settling for 8 of 10, not just 2 are free: %v", err)
+		t.Fatalf("after settling for 8 of 10: %v, want exactly 2 free", err)
 	}
 	if _, err := limiter.Refund(ctx, "key", 1); err != nil || !allowed(1) || allowed(1) {
-		t.Fatalf("after a refund of 1, not just 1 is free: %v", err)
+		t.Fatalf("after a refund of 1: %v, want exactly 1 free", err)
 	}
 	if err := limiter.Reset(ctx, "key"); err != nil || !allowed(10) || allowed(1) {
-		t.Fatalf("after a reset, not just all is free: %v", err)
+		t.Fatalf("after a reset: %v, want all free", err)
 	}
 }
 
-// TestOvertakenByReset: a refusal that was decided before a reset, but arrives after it, is not remembered.
+// TestOvertakenByReset checks that a denial that was decided before a reset, but arrives after it, is not remembered.
 func TestOvertakenByReset(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 2)
-		r.spy.after = func(op rule.Op) { // the answer is on its way
+		r.spy.after = func(op rule.Op) { // the answer is in flight
 			if op == rule.Take {
 				r.spy.after = nil
 				r.do(rule.Reset, limit, "key", 0)
@@ -106,8 +106,8 @@ func TestOvertakenByReset(t *testing.T) {
 	})
 }
 
-// TestAskedDuringReset: as long as a reset is on its way nobody knows whether it has come about, so nothing is answered
-// from memory, and nothing is remembered of what was refused before it did.
+// TestAskedDuringReset checks that while a reset is under way, when its effect is unknown, nothing is answered from
+// memory, and denials from before its effect are not remembered.
 func TestAskedDuringReset(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
@@ -120,13 +120,13 @@ func TestAskedDuringReset(t *testing.T) {
 					r.t.Fatalf("before the store has reset: %+v", a)
 				}
 				r.take(limit, "key", 1)
-				r.wantAsked(2, "before the store has reset")
+				r.wantCalls(2, "before the store has reset")
 			}
 		}
 		r.spy.after = func(op rule.Op) {
 			if op == rule.Reset {
 				if a := r.take(limit, "key", 1); !a.Allowed {
-					r.t.Fatalf("after the store has reset, and before that is known: %+v", a)
+					r.t.Fatalf("after the store has reset, but before the reset returned: %+v", a)
 				}
 				if a := r.take(limit, "key", 2); a.Allowed {
 					r.t.Fatalf("after the store has reset: %+v", a)
@@ -140,12 +140,13 @@ func TestAskedDuringReset(t *testing.T) {
 		r.take(limit, "key", 1)
 		r.spy.asked.Store(0)
 		if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
-			r.t.Fatalf("what was refused after the reset is not remembered: %+v", a)
+			r.t.Fatalf("a denial after the reset is not remembered: %+v", a)
 		}
 	})
 }
 
-// TestSeveralDuringReset: a request over several limits is left to the store while any of its addresses is being reset.
+// TestSeveralDuringReset checks that a request over several limits goes to the store while any of its addresses is
+// being reset.
 func TestSeveralDuringReset(t *testing.T) {
 	for place := range 2 {
 		r := newRig(t, forever, true)
@@ -153,13 +154,13 @@ func TestSeveralDuringReset(t *testing.T) {
 		both := pairOf(t, 1, 1)
 		r.several(rule.Take, "g", both...)
 		r.several(rule.Take, "g", both...)
-		r.wantAsked(2, "until the reset")
+		r.wantCalls(2, "until the reset")
 		during := func(op rule.Op) {
 			if op == rule.Reset {
 				r.spy.asked.Store(0)
 				r.several(rule.Take, "g", both...)
 				r.several(rule.Take, "g", both...)
-				r.wantAsked(2, "during the reset")
+				r.wantCalls(2, "during the reset")
 			}
 		}
 		r.spy.before, r.spy.after = during, during
@@ -170,7 +171,7 @@ func TestSeveralDuringReset(t *testing.T) {
 	}
 }
 
-// TestTwoResetsAtOnce: the first one to end does not end the other.
+// TestTwoResetsAtOnce checks that the end of one reset does not end a concurrent one.
 func TestTwoResetsAtOnce(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
@@ -178,12 +179,12 @@ func TestTwoResetsAtOnce(t *testing.T) {
 		depth := 0
 		r.spy.before = func(op rule.Op) {
 			if depth++; op == rule.Reset && depth == 1 {
-				r.do(rule.Reset, limit, "key", 0) // begins and ends while the first is on its way
+				r.do(rule.Reset, limit, "key", 0) // begins and ends while the first is under way
 				r.take(limit, "key", 2)
-				r.take(limit, "key", 1) // refused
+				r.take(limit, "key", 1) // denied
 				r.spy.asked.Store(0)
 				r.take(limit, "key", 1)
-				r.wantAsked(1, "while the first reset is on its way")
+				r.wantCalls(1, "while the first reset is under way")
 			}
 		}
 		r.do(rule.Reset, limit, "key", 0)
@@ -193,7 +194,7 @@ func TestTwoResetsAtOnce(t *testing.T) {
 	})
 }
 
-// TestPanicEndsReset: a store that panics does not leave the key as if a reset were on its way for ever.
+// TestPanicEndsReset checks that a store that panics does not leave the key as if a reset were under way forever.
 func TestPanicEndsReset(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
@@ -206,19 +207,20 @@ func TestPanicEndsReset(t *testing.T) {
 		r.take(limit, "key", 2)
 		r.take(limit, "key", 1)
 		if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
-			r.t.Fatalf("nothing is remembered any more: %+v", a)
+			r.t.Fatalf("denials are no longer remembered: %+v", a)
 		}
 	})
 }
 
-// TestClockMoved: when the store's clock was set far back, it moves states to the new time, and refusals by the old
-// time end as soon as this is seen: here by another limit of the same address, whether it refuses or admits.
+// TestClockMoved checks that when the store's clock is set far back, so that the store moves states to the new time,
+// denials by the old time end as soon as this is seen: here by another limit of the same address, whether it denies or
+// admits.
 func TestClockMoved(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		cost   int64
 		counts bool
-	}{{"refused", 3, false}, {"admitted", 1, false}, {"refusals count", 3, true}} {
+	}{{"denied", 3, false}, {"admitted", 1, false}, {"denied requests count", 3, true}} {
 		t.Run(test.name, func(t *testing.T) {
 			opts := forever
 			opts.Now = func() time.Duration { return 0 }
@@ -244,8 +246,8 @@ func TestClockMoved(t *testing.T) {
 	}
 }
 
-// TestShrunkLog: a log that is written to under a smaller quota forgets what is beyond it, so what a larger quota refused
-// may be admitted.
+// TestShrunkLog checks that a log written under a smaller quota forgets what is beyond it, so that a request denied by
+// a larger quota may be admitted.
 func TestShrunkLog(t *testing.T) {
 	log := slidegate.Limit{Name: "log", Quota: 4, Window: time.Hour, Algorithm: slidegate.SlidingLog}
 	for _, test := range []struct {
@@ -260,13 +262,13 @@ func TestShrunkLog(t *testing.T) {
 				shrunk.Quota, shrunk.CountDenied = 2, test.counts
 				small := bound(r.t, shrunk)
 				r.take(large, "key", 4)
-				r.take(large, "key", 1) // refused
+				r.take(large, "key", 1) // denied
 				if test.op == rule.Take {
 					r.take(small, "key", 1)
 				} else {
 					r.do(test.op, small, "key", 1)
 				}
-				if a := r.take(large, "key", 2); !a.Allowed { // two are left of those four
+				if a := r.take(large, "key", 2); !a.Allowed { // two of the four are left
 					r.t.Fatalf("after the log was cut to two: %+v", a)
 				}
 			})

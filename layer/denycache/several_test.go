@@ -10,23 +10,23 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// pairOf is a request over two a minute and three an hour, in fixed windows.
+// pairOf returns a request over two per minute and three per hour, in fixed windows.
 func pairOf(t testing.TB, perMinute, perHour int64) []store.Charge {
 	t.Helper()
 	hour := bound(t, slidegate.Limit{Name: "hour", Quota: 3, Window: time.Hour, Algorithm: slidegate.FixedWindow})
 	return []store.Charge{{Limit: fixed(t), Key: "key", Cost: perMinute}, {Limit: hour, Key: "tenant", Cost: perHour}}
 }
 
-// TestSeveralLimits: a request over several limits is remembered as a whole, until the first of those that refuse it
-// would admit.
+// TestSeveralLimits checks that a request over several limits is remembered as a whole, until the first of the denying
+// limits would admit it.
 func TestSeveralLimits(t *testing.T) {
 	r := newRig(t, forever, true)
 	both := pairOf(t, 1, 1)
 	r.several(rule.Take, "g", both...)
 	r.several(rule.Take, "g", both...)
 	r.pass(10 * time.Second)
-	r.several(rule.Take, "g", both...) // the minute refuses, the hour has 1 left
-	r.wantAsked(3, "until the refusal")
+	r.several(rule.Take, "g", both...) // the minute denies, the hour has 1 left
+	r.wantCalls(3, "up to the denial")
 	r.pass(20 * time.Second)
 	answers := r.several(rule.Take, "g", both...)
 	r.wantAnswer(answers[0], rule.Answer{
@@ -36,27 +36,28 @@ func TestSeveralLimits(t *testing.T) {
 		Allowed: true, Flags: rule.Cached, Remaining: 1, ResetAfter: 3570 * second, At: epoch + 30*second,
 	}, "the hour")
 	r.several(rule.Peek, "g", both...)
-	r.several(rule.Take, "g", pairOf(t, 2, 1)...) // more of what refuses
-	r.several(rule.Take, "g", pairOf(t, 2, 0)...) // less of what admits
-	r.wantAsked(0, "what is known")
+	r.several(rule.Take, "g", pairOf(t, 2, 1)...) // more from the limit that denies
+	r.several(rule.Take, "g", pairOf(t, 2, 0)...) // less from the limit that admits
+	r.wantCalls(0, "remembered")
 
 	r.several(rule.Take, "g", both[0])
-	r.wantAsked(1, "one of them alone: another request")
+	r.wantCalls(1, "one of them alone is another request")
 	r.several(rule.Take, "", both...)
-	r.wantAsked(1, "another group")
+	r.wantCalls(1, "another group")
 	r.several(rule.Take, "g", both[1], both[0])
-	r.wantAsked(1, "another order")
+	r.wantCalls(1, "another order")
 	r.several(rule.Take, "g", pairOf(t, 1, 2)...)
-	r.wantAsked(1, "more of what admitted than remained: when to come back is not known")
+	r.wantCalls(1, "more than remained of the limit that admitted: the time to retry is unknown")
 
 	r.pass(30 * time.Second)
 	if a := r.several(rule.Take, "g", both...); !a[0].Allowed || !a[1].Allowed {
 		t.Fatalf("in the next minute: %+v", a)
 	}
-	r.wantAsked(1, "in the next minute")
+	r.wantCalls(1, "in the next minute")
 }
 
-// TestBothRefuse: the earlier time to retry ends what is known, for then one of the answers is another.
+// TestBothRefuse checks that a denial by both limits is remembered until the earlier time to retry, when one of the
+// answers changes.
 func TestBothRefuse(t *testing.T) {
 	r := newRig(t, forever, true)
 	r.several(rule.Charge, "g", pairOf(t, 2, 3)...)
@@ -68,19 +69,19 @@ func TestBothRefuse(t *testing.T) {
 	if a[0].RetryAfter != 1 || a[1].RetryAfter != 3540*second+1 {
 		t.Fatalf("before the end of the minute: %+v", a)
 	}
-	r.wantAsked(0, "before the end of the minute")
+	r.wantCalls(0, "before the end of the minute")
 	r.pass(time.Microsecond)
 	a = r.several(rule.Take, "g", both...)
 	if !a[0].Allowed || a[1].Allowed || a[1].RetryAfter != 3540*second {
 		t.Fatalf("at the end of the minute: %+v", a)
 	}
-	r.wantAsked(1, "at the end of the minute")
+	r.wantCalls(1, "at the end of the minute")
 	r.pass(time.Minute)
 	r.several(rule.Take, "g", both...)
-	r.wantAsked(0, "in the next minute")
+	r.wantCalls(0, "in the next minute")
 }
 
-// TestSeveralWithCountDenied: one limit that counts refusals is enough for the store to hear every request.
+// TestSeveralWithCountDenied checks that with one limit that counts denied requests, every request reaches the store.
 func TestSeveralWithCountDenied(t *testing.T) {
 	r := newRig(t, forever, true)
 	counting := bound(t, slidegate.Limit{Name: "counting", Quota: 5, Window: time.Hour, CountDenied: true})
@@ -88,10 +89,10 @@ func TestSeveralWithCountDenied(t *testing.T) {
 	for range 4 {
 		r.several(rule.Take, "g", charges...)
 	}
-	r.wantAsked(4, "each time")
+	r.wantCalls(4, "each time")
 }
 
-// TestNeverAmongSeveral: whatever one of them can never admit is left to the store.
+// TestNeverAmongSeveral checks that a request that one limit can never admit goes to the store.
 func TestNeverAmongSeveral(t *testing.T) {
 	r := newRig(t, forever, true)
 	r.several(rule.Charge, "g", pairOf(t, 2, 3)...)
@@ -100,16 +101,16 @@ func TestNeverAmongSeveral(t *testing.T) {
 			t.Fatalf("got %+v, want Never for the second", a)
 		}
 	}
-	r.wantAsked(4, "each time")
+	r.wantCalls(4, "each time")
 	r.several(rule.Take, "g", pairOf(t, 1, 1)...)
 	a := r.several(rule.Take, "g", pairOf(t, 1, 4)...)
 	if a[1].RetryAfter != rule.Never || a[1].ResetAfter != 3600*second {
-		t.Fatalf("more than ever, where less is known to be refused: %+v", a)
+		t.Fatalf("more than the capacity, where less is known to be denied: %+v", a)
 	}
-	r.wantAsked(1, "where less is known to be refused")
+	r.wantCalls(1, "where less is known to be denied")
 }
 
-// TestResetOfOne: a request is forgotten when any of its addresses is reset or given back to.
+// TestResetOfOne checks that a denial is forgotten when any of its addresses is reset or refunded.
 func TestResetOfOne(t *testing.T) {
 	for place := range 2 {
 		r := newRig(t, forever, true)
@@ -132,14 +133,14 @@ func TestTooManyCharges(t *testing.T) {
 	for range 3 {
 		r.several(rule.Take, "g", charges...)
 	}
-	r.wantAsked(3, "nine charges")
+	r.wantCalls(3, "nine charges")
 	for range 3 {
 		r.several(rule.Take, "g", charges[:8]...)
 	}
-	r.wantAsked(1, "eight charges")
+	r.wantCalls(1, "eight charges")
 }
 
-// TestBatch: what is known is answered, and the rest goes to the store in one call, in its order.
+// TestBatch checks that known denials are answered, and that the rest goes to the store in one call, in order.
 func TestBatch(t *testing.T) {
 	r := newRig(t, forever, true)
 	limit := fixed(t)
@@ -176,19 +177,19 @@ func TestBatch(t *testing.T) {
 		}
 	}
 	if calls := r.spy.calls.Load(); calls != 1 {
-		t.Errorf("%d calls, not 1", calls)
+		t.Errorf("got %d calls, want 1", calls)
 	}
-	r.wantAsked(5, "the rest of the batch")
+	r.wantCalls(5, "the rest of the batch")
 	r.do(rule.Take, limit, "new", 1)
-	r.wantAsked(0, "what was refused in the batch")
+	r.wantCalls(0, "denied in the batch")
 	r.spy.calls.Store(0)
 	known := []store.Request{batch[0], batch[5]}
 	if err := r.store.Apply(context.Background(), known); err != nil || r.spy.calls.Load() != 0 {
-		t.Errorf("a batch of which all is known: %v, %d calls", err, r.spy.calls.Load())
+		t.Errorf("a batch of known denials: %v, %d calls", err, r.spy.calls.Load())
 	}
 }
 
-// TestBatchErrors: each request of a batch has its own error, and Apply returns the first.
+// TestBatchErrors checks that each request of a batch has its own error, and that Apply returns the first.
 func TestBatchErrors(t *testing.T) {
 	r := newRig(t, forever, true)
 	limit := fixed(t)
@@ -198,7 +199,7 @@ func TestBatchErrors(t *testing.T) {
 	other := []store.Charge{{Limit: limit, Key: "other", Cost: 1}}
 	batch := []store.Request{
 		{Charges: charges, Answers: make([]rule.Answer, 1), Err: context.Canceled},
-		{Charges: other, Answers: nil}, // no place for the answer
+		{Charges: other, Answers: nil}, // no space for the answer
 		{Charges: other, Answers: make([]rule.Answer, 1), Err: context.Canceled},
 		{Charges: nil},
 	}
@@ -210,8 +211,8 @@ func TestBatchErrors(t *testing.T) {
 	if !batch[2].Answers[0].Allowed || batch[0].Answers[0].Flags != rule.Cached {
 		t.Fatalf("%+v and %+v", batch[0].Answers[0], batch[2].Answers[0])
 	}
-	// A request that is known but has no place for its answer is not ours to judge.
+	// A known denial without space for its answer is left for the store to reject.
 	if err := r.store.Apply(context.Background(), []store.Request{{Charges: charges}}); err == nil {
-		t.Fatal("no error without a place for the answer")
+		t.Fatal("got no error without space for the answer")
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// slots is one slot, held for a minute.
+// slots returns a limit of one slot, held for a minute.
 func slots(t testing.TB) *store.Limit {
 	t.Helper()
 	limit := testkit.Must(rule.Limit{Algorithm: rule.InFlight, Quota: 1, Window: 60 * second}.Normalize())(t)
 	return store.Bind("", "slots", "slots", limit)
 }
 
-// TestSlotsAreNotRemembered: another process may release a slot at any time, so the store is asked for every one, also where
-// the request faces other limits, and where it is one of those that refuses.
+// TestSlotsAreNotRemembered checks that every request for a slot reaches the store, because another process may release
+// one at any time. This also holds if the request has other limits that deny it.
 func TestSlotsAreNotRemembered(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := slots(r.t)
@@ -29,29 +29,29 @@ func TestSlotsAreNotRemembered(t *testing.T) {
 				r.t.Fatalf("a second slot: %+v", a)
 			}
 		}
-		r.wantAsked(4, "for a slot that is held")
+		r.wantCalls(4, "a slot that is held")
 		if _, err := ask(context.Background(), r.spy.Store, rule.GiveBack, "", store.Charge{Limit: limit, Key: "key", Cost: 1}); err != nil {
 			r.t.Fatal(err)
 		}
 		if a := r.take(limit, "key", 1); !a.Allowed {
 			r.t.Fatalf("another process released the slot: %+v", a)
 		}
-		r.wantAsked(1, "for a slot that is free")
+		r.wantCalls(1, "a free slot")
 		rate := store.Charge{Limit: fixed(r.t), Key: "key", Cost: 2}
 		r.several(rule.Take, "", rate)
 		r.spy.asked.Store(0)
-		for range 3 { // both refuse
+		for range 3 { // both deny
 			r.several(rule.Take, "", rate, store.Charge{Limit: limit, Key: "key", Cost: 1})
 		}
-		r.wantAsked(3, "for a slot and a rate")
-		for range 3 { // only the rate refuses
+		r.wantCalls(3, "a slot and a rate")
+		for range 3 { // only the rate denies
 			r.several(rule.Take, "", rate, store.Charge{Limit: limit, Key: "other", Cost: 1})
 		}
-		r.wantAsked(3, "for a slot that is free and a rate that is not")
+		r.wantCalls(3, "a free slot and an exhausted rate")
 	})
 }
 
-// TestNextAfter: when a unit is free comes through, and is moved along in an answer from memory.
+// TestNextAfter checks that NextAfter is passed on, and adjusted for elapsed time in an answer from memory.
 func TestNextAfter(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
@@ -69,8 +69,8 @@ func TestNextAfter(t *testing.T) {
 	})
 }
 
-// TestPlansOfBucket: a bucket that is used under two quotas is asked for every time, from the first request by the second one
-// on, whatever that is.
+// TestPlansOfBucket checks that a bucket used under two quotas always goes to the store, from the first request of any
+// kind by the second quota on.
 func TestPlansOfBucket(t *testing.T) {
 	bucket := func(t testing.TB, quota int64, countDenied bool) *store.Limit {
 		limit := testkit.Must(rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Burst: 2, Window: 60 * second, CountDenied: countDenied}.Normalize())(t)
@@ -83,14 +83,14 @@ func TestPlansOfBucket(t *testing.T) {
 				r.take(slow, "key", 2)
 				r.take(slow, "key", 1)
 				r.take(slow, "key", 1)
-				r.wantAsked(2, "one plan")
+				r.wantCalls(2, "one plan")
 				r.pass(2_000_000_000)
 				if op == rule.Take {
 					r.take(fast, "key", 1)
 				} else {
 					r.do(op, fast, "key", 1)
 				}
-				r.wantAsked(1, "the other plan")
+				r.wantCalls(1, "the other plan")
 				truth, err := ask(context.Background(), r.spy.Store, rule.Peek, "", store.Charge{Limit: slow, Key: "key", Cost: 1})
 				if err != nil {
 					r.t.Fatal(err)
@@ -98,13 +98,14 @@ func TestPlansOfBucket(t *testing.T) {
 				if a := r.take(slow, "key", 1); a.Allowed != truth[0].Allowed || a.RetryAfter > truth[0].RetryAfter {
 					r.t.Fatalf("%v by the other plan, then %+v, want %+v", op, a, truth[0])
 				}
-				r.wantAsked(1, "the first plan again")
+				r.wantCalls(1, "the first plan again")
 			})
 		}
 	}
 }
 
-// TestLeasedLimitsAreNotRemembered: another process may give back what it took in a block and does not spend.
+// TestLeasedLimitsAreNotRemembered covers leased limits: another process may return units of a lease that it does not
+// spend.
 func TestLeasedLimitsAreNotRemembered(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := bound(r.t, slidegate.Limit{Quota: 2, Window: time.Minute, Algorithm: slidegate.FixedWindow, Lease: true})
@@ -114,12 +115,12 @@ func TestLeasedLimitsAreNotRemembered(t *testing.T) {
 				r.t.Fatalf("a third unit: %+v", a)
 			}
 		}
-		r.wantAsked(4, "for units that are not there")
+		r.wantCalls(4, "exhausted units")
 		if _, err := ask(context.Background(), r.spy.Store, rule.GiveBack, "", store.Charge{Limit: limit, Key: "key", Cost: 1}); err != nil {
 			r.t.Fatal(err)
 		}
 		if a := r.take(limit, "key", 1); !a.Allowed {
-			r.t.Fatalf("another process gave a unit back: %+v", a)
+			r.t.Fatalf("another process returned a unit: %+v", a)
 		}
 	})
 }

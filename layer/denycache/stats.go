@@ -2,14 +2,14 @@ package denycache
 
 import "sync/atomic"
 
-// Stats tells what a Store has saved the store below.
+// Stats reports what a Store has saved the inner store.
 type Stats struct {
-	Hits    int64 // requests that were refused from memory
-	Misses  int64 // requests that were looked for in vain and went to the store; those that are never remembered do not count
-	Entries int64 // refusals in memory, with those that have ended and whose place nobody needed yet
+	Hits    int64 // requests that were denied from memory
+	Misses  int64 // requests that were not found and went to the store; those that are never remembered do not count
+	Entries int64 // denials in memory, including those that have ended but were not replaced yet
 }
 
-// Stats is cheap enough to be asked for each time metrics are read.
+// Stats is cheap enough to be called each time metrics are read.
 func (s *Store) Stats() Stats {
 	stats := Stats{Entries: s.entries.Load()}
 	for i := range s.counts {
@@ -19,12 +19,12 @@ func (s *Store) Stats() Stats {
 	return stats
 }
 
-// stripes is how many counts there are, so that processors that are busy with different keys do not wait for each other.
+// stripes is the number of counters, so that processors that work on different keys do not contend.
 const stripes = 16
 
 type count struct {
 	hits, misses atomic.Int64
-	_            [48]byte // a line of the processor's cache to each
+	_            [48]byte // one processor cache line each
 }
 
 func (s *Store) count(hash uint64) *count { return &s.counts[hash%stripes] }

@@ -11,34 +11,34 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// ways is how many places a bucket has: with its turn they fill a line of the processor's cache, so that a look that
+// ways is the number of entries in a bucket: with its turn they fill a processor cache line, so that a lookup that
 // finds nothing reads one line.
 const ways = 7
 
-// bucket is where the refusals of some addresses are. It is read without a lock: an entry never changes once it is there.
+// bucket holds the denials of some addresses. It is read without a lock: an entry never changes once it is stored.
 type bucket struct {
-	// turn says how often what belongs to these addresses was lowered, by a reset for example, in its upper half, and in its
-	// lower half how many requests that do so are on their way. A refusal is true as long as the turn is the one that was
-	// read before the store was asked: an answer that a reset overtook comes with an old turn, and is never found.
+	// turn counts, in its upper half, how often the usage of these addresses was lowered, by a reset for example, and
+	// in its lower half how many requests that lower it are under way. A denial holds as long as the turn is the one
+	// that was read before the store was called: an answer overtaken by a reset has an old turn, and is never found.
 	turn    atomic.Uint64
 	hashes  [ways]atomic.Uint64
 	entries [ways]atomic.Pointer[entry]
-	mu      sync.Mutex // held by whoever writes to hashes and entries
+	mu      sync.Mutex // guards writes to hashes and entries
 }
 
 const (
-	onItsWay = 1       // in a turn: a request that lowers something
-	lowered  = 1 << 32 // in a turn: something was lowered
+	pending = 1       // added to a turn for a request that lowers usage
+	lowered = 1 << 32 // added to a turn for usage that was lowered
 )
 
-// home is the bucket that a hash belongs to.
+// home returns the bucket of a hash.
 func (s *Store) home(hash uint64) *bucket {
 	place, _ := bits.Mul64(hash, uint64(len(s.buckets)))
 	return &s.buckets[place]
 }
 
-// address hashes an address. Addresses that share a hash share a bucket and its turn, but never an entry, which has the
-// whole address in it.
+// address hashes an address. Addresses with equal hashes share a bucket and its turn, but never an entry, which
+// contains the whole address.
 func (s *Store) address(limit *store.Limit, group, key string) uint64 {
 	hash := s.prefixOf(limit).hash + maphash.String(s.seed, key)
 	if group != "" {
@@ -47,22 +47,22 @@ func (s *Store) address(limit *store.Limit, group, key string) uint64 {
 	return hash
 }
 
-// prefix is the hash of a limit's part of an address, which takes longer than that of most keys.
+// prefix caches the hash of a limit's part of an address, which takes longer than the hash of most keys.
 type prefix struct {
 	limit *store.Limit
 	hash  uint64
-	plans *plans // of a token bucket, else nil
+	plans *plans // of a token bucket, otherwise nil
 }
 
-// plans are the token buckets of one prefix. What is missing from a bucket is refilled at the rate of the limit that next
-// writes it. So where there are several limits, one may admit before the time that another was told to wait has passed.
+// plans records whether several token buckets share one prefix. A bucket refills at the rate of the limit that next
+// writes it, so with several limits, one may admit before the wait reported by another has passed.
 type plans struct {
-	quota, burst int64 // of the first one
+	quota, burst int64 // of the first limit
 	several      atomic.Bool
 }
 
-// mostPrefixes is how many prefixes of token buckets are known at once; refusals of others are not remembered.
-const mostPrefixes = 4096
+// maxPrefixes is how many prefixes of token buckets are remembered; denials of others are not.
+const maxPrefixes = 4096
 
 func (s *Store) prefixOf(limit *store.Limit) *prefix {
 	p := s.prefixes[limit.ID()%uint64(len(s.prefixes))].Load()
@@ -81,11 +81,11 @@ func (s *Store) newPrefix(limit *store.Limit) *prefix {
 	return p
 }
 
-// plansOf returns the plans that a token bucket is one of.
+// plansOf returns the plans that share the prefix of a token bucket.
 func (s *Store) plansOf(limit *store.Limit) *plans {
 	r := limit.Rule()
 	known, ok := s.plans.Load(limit.Prefix())
-	if !ok && s.prefixed.Load() < mostPrefixes {
+	if !ok && s.prefixed.Load() < maxPrefixes {
 		known, ok = s.plans.LoadOrStore(limit.Prefix(), &plans{quota: r.Quota, burst: r.Burst})
 		if !ok {
 			s.prefixed.Add(1)
@@ -104,18 +104,18 @@ func (s *Store) plansOf(limit *store.Limit) *plans {
 	return p
 }
 
-// begin is called before a request that lowers something. Until it ends, its addresses are left to the store: nobody can
-// know whether the store has done it yet.
-func (s *Store) begin(group string, charges []store.Charge) { s.turn(group, charges, onItsWay) }
+// begin is called before a request that lowers usage. Until it ends, requests for its addresses go to the store:
+// whether the store has carried it out is unknown.
+func (s *Store) begin(group string, charges []store.Charge) { s.turn(group, charges, pending) }
 
 // end is called once the store has answered.
 func (s *Store) end(group string, charges []store.Charge) {
-	s.turn(group, charges, lowered-onItsWay)
+	s.turn(group, charges, lowered-pending)
 }
 
-// heed forgets what was known about addresses whose states the store moved back in time: the clock had jumped, or the
-// limit has changed so much that it looks like that, and what was true by the old times is not by the new.
-func (s *Store) heed(flags rule.Flags, group string, charges []store.Charge) {
+// forgetMoved forgets denials of addresses whose states the store moved back in time: the clock had jumped, or the limit has
+// changed so much that it looks like a jump, and times before it no longer apply.
+func (s *Store) forgetMoved(flags rule.Flags, group string, charges []store.Charge) {
 	if flags.ClockMoved() {
 		s.turn(group, charges, lowered)
 	}
@@ -128,18 +128,18 @@ func (s *Store) turn(group string, charges []store.Charge, by uint64) {
 	}
 }
 
-// look is what was seen before the store was asked.
+// look is what a lookup saw before the store was called.
 type look struct {
 	now  time.Duration
 	hash uint64
-	turn uint64  // the turns of all addresses, added up: each of them only grows, so a sum that is the same says it all
-	home *bucket // nil if nothing may be answered from memory, nor remembered of the answer
-	hit  bool    // for a request of a batch: it was answered
+	turn uint64  // the sum of the turns of all addresses: each only grows, so equal sums mean equal turns
+	home *bucket // nil if the cache must not answer the request, nor remember its answer
+	hit  bool    // for a request of a batch: the cache answered it
 }
 
-// see fills l, in place: copies of it take longer than all the rest.
+// see fills l in place: copying it would take longer than all the rest.
 func (s *Store) see(l *look, group string, charges []store.Charge) {
-	var hash, sum, every uint64 // every is what is set in any turn
+	var hash, sum, every uint64 // every has the bits that are set in any turn
 	for i := range charges {
 		c := &charges[i]
 		address := s.address(c.Limit, group, c.Key)
@@ -151,7 +151,7 @@ func (s *Store) see(l *look, group string, charges []store.Charge) {
 	l.hash, l.turn, l.home = hash, sum, quiet(s.home(hash), every)
 }
 
-// quiet returns b, or nil if the turn says that something is on its way.
+// quiet returns b, or nil if the turn shows a request under way.
 func quiet(b *bucket, turn uint64) *bucket {
 	if uint32(turn) != 0 {
 		return nil
@@ -159,7 +159,7 @@ func quiet(b *bucket, turn uint64) *bucket {
 	return b
 }
 
-// mayHold reports whether there is anything of this hash.
+// mayHold reports whether the bucket may have an entry with this hash.
 func (b *bucket) mayHold(hash uint64) bool {
 	for i := range b.hashes {
 		if b.hashes[i].Load() == hash {
@@ -169,7 +169,7 @@ func (b *bucket) mayHold(hash uint64) bool {
 	return false
 }
 
-// find returns what is known about a request, or nil if that does not refuse it.
+// find returns the remembered denial of a request, or nil.
 func (l *look) find(group string, charges []store.Charge) *entry {
 	if l.home == nil {
 		return nil
@@ -186,7 +186,7 @@ func (l *look) find(group string, charges []store.Charge) *entry {
 	return nil
 }
 
-// learn remembers a refusal, if it is one that lasts.
+// learn remembers a denial, unless it expires immediately.
 func (s *Store) learn(l *look, group string, charges []store.Charge, answers []rule.Answer) {
 	if l.home == nil {
 		return
@@ -204,20 +204,20 @@ func (s *Store) learn(l *look, group string, charges []store.Charge, answers []r
 	case old == nil:
 		s.entries.Add(1)
 	case old.turn == l.turn && old.left(l.now) >= last && old.same(group, charges) && old.refuses(charges):
-		return // many asked at once: what another one brought says as much
+		return // a concurrent request has stored a denial that lasts as long
 	}
 	b.entries[place].Store(newEntry(l, last, group, charges, answers))
 	b.hashes[place].Store(l.hash)
 }
 
-// place returns where in a bucket the refusal of a request belongs: where one of the same request is, else where none is,
-// else where the one is that ends first. The lock is held.
+// place returns the index for the denial of a request: that of the same request, otherwise a free one, otherwise the
+// one that ends first. The lock is held.
 func (b *bucket) place(l *look, group string, charges []store.Charge) int {
 	best, bestLeft := 0, time.Duration(0)
 	for i := range b.entries {
 		e := b.entries[i].Load()
 		if e == nil {
-			return i // places are filled in order, so the same request is not in a later one
+			return i // entries are filled in order, so the same request is not in a later one
 		}
 		if e.hash == l.hash && e.same(group, charges) {
 			return i

@@ -7,38 +7,39 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// The breaker is written by hand. Those of the libraries have no way to give a permit back without a verdict, so a probe
-// whose caller hangs up would be missing for good; they count the result of a request from before the outage as that of a
-// probe; and they take a lock at each request, which all processors then share.
+// The breaker is hand-written. Those of the libraries cannot return a permit without a verdict, so a probe whose caller
+// leaves would be missing for good; they count the result of a request from before the outage as that of a probe; and
+// they take a lock for each request, which all processors then share.
 
-// state is how the store has been since it last failed or recovered. A call is judged against the state that it began in:
-// if that is no longer the current one, the call says nothing about the store as it is now.
+// state describes the store since it last failed or recovered. A call is judged against the state that it began in: if
+// that is no longer the current one, the call says nothing about the store as it is now.
 type state struct {
-	failed   *unavailable // why the store is not asked; nil while it is
-	probeAt  atomic.Int64 // when it is asked again, in nanoseconds since the layer's base; if failed
-	failures atomic.Int64 // calls in a row that failed; if not failed
+	failed   *unavailable // why the store is not called; nil while it is
+	probeAt  atomic.Int64 // when it is called again, in nanoseconds since the layer's base; if failed
+	failures atomic.Int64 // consecutive calls that failed; if not failed
 }
 
-// unavailable is the error of a request that the store did not answer: it is the policy's turn.
+// unavailable is the error of a request that the store did not answer, and that the policy has to decide.
 type unavailable struct {
 	cause   error
-	unasked bool // the store certainly did not hear of the request
+	notSent bool // the request was certainly not sent to the store
 }
 
 func (e *unavailable) Error() string   { return "failure: store unavailable: " + e.cause.Error() }
 func (e *unavailable) Unwrap() []error { return []error{ErrUnavailable, e.cause} }
 
-// sinceBase is the layer's clock, monotonic.
+// sinceBase returns the time by the layer's monotonic clock.
 func (s *Store) sinceBase() int64 { return int64(time.Since(s.base)) }
 
-// moment is the same clock as a moment of a store.
-func (s *Store) moment() rule.Micros {
+// now returns the time by the same clock as a store's time.
+func (s *Store) now() rule.Micros {
 	return s.wallBase + rule.Micros(s.sinceBase()/int64(time.Microsecond))
 }
 
-// mayAsk reports whether a request that finds store may go to the store: always in good times, else if a probe is due and
-// nobody else was quicker. A probe needs no end: the next one is due an interval after it began, and it is over by then.
-func (s *Store) mayAsk(st *state) bool {
+// mayCall reports whether a request that finds state st may go to the store: always while the store works, otherwise if
+// a probe is due and no other request took it. A probe needs no end: the next one is due an interval after it began,
+// and it is over by then.
+func (s *Store) mayCall(st *state) bool {
 	if st.failed == nil {
 		return true
 	}
@@ -50,7 +51,7 @@ func (s *Store) mayAsk(st *state) bool {
 	return true
 }
 
-// untilProbe is when a caller who is refused for the store's sake should come back: never at once.
+// untilProbe returns when a request that was denied because of the outage should be retried: never immediately.
 func (s *Store) untilProbe() rule.Micros {
 	st := s.state.Load()
 	if st.failed == nil {
@@ -60,7 +61,7 @@ func (s *Store) untilProbe() rule.Micros {
 	return rule.Micros(max(1, (st.probeAt.Load()-s.sinceBase()+micro-1)/micro))
 }
 
-// answered is what a call that was answered in time says about the store.
+// answered records that a call was answered in time.
 func (s *Store) answered(st *state) {
 	switch {
 	case st.failed != nil:
@@ -72,7 +73,7 @@ func (s *Store) answered(st *state) {
 	}
 }
 
-// recovered tells those who wait for it that the store is asked again.
+// recovered reports that the store is called again.
 func (s *Store) recovered() {
 	if s.opts.OnChange != nil {
 		s.opts.OnChange(nil)
@@ -85,12 +86,12 @@ func (s *Store) recovered() {
 	}
 }
 
-// failed is what a call that failed says about the store. A probe that failed says nothing new.
+// failed records that a call failed. A failed probe is nothing new.
 func (s *Store) failed(st *state, why *unavailable) {
 	if st.failed != nil || st.failures.Add(1) < int64(s.opts.Failures) {
 		return
 	}
-	outage := &state{failed: &unavailable{cause: why.cause, unasked: true}}
+	outage := &state{failed: &unavailable{cause: why.cause, notSent: true}}
 	outage.probeAt.Store(s.sinceBase() + int64(s.opts.ProbeEvery))
 	if s.state.CompareAndSwap(st, outage) {
 		s.outages.Add(1)

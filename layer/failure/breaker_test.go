@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// each runs a test in virtual time for each policy and each way to take one charge, with a limit of 1000 an hour.
+// each runs a test in virtual time for each policy and each way to take one charge, with a limit of 1000 per hour.
 func each(t *testing.T, test func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer)) {
 	for flag, policy := range policies(t) {
 		for name, way := range ways {
@@ -32,7 +32,7 @@ func each(t *testing.T, test func(t *testing.T, flag rule.Flags, policy failure.
 							t.Fatal(err)
 						}
 						if a.Allowed != (a.Flags != rule.FallbackClosed) {
-							t.Fatalf("a plenty quota, and the answer is %+v", a)
+							t.Fatalf("got %+v, want it allowed: the quota is ample", a)
 						}
 						return a
 					})
@@ -42,37 +42,37 @@ func each(t *testing.T, test func(t *testing.T, flag rule.Flags, policy failure.
 	}
 }
 
-// A dead store costs the first request its deadline, and the following ones nothing; when it is back, one probe interval
-// later at most everybody has its answers again.
+// An outage delays the first request until its deadline, and the following ones not at all; at most one probe interval
+// after the store is back, all requests get its answers again.
 func TestDeadStore(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		store := newStore(t, inner, policy, failure.Options{})
 		if a := take(store); a.Flags != 0 || a.Remaining != 999 || inner.asked() != 1 {
-			t.Fatalf("a healthy store, and the answer is %+v", a)
+			t.Fatalf("a healthy store: got %+v", a)
 		}
 		inner.hang()
 		if took := timed(func() {
 			if a := take(store); a.Flags != flag {
-				t.Errorf("the first without the store: %+v", a)
+				t.Errorf("the first request of the outage: %+v", a)
 			}
 		}); took != 100*time.Millisecond || inner.asked() != 1 {
-			t.Errorf("the first took %v", took)
+			t.Errorf("the first request took %v", took)
 		}
 		expect(t, store, failure.Stats{Fallbacks: 1, Failures: 1, Late: 1, Outages: 1, Down: true})
 		if took := timed(func() {
 			for range 50 {
 				if a := take(store); a.Flags != flag {
-					t.Fatalf("without the store: %+v", a)
+					t.Fatalf("during the outage: %+v", a)
 				}
 			}
 		}); took != 0 || inner.asked() != 0 {
-			t.Errorf("the next 50 took %v", took)
+			t.Errorf("the next 50 requests took %v", took)
 		}
 
 		time.Sleep(time.Second - time.Microsecond)
 		if take(store); inner.asked() != 0 {
-			t.Error("the store was asked before the probe is due")
+			t.Error("the store was called before the probe was due")
 		}
 		time.Sleep(time.Microsecond)
 		if took := timed(func() { take(store) }); took != 100*time.Millisecond || inner.asked() != 1 {
@@ -88,14 +88,14 @@ func TestDeadStore(t *testing.T) {
 		time.Sleep(time.Microsecond)
 		for range 3 {
 			if a := take(store); a.Flags != 0 || inner.asked() != 1 || a.At < 0 {
-				t.Errorf("the store is back, and the answer is %+v", a)
+				t.Errorf("the store is back: got %+v", a)
 			}
 		}
 		expect(t, store, failure.Stats{Fallbacks: 54, Failures: 2, Late: 2, Outages: 1, Probes: 2})
 	})
 }
 
-// Whenever the store comes back, it is asked again within one interval.
+// Whenever the store comes back, it is called again within one interval.
 func TestRecoversWithinOneInterval(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		for ms := range 30 {
@@ -104,20 +104,20 @@ func TestRecoversWithinOneInterval(t *testing.T) {
 			store := newStore(t, inner, policy, failure.Options{Timeout: 5 * time.Millisecond, ProbeEvery: 10 * time.Millisecond})
 			take(store)
 			time.Sleep(time.Duration(ms) * time.Millisecond)
-			take(store) // at times a probe
+			take(store) // sometimes a probe
 			inner.heal()
 			back := time.Now()
 			for take(store).Flags != 0 {
 				time.Sleep(time.Millisecond)
 			}
 			if took := time.Since(back); took > 10*time.Millisecond {
-				t.Errorf("the store came back after %dms and was asked %v later", ms, took)
+				t.Errorf("the store came back after %dms and was called %v later", ms, took)
 			}
 		}
 	})
 }
 
-// An outage that begins under load costs those that are on their way their deadline, and a probe is one request alone.
+// An outage that begins under load delays the requests in flight until their deadline, and a probe is a single request.
 func TestHerd(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
@@ -138,20 +138,20 @@ func TestHerd(t *testing.T) {
 			return waited
 		}
 		if waited := herd(40); waited != 40*100*time.Millisecond || inner.asked() != 40 {
-			t.Errorf("40 on their way waited for %v together", waited)
+			t.Errorf("40 requests in flight waited for %v in total", waited)
 		}
 		if waited := herd(40); waited != 0 || inner.asked() != 0 {
-			t.Errorf("40 in the outage waited for %v together", waited)
+			t.Errorf("40 requests in the outage waited for %v in total", waited)
 		}
 		time.Sleep(time.Second)
 		if waited := herd(40); waited != 100*time.Millisecond || inner.asked() != 1 {
-			t.Errorf("40 when a probe is due waited for %v together", waited)
+			t.Errorf("40 requests when a probe was due waited for %v in total", waited)
 		}
 		expect(t, store, failure.Stats{Fallbacks: 120, Failures: 41, Late: 41, Outages: 1, Probes: 1, Down: true})
 	})
 }
 
-// With Failures, so many in a row open the breaker; an answer in between starts the count again.
+// The breaker opens after Failures consecutive failures; an answer in between restarts the count.
 func TestFailuresInARow(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
@@ -163,20 +163,20 @@ func TestFailuresInARow(t *testing.T) {
 			}
 			a := take(store)
 			if (a.Flags == 0) != ok || inner.asked() != 1 {
-				t.Fatalf("the store answers: %v; the answer is %+v", ok, a)
+				t.Fatalf("the store works: %v; got %+v", ok, a)
 			}
 			if flag == rule.FallbackClosed && !ok && a.RetryAfter != 1_000_000 {
-				t.Errorf("refused for %dus", a.RetryAfter)
+				t.Errorf("denied for %dus", a.RetryAfter)
 			}
 		}
 		if take(store); inner.asked() != 0 {
-			t.Error("the store was asked after three failures in a row")
+			t.Error("the store was called after three consecutive failures")
 		}
 		expect(t, store, failure.Stats{Fallbacks: 6, Failures: 5, Outages: 1, Down: true})
 	})
 }
 
-// An answer that comes too late is used, and still counts against the store.
+// A late answer is used, and still counts against the store.
 func TestLateAnswer(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
@@ -190,7 +190,7 @@ func TestLateAnswer(t *testing.T) {
 		}
 		expect(t, store, failure.Stats{Fallbacks: 1, Late: 1, Outages: 1, Down: true})
 		time.Sleep(time.Second)
-		take(store) // a probe that is late too
+		take(store) // a probe that is also late
 		expect(t, store, failure.Stats{Fallbacks: 1, Late: 2, Outages: 1, Probes: 1, Down: true})
 		inner.slow(99 * time.Millisecond)
 		time.Sleep(time.Second)
@@ -205,7 +205,7 @@ func TestStragglers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, limit := newRemote(t), bind(t, slidegate.PerHour(1000))
 		st := newStore(t, inner, failure.Open(), failure.Options{Timeout: time.Second, ProbeEvery: time.Second})
-		inner.slow(5 * time.Second) // too late by far, and fails to notice
+		inner.slow(5 * time.Second) // far too late, and ignores its context
 		var wg sync.WaitGroup
 		take := func() { _, _ = apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "k", Cost: 1}) }
 		wg.Go(take)
@@ -218,11 +218,11 @@ func TestStragglers(t *testing.T) {
 		take()
 		want := failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Probes: 1}
 		expect(t, st, want)
-		wg.Wait() // the straggler comes back late, which would be a failure
+		wg.Wait() // the straggler returns late, which would be a failure
 		want.Late = 1
 		expect(t, st, want)
 
-		// And one that is answered in time does not end an outage.
+		// A straggler that is answered in time does not end an outage either.
 		inner.slow(500 * time.Millisecond)
 		wg.Go(take)
 		synctest.Wait()
@@ -234,7 +234,8 @@ func TestStragglers(t *testing.T) {
 	})
 }
 
-// The caller's mistakes and impatience are returned as they are, and do not count against the store.
+// Errors caused by the caller, and by a context that the caller ended, are returned unchanged and do not count against
+// the store.
 func TestCallersErrors(t *testing.T) {
 	limit := bind(t, slidegate.PerHour(1000))
 	for flag, policy := range policies(t) {
@@ -269,7 +270,7 @@ func TestCallersErrors(t *testing.T) {
 	}
 }
 
-// Whoever gives up earlier than the store's deadline has an error of his own.
+// A caller whose deadline is earlier than the store's gets its own error.
 func TestCallersDeadline(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		limit := bind(t, slidegate.PerHour(1000))
@@ -285,16 +286,16 @@ func TestCallersDeadline(t *testing.T) {
 				}
 				took, err := ask(context.WithTimeout(t.Context(), 30*time.Millisecond))
 				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, failure.ErrUnavailable) || took != 30*time.Millisecond {
-					t.Errorf("%s: a deadline of 30ms ended with %v after %v", name, err, took)
+					t.Errorf("%s: a deadline of 30ms: got %v after %v", name, err, took)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(20*time.Millisecond, cancel)
 				if took, err = ask(ctx, cancel); !errors.Is(err, context.Canceled) || took != 20*time.Millisecond {
-					t.Errorf("%s: cancelled after 20ms, it ended with %v after %v", name, err, took)
+					t.Errorf("%s: cancelled after 20ms: got %v after %v", name, err, took)
 				}
-				synctest.Wait() // detached calls come back
+				synctest.Wait() // detached calls return
 				expect(t, st, failure.Stats{})
-				// A store that watches the deadline itself may be a little earlier than the context.
+				// A store that checks the deadline itself may be slightly earlier than the context.
 				inner.do(func(ctx context.Context, batch []store.Request) error {
 					deadline, _ := ctx.Deadline()
 					time.Sleep(time.Until(deadline))
@@ -307,32 +308,32 @@ func TestCallersDeadline(t *testing.T) {
 				expect(t, st, failure.Stats{})
 				inner.hang()
 				if took, err = ask(context.WithTimeout(t.Context(), time.Hour)); err != nil || took != 100*time.Millisecond {
-					t.Errorf("%s: a deadline of an hour ended with %v after %v", name, err, took)
+					t.Errorf("%s: a deadline of an hour: got %v after %v", name, err, took)
 				}
-				// In an outage, whoever has gone gets no answer and is no probe.
+				// In an outage, a caller that has left gets no answer and makes no probe.
 				time.Sleep(time.Second)
 				inner.asked()
 				gone, cancel := context.WithCancel(t.Context())
 				cancel()
 				if _, err = ask(gone, cancel); !errors.Is(err, context.Canceled) || inner.asked() != 0 {
-					t.Errorf("%s: gone already, %v", name, err)
+					t.Errorf("%s: the caller had left: %v", name, err)
 				}
-				// A probe whose caller hangs up proves nothing; the next one does.
+				// A probe whose caller leaves proves nothing; the next one does.
 				inner.hang()
 				if _, err = ask(context.WithTimeout(t.Context(), time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) || inner.asked() != 1 {
-					t.Errorf("%s: a probe that was given up, %v", name, err)
+					t.Errorf("%s: an abandoned probe: %v", name, err)
 				}
 				inner.heal()
 				time.Sleep(time.Second)
 				if a := take(st); a.Flags != 0 {
-					t.Errorf("%s: after a probe that was given up, %+v", name, a)
+					t.Errorf("%s: after an abandoned probe: %+v", name, a)
 				}
 			}
 		}
 	})
 }
 
-// A probe that a cache below answers proves nothing.
+// A probe answered by a cache below proves nothing.
 func TestCachedAnswerIsNoProof(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)

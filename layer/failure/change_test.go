@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// OnChange is told once that the store is no longer asked and why, and once that it is asked again: not of a single failure that is
-// not enough, nor of probes that fail.
+// OnChange is called once, with the reason, when the store is no longer called, and once when it is called again: not
+// for a single failure that does not open the breaker, nor for failed probes.
 func TestOnChange(t *testing.T) {
 	each(t, func(t *testing.T, _ rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
@@ -24,7 +24,7 @@ func TestOnChange(t *testing.T) {
 			t.Fatalf("one failure of two: got %v, want no change", changes)
 		}
 		take(st)
-		for range 3 { // a probe each, which fails
+		for range 3 { // each makes a probe, which fails
 			testkit.Pass(time.Second)
 			take(st)
 		}

@@ -11,15 +11,15 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// What was admitted without the store is charged there as soon as it answers again: by a goroutine that lives while something is
-// owed. It first looks whether the store answers, by a question that changes nothing, because what is sent is not sent again: nobody
-// knows whether a charge without an answer was carried out.
+// Units that were admitted without the store are charged there as soon as it answers again, by a goroutine that runs
+// while any are owed. It first peeks, to see whether the store answers, because a charge is never sent twice: a charge
+// without an answer may have been carried out.
 
-// mostTogether is how many addresses are charged in one call.
-const mostTogether = 256
+// maxAddresses is the maximum of addresses charged in one call.
+const maxAddresses = 256
 
-// owe has what is owed charged, if there is anything.
-func (s *Store) owe() {
+// startCharging starts the goroutine that charges what is owed, if necessary.
+func (s *Store) startCharging() {
 	o := s.optimism
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -51,7 +51,7 @@ func (o *optimism) idle() bool {
 	return !o.running
 }
 
-// pause waits until it is worth a try. It reports false if the layer was closed.
+// pause waits until the next attempt. It reports false if the layer was closed.
 func (s *Store) pause() bool {
 	wait := s.opts.Timeout
 	if s.state.Load().failed != nil {
@@ -68,14 +68,14 @@ func (s *Store) pause() bool {
 	return true
 }
 
-// isBack asks the store what is left of a key that is owed for, and reports whether it answered.
+// isBack peeks at a key that units are owed for, and reports whether the store answered.
 func (s *Store) isBack() bool {
-	look := s.optimism.look(s.moment())
-	return look != nil && s.ask(context.Background(), look) == nil
+	look := s.optimism.peekOwed(s.now())
+	return look != nil && s.applyInner(context.Background(), look) == nil
 }
 
-// look returns a question about a key that is owed for; nil if there is none.
-func (o *optimism) look(now rule.Micros) []store.Request {
+// peekOwed returns a peek at a key that units are owed for, or nil if there is none.
+func (o *optimism) peekOwed(now rule.Micros) []store.Request {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for at := range o.ledger.accounts {
@@ -88,7 +88,7 @@ func (o *optimism) look(now rule.Micros) []store.Request {
 	return nil
 }
 
-// owes returns how many units the store has yet to hear of.
+// owes returns how many units were not yet sent to the store.
 func (a *account) owes() (units int64) {
 	for i := range a.grains {
 		if a.grains[i].standing == owed {
@@ -101,10 +101,11 @@ func (a *account) owes() (units int64) {
 // errNothing reports that nothing is owed.
 var errNothing = errors.New("failure: nothing is owed")
 
-// chargeSome charges what is owed for some addresses. It returns an error if there are none or the store did not answer.
+// chargeSome charges what is owed for some addresses. It returns an error if there are none or the store did not
+// answer.
 func (s *Store) chargeSome(ctx context.Context) error {
 	o := s.optimism
-	batch, call := o.board(s.moment())
+	batch, call := o.collectOwed(s.now())
 	if len(batch) == 0 {
 		return errNothing
 	}
@@ -112,19 +113,19 @@ func (s *Store) chargeSome(ctx context.Context) error {
 	err := s.applySafely(ctx, batch)
 	cancel()
 	if err != nil && !slices.ContainsFunc(batch, func(r store.Request) bool { return r.Err != nil }) {
-		_ = fillErr(batch, err) // the store does not say what failed: no answer can be trusted
+		_ = fillErr(batch, err) // the store does not report which request failed: no answer can be trusted
 	}
-	o.land(batch, call, s.moment())
+	o.acknowledge(batch, call, s.now())
 	return err
 }
 
-// board makes requests of what is owed. From here on it counts as sent.
-func (o *optimism) board(now rule.Micros) (batch []store.Request, call uint64) {
+// collectOwed returns requests for what is owed, which from now on counts as sent.
+func (o *optimism) collectOwed(now rule.Micros) (batch []store.Request, call uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.calls++
 	for at := range o.ledger.accounts {
-		if len(batch) == mostTogether {
+		if len(batch) == maxAddresses {
 			break
 		}
 		a := o.ledger.find(at, now)
@@ -137,7 +138,7 @@ func (o *optimism) board(now rule.Micros) (batch []store.Request, call uint64) {
 		}
 		for i := range a.grains {
 			if g := &a.grains[i]; g.standing == owed {
-				o.ledger.stand(g, sent)
+				o.ledger.setStanding(g, sent)
 				g.call = o.calls
 			}
 		}
@@ -149,8 +150,8 @@ func (o *optimism) board(now rule.Micros) (batch []store.Request, call uint64) {
 	return batch, o.calls
 }
 
-// land notes what the store acknowledged. What it did not stays as it is: sent.
-func (o *optimism) land(batch []store.Request, call uint64, now rule.Micros) {
+// acknowledge records what the store acknowledged. The rest remains sent.
+func (o *optimism) acknowledge(batch []store.Request, call uint64, now rule.Micros) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range batch {
@@ -163,7 +164,7 @@ func (o *optimism) land(batch []store.Request, call uint64, now rule.Micros) {
 		for k := range a.grains {
 			if g := &a.grains[k]; g.call == call && g.standing == sent {
 				o.charged += g.units
-				o.ledger.stand(g, charged)
+				o.ledger.setStanding(g, charged)
 			}
 		}
 		o.ledger.drop(a, func(g *grain) bool { return g.standing == charged && g.id == 0 })
@@ -173,9 +174,9 @@ func (o *optimism) land(batch []store.Request, call uint64, now rule.Micros) {
 	}
 }
 
-// Close charges what the policy Optimistic has admitted without the store, and waits for that until ctx ends. From then on it admits
-// nothing without the store; all else goes on as before. It returns an error if the store has not acknowledged everything. With other
-// policies there is nothing to close.
+// Close charges what the policy Optimistic has admitted without the store, and waits for it until ctx ends. From then
+// on the layer admits nothing without the store; everything else works as before. Close returns an error if the store
+// has not acknowledged everything. With other policies there is nothing to close.
 func (s *Store) Close(ctx context.Context) error {
 	o := s.optimism
 	if o == nil {

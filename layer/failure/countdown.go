@@ -6,43 +6,45 @@ import (
 	"time"
 )
 
-// fullSteps is how many steps a deadline is counted in. Each step is a timer that starts when the one before it has fired, so
-// a time in which this process does not run (it is stopped, or starved of CPU) takes one step, however long it is.
+// fullSteps is how many steps a deadline is counted in. Each step is a timer that starts when the previous one has
+// fired, so time in which this process does not run (it is stopped, or starved of CPU) takes one step, however long it
+// is.
 const fullSteps = 4
 
-// countdown ends the context of one call when the store has had Timeout to answer, as far as this process ran and could
-// have seen an answer. A step that comes late by more than its own length was spent elsewhere and does not count, but there
-// are at most twice fullSteps: a call ends also where the CPU never suffices.
+// countdown ends the context of one call when the store has had Timeout to answer, counting only time in which this
+// process ran and could have seen an answer. A step that is late by more than its own length does not count, but there
+// are at most twice fullSteps: a call ends even if there is never enough CPU.
 type countdown struct {
 	mu      sync.Mutex
-	tick    func() // made once, for the timer
+	tick    func() // created once, for the timer
 	timer   *time.Timer
 	cancel  context.CancelCauseFunc
 	timeout time.Duration
 	due     time.Time // when the current step is over
 	step    time.Duration
-	steps   int // that are over
-	late    int // of these, how many came late
+	steps   int // steps that have ended
+	late    int // how many of these were late
 	over    bool
 }
 
-// countdowns are kept without their timers: a timer belongs to the synctest bubble that made it.
+// countdowns are pooled without their timers: a timer belongs to the synctest bubble that created it.
 var countdowns = sync.Pool{New: func() any {
 	c := new(countdown)
 	c.tick = func() { c.ticked(time.Now()) }
 	return c
 }}
 
-// limited is the context of a call to the store. It is done when the countdown ends it, or the caller's context.
+// limited is the context of a call to the store. It is done when the countdown ends it, or when the caller's context is
+// done.
 type limited struct {
 	context.Context
 	hard time.Time
 }
 
-// Deadline is later than what the countdown allows. It is for stores that only look at deadlines and ignore Done.
+// Deadline returns a time later than the countdown allows. It is for stores that only check deadlines and ignore Done.
 func (l *limited) Deadline() (time.Time, bool) { return l.hard, true }
 
-// Err is context.DeadlineExceeded if the countdown ended the context.
+// Err returns context.DeadlineExceeded if the countdown ended the context.
 func (l *limited) Err() error {
 	err := l.Context.Err()
 	if err == context.Canceled && context.Cause(l.Context) == context.DeadlineExceeded {
@@ -51,7 +53,7 @@ func (l *limited) Err() error {
 	return err
 }
 
-// startCountdown returns a context that ends in timeout, and what counts it down.
+// startCountdown returns a context that ends after timeout, and its countdown.
 func startCountdown(ctx context.Context, timeout time.Duration) (*limited, *countdown) {
 	now := time.Now()
 	inner, cancel := context.WithCancelCause(ctx)
@@ -95,8 +97,9 @@ func (c *countdown) ticked(now time.Time) {
 	c.timer.Reset(c.step)
 }
 
-// end ends the countdown with the call. It reports whether the store had its time and did not use it (late), or whether
-// the call cannot be held against the store because this process did not run (starved). A nil countdown is neither.
+// end ends the countdown with the call. It reports whether the store had its full time and did not answer (late), or
+// whether the call does not count against the store because this process did not run (starved). A nil countdown is
+// neither.
 func (c *countdown) end() (late, starved bool) {
 	if c == nil {
 		return false, false
@@ -109,7 +112,7 @@ func (c *countdown) end() (late, starved bool) {
 	c.cancel, c.timer = nil, nil
 	c.mu.Unlock()
 	cancel(context.Canceled)
-	if stopped { // else a tick may still come
+	if stopped { // otherwise a tick may still come
 		countdowns.Put(c)
 	}
 	return late, starved

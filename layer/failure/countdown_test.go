@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// play lets steps of a countdown of 100ms come late, each by so many milliseconds, and returns how the call ended.
+// play makes the steps of a 100ms countdown late, each by that many milliseconds, and returns how the call ended.
 func play(t *testing.T, lateness ...int) (over, late, starved bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -30,11 +30,11 @@ func play(t *testing.T, lateness ...int) (over, late, starved bool) {
 	return over, late, starved
 }
 
-// Only steps in which the process ran are counted, and a call ends in any case.
+// Only steps in which the process ran are counted, and every call ends.
 func TestCountdown(t *testing.T) {
 	for _, test := range []struct {
 		name                string
-		lateness            []int // of the steps, which are 25ms long
+		lateness            []int // of the steps, which take 25ms each
 		over, late, starved bool
 	}{
 		{"an answer at once", nil, false, false, false},
@@ -56,7 +56,7 @@ func TestCountdown(t *testing.T) {
 	}
 }
 
-// The steps add up to the timeout, also where it cannot be divided.
+// The steps add up to the timeout, even if it is not divisible.
 func TestCountdownIsExact(t *testing.T) {
 	for _, timeout := range []time.Duration{1, 3, 7, 101 * time.Millisecond, time.Second + 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -64,27 +64,27 @@ func TestCountdownIsExact(t *testing.T) {
 			ctx, c := startCountdown(t.Context(), timeout)
 			<-ctx.Done()
 			if took := time.Since(start); took != timeout {
-				t.Errorf("%v are over after %v", timeout, took)
+				t.Errorf("a timeout of %v took %v", timeout, took)
 			}
 			if late, _ := c.end(); !late {
-				t.Errorf("%v are over, and the call is not late", timeout)
+				t.Errorf("a timeout of %v passed, and the call is not late", timeout)
 			}
 		})
 	}
 }
 
-// The caller's own end is not the countdown's.
+// The end of the caller's context is not the end of the countdown.
 func TestCountdownOfACallerThatHasGone(t *testing.T) {
 	parent, leave := context.WithCancel(t.Context())
 	ctx, c := startCountdown(parent, time.Hour)
 	leave()
 	<-ctx.Done()
 	if late, starved := c.end(); ctx.Err() != context.Canceled || late || starved {
-		t.Errorf("it ended with %v, late %t, starved %t; want context.Canceled and neither", ctx.Err(), late, starved)
+		t.Errorf("got %v, late %t, starved %t; want context.Canceled and neither", ctx.Err(), late, starved)
 	}
 }
 
-// What fails while the process does not run is not held against the store.
+// Calls that fail while the process does not run do not count against the store.
 func TestStarvedCallsDoNotOpenTheBreaker(t *testing.T) {
 	s := &Store{opts: Options{Failures: 1, ProbeEvery: time.Second}, base: time.Now()}
 	healthy := new(state)

@@ -13,7 +13,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// deriving is a store that does not answer, and waits in a context of its own, as clients with their own timeouts do.
+// deriving is a store that does not answer, and waits in its own derived context, as clients with their own timeouts
+// do.
 type deriving struct{ store.Store }
 
 func (d deriving) Traits() store.Traits {
@@ -41,7 +42,7 @@ func (d derivingOne) TakeSingle(ctx context.Context, _ *store.Limit, _ string, _
 	return false, 0, 0, 0, 0, 0, d.Apply(ctx, nil)
 }
 
-// A store that took too long has not been canceled by its caller, whatever it says.
+// A store that took too long was not canceled by its caller, whatever error it returns.
 func TestTimeoutOfDerivedContexts(t *testing.T) {
 	for name, wrap := range map[string]func(store.Store) store.Store{
 		"batch":  func(st store.Store) store.Store { return deriving{st} },
@@ -68,9 +69,9 @@ func testDerived(t *testing.T, wrap func(store.Store) store.Store) {
 		t.Fatal(err)
 	}
 	if d, err := limiter.Allow(t.Context(), "key"); err != nil || !d.Allowed {
-		t.Errorf("allowed is %t, %v; want the fallback", d.Allowed, err)
+		t.Errorf("got allowed %t, %v; want the fallback", d.Allowed, err)
 	}
 	if !errors.Is(why, context.DeadlineExceeded) || errors.Is(why, context.Canceled) {
-		t.Errorf("the reason is %v, want that the time was over", why)
+		t.Errorf("got reason %v, want context.DeadlineExceeded", why)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// deaf makes the store ignore its context until it is released, and write to the batch then.
+// deaf makes the store ignore its context until it is released, and then write to the batch.
 func (r *remote) deaf() (release func()) {
 	released := make(chan struct{})
 	r.do(func(ctx context.Context, batch []store.Request) error {
@@ -28,17 +28,17 @@ func (r *remote) deaf() (release func()) {
 	return sync.OnceFunc(func() { close(released) })
 }
 
-// Nobody waits for a store that does not notice the end of its context, and it can do no harm to those who left.
+// No caller waits for a store that ignores the end of its context, and the store cannot harm callers that have left.
 func TestDetached(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		st := newStore(t, inner, policy, failure.Options{MaxDetached: 3, OnFallback: func(_ context.Context, _ rule.Op, err error) {
 			if !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "too many calls") {
-				t.Errorf("told of %v", err)
+				t.Errorf("OnFallback got %v", err)
 			}
 		}})
 		if a := take(st); a.Flags != 0 || a.Remaining != 999 {
-			t.Errorf("in good times: %+v", a)
+			t.Errorf("a healthy store: %+v", a)
 		}
 		release := inner.deaf()
 		charge := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
@@ -50,7 +50,7 @@ func TestDetached(t *testing.T) {
 		}); took != 100*time.Millisecond {
 			t.Errorf("the first took %v", took)
 		}
-		for range 2 { // two probes are abandoned, then there are three
+		for range 2 { // two probes are abandoned, so three calls are in flight
 			time.Sleep(time.Second)
 			if took := timed(func() { take(st) }); took != 100*time.Millisecond {
 				t.Errorf("a probe took %v", took)
@@ -77,7 +77,7 @@ func TestDetached(t *testing.T) {
 	})
 }
 
-// Too many at once are answered by the policy, and are no reason to hold the store for dead.
+// Requests beyond MaxDetached are decided by the policy, and do not open the breaker.
 func TestTooManyDetached(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
@@ -104,8 +104,8 @@ func TestTooManyDetached(t *testing.T) {
 	})
 }
 
-// A panic on a goroutine of the layer is a failure of the store, and its text is not told, for it may contain a key. A
-// panic on the caller's goroutine is the caller's to recover, and the layer goes on.
+// A panic on a goroutine of the layer is a failure of the store, and its text is omitted, since it may contain a key. A
+// panic on the caller's goroutine is left to the caller to recover, and the layer continues to work.
 func TestPanics(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		var told error
@@ -122,7 +122,7 @@ func TestPanics(t *testing.T) {
 			inner.do(func(context.Context, []store.Request) error { c.value(); return nil })
 			st := newStore(t, inner, policy, failure.Options{MaxDetached: 1, OnFallback: func(_ context.Context, _ rule.Op, err error) { told = err }})
 			if a := take(st); a.Flags != flag || told.Error() != c.text {
-				t.Errorf("%+v, told of %v", a, told)
+				t.Errorf("got %+v, OnFallback got %v", a, told)
 			}
 			expect(t, st, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
 		}
@@ -135,7 +135,7 @@ func TestPanics(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Error("the panic is gone")
+					t.Error("the panic did not reach the caller")
 				}
 			}()
 			take(st)
@@ -148,7 +148,7 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// A detached call that was answered has the answers of the store, in each place.
+// A detached call returns all of the store's answers, in their order.
 func TestDetachedAnswers(t *testing.T) {
 	inner := newRemote(t)
 	store := newStore(t, inner, failure.Closed(), failure.Options{MaxDetached: 100, Timeout: time.Hour})
@@ -174,6 +174,6 @@ func TestDetachedAnswers(t *testing.T) {
 	}
 	wg.Wait()
 	if admitted != 5 {
-		t.Errorf("%d of 5 admitted", admitted)
+		t.Errorf("got %d admitted, want 5", admitted)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// unplugged is a store on a server that cannot be reached.
+// unplugged is a store on an unreachable server.
 type unplugged struct{ store.Store }
 
 func (unplugged) Traits() store.Traits {
@@ -26,7 +26,7 @@ func (unplugged) Apply(_ context.Context, batch []store.Request) error {
 	return err
 }
 
-// Four processes share a store. When it cannot be reached, each goes on with a quarter of the quota.
+// Four processes share a store. When it cannot be reached, each continues with a quarter of the quota.
 func Example() {
 	memory := memstore.NewDefault()
 	store, err := failure.New(unplugged{memory}, failure.Local(memory), failure.Options{Instances: 4})
@@ -45,13 +45,13 @@ func Example() {
 		fmt.Println("allowed:", d.Allowed, "by the fallback:", d.Flags.FallbackLocal())
 	}
 	stats := store.Stats()
-	fmt.Println("fallbacks:", stats.Fallbacks, "the store was asked and failed:", stats.Failures)
+	fmt.Println("fallbacks:", stats.Fallbacks, "failed calls:", stats.Failures)
 	// Output:
 	// allowed: true by the fallback: true
 	// allowed: true by the fallback: true
 	// allowed: true by the fallback: true
 	// allowed: false by the fallback: true
-	// fallbacks: 4 the store was asked and failed: 1
+	// fallbacks: 4 failed calls: 1
 }
 
 // While the store cannot be reached, each process admits two units of each key, and owes them to the store.

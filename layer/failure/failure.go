@@ -11,19 +11,19 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Store is a store.Store and SingleTaker over another store, with a policy for when that fails. It is safe for
-// concurrent use. With Optimistic it should be closed; with other policies it holds nothing. The zero value is not usable; New makes
-// it.
+// Store is a store.Store and SingleTaker that wraps another store, with a policy for when that store fails. It is safe
+// for concurrent use. With Optimistic it should be closed; with other policies it holds no resources. The zero value is
+// not usable; call New.
 type Store struct {
 	inner  store.Store
-	one    store.SingleTaker // the same store
+	one    store.SingleTaker // inner, for single charges
 	traits store.Traits
 	policy Policy
-	local  *local // the fallback of Local, else nil
+	local  *local // the fallback of Local, otherwise nil
 	opts   Options
-	direct bool // the store answers from memory: no deadline, no breaker
+	direct bool // inner answers from memory: no deadline, no breaker
 
-	optimism *optimism // of Optimistic, else nil
+	optimism *optimism // of Optimistic, otherwise nil
 
 	base     time.Time
 	wallBase rule.Micros
@@ -32,17 +32,17 @@ type Store struct {
 	fallbacks, undone, failures, late, starved, outages, probes, detached atomic.Int64
 }
 
-// New returns a store that asks inner, and policy when inner does not answer.
+// New returns a store that calls inner, and uses policy when inner does not answer.
 func New(inner store.Store, policy Policy, opts Options) (*Store, error) {
 	switch {
 	case inner == nil:
-		return nil, errors.New("failure: store: must not be nil; it is the one that may fail")
+		return nil, errors.New("failure: store: must not be nil; pass the store that may fail")
 	case policy.flag == 0:
 		return nil, errors.New("failure: policy: must be Open(), Closed(), Local(store) or Optimistic(k)")
 	case policy.flag == rule.FallbackLocal && policy.fallback == nil:
-		return nil, errors.New("failure: policy: Local needs a store to fall back to; memstore.New makes one")
+		return nil, errors.New("failure: policy: Local needs a store to fall back to; use memstore.New")
 	case policy.flag == rule.FallbackOptimistic && (policy.k < 1 || policy.k > rule.MaxQuota):
-		return nil, fmt.Errorf("failure: policy: Optimistic: must be given 1 to %d units, not %d", int64(rule.MaxQuota), policy.k)
+		return nil, fmt.Errorf("failure: policy: Optimistic: must be 1 to %d units, not %d", int64(rule.MaxQuota), policy.k)
 	}
 	if err := opts.fill(policy); err != nil {
 		return nil, err
@@ -64,13 +64,13 @@ func New(inner store.Store, policy Policy, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Traits are those of the store below, but that the fallback may decide fewer charges at once.
+// Traits returns the traits of the inner store, with the fallback's MaxCharges if that is lower.
 func (s *Store) Traits() store.Traits { return s.traits }
 
-// Unwrap returns the store below.
+// Unwrap returns the inner store.
 func (s *Store) Unwrap() store.Store { return s.inner }
 
-// Check returns an error if the store below or the fallback cannot keep this limit.
+// Check returns an error if the inner store or the fallback does not support this limit.
 func (s *Store) Check(limit *store.Limit) error {
 	if err := s.inner.Check(limit); err != nil || s.local == nil {
 		return err
@@ -82,7 +82,7 @@ func (s *Store) Check(limit *store.Limit) error {
 	return s.local.store.Check(share)
 }
 
-// Prepare makes room for limits in the store below and in the fallback, where those have bounded room.
+// Prepare reserves capacity for limits in the inner store and in the fallback, where their capacity is bounded.
 func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 	var releases []func()
 	if inner, ok := store.As[store.Preparer](s.inner); ok {
@@ -90,7 +90,7 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 	}
 	if s.local != nil {
 		if fallback, ok := store.As[store.Preparer](s.local.store); ok {
-			releases = append(releases, fallback.Prepare(limits)) // a share has the shape of the whole
+			releases = append(releases, fallback.Prepare(limits)) // a share has the shape of the whole limit
 		}
 	}
 	return func() {
@@ -100,7 +100,7 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 	}
 }
 
-// Stats tells what happened so far.
+// Stats returns the current counts.
 func (s *Store) Stats() Stats {
 	stats := Stats{
 		Fallbacks: s.fallbacks.Load(), Undone: s.undone.Load(), Failures: s.failures.Load(), Late: s.late.Load(),
@@ -113,7 +113,7 @@ func (s *Store) Stats() Stats {
 	return stats
 }
 
-// TakeSingle decides a request of a single charge.
+// TakeSingle decides a request with a single charge.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
@@ -123,28 +123,29 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 			err = s.failure(ctx, err)
 		}
 	} else {
-		allowed, flags, remaining, after, resetAfter, at, err = s.askOne(ctx, limit, key, cost)
+		allowed, flags, remaining, after, resetAfter, at, err = s.takeInner(ctx, limit, key, cost)
 	}
 	if why, ok := err.(*unavailable); ok {
-		return s.insteadOne(ctx, limit, key, cost, why)
+		return s.takeFallback(ctx, limit, key, cost, why)
 	}
 	if s.optimism != nil && after > 0 && err == nil {
-		s.optimism.noRoom.hear(address{limit.Prefix(), "", key}, remaining, after, s.moment())
+		s.optimism.exhausted.record(address{limit.Prefix(), "", key}, remaining, after, s.now())
 	}
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
-// Apply decides a batch of requests: the store first, then the policy whatever the store did not answer, in order.
+// Apply decides a batch of requests: first by the store, then by the policy for the requests that the store did not
+// answer, in order.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if !s.needsMore(batch) {
-		if s.ask(ctx, batch) == nil {
-			s.hear(batch)
+		if s.applyInner(ctx, batch) == nil {
+			s.record(batch)
 			return nil
 		}
 	} else {
-		s.askSome(ctx, batch)
+		s.applySome(ctx, batch)
 	}
-	s.hear(batch)
+	s.record(batch)
 	var first error
 	for i := range batch {
 		r := &batch[i]
@@ -156,14 +157,14 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
-// hear takes note of what the store answered, where that bounds what may be admitted without it.
-func (s *Store) hear(batch []store.Request) {
+// record records answers of the store that bound what may be admitted without it.
+func (s *Store) record(batch []store.Request) {
 	if s.optimism != nil {
-		s.optimism.noRoom.hearAll(batch, s.moment())
+		s.optimism.exhausted.recordAll(batch, s.now())
 	}
 }
 
-// needsMore reports whether there is anything to be done besides asking the store.
+// needsMore reports whether a batch needs more than a call to the store.
 func (s *Store) needsMore(batch []store.Request) bool {
 	for i := range batch {
 		switch batch[i].Op {
@@ -172,7 +173,7 @@ func (s *Store) needsMore(batch []store.Request) bool {
 				return true
 			}
 		case rule.GiveBack, rule.Settle, rule.Renew:
-			if store, _ := takenFrom(batch[i].Charges); !store {
+			if fromStore, _ := takenFrom(batch[i].Charges); !fromStore {
 				return true
 			}
 		}
@@ -180,63 +181,64 @@ func (s *Store) needsMore(batch []store.Request) bool {
 	return false
 }
 
-// goesBack reports whether an operation is about what was taken before, so that it belongs to where that was.
-func goesBack(op rule.Op) bool { return op == rule.GiveBack || op == rule.Settle || op == rule.Renew }
+// followsUp reports whether an operation concerns units or slots taken earlier, so that it belongs where they were
+// taken.
+func followsUp(op rule.Op) bool { return op == rule.GiveBack || op == rule.Settle || op == rule.Renew }
 
-// takenFrom reports whether the units and slots of charges are the store's, or were given by what answered in its place. The
-// oldest units may be of either; a request with moments of both is neither.
-func takenFrom(charges []store.Charge) (store, elsewhere bool) {
-	store, elsewhere = true, true
+// takenFrom reports whether the units and slots of charges may be the store's, and whether they may be the fallback's.
+// Charges for the oldest units may be either; a request with times of both is neither.
+func takenFrom(charges []store.Charge) (fromStore, fromFallback bool) {
+	fromStore, fromFallback = true, true
 	for i := range charges {
-		store = store && charges[i].At >= 0
-		elsewhere = elsewhere && charges[i].At <= 0
+		fromStore = fromStore && charges[i].At >= 0
+		fromFallback = fromFallback && charges[i].At <= 0
 	}
-	return store, elsewhere
+	return fromStore, fromFallback
 }
 
-// askSome asks the store those requests of a batch that are for it.
-func (s *Store) askSome(ctx context.Context, batch []store.Request) {
+// applySome passes the requests of a batch that are for the store to the store.
+func (s *Store) applySome(ctx context.Context, batch []store.Request) {
 	var some []store.Request
 	var place []int
 	for i := range batch {
 		r := &batch[i]
 		r.Err = nil
-		if goesBack(r.Op) {
-			if store, _ := takenFrom(r.Charges); !store {
+		if followsUp(r.Op) {
+			if fromStore, _ := takenFrom(r.Charges); !fromStore {
 				continue
 			}
 		}
 		some, place = append(some, *r), append(place, i)
 	}
-	_ = s.ask(ctx, some) // each request has its own
+	_ = s.applyInner(ctx, some) // each request has its own error
 	for i := range some {
 		batch[place[i]].Err = some[i].Err
 	}
 }
 
-// finish does what is left to do for a request, and returns its error.
+// finish completes a request after the call to the store, and returns its error.
 func (s *Store) finish(ctx context.Context, r *store.Request) error {
 	why, failed := r.Err.(*unavailable)
 	switch {
 	case r.Err != nil && !failed:
 		return r.Err
 	case failed:
-		return s.instead(ctx, r, why)
+		return s.fallback(ctx, r, why)
 	case r.Op == rule.Reset && s.local != nil:
 		return s.local.reset(ctx, r)
 	case r.Op == rule.Reset && s.optimism != nil:
 		s.optimism.reset(r)
 		return nil
-	case goesBack(r.Op):
-		fromStore, elsewhere := takenFrom(r.Charges)
+	case followsUp(r.Op):
+		fromStore, fromFallback := takenFrom(r.Charges)
 		switch {
 		case fromStore:
 			return nil
-		case !elsewhere:
-			return fmt.Errorf("failure: %w: units of the store and of a fallback in one request; %s them one after the other",
+		case !fromFallback:
+			return fmt.Errorf("failure: %w: units of the store and of a fallback in one request; %s them separately",
 				store.ErrUnsupported, r.Op)
 		}
-		return s.finishElsewhere(ctx, r)
+		return s.finishFallback(ctx, r)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func clocked(t testing.TB, clock *storetest.Clock) store.Store {
 	return store
 }
 
-// With a store that answers, the layer cannot be seen.
+// Over a store that answers, the layer has no visible effect.
 func TestSuite(t *testing.T) {
 	patient := failure.Options{Timeout: time.Hour}
 	detached := failure.Options{Timeout: time.Hour, MaxDetached: 1000}
@@ -38,7 +38,7 @@ func TestSuite(t *testing.T) {
 			return newStore(t, &remote{Store: clocked(t, clock)}, failure.Local(clocked(t, clock)), patient)
 		},
 		"detached": func(t testing.TB, clock *storetest.Clock) store.Store {
-			return patiently{newStore(t, &remote{Store: clocked(t, clock)}, failure.Closed(), detached)}
+			return waiting{newStore(t, &remote{Store: clocked(t, clock)}, failure.Closed(), detached)}
 		},
 		"optimistic": func(t testing.TB, clock *storetest.Clock) store.Store {
 			return newStore(t, &remote{Store: clocked(t, clock)}, failure.Optimistic(5), patient)
@@ -54,30 +54,30 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// patiently waits for detached calls that were abandoned: what they charge after the caller has gone is unknown to the
-// caller, but not to the suite.
-type patiently struct{ *failure.Store }
+// waiting waits for detached calls that were abandoned: the suite counts what they charge after the caller has left,
+// although the caller cannot know it.
+type waiting struct{ *failure.Store }
 
-func (p patiently) Apply(ctx context.Context, batch []store.Request) error {
+func (p waiting) Apply(ctx context.Context, batch []store.Request) error {
 	defer p.wait()
 	return p.Store.Apply(ctx, batch)
 }
 
-func (p patiently) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+func (p waiting) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	defer p.wait()
 	return p.Store.TakeSingle(ctx, limit, key, cost)
 }
 
-func (p patiently) wait() {
+func (p waiting) wait() {
 	for p.Stats().Detached > 0 {
 		runtime.Gosched()
 	}
 }
 
-// neverUp hides what a store in an outage does differently on purpose: flags, negative moments, and resets that are done
-// in the fallback and still an error. What is left are the answers of the fallback, which must be exact.
+// neverUp hides the intended differences of a store in an outage: flags, negative times, and resets that are done in
+// the fallback and still return an error. What remains are the answers of the fallback, which must be exact.
 type neverUp struct {
 	*failure.Store
 	memory store.Store
@@ -85,7 +85,7 @@ type neverUp struct {
 }
 
 func (n *neverUp) Apply(ctx context.Context, batch []store.Request) error {
-	apart := func(r store.Request) bool { return r.Op == rule.Reset || settlesNobodys(&r) }
+	apart := func(r store.Request) bool { return r.Op == rule.Reset || lacksOrigin(&r) }
 	if len(batch) == 1 || !slices.ContainsFunc(batch, apart) {
 		return n.apply(ctx, batch)
 	}
@@ -98,15 +98,16 @@ func (n *neverUp) Apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
-// settlesNobodys reports whether a settlement does not tell who took its units, so that the layer has to leave it to the store.
-func settlesNobodys(r *store.Request) bool {
+// lacksOrigin reports whether a settlement does not identify where its units were taken, so that the layer has to
+// leave it to the store.
+func lacksOrigin(r *store.Request) bool {
 	return r.Op == rule.Settle && !slices.ContainsFunc(r.Charges, func(c store.Charge) bool {
 		return c.At != 0 || c.Limit.Rule().Algorithm == rule.InFlight
 	})
 }
 
 func (n *neverUp) apply(ctx context.Context, batch []store.Request) error {
-	if len(batch) == 1 && settlesNobodys(&batch[0]) {
+	if len(batch) == 1 && lacksOrigin(&batch[0]) {
 		return n.memory.Apply(ctx, batch)
 	}
 	theirs := make([]store.Request, len(batch))
@@ -115,7 +116,7 @@ func (n *neverUp) apply(ctx context.Context, batch []store.Request) error {
 		theirs[i].Charges = nil
 		for _, c := range r.Charges {
 			if c.At == 0 && (r.Op == rule.Renew || r.Op == rule.Settle && c.Limit.Rule().Algorithm == rule.InFlight) {
-				c.At = 1 // slots have no moment, but the layer has to know whose they are
+				c.At = 1 // slots have no time, but the layer has to know where they were taken
 			}
 			c.At = -c.At
 			theirs[i].Charges = append(theirs[i].Charges, c)
@@ -126,7 +127,7 @@ func (n *neverUp) apply(ctx context.Context, batch []store.Request) error {
 	for i := range batch {
 		r := &batch[i]
 		r.Err = theirs[i].Err
-		if r.Op == rule.Reset && errors.Is(r.Err, errDown) { // done; a look tells what a reset answers
+		if r.Op == rule.Reset && errors.Is(r.Err, errDown) { // done; a peek returns the same answer as a reset
 			look := []store.Request{*r}
 			look[0].Op, look[0].Charges = rule.Peek, nil
 			for _, c := range r.Charges {
@@ -158,13 +159,13 @@ func (n *neverUp) TakeSingle(ctx context.Context, limit *store.Limit, key string
 
 func (n *neverUp) plain(flags *rule.Flags, at *rule.Micros) {
 	if !flags.FallbackLocal() || *at >= 0 {
-		n.t.Errorf("an answer of the fallback without its mark: flags %d, at %d", *flags, *at)
+		n.t.Errorf("an answer of the fallback is not marked: flags %d, at %d", *flags, *at)
 	}
 	*flags &^= rule.FallbackLocal
 	*at = -*at
 }
 
-// few is a store that keeps only what is asked of it here.
+// few is a store that supports only small limits.
 type few struct{ store.Store }
 
 func (few) Traits() store.Traits { return store.Traits{Name: "few", MaxCharges: 2} }
@@ -176,16 +177,16 @@ func (few) Check(limit *store.Limit) error {
 	return nil
 }
 
-// A limiter must not be promised what the store or the fallback cannot keep.
+// A limiter must not be promised more than the store and the fallback support.
 func TestTraitsAndCheck(t *testing.T) {
 	inner := newRemote(t)
 	plain := newStore(t, inner, failure.Open(), failure.Options{})
 	if plain.Traits() != inner.Traits() {
-		t.Errorf("traits are %+v", plain.Traits())
+		t.Errorf("got traits %+v", plain.Traits())
 	}
 	local := newStore(t, inner, failure.Local(few{inner}), failure.Options{})
 	if want := (store.Traits{Name: "remote", MaxCharges: 2, RoundTrips: 1, ServerClock: true}); local.Traits() != want {
-		t.Errorf("traits are %+v", local.Traits())
+		t.Errorf("got traits %+v", local.Traits())
 	}
 	halved := newStore(t, inner, failure.Local(few{inner}), failure.Options{Instances: 2})
 	below := newStore(t, few{inner}, failure.Local(inner), failure.Options{})
@@ -198,12 +199,12 @@ func TestTraitsAndCheck(t *testing.T) {
 		{below, 60, store.ErrUnsupported},
 	} {
 		if err := c.store.Check(bind(t, slidegate.PerHour(c.quota))); !errors.Is(err, c.wanted) {
-			t.Errorf("a quota of %d: %v, not %v", c.quota, err, c.wanted)
+			t.Errorf("a quota of %d: got %v, want %v", c.quota, err, c.wanted)
 		}
 	}
 }
 
-// Wrong options are errors that name the field.
+// Errors about invalid options name the field.
 func TestNewRefuses(t *testing.T) {
 	inner := newRemote(t)
 	for _, c := range []struct {
@@ -224,14 +225,14 @@ func TestNewRefuses(t *testing.T) {
 		{inner, failure.Local(inner), failure.Options{Instances: -1}, "Instances: "},
 		{inner, failure.Closed(), failure.Options{Instances: 2}, "Instances: 2 applies to Local only, not to the policy closed"},
 		{inner, failure.Open(), failure.Options{MaxDetached: -1}, "MaxDetached: "},
-		{inner, failure.Optimistic(0), failure.Options{}, "policy: Optimistic: must be given 1 to 9007199254740991 units, not 0"},
+		{inner, failure.Optimistic(0), failure.Options{}, "policy: Optimistic: must be 1 to 9007199254740991 units, not 0"},
 		{inner, failure.Optimistic(1 << 53), failure.Options{}, "policy: Optimistic: "},
 		{inner, failure.Optimistic(1), failure.Options{MaxPending: -1}, "MaxPending: must be 1 or more"},
 		{inner, failure.Open(), failure.Options{MaxPending: 1}, "MaxPending: 1 applies to Optimistic only, not to the policy open"},
 	} {
 		_, err := failure.New(c.store, c.policy, c.opts)
 		if err == nil || !strings.HasPrefix(err.Error(), "failure: "+c.text) {
-			t.Errorf("%+v: got the error %v, want %q", c.opts, err, c.text)
+			t.Errorf("%+v: got error %v, want %q", c.opts, err, c.text)
 		}
 	}
 	if _, err := failure.New(inner, failure.Open(), failure.Options{Timeout: 2 * time.Second}); err != nil {
@@ -239,6 +240,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 	names := fmt.Sprint(failure.Open(), failure.Closed(), failure.Local(inner), failure.Optimistic(1), failure.Policy{})
 	if names != "open closed local optimistic none" {
-		t.Errorf("the policies are called %s", names)
+		t.Errorf("got policy names %s", names)
 	}
 }

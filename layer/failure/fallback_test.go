@@ -22,7 +22,7 @@ var (
 	ten    = slidegate.Limit{Name: "ten", Quota: 10, Window: time.Hour}
 )
 
-// What open and closed answer to each question, to the last field.
+// Open and Closed: every field of the answer to each operation.
 func TestOpenAndClosed(t *testing.T) {
 	const probe = 1_000_000
 	fits, never := rule.Answer{Allowed: true}, rule.Answer{RetryAfter: rule.Never}
@@ -30,7 +30,7 @@ func TestOpenAndClosed(t *testing.T) {
 	later := rule.Answer{RetryAfter: probe}
 	for _, c := range []struct {
 		op           rule.Op
-		ofTen        int64 // the cost for the window of 10, and that for the bucket of 5
+		ofTen        int64 // the costs for the window of 10 and for the bucket of 5
 		ofBucket     int64
 		open, closed [2]rule.Answer
 	}{
@@ -48,7 +48,7 @@ func TestOpenAndClosed(t *testing.T) {
 				inner := newRemote(t)
 				inner.fail(errDown)
 				st := newStore(t, inner, policies(t)[flag], failure.Options{})
-				for range 2 { // when the store fails, and in the outage
+				for range 2 { // when the store fails, and during the outage
 					batch := []store.Request{request(c.op,
 						store.Charge{Limit: bind(t, ten), Key: "k", Cost: c.ofTen}, store.Charge{Limit: bind(t, bucket), Key: "k", Cost: c.ofBucket})}
 					if err := st.Apply(t.Context(), batch); err != nil {
@@ -62,15 +62,15 @@ func TestOpenAndClosed(t *testing.T) {
 					}
 				}
 				if n := inner.asked(); n != 1 {
-					t.Errorf("asked %d times", n)
+					t.Errorf("got %d calls", n)
 				}
 			})
 		}
 	}
 }
 
-// TakeSingle answers as Apply does, under every policy, and a refusal lasts until the next probe.
-func TestTakeOneInstead(t *testing.T) {
+// TakeSingle answers as Apply does, under every policy, and a denial lasts until the next probe.
+func TestTakeSingleFallback(t *testing.T) {
 	for flag := range policies(t) {
 		synctest.Test(t, func(t *testing.T) {
 			inner := newRemote(t)
@@ -88,10 +88,10 @@ func TestTakeOneInstead(t *testing.T) {
 						flag, i, cost, got, err, want, err2)
 				}
 				if left := rule.Micros(1_000_000 - 1000*i); flag == rule.FallbackClosed && cost <= 10 && got.RetryAfter != left {
-					t.Errorf("step %d: refused for %dus, the probe comes in %d", i, got.RetryAfter, left)
+					t.Errorf("step %d: denied for %dus, the probe is due in %d", i, got.RetryAfter, left)
 				}
 				if cost > 10 && (got.Allowed || got.RetryAfter != rule.Never) {
-					t.Errorf("flag %d: 11 of 10 are %+v", flag, got)
+					t.Errorf("flag %d: 11 of 10: got %+v", flag, got)
 				}
 				time.Sleep(time.Millisecond)
 			}
@@ -99,22 +99,22 @@ func TestTakeOneInstead(t *testing.T) {
 	}
 }
 
-// OnFallback and the errors tell why, and never for whom.
-func TestTells(t *testing.T) {
+// OnFallback and errors contain the reason, but never a key.
+func TestOnFallback(t *testing.T) {
 	for flag, policy := range policies(t) {
 		inner := newRemote(t)
 		inner.fail(errDown)
-		type told struct {
+		type call struct {
 			op  rule.Op
 			err string
 		}
-		var got []told
+		var got []call
 		type mark struct{}
 		st := newStore(t, inner, policy, failure.Options{OnFallback: func(ctx context.Context, op rule.Op, err error) {
 			if ctx.Value(mark{}) == nil || !errors.Is(err, errDown) || !errors.Is(err, failure.ErrUnavailable) {
-				t.Errorf("told of %v", err)
+				t.Errorf("OnFallback got %v", err)
 			}
-			got = append(got, told{op, err.Error()})
+			got = append(got, call{op, err.Error()})
 		}})
 		ctx := context.WithValue(t.Context(), mark{}, true)
 		charge := store.Charge{Limit: bind(t, ten), Key: "secret", Cost: 1}
@@ -128,15 +128,15 @@ func TestTells(t *testing.T) {
 			t.Fatal(err)
 		}
 		const text = "failure: store unavailable: remote: connection refused"
-		want := []told{{rule.Take, text}, {rule.Take, text}, {rule.Take, text}, {rule.Peek, text}}
+		want := []call{{rule.Take, text}, {rule.Take, text}, {rule.Take, text}, {rule.Peek, text}}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("flag %d:\n told %v\n want %v", flag, got, want)
+			t.Errorf("flag %d:\n got  %v\n want %v", flag, got, want)
 		}
 		expect(t, st, failure.Stats{Fallbacks: 4, Failures: 1, Outages: 1, Down: true})
 	}
 }
 
-// With Instances, the fallback keeps a share of each limit, rounded up, and nothing else of it changes.
+// With Instances, the fallback uses a share of each limit, rounded up, and nothing else about the limit changes.
 func TestInstances(t *testing.T) {
 	for _, c := range []struct {
 		limit     slidegate.Limit
@@ -152,7 +152,7 @@ func TestInstances(t *testing.T) {
 		{bucket, 2, 3},
 		{slidegate.Limit{Algorithm: slidegate.TokenBucket, Quota: 9, Window: time.Hour}, 2, 5},
 		{slidegate.Limit{Algorithm: slidegate.SlidingLog, Quota: 9, Window: time.Hour}, 4, 3},
-		// Five years to fill, and 2 that refill at 1 in 2/3 of that would be more: then 1.
+		// The bucket takes five years to fill; a burst of 2 at a third of the rate would take longer, so it is 1.
 		{slidegate.Limit{Algorithm: slidegate.TokenBucket, Quota: 2, Burst: 3, Window: time.Duration(rule.MaxWindow) / 3 * 2 * time.Microsecond}, 2, 1},
 	} {
 		inner, memory := newRemote(t), newMemory(t)
@@ -168,7 +168,7 @@ func TestInstances(t *testing.T) {
 			if a, err := way(t.Context(), st, charge); err != nil || !a.Allowed || a.Remaining != 0 {
 				t.Errorf("%v for %d, %s: %d are %+v, %v", c.limit, c.instances, name, c.share, a, err)
 			}
-			// A cost that only the whole limit admits is not impossible: the store will say.
+			// A cost that only the whole limit admits is not impossible: the store will decide.
 			charge.Cost++
 			a, err := way(t.Context(), st, charge)
 			whole := charge.Cost <= limit.Rule().Capacity()
@@ -177,7 +177,7 @@ func TestInstances(t *testing.T) {
 				retries = a.RetryAfter > 0 && a.RetryAfter <= 1_000_000
 			}
 			if err != nil || a.Allowed || !retries {
-				t.Errorf("%v for %d, %s: %d are %+v, %v, want a refusal, of at most a second: %v", c.limit, c.instances, name, charge.Cost, a, err, whole)
+				t.Errorf("%v for %d, %s: %d are %+v, %v, want a denial, of at most a second: %v", c.limit, c.instances, name, charge.Cost, a, err, whole)
 			}
 			// The state has the address of the limit itself.
 			if a, err := apply(t, memory, rule.Peek, store.Charge{Limit: limit, Key: name}); err != nil || a.Remaining >= limit.Rule().Capacity() ||
@@ -188,7 +188,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// More limits than are remembered keep their shares apart.
+// Shares stay distinct even if there are more limits than are remembered.
 func TestManyShares(t *testing.T) {
 	inner := newRemote(t)
 	inner.fail(errDown)
@@ -207,14 +207,14 @@ func TestManyShares(t *testing.T) {
 	}
 }
 
-// Where the fallback fails too, the caller has both errors, and both can be told.
+// Where the fallback fails too, the caller gets both errors, and errors.Is finds both.
 func TestFallbackFails(t *testing.T) {
 	inner, second := newRemote(t), newRemote(t)
 	errSecond := errors.New("second: out of order")
 	inner.fail(errDown)
 	second.fail(errSecond)
 	st := newStore(t, inner, failure.Local(second), failure.Options{OnFallback: func(context.Context, rule.Op, error) {
-		t.Error("told of a fallback that did not answer")
+		t.Error("OnFallback was called for a fallback that did not answer")
 	}})
 	charge := store.Charge{Limit: bind(t, ten), Key: "secret", Cost: 1}
 	for name, way := range ways {
@@ -230,11 +230,11 @@ func TestFallbackFails(t *testing.T) {
 	inner.heal()
 	fresh := newStore(t, inner, failure.Local(second), failure.Options{})
 	if _, err := apply(t, fresh, rule.Reset, charge); !errors.Is(err, errSecond) {
-		t.Errorf("a reset that the fallback did not do: %v", err)
+		t.Errorf("a reset that failed in the fallback: %v", err)
 	}
 }
 
-// A store without round trips is asked every time, without a deadline, and still has a policy.
+// A store without round trips is called every time, without a deadline, and still has a policy.
 func TestWithoutRoundTrips(t *testing.T) {
 	for flag, policy := range policies(t) {
 		for name, way := range ways {
@@ -243,7 +243,7 @@ func TestWithoutRoundTrips(t *testing.T) {
 			st := newStore(t, inner, policy, failure.Options{})
 			inner.do(func(ctx context.Context, batch []store.Request) error {
 				if _, ok := ctx.Deadline(); ok {
-					t.Error("a deadline for a store in memory")
+					t.Error("got a deadline for a store in memory")
 				}
 				return setErr(batch, errDown)
 			})

@@ -14,8 +14,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// A store that comes and goes, under load from all sides and in real time: every request is answered once, every fallback
-// is counted and flagged, and neither the store nor the fallback admits more than the quota.
+// A store goes up and down under concurrent load in real time: every request is answered once, every fallback is
+// counted and flagged, and neither the store nor the fallback admits more than the quota.
 func TestFlapping(t *testing.T) {
 	const workers, outages, quota = 8, 5, 700
 	for flag := range policies(t) {
@@ -36,7 +36,7 @@ func TestFlapping(t *testing.T) {
 				Timeout: time.Millisecond, ProbeEvery: time.Millisecond, MaxDetached: detached, Failures: 2,
 				OnFallback: func(_ context.Context, _ rule.Op, err error) {
 					if !errors.Is(err, failure.ErrUnavailable) {
-						t.Errorf("told of %v", err)
+						t.Errorf("OnFallback got %v", err)
 					}
 					told.Add(1)
 				},
@@ -63,10 +63,10 @@ func TestFlapping(t *testing.T) {
 			wg.Wait()
 			stats := st.Stats()
 			if stats.Fallbacks != flagged.Load() || told.Load() != flagged.Load() || stats.Undone != 0 {
-				t.Errorf("%v: %d flagged, %d told, %+v", policy, flagged.Load(), told.Load(), stats)
+				t.Errorf("%v: %d flagged, %d calls of OnFallback, %+v", policy, flagged.Load(), told.Load(), stats)
 			}
 			if atStore.Load() > quota || policy.String() == "local" && atFallback.Load() > quota {
-				t.Errorf("%v: of %d, %d admitted by the store and %d by the fallback", policy, quota, atStore.Load(), atFallback.Load())
+				t.Errorf("%v: quota %d: %d admitted by the store and %d by the fallback", policy, quota, atStore.Load(), atFallback.Load())
 			}
 		}
 	}

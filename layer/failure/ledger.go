@@ -7,49 +7,50 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// ledger has what was admitted without the store, by address. It is bounded, and not safe for concurrent use: the lock is that of
-// optimism.
+// ledger holds what was admitted without the store, by address. It is bounded, and not safe for concurrent use:
+// optimism's lock guards it.
 type ledger struct {
-	accounts map[address]*account
-	entries  int // accounts and grains
-	most     int // entries
-	owed     int // grains that are owed
-	swept    rule.Micros
+	accounts   map[address]*account
+	entries    int // number of accounts and grains
+	maxEntries int // the maximum of entries
+	owed       int // number of grains that are owed
+	swept      rule.Micros
 }
 
-// address is what state belongs to; see store.Store.
+// address identifies the state of a key under a limit; see store.Store.
 type address struct{ prefix, group, key string }
 
 func addressOf(group string, c *store.Charge) address { return address{c.Limit.Prefix(), group, c.Key} }
 
 // account is what a key has used without the store.
 type account struct {
-	limit   *store.Limit // the last one that was seen: those of one address differ in their quota, say
+	limit   *store.Limit // the last one seen: limits of one address may differ in their quota, for example
 	horizon rule.Micros  // how long a unit counts
-	grains  []grain      // the oldest first
-	rest    rule.Micros  // until when nothing is admitted, because the store had no room when it was charged
+	grains  []grain      // oldest first
+	rest    rule.Micros  // until when nothing is admitted, because the store was exhausted when it was charged
 }
 
-// grain is units of a key that were admitted together, or in short succession. Those of a reservation have a grain of their own.
+// grain is a number of units of a key that were admitted together or in short succession. Those of a reservation have
+// their own grain.
 type grain struct {
-	at       rule.Micros // when the first unit was admitted, which names the grain
-	last     rule.Micros // when the last one was, from which the grain grows old
+	at       rule.Micros // when the first unit was admitted, which identifies the grain
+	last     rule.Micros // when the last unit was admitted, from which the grain ages
 	units    int64
 	id       rule.ID // of the reservation; 0 if there is none
-	call     uint64  // that charges them; 0 while they are owed
+	call     uint64  // the call that charges them; 0 while they are owed
 	standing standing
-	settled  bool  // once is enough
-	back     int64 // what that gave back
+	settled  bool  // a grain is settled at most once
+	back     int64 // units that the settlement returned
 }
 
-// standing is what the store knows of a grain.
+// standing is what the store knows about a grain.
 type standing uint8
 
 const (
-	owed    standing = iota // nothing: it has yet to be charged
-	sent                    // it was sent, and nobody knows whether it was charged: it counts, and is not sent again
-	charged                 // it is charged, and does not count here; it is kept to be settled once
-	slot                    // a slot of an in-flight limit, which the store is not told of
+	owed    standing = iota // not charged yet
+	sent                    // sent, and unknown whether it was charged: it counts, and is not sent again
+	charged                 // charged, and does not count here; it is kept so that it is settled only once
+	slot                    // a slot of an in-flight limit, which is not charged at the store
 )
 
 // counts reports whether the units of a grain are among those that the store has not acknowledged.
@@ -63,7 +64,7 @@ func horizonOf(limit *rule.Limit) rule.Micros {
 	return limit.Memory()
 }
 
-// find returns the account of an address without what is too old to count, or nil.
+// find returns the account of an address without grains that are too old to count, or nil.
 func (l *ledger) find(at address, now rule.Micros) *account {
 	a := l.accounts[at]
 	if a == nil {
@@ -77,7 +78,7 @@ func (l *ledger) find(at address, now rule.Micros) *account {
 	return a
 }
 
-// drop removes grains of an account. It does not allocate, because find calls it at every decision.
+// drop removes grains from an account. It does not allocate, because find calls it at every decision.
 func (l *ledger) drop(a *account, which func(*grain) bool) {
 	kept := a.grains[:0]
 	for i := range a.grains {
@@ -94,7 +95,7 @@ func (l *ledger) drop(a *account, which func(*grain) bool) {
 	a.grains = kept
 }
 
-// remove removes an account with all that is in it.
+// remove removes an account and all its grains.
 func (l *ledger) remove(at address) {
 	if a := l.accounts[at]; a != nil {
 		l.drop(a, func(*grain) bool { return true })
@@ -103,12 +104,12 @@ func (l *ledger) remove(at address) {
 	}
 }
 
-// open returns the account of an address under a limit, which is a new one if there was none.
+// open returns the account of an address under a limit, creating it if needed.
 func (l *ledger) open(at address, limit *store.Limit) *account {
 	a := l.accounts[at]
 	if a == nil {
 		a = new(account)
-		at.group, at.key = strings.Clone(at.group), strings.Clone(at.key) // the caller may use their memory again
+		at.group, at.key = strings.Clone(at.group), strings.Clone(at.key) // the caller may reuse their memory
 		l.accounts[at] = a
 		l.entries++
 	}
@@ -116,28 +117,29 @@ func (l *ledger) open(at address, limit *store.Limit) *account {
 	return a
 }
 
-// sweepEvery is how often a full ledger is looked through at most: a flood of new keys must not do so at every request.
+// sweepEvery is the shortest interval between sweeps of a full ledger: a flood of new keys must not sweep at every
+// request.
 const sweepEvery = rule.Micros(1_000_000)
 
-// fits reports whether there is memory for so many charges. If need be, it makes some: of what is too old to count, and of what is
-// kept only to be settled, which then gives nothing back.
+// fits reports whether there is space for that many charges. If necessary, it frees grains that are too old to count,
+// and those that are kept only to be settled, which then return nothing.
 func (l *ledger) fits(charges int, now rule.Micros) bool {
-	most := l.most - 2*charges // an account and a grain for each
-	if l.entries > most && now-l.swept >= sweepEvery {
+	limit := l.maxEntries - 2*charges // an account and a grain per charge
+	if l.entries > limit && now-l.swept >= sweepEvery {
 		l.swept = now
 		for at, a := range l.accounts {
 			l.drop(a, func(g *grain) bool { return g.standing == charged })
 			l.find(at, now)
 		}
 	}
-	return l.entries <= most
+	return l.entries <= limit
 }
 
-// together is how much of the time that a unit counts may lie between the first and the last unit of a grain. All of them count
-// until the last one does not.
+// together divides the time that a unit counts: the first and last unit of a grain are at most that fraction apart. All
+// of its units count until the last one no longer does.
 const together = 64
 
-// add enters units that were admitted now, and returns the name of their grain.
+// add records units that were admitted now, and returns the time that identifies their grain.
 func (l *ledger) add(a *account, g grain) (at rule.Micros) {
 	if n := len(a.grains); n > 0 && g.id == 0 && g.standing == owed {
 		last := &a.grains[n-1]
@@ -168,7 +170,7 @@ func (a *account) unacknowledged() (units int64) {
 	return units
 }
 
-// named returns the grain of that name, or nil.
+// named returns the grain with that time and reservation, or nil.
 func (a *account) named(at rule.Micros, id rule.ID) *grain {
 	if a == nil {
 		return nil
@@ -181,8 +183,8 @@ func (a *account) named(at rule.Micros, id rule.ID) *grain {
 	return nil
 }
 
-// take removes up to n units from a grain that the store has not heard of, and returns how many there were. The others stay: the
-// store may have charged them.
+// take removes up to n units from a grain that was not sent to the store, and returns how many it removed. Other grains
+// are unchanged: the store may have charged them.
 func (l *ledger) take(a *account, g *grain, n int64) int64 {
 	if g.standing != owed && g.standing != slot {
 		return 0
@@ -195,8 +197,8 @@ func (l *ledger) take(a *account, g *grain, n int64) int64 {
 	return n
 }
 
-// stand notes what the store knows of a grain now.
-func (l *ledger) stand(g *grain, now standing) {
+// setStanding sets the standing of a grain.
+func (l *ledger) setStanding(g *grain, now standing) {
 	if g.standing == owed {
 		l.owed--
 	}

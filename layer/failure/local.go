@@ -16,14 +16,14 @@ type local struct {
 	one       store.SingleTaker // the same store
 	instances int64
 	shares    [1024]atomic.Pointer[share] // by the limit's ID; a miss is bound again, to the same address
-	work      sync.Pool                   // of *question
+	work      sync.Pool                   // of *localRequest
 }
 
-// share is what this process may use of a limit.
+// share is this process's share of a limit.
 type share struct{ whole, part *store.Limit }
 
-// question is memory for a request to the fallback.
-type question struct {
+// localRequest is reusable memory for a request to the fallback.
+type localRequest struct {
 	batch   [1]store.Request
 	charges []store.Charge
 	answers []rule.Answer
@@ -31,11 +31,11 @@ type question struct {
 
 func newLocal(fallback store.Store, instances int) *local {
 	l := &local{store: fallback, one: store.Single(fallback), instances: int64(max(1, instances))}
-	l.work.New = func() any { return new(question) }
+	l.work.New = func() any { return new(localRequest) }
 	return l
 }
 
-// share returns the limit that the fallback keeps for limit. Name and shape stay, and with them the address.
+// share returns the fallback's limit for limit. It has the same name and shape, and so the same address.
 func (l *local) share(limit *store.Limit) (*store.Limit, error) {
 	if l.instances == 1 {
 		return limit, nil
@@ -48,7 +48,7 @@ func (l *local) share(limit *store.Limit) (*store.Limit, error) {
 	divided.Quota = l.divide(divided.Quota)
 	divided.Burst = l.divide(divided.Burst)
 	part, err := slidegate.Bind(limit.Namespace(), divided)
-	if err != nil && divided.Burst > 1 { // rounded up, the bucket takes longer to fill than buckets may; rounded down it does not
+	if err != nil && divided.Burst > 1 { // rounded up, the bucket takes longer to fill than is valid; rounded down it does not
 		divided.Burst--
 		part, err = slidegate.Bind(limit.Namespace(), divided)
 	}
@@ -59,7 +59,7 @@ func (l *local) share(limit *store.Limit) (*store.Limit, error) {
 	return part, nil
 }
 
-// divide rounds up, so that nothing but 0 becomes 0.
+// divide rounds up, so that only 0 becomes 0.
 func (l *local) divide(n int64) int64 { return n/l.instances + min(1, n%l.instances) }
 
 func (l *local) takeOne(ctx context.Context, limit *store.Limit, key string, cost int64) (
@@ -71,9 +71,9 @@ func (l *local) takeOne(ctx context.Context, limit *store.Limit, key string, cos
 	return l.one.TakeSingle(ctx, limit, key, cost)
 }
 
-// apply has the fallback answer a request.
+// apply decides a request by the fallback.
 func (l *local) apply(ctx context.Context, r *store.Request) error {
-	q := l.work.Get().(*question)
+	q := l.work.Get().(*localRequest)
 	defer l.end(q)
 	if err := l.ask(ctx, q, r, r.Answers); err != nil {
 		return err
@@ -81,20 +81,20 @@ func (l *local) apply(ctx context.Context, r *store.Request) error {
 	for i := range r.Charges {
 		a := &r.Answers[i]
 		a.Flags |= rule.FallbackLocal
-		a.At = elsewhere(a.At)
+		a.At = fallbackTime(a.At)
 	}
 	return nil
 }
 
-// reset forgets the keys of a request, and leaves its answers alone.
+// reset resets the keys of a request, and leaves its answers unchanged.
 func (l *local) reset(ctx context.Context, r *store.Request) error {
-	q := l.work.Get().(*question)
+	q := l.work.Get().(*localRequest)
 	defer l.end(q)
 	q.answers = append(q.answers[:0], make([]rule.Answer, len(r.Charges))...)
 	return l.ask(ctx, q, r, q.answers)
 }
 
-func (l *local) ask(ctx context.Context, q *question, r *store.Request, answers []rule.Answer) error {
+func (l *local) ask(ctx context.Context, q *localRequest, r *store.Request, answers []rule.Answer) error {
 	for _, c := range r.Charges {
 		var err error
 		if c.Limit, err = l.share(c.Limit); err != nil {
@@ -107,8 +107,8 @@ func (l *local) ask(ctx context.Context, q *question, r *store.Request, answers 
 	return l.store.Apply(ctx, q.batch[:])
 }
 
-// end gives the memory back, without the caller's keys in it.
-func (l *local) end(q *question) {
+// end recycles q, cleared of the caller's keys.
+func (l *local) end(q *localRequest) {
 	clear(q.charges)
 	q.charges = q.charges[:0]
 	q.batch[0] = store.Request{}

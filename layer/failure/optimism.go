@@ -8,46 +8,48 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// optimism is the policy Optimistic: what it has admitted that the store has not acknowledged, and what is admitted because of that.
+// optimism implements the policy Optimistic: it records what was admitted and not yet acknowledged by the store, and
+// decides what else may be admitted.
 //
-// Why no window holds more than the quota and k for each process. Of all answers of the store after which somebody admitted
-// something, take the last one, at the moment c. It had room, or the process that admitted waited until all that the store knew at c had left
-// room. So what the store knew at c is at most the quota in any window that ends after it: units are charged later than they
-// were admitted, and leave the store's window later. What it did not know at c is what each process admitted itself. If the
-// store had acknowledged any of that by the time of the process's last admission, there would have been an answer after c. So all of
-// it still counted then: at most k. Units that were forgotten because of their age are in no such window.
+// Why no window holds more than the quota plus k per process: of all answers of the store after which any process
+// admitted something, take the last one, at time c. It left units, or the process that admitted waited until everything
+// that the store knew at c left units. So what the store knew at c is at most the quota in any window that ends after
+// it: units are charged later than they were admitted, and leave the store's window later. What it did not know at c is
+// what each process admitted itself. If the store had acknowledged any of that by the time of the process's last
+// admission, there would have been an answer after c. So all of it still counted then: at most k. Units that were
+// forgotten because of their age are in no such window.
 type optimism struct {
-	k      int64
-	noRoom noRoom
-	wake   chan struct{} // the store answers again
-	done   chan struct{} // closed by Close
-	wait   sync.WaitGroup
+	k         int64
+	exhausted exhausted
+	wake      chan struct{} // signals that the store answers again
+	done      chan struct{} // closed by Close
+	wait      sync.WaitGroup
 
 	mu      sync.Mutex
 	ledger  ledger
 	calls   uint64
 	charged int64 // units that the store has acknowledged
-	running bool  // there is a goroutine that charges what is owed
+	running bool  // a goroutine is charging what is owed
 	closed  bool
 }
 
-// defaultPending is how many accounts and grains there are at most: some 10 MB.
+// defaultPending is the default maximum of accounts and grains: some 10 MB.
 const defaultPending = 1 << 16
 
-func newOptimism(k int64, most int) *optimism {
+func newOptimism(k int64, maxPending int) *optimism {
 	return &optimism{
-		k: k, noRoom: noRoom{seed: maphash.MakeSeed()}, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		ledger: ledger{accounts: map[address]*account{}, most: most},
+		k: k, exhausted: exhausted{seed: maphash.MakeSeed()}, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		ledger: ledger{accounts: map[address]*account{}, maxEntries: maxPending},
 	}
 }
 
-// room returns how many more units of a charge's address may be admitted, and for how long that is fewer than otherwise because the
-// store had no room. The caller holds the lock.
-func (o *optimism) room(group string, c *store.Charge, now rule.Micros) (units int64, rest rule.Micros) {
+// admissible returns how many more units of a charge's address may be admitted, and for how long that is reduced because the
+// store was exhausted. The caller holds the lock.
+func (o *optimism) admissible(group string, c *store.Charge, now rule.Micros) (units int64, rest rule.Micros) {
 	at := addressOf(group, c)
 	a := o.ledger.find(at, now)
 	units = min(o.k, c.Limit.Rule().Capacity()) - a.unacknowledged()
-	known, rest := o.noRoom.of(at, now)
+	known, rest := o.exhausted.of(at, now)
 	units = max(0, min(units, known))
 	if a != nil && now < a.rest {
 		units, rest = 0, max(rest, a.rest-now)
@@ -55,7 +57,7 @@ func (o *optimism) room(group string, c *store.Charge, now rule.Micros) (units i
 	return units, rest
 }
 
-// decide answers a request to take or to look, and enters what it admits. probe is how long it takes until the store is asked again.
+// decide answers a take or a peek, and records what it admits. probe is the time until the store is called again.
 func (o *optimism) decide(r *store.Request, now, probe rule.Micros) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -64,7 +66,7 @@ func (o *optimism) decide(r *store.Request, now, probe rule.Micros) {
 	for i := range r.Charges {
 		c, a := &r.Charges[i], &r.Answers[i]
 		*a = rule.Answer{Flags: rule.FallbackOptimistic, At: -now}
-		a.Remaining, a.RetryAfter = o.room(r.Group, c, now)
+		a.Remaining, a.RetryAfter = o.admissible(r.Group, c, now)
 		if full {
 			a.Remaining = 0
 		}
@@ -102,7 +104,7 @@ func (o *optimism) decide(r *store.Request, now, probe rule.Micros) {
 	}
 }
 
-// holds reports whether a charge is for a slot that its reservation has already. The caller holds the lock.
+// holds reports whether a charge is for a slot that its reservation already holds. The caller holds the lock.
 func (o *optimism) holds(r *store.Request, c *store.Charge) bool {
 	if c.Limit.Rule().Algorithm != rule.InFlight || r.ID == 0 {
 		return false
@@ -110,7 +112,8 @@ func (o *optimism) holds(r *store.Request, c *store.Charge) bool {
 	return o.ledger.accounts[addressOf(r.Group, c)].named(0, r.ID) != nil
 }
 
-// enter enters units that are admitted now, and returns the name under which they can be given back. The caller holds the lock.
+// enter records units that are admitted now, and returns the time by which they can be refunded. The caller holds the
+// lock.
 func (o *optimism) enter(r *store.Request, c *store.Charge, units int64, now rule.Micros, as standing) rule.Micros {
 	if units == 0 {
 		return now
@@ -126,7 +129,7 @@ func (o *optimism) enter(r *store.Request, c *store.Charge, units int64, now rul
 	return o.ledger.add(a, grain{at: now, last: now, units: units, id: r.ID, standing: as})
 }
 
-// force enters units that have been used, whatever there is room for. It reports false if there is no memory for them.
+// force records units that have been used, whatever the limit. It reports false if there is no memory for them.
 func (o *optimism) force(r *store.Request, now rule.Micros, as standing) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -141,13 +144,13 @@ func (o *optimism) force(r *store.Request, now rule.Micros, as standing) bool {
 	return true
 }
 
-// answer answers a charge that was carried out with units. The caller holds the lock.
+// answer sets the answer of a charge that was carried out with units. The caller holds the lock.
 func (o *optimism) answer(r *store.Request, i int, units int64, at, now rule.Micros) {
-	room, _ := o.room(r.Group, &r.Charges[i], now)
-	r.Answers[i] = rule.Answer{Allowed: true, Flags: rule.FallbackOptimistic, Granted: units, Remaining: room, At: -at}
+	remaining, _ := o.admissible(r.Group, &r.Charges[i], now)
+	r.Answers[i] = rule.Answer{Allowed: true, Flags: rule.FallbackOptimistic, Granted: units, Remaining: remaining, At: -at}
 }
 
-// giveBackOldest gives back units that the store has not heard of, the oldest first.
+// giveBackOldest refunds units that were not sent to the store, oldest first.
 func (o *optimism) giveBackOldest(r *store.Request, now rule.Micros) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -168,7 +171,7 @@ func (o *optimism) giveBackOldest(r *store.Request, now rule.Micros) {
 	}
 }
 
-// finish gives back, settles or renews what was admitted without the store.
+// finish refunds, settles or renews what was admitted without the store.
 func (o *optimism) finish(r *store.Request, now rule.Micros) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -194,8 +197,8 @@ func (o *optimism) finish(r *store.Request, now rule.Micros) {
 	}
 }
 
-// settle replaces the cost of a reservation by what was used, once. What the store may have charged is not given back; what was used
-// beyond the cost is owed to it.
+// settle replaces the cost of a reservation by what was used, once. Units that the store may have charged are not
+// returned; usage beyond the cost is owed to the store.
 func (o *optimism) settle(r *store.Request, i int, a *account, g *grain, now rule.Micros) {
 	c := &r.Charges[i]
 	if c.Limit.Rule().Algorithm == rule.InFlight {
@@ -212,7 +215,7 @@ func (o *optimism) settle(r *store.Request, i int, a *account, g *grain, now rul
 		return
 	}
 	back := c.Cost - c.Used
-	if g == nil { // too old, reset, or pushed out: what is left to do is to remember that it was done
+	if g == nil { // too old, reset, or evicted: only record that it was settled
 		a = o.ledger.open(addressOf(r.Group, c), c.Limit)
 		o.ledger.add(a, grain{at: -c.At, last: now, id: r.ID, standing: charged})
 		g = &a.grains[len(a.grains)-1]
@@ -230,12 +233,12 @@ func (o *optimism) settle(r *store.Request, i int, a *account, g *grain, now rul
 	}
 	g.settled, g.back = true, back
 	if g.units == 0 && g.standing == owed {
-		o.ledger.stand(g, charged) // it is kept to be settled once
+		o.ledger.setStanding(g, charged) // kept so that it is settled only once
 	}
 	o.answer(r, i, back, now, now)
 }
 
-// reset forgets the keys of a request that the store has forgotten.
+// reset forgets the keys of a request that the store has reset.
 func (o *optimism) reset(r *store.Request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -244,7 +247,7 @@ func (o *optimism) reset(r *store.Request) {
 	}
 }
 
-// stats adds what is counted here.
+// stats adds the counts of this policy to to.
 func (o *optimism) stats(to *Stats) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -25,7 +25,7 @@ const (
 	playKeys      = 2
 )
 
-// playLimits keep their quota in any window, or else something that can be said as exactly; see full.
+// playLimits returns limits that keep their quota in any window, or that have another exact bound; see promises.
 func playLimits(random *rand.Rand) []slidegate.Limit {
 	quota := func() int64 { return 2 + random.Int64N(12) }
 	return []slidegate.Limit{
@@ -43,19 +43,19 @@ type spot struct {
 	key   string
 }
 
-// admission is units that were admitted at a moment.
+// admission is a number of units that were admitted at a time.
 type admission struct {
 	at    rule.Micros
 	units int64
 }
 
-// play is a store that several processes share over bad lines, and what was admitted.
+// play is a store that several processes share over unreliable connections, and a record of what was admitted.
 type play struct {
 	t      *testing.T
 	k      int64
 	limits []*store.Limit
 	shared store.Store
-	late   sync.WaitGroup // requests that arrive when nobody waits for them any more
+	late   sync.WaitGroup // requests that arrive after their callers have left
 
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -69,14 +69,14 @@ func (p *play) draw(n int) int {
 	return p.random.IntN(n)
 }
 
-// line is how a process reaches the store.
+// line is a process's connection to the store.
 type line struct {
 	*play
-	mu    sync.Mutex
-	good  int            // of 10 calls, how many are answered
-	gone  bool           // nothing arrives
-	hopes map[spot]int64 // units that were admitted here without the store
-	asked map[spot]int64 // units that the store was told of
+	mu         sync.Mutex
+	good       int            // how many of 10 calls are answered
+	gone       bool           // nothing arrives
+	optimistic map[spot]int64 // units that were admitted here without the store
+	asked      map[spot]int64 // units that were sent to the store
 }
 
 func (l *line) Traits() store.Traits {
@@ -85,8 +85,8 @@ func (l *line) Traits() store.Traits {
 
 func (l *line) Check(limit *store.Limit) error { return l.shared.Check(limit) }
 
-// Apply answers, or does not answer in one of five ways: nothing arrives and that is known, nothing arrives and that is not known, the
-// answer gets lost, or the request comes late, by up to two windows.
+// Apply answers, or fails in one of several ways: nothing arrives and that is known, nothing arrives and that is
+// unknown, the answer is lost, or the request arrives late, by up to two windows.
 func (l *line) Apply(ctx context.Context, batch []store.Request) error {
 	l.mu.Lock()
 	good, gone := l.draw(10) < l.good, l.gone
@@ -118,7 +118,7 @@ func (l *line) Apply(ctx context.Context, batch []store.Request) error {
 	return setErr(batch, fmt.Errorf("line: %w", ctx.Err()))
 }
 
-// copied returns a batch with memory of its own.
+// copied returns a deep copy of a batch.
 func copied(batch []store.Request) []store.Request {
 	theirs := slices.Clone(batch)
 	for i := range theirs {
@@ -127,7 +127,7 @@ func copied(batch []store.Request) []store.Request {
 	return theirs
 }
 
-// weather changes how good the line is, until the end.
+// weather changes the reliability of the connection until the end.
 func (l *line) weather(ctx context.Context) {
 	for ctx.Err() == nil {
 		l.mu.Lock()
@@ -140,7 +140,7 @@ func (l *line) weather(ctx context.Context) {
 	l.mu.Unlock()
 }
 
-// ask asks for units of one limit or several, by one way or the other, and notes what was admitted.
+// ask requests units of one limit or several, by TakeSingle or Apply, and records what was admitted.
 func (l *line) ask(st *failure.Store) {
 	key := fmt.Sprint("key ", l.draw(playKeys))
 	cost := int64(1 + l.draw(2))
@@ -161,7 +161,7 @@ func (l *line) ask(st *failure.Store) {
 		err = st.Apply(l.t.Context(), []store.Request{{Op: op, Charges: charges, Answers: answers}})
 	}
 	if err != nil {
-		l.t.Errorf("a take: %v", err)
+		l.t.Errorf("take: %v", err)
 		return
 	}
 	l.note(charges, answers)
@@ -179,14 +179,14 @@ func (l *line) note(charges []store.Charge, answers []rule.Answer) {
 		a, at := &answers[i], spot{charges[i].Limit, charges[i].Key}
 		when := a.At
 		if a.Flags.FallbackOptimistic() {
-			l.hopes[at] += a.Granted
+			l.optimistic[at] += a.Granted
 			when = rule.Micros(time.Now().UnixMicro())
 		}
 		l.admitted[at] = append(l.admitted[at], admission{when, a.Granted})
 	}
 }
 
-// run plays until the end, and returns how far above a quota a window was and how often that was as far as it may be.
+// run plays to the end, and returns the largest excess over a quota in a window and how often it reached its bound.
 func (p *play) run() (above, reached int) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), 8*playWindow)
 	defer cancel()
@@ -194,7 +194,7 @@ func (p *play) run() (above, reached int) {
 	var layers []*failure.Store
 	var all sync.WaitGroup
 	for range playProcesses {
-		l := &line{play: p, good: 10, hopes: map[spot]int64{}, asked: map[spot]int64{}}
+		l := &line{play: p, good: 10, optimistic: map[spot]int64{}, asked: map[spot]int64{}}
 		st := newStore(p.t, l, failure.Optimistic(p.k), failure.Options{Timeout: 10 * time.Millisecond, ProbeEvery: 20 * time.Millisecond, Failures: 1 + p.draw(2)})
 		lines, layers = append(lines, l), append(layers, st)
 		all.Go(func() { l.weather(ctx) })
@@ -214,11 +214,11 @@ func (p *play) run() (above, reached int) {
 			p.t.Errorf("closed: %v", err)
 		}
 		if got := st.Stats(); got.Owed != 0 {
-			p.t.Errorf("owed after the end: %+v", got)
+			p.t.Errorf("units are owed after the end: %+v", got)
 		}
 		for at, units := range lines[i].asked {
-			if hopes := lines[i].hopes[at]; units > hopes {
-				p.t.Errorf("the store was told of %d units of %s, %d were admitted without it", units, at.limit.Name(), hopes)
+			if admitted := lines[i].optimistic[at]; units > admitted {
+				p.t.Errorf("the store received %d units of %s, but %d were admitted without it", units, at.limit.Name(), admitted)
 			}
 		}
 	}
@@ -227,7 +227,7 @@ func (p *play) run() (above, reached int) {
 		limit := at.limit.Rule()
 		over, allowed := mostOver(limit, admitted), playProcesses*min(p.k, limit.Capacity())
 		if over > allowed {
-			p.t.Errorf("%s admitted %d more than its quota of %d, at most %d can be", at.limit.Name(), over, limit.Quota, allowed)
+			p.t.Errorf("%s admitted %d more than its quota of %d, want at most %d more", at.limit.Name(), over, limit.Quota, allowed)
 		}
 		above = max(above, int(over))
 		if over == allowed {
@@ -237,7 +237,7 @@ func (p *play) run() (above, reached int) {
 	return above, reached
 }
 
-// mostOver returns by how many units the fullest stretch of time is above what a limit promises of it.
+// mostOver returns the largest excess of any interval over what a limit promises for it.
 func mostOver(limit *rule.Limit, all []admission) (over int64) {
 	over = -limit.Quota
 	for i, first := range all {
@@ -254,9 +254,9 @@ func mostOver(limit *rule.Limit, all []admission) (over int64) {
 	return over
 }
 
-// promises returns how many units a limit admits from one moment to another, both included, and whether it says anything about that
-// stretch: what lies within a window, or within a fixed window. (A bucket is overdrawn by no more than a window's refill, so that in a
-// longer time it may forget some of what was charged beyond its burst.)
+// promises returns how many units a limit admits from one time to another, inclusive, and whether it promises anything
+// for that interval: one within a window, or within a fixed window. (A bucket is overdrawn by no more than a window's
+// refill, so in a longer time it may forget some of what was charged beyond its burst.)
 func promises(limit *rule.Limit, from, to rule.Micros) (units int64, ok bool) {
 	switch limit.Algorithm {
 	case rule.TokenBucket:
@@ -269,8 +269,8 @@ func promises(limit *rule.Limit, from, to rule.Micros) (units int64, ok bool) {
 	}
 }
 
-// However lines fail, no window holds more than the quota and k for each process, and the store is never told more than what was
-// admitted.
+// However connections fail, no window holds more than the quota plus k per process, and the store never receives more
+// units than were admitted.
 func TestOptimismIsBounded(t *testing.T) {
 	above, reached, refused := 0, 0, 0
 	for seed := range uint64(plays) {
@@ -288,9 +288,9 @@ func TestOptimismIsBounded(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d plays: up to %d above the quota, %d windows as full as they may be", plays, above, reached)
+	t.Logf("%d plays: up to %d above the quota, %d windows at their bound", plays, above, reached)
 	if above == 0 || refused == 0 {
-		t.Errorf("up to %d above a quota and %d refused: the plays test nothing", above, refused)
+		t.Errorf("up to %d above a quota and %d denied: the plays test nothing", above, refused)
 	}
 }
 

@@ -15,18 +15,18 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// hoper is a layer with the policy Optimistic over a store whose health the test decides.
-type hoper struct {
+// optimisticRig is a layer with the policy Optimistic over a store whose health the test controls.
+type optimisticRig struct {
 	*failure.Store
 	t     *testing.T
 	inner *remote
 }
 
-// hoping runs a script with a layer that may admit k units of a key.
-func hoping(t *testing.T, k int64, script func(t *testing.T, h *hoper)) {
+// runOptimistic runs a script with a layer that may admit k units of a key.
+func runOptimistic(t *testing.T, k int64, script func(t *testing.T, h *optimisticRig)) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t)
-		h := &hoper{newStore(t, inner, failure.Optimistic(k), failure.Options{}), t, inner}
+		h := &optimisticRig{newStore(t, inner, failure.Optimistic(k), failure.Options{}), t, inner}
 		script(t, h)
 		inner.heal()
 		if err := h.Close(t.Context()); err != nil {
@@ -35,20 +35,20 @@ func hoping(t *testing.T, k int64, script func(t *testing.T, h *hoper)) {
 	})
 }
 
-// down makes the store refuse to talk, and has the layer know it.
-func (h *hoper) down() {
+// down makes the store fail, and opens the breaker.
+func (h *optimisticRig) down() {
 	h.inner.fail(errDown)
 	testkit.Pass(time.Second)
 	if _, err := apply(h.t, h, rule.Peek, store.Charge{Limit: bind(h.t, ten), Key: "somebody"}); err != nil {
 		h.t.Fatal(err)
 	}
 	if !h.Stats().Down {
-		h.t.Fatal("the layer still asks the store")
+		h.t.Fatal("the layer still calls the store")
 	}
 }
 
-// up makes the store talk, and waits until the layer has charged what it owes.
-func (h *hoper) up() {
+// up makes the store answer, and waits until the layer has charged what it owes.
+func (h *optimisticRig) up() {
 	h.inner.heal()
 	testkit.Pass(2 * time.Second)
 	if got := h.Stats(); got.Owed != 0 {
@@ -56,8 +56,8 @@ func (h *hoper) up() {
 	}
 }
 
-// do applies an operation of one charge, which must be answered, and returns what is granted and remains.
-func (h *hoper) do(op rule.Op, c store.Charge) rule.Answer {
+// do applies an operation with one charge, which must be answered, and returns the answer.
+func (h *optimisticRig) do(op rule.Op, c store.Charge) rule.Answer {
 	h.t.Helper()
 	a, err := apply(h.t, h, op, c)
 	if err != nil {
@@ -66,8 +66,8 @@ func (h *hoper) do(op rule.Op, c store.Charge) rule.Answer {
 	return a
 }
 
-// takes wants so many of the same charges to be admitted without the store, and then one to be refused.
-func (h *hoper) takes(n int, c store.Charge) {
+// takes expects n such charges to be admitted without the store, and the next one to be denied.
+func (h *optimisticRig) takes(n int, c store.Charge) {
 	h.t.Helper()
 	for i := range n {
 		if a := h.do(rule.Take, c); !a.Allowed || a.Flags != rule.FallbackOptimistic || a.Granted != c.Cost || a.At >= 0 {
@@ -79,22 +79,22 @@ func (h *hoper) takes(n int, c store.Charge) {
 	}
 }
 
-// used wants so many units of a key to be used in the store itself.
-func (h *hoper) used(want int64, c store.Charge) {
+// used expects want units of a key to be used in the store itself.
+func (h *optimisticRig) used(want int64, c store.Charge) {
 	h.t.Helper()
 	c.Cost = 0
 	a, err := apply(h.t, h.inner.Store, rule.Peek, c)
 	if got := c.Limit.Rule().Capacity() - a.Remaining; err != nil || got != want {
-		h.t.Errorf("%d units are used in the store, want %d (%v)", got, want, err)
+		h.t.Errorf("got %d units used in the store, want %d (%v)", got, want, err)
 	}
 }
 
-// In an outage k units of a key are admitted, by either way to ask; the store then hears of them without being asked for anything
-// else, and k more are admitted in the next outage.
+// In an outage k units of a key are admitted, by Apply or TakeSingle; the store then receives them without any other
+// request, and k more are admitted in the next outage.
 func TestOptimisticAnswers(t *testing.T) {
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
-			hoping(t, 3, func(t *testing.T, h *hoper) {
+			runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 				c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
 				for range 2 {
 					h.down()
@@ -125,9 +125,9 @@ func TestOptimisticAnswers(t *testing.T) {
 	}
 }
 
-// A cost that is too large for k is refused, one that is too large for the limit for ever, and a k above the limit is the limit.
+// A cost larger than k is denied, one larger than the limit is denied forever, and a k above the limit is the limit.
 func TestOptimisticCosts(t *testing.T) {
-	hoping(t, 4, func(t *testing.T, h *hoper) {
+	runOptimistic(t, 4, func(t *testing.T, h *optimisticRig) {
 		h.down()
 		c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 5}
 		h.takes(0, c)
@@ -142,58 +142,58 @@ func TestOptimisticCosts(t *testing.T) {
 			t.Errorf("up to 11 again: %+v", a)
 		}
 	})
-	hoping(t, 100, func(t *testing.T, h *hoper) {
+	runOptimistic(t, 100, func(t *testing.T, h *optimisticRig) {
 		h.down()
 		h.takes(5, store.Charge{Limit: bind(t, bucket), Key: "k", Cost: 1})
 		h.takes(10, store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1})
 	})
 }
 
-// A key that the store had no room for is not admitted until there is room by the store's own answer. Giving back makes room. Each
-// script has a layer to itself: notes of two keys may push one another out.
-func TestOptimisticAfterAnAnswerWithoutRoom(t *testing.T) {
+// A key that the store found exhausted is not admitted until the store's own answer says that units are free, or until
+// units are refunded. Each script has its own layer: notes of two keys may replace one another.
+func TestOptimisticAfterExhaustion(t *testing.T) {
 	limit := slidegate.Limit{Name: "minute", Algorithm: slidegate.SlidingLog, Quota: 5, Window: time.Minute}
 	type taker func(cost int64) rule.Answer
-	scripts := map[string]func(t *testing.T, h *hoper, take taker){
-		"full": func(t *testing.T, h *hoper, take taker) {
+	scripts := map[string]func(t *testing.T, h *optimisticRig, take taker){
+		"full": func(t *testing.T, h *optimisticRig, take taker) {
 			take(5)  // leaves nothing
 			h.down() // a second later
 			if a := take(1); a.Allowed || a.RetryAfter != 59_000_000 {
-				t.Errorf("a key without room: %+v", a)
+				t.Errorf("an exhausted key: %+v", a)
 			}
 			testkit.Pass(59*time.Second - time.Microsecond)
 			if a := take(1); a.Allowed || a.RetryAfter != 1 {
-				t.Errorf("just before there is room: %+v", a)
+				t.Errorf("just before units are free: %+v", a)
 			}
 			testkit.Pass(time.Microsecond)
 			if a := take(3); !a.Allowed {
-				t.Errorf("when there is room: %+v", a)
+				t.Errorf("when units are free: %+v", a)
 			}
 		},
-		"refused": func(t *testing.T, h *hoper, take taker) {
+		"refused": func(t *testing.T, h *optimisticRig, take taker) {
 			take(4) // leaves one,
-			take(2) // which is too little
+			take(2) // which is too few
 			h.down()
 			if a := take(2); a.Allowed || a.RetryAfter != 59_000_000 {
-				t.Errorf("a cost without room: %+v", a)
+				t.Errorf("a cost above the remaining units: %+v", a)
 			}
 			if a := take(1); !a.Allowed {
-				t.Errorf("a cost with room: %+v", a)
+				t.Errorf("a cost of the remaining units: %+v", a)
 			}
 		},
-		"given back": func(t *testing.T, h *hoper, take taker) {
+		"refunded": func(t *testing.T, h *optimisticRig, take taker) {
 			take(5)
 			h.do(rule.GiveBack, store.Charge{Limit: bind(t, limit), Key: "k", Cost: 5})
 			h.down()
 			if a := take(3); !a.Allowed {
-				t.Errorf("after giving back: %+v", a)
+				t.Errorf("after a refund: %+v", a)
 			}
 		},
 	}
 	for name, way := range ways {
 		for title, script := range scripts {
 			t.Run(name+"/"+title, func(t *testing.T) {
-				hoping(t, 3, func(t *testing.T, h *hoper) {
+				runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 					script(t, h, func(cost int64) rule.Answer {
 						a, err := way(t.Context(), h, store.Charge{Limit: bind(t, limit), Key: "k", Cost: cost})
 						if err != nil {
@@ -207,9 +207,9 @@ func TestOptimisticAfterAnAnswerWithoutRoom(t *testing.T) {
 	}
 }
 
-// When the store had no room for what was charged, nothing is admitted until it has.
-func TestOptimisticAfterAChargeWithoutRoom(t *testing.T) {
-	hoping(t, 3, func(t *testing.T, h *hoper) {
+// If a charge exhausted the key at the store, nothing is admitted until units are free there.
+func TestOptimisticAfterExhaustingCharge(t *testing.T) {
+	runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 		limit := bind(t, slidegate.Limit{Name: "minute", Algorithm: slidegate.SlidingLog, Quota: 5, Window: time.Minute})
 		c := store.Charge{Limit: limit, Key: "k", Cost: 1}
 		h.down()
@@ -219,12 +219,12 @@ func TestOptimisticAfterAChargeWithoutRoom(t *testing.T) {
 		if _, err := apply(t, h.inner.Store, rule.Take, others); err != nil { // another process
 			t.Fatal(err)
 		}
-		h.up() // 3 are charged beyond the quota, within 2 s
+		h.up() // charges 3 beyond the quota, within 2 s
 		h.used(5, c)
 		h.down()
 		a := h.do(rule.Take, c)
 		if a.Allowed || a.RetryAfter < 55_000_000 || a.RetryAfter > 60_000_000 {
-			t.Fatalf("after a charge without room: %+v", a)
+			t.Fatalf("after an exhausting charge: %+v", a)
 		}
 		testkit.Pass((a.RetryAfter - 1).Duration())
 		h.takes(0, c)
@@ -233,11 +233,11 @@ func TestOptimisticAfterAChargeWithoutRoom(t *testing.T) {
 	})
 }
 
-// What was sent and not answered counts until it is a window and a part old, and is never sent again.
+// A charge that was sent and not answered counts until it is a window and a part old, and is never sent again.
 func TestOptimisticChargeWithoutAnAnswer(t *testing.T) {
 	limit := slidegate.Limit{Name: "whole", Algorithm: slidegate.SlidingWindow, Quota: 10, Window: time.Hour, Segments: 6, Overlap: slidegate.OverlapWhole}
 	for _, executed := range []bool{true, false} {
-		hoping(t, 3, func(t *testing.T, h *hoper) {
+		runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 			c := store.Charge{Limit: bind(t, limit), Key: "k", Cost: 1}
 			h.down()
 			begin := time.Now()
@@ -252,7 +252,7 @@ func TestOptimisticChargeWithoutAnAnswer(t *testing.T) {
 				charges++
 				if executed {
 					_ = h.inner.Store.Apply(ctx, batch)
-					return errDown // and does not say what failed
+					return errDown // and does not report which request failed
 				}
 				return setErr(batch, errDown)
 			})
@@ -273,9 +273,9 @@ func TestOptimisticChargeWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// Units that were admitted in short succession grow old together, with the last of them.
+// Units that were admitted in short succession expire together, with the last of them.
 func TestOptimisticGrainsGrowOldWithTheLast(t *testing.T) {
-	hoping(t, 2, func(t *testing.T, h *hoper) {
+	runOptimistic(t, 2, func(t *testing.T, h *optimisticRig) {
 		c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
 		h.down()
 		h.do(rule.Take, c)
@@ -289,9 +289,9 @@ func TestOptimisticGrainsGrowOldWithTheLast(t *testing.T) {
 	})
 }
 
-// Several charges are admitted together or not at all; groups and keys are apart.
+// Several charges are admitted together or not at all; groups and keys are separate.
 func TestOptimisticSeveral(t *testing.T) {
-	hoping(t, 3, func(t *testing.T, h *hoper) {
+	runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 		both := []store.Charge{{Limit: bind(t, ten), Key: "k", Cost: 1}, {Limit: bind(t, bucket), Key: "k", Cost: 1}}
 		h.down()
 		h.do(rule.Take, store.Charge{Limit: bind(t, bucket), Key: "k", Cost: 1})
@@ -316,7 +316,7 @@ func TestOptimisticSeveral(t *testing.T) {
 	})
 }
 
-// The memory is bounded: beyond it new keys are refused, until others are too old to count.
+// Memory is bounded: beyond the bound new keys are denied, until others are too old to count.
 func TestOptimisticMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t)
@@ -333,14 +333,14 @@ func TestOptimisticMemoryIsBounded(t *testing.T) {
 			}
 		}
 		if admitted != 10 {
-			t.Errorf("%d keys admitted, want the 10 that there is memory for", admitted)
+			t.Errorf("got %d keys admitted, want the 10 that there is memory for", admitted)
 		}
 		if a, err := apply(t, st, rule.Peek, store.Charge{Limit: bind(t, ten), Key: "new", Cost: 1}); err != nil || !a.Allowed {
 			t.Errorf("a peek, which needs no memory: %+v, %v", a, err)
 		}
 		testkit.Pass(time.Hour)
 		if a, err := apply(t, st, rule.Take, store.Charge{Limit: bind(t, ten), Key: "new", Cost: 1}); err != nil || !a.Allowed {
-			t.Errorf("when all others are old: %+v, %v", a, err)
+			t.Errorf("when all others have expired: %+v, %v", a, err)
 		}
 		if err := st.Close(t.Context()); !errors.Is(err, errDown) {
 			t.Errorf("closed in an outage: %v", err)
@@ -348,9 +348,9 @@ func TestOptimisticMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// Close charges what is owed, and nothing is admitted without the store from then on.
+// Close charges what is owed, and from then on nothing is admitted without the store.
 func TestOptimisticClose(t *testing.T) {
-	hoping(t, 3, func(t *testing.T, h *hoper) {
+	runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 		c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
 		h.down()
 		h.takes(3, c)
@@ -364,7 +364,7 @@ func TestOptimisticClose(t *testing.T) {
 		testkit.Pass(time.Second)
 		h.takes(0, c)
 		if _, err := apply(t, h, rule.Charge, c); !errors.Is(err, failure.ErrUnavailable) {
-			t.Errorf("a charge after the end: %v", err)
+			t.Errorf("a charge after Close: %v", err)
 		}
 	})
 }

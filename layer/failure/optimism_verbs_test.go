@@ -14,13 +14,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// What other operations do in an outage.
+// Other operations during an outage.
 func TestOptimisticVerbs(t *testing.T) {
 	c := func(t *testing.T, cost int64) store.Charge {
 		return store.Charge{Limit: bind(t, ten), Key: "k", Cost: cost}
 	}
 	t.Run("peek", func(t *testing.T) {
-		hoping(t, 3, func(t *testing.T, h *hoper) {
+		runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 			h.down()
 			for range 3 {
 				if a := h.do(rule.Peek, c(t, 3)); !a.Allowed || a.Granted != 0 || a.Remaining != 3 {
@@ -34,7 +34,7 @@ func TestOptimisticVerbs(t *testing.T) {
 		})
 	})
 	t.Run("charge", func(t *testing.T) {
-		hoping(t, 3, func(t *testing.T, h *hoper) {
+		runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 			h.inner.fail(errDown)
 			if a := h.do(rule.Charge, c(t, 1)); a.Granted != 1 { // it was sent
 				t.Errorf("a charge that failed: %+v", a)
@@ -51,38 +51,38 @@ func TestOptimisticVerbs(t *testing.T) {
 		})
 	})
 	t.Run("refund", func(t *testing.T) {
-		hoping(t, 3, func(t *testing.T, h *hoper) {
+		runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 			h.down()
 			h.takes(1, c(t, 3))
 			if a := h.do(rule.GiveBack, c(t, 2)); a.Granted != 2 || a.Remaining != 2 {
-				t.Errorf("2 of 3 back: %+v", a)
+				t.Errorf("refund of 2 of 3: %+v", a)
 			}
 			if a := h.do(rule.GiveBack, c(t, 2)); a.Granted != 1 {
-				t.Errorf("2 of 1 back: %+v", a)
+				t.Errorf("refund of 2 of 1: %+v", a)
 			}
 			h.takes(1, c(t, 3))
 			h.up()
 			h.used(3, c(t, 0))
 		})
 	})
-	t.Run("give back at", func(t *testing.T) {
-		hoping(t, 3, func(t *testing.T, h *hoper) {
+	t.Run("refund with a time", func(t *testing.T) {
+		runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 			h.down()
 			back := c(t, 2)
 			back.At = h.do(rule.Take, back).At
 			if a := h.do(rule.GiveBack, back); a.Granted != 2 {
-				t.Errorf("back in the outage: %+v", a)
+				t.Errorf("refund during the outage: %+v", a)
 			}
 			back.At = h.do(rule.Take, back).At
 			h.up()
 			if a := h.do(rule.GiveBack, back); a.Granted != 0 || a.Flags != rule.FallbackOptimistic {
-				t.Errorf("back after it: %+v", a)
+				t.Errorf("refund after it: %+v", a)
 			}
 			h.used(2, c(t, 0))
 		})
 	})
 	t.Run("reset", func(t *testing.T) {
-		hoping(t, 3, func(t *testing.T, h *hoper) {
+		runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 			h.down()
 			h.takes(3, c(t, 1))
 			if _, err := apply(t, h, rule.Reset, c(t, 0)); !errors.Is(err, failure.ErrUnavailable) {
@@ -103,8 +103,8 @@ func TestOptimisticVerbs(t *testing.T) {
 	})
 }
 
-// A reservation that was made without the store is settled once: what the store has not heard of is given back, what it has heard
-// of stays, and what was used beyond it is charged.
+// A reservation that was made without the store is settled once: units that were not sent to the store are returned,
+// those that were sent stay, and usage beyond the cost is charged.
 func TestOptimisticReservations(t *testing.T) {
 	for _, c := range []struct {
 		used, back, left int64
@@ -114,7 +114,7 @@ func TestOptimisticReservations(t *testing.T) {
 		{used: 1, back: 0, left: 3, late: true}, {used: 5, back: -2, left: 5, late: true},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			hoping(t, 3, func(t *testing.T, h *hoper) {
+			runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 				h.down()
 				b := newBooking(t, 7)
 				if a, err := b.do(h, rule.Take); err != nil || !a[0].Allowed || !a[1].Allowed {
@@ -139,16 +139,17 @@ func TestOptimisticReservations(t *testing.T) {
 				}
 				testkit.Pass(2 * time.Second)
 				if got := b.used(h.inner.Store); got != [2]int64{c.left, 0} {
-					t.Errorf("%v used in the store", got)
+					t.Errorf("got %v used in the store", got)
 				}
 			})
 		})
 	}
 }
 
-// Slots are held here, k at a time, until they are released or their time to live is over. The store does not hear of them.
+// Slots are held here, up to k at a time, until they are released or their time to live is over. They are not sent to
+// the store.
 func TestOptimisticSlots(t *testing.T) {
-	hoping(t, 2, func(t *testing.T, h *hoper) {
+	runOptimistic(t, 2, func(t *testing.T, h *optimisticRig) {
 		h.down()
 		var held []*booking
 		take := func() bool {
@@ -178,18 +179,18 @@ func TestOptimisticSlots(t *testing.T) {
 		}
 		testkit.Pass(20 * time.Second)
 		if !take() || take() {
-			t.Error("not one slot free after the time to live of the other")
+			t.Error("want one slot free after the time to live of the other")
 		}
 		if a, err := held[0].do(h, rule.Settle); err != nil || a[0].Granted != 1 {
 			t.Errorf("released: %+v, %v", a, err)
 		}
 		if !take() || take() {
-			t.Error("not one slot free after a release")
+			t.Error("want one slot free after a release")
 		}
 		h.up()
 		full := newBooking(t, 99)
 		if got := full.used(h.inner.Store); got != [2]int64{} {
-			t.Errorf("%v used in the store", got)
+			t.Errorf("got %v used in the store", got)
 		}
 	})
 }

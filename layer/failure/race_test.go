@@ -2,5 +2,5 @@
 
 package failure_test
 
-// raceEnabled: the race detector makes pools forget things at random.
+// raceEnabled reports whether the race detector is enabled, which makes pools drop items at random.
 const raceEnabled = true

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// booking is a reservation of three units and a slot, at the level of stores.
+// booking is a reservation of three units and a slot, as stores see it.
 type booking struct {
 	t       *testing.T
 	id      rule.ID
@@ -27,7 +27,7 @@ func newBooking(t *testing.T, id rule.ID) *booking {
 	}}
 }
 
-// do carries out an operation of the reservation. Take fills in when its units were taken.
+// do carries out an operation of the reservation. Take records when its units were taken.
 func (b *booking) do(st store.Store, op rule.Op) ([]rule.Answer, error) {
 	b.t.Helper()
 	r := store.Request{Op: op, ID: b.id, Charges: b.charges, Answers: make([]rule.Answer, len(b.charges))}
@@ -52,8 +52,8 @@ func (b *booking) used(st store.Store) [2]int64 {
 	return [2]int64{10 - look.Answers[0].Remaining, 5 - look.Answers[1].Remaining}
 }
 
-// What the store took is settled and renewed by the store alone, and what the fallback took by the fallback: in the outage and
-// after it, each once.
+// What the store took is settled and renewed only by the store, and what the fallback took only by the fallback: during
+// the outage and after it, each once.
 func TestReservationsOfTheStoreAndOfTheFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, memory := newRemote(t), newMemory(t)
@@ -103,8 +103,8 @@ func TestReservationsOfTheStoreAndOfTheFallback(t *testing.T) {
 	})
 }
 
-// A fallback in this process holds slots as the store would: no more than there are, each until it is released or its time to
-// live has passed.
+// A fallback in this process holds slots as the store would: no more than the limit, each until it is released or its
+// time to live has passed.
 func TestSlotsOfTheFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, memory := newRemote(t), newMemory(t)
@@ -121,11 +121,11 @@ func TestSlotsOfTheFallback(t *testing.T) {
 		}
 		for id := range rule.ID(5) {
 			if !take(id + 1) {
-				t.Errorf("slot %d of 5 was refused", id+1)
+				t.Errorf("slot %d of 5 was denied", id+1)
 			}
 		}
 		if take(6) {
-			t.Error("a sixth slot of 5")
+			t.Error("got a sixth slot of 5")
 		}
 		testkit.Pass(time.Minute)
 		if !take(7) {
@@ -144,26 +144,26 @@ func TestOpenHoldsNothing(t *testing.T) {
 		if a, err := b.do(st, rule.Take); err != nil || !a[1].Allowed || a[1].Flags != rule.FallbackOpen {
 			t.Fatalf("taken in the outage: %+v, %v", a, err)
 		}
-		for range 2 { // in the outage, and after it
+		for range 2 { // during the outage, and after it
 			for _, op := range []rule.Op{rule.Renew, rule.Settle, rule.Settle} {
 				inner.asked()
 				if a, err := b.do(st, op); err != nil || !a[1].Allowed || a[0].Granted != 0 || a[1].Granted != 0 || a[1].Flags != rule.FallbackOpen {
 					t.Errorf("%v: %+v, %v", op, a, err)
 				}
 				if inner.asked() != 0 {
-					t.Errorf("%v: the store was asked about what it never gave", op)
+					t.Errorf("%v: the store was called about units that it never gave", op)
 				}
 			}
 			inner.heal()
 			testkit.Pass(time.Second)
 			if got := b.used(st); got != [2]int64{} {
-				t.Errorf("%v are used in the store", got)
+				t.Errorf("got %v used in the store", got)
 			}
 		}
 	})
 }
 
-// Reservations of both in one request cannot be settled together.
+// Reservations of the store and of the fallback cannot be settled in one request.
 func TestMixedReservation(t *testing.T) {
 	st := newStore(t, newRemote(t), failure.Local(newMemory(t)), failure.Options{})
 	b := newBooking(t, 1)

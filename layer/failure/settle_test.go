@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// used tells how many of ten are used in a store.
+// used returns how many of ten units are used in a store.
 func used(t testing.TB, st store.Store, key string) int64 {
 	t.Helper()
 	a, err := apply(t, st, rule.Peek, store.Charge{Limit: bind(t, ten), Key: key})
@@ -23,7 +23,8 @@ func used(t testing.TB, st store.Store, key string) int64 {
 	return 10 - a.Remaining
 }
 
-// With open and closed, what is no question is an error in an outage: the caller must know that it was not done.
+// With Open and Closed, operations other than takes and peeks are errors during an outage: the caller must know that
+// they were not done.
 func TestSettlementsAreNotAnswered(t *testing.T) {
 	for _, policy := range []failure.Policy{failure.Open(), failure.Closed()} {
 		inner := newRemote(t)
@@ -42,7 +43,7 @@ func TestSettlementsAreNotAnswered(t *testing.T) {
 	}
 }
 
-// A reservation goes back to where it was taken, whatever the store is like by then, and to nobody else.
+// A reservation is returned to the store it was taken from, whatever the state of the store by then, and to no other.
 func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
 	for flag := range policies(t) {
 		if flag == rule.FallbackClosed {
@@ -65,7 +66,7 @@ func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
 					atFallback = 0
 				}
 				if s, f := used(t, inner.Store, "k"), used(t, memory, "k"); s != atStore || f != atFallback {
-					t.Errorf("flag %d, %s: %d used in the store and %d in the fallback, not %d and %d", flag, when, s, f, atStore, atFallback)
+					t.Errorf("flag %d, %s: got %d used in the store and %d in the fallback, want %d and %d", flag, when, s, f, atStore, atFallback)
 				}
 			}
 			reserve := func(n int64, want rule.Flags) slidegate.Reservation {
@@ -81,9 +82,9 @@ func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
 			first, second := reserve(5, flag), reserve(1, flag)
 			check("all taken", 4, 6)
 			if _, err := limiter.Cancel(t.Context(), atStore); !errors.Is(err, failure.ErrUnavailable) {
-				t.Errorf("what the store has was given back without it: %v", err)
+				t.Errorf("units of the store were refunded without it: %v", err)
 			}
-			check("nothing given back", 4, 6)
+			check("nothing refunded", 4, 6)
 			if _, err := limiter.SettleAll(t.Context(), first, 2); err != nil {
 				t.Error(err)
 			}
@@ -101,13 +102,13 @@ func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
 			if _, err := limiter.Cancel(t.Context(), atStore); err != nil {
 				t.Error(err)
 			}
-			check("the store's given back", 0, 2)
+			check("the store's refunded", 0, 2)
 		})
 	}
 }
 
-// A store finds nothing to give back at the moments of a fallback, should it be asked without the layer.
-func TestNegativeMomentsAreNobodys(t *testing.T) {
+// A store that is called without the layer finds nothing to refund at the times of a fallback.
+func TestNegativeTimesRefundNothing(t *testing.T) {
 	for _, limit := range []slidegate.Limit{
 		ten, bucket, {Quota: 10, Window: time.Hour, Segments: 6, Anchor: slidegate.AnchorFirst},
 		{Quota: 10, Window: time.Hour, Algorithm: slidegate.FixedWindow}, {Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingLog},
@@ -124,7 +125,7 @@ func TestNegativeMomentsAreNobodys(t *testing.T) {
 	}
 }
 
-// What the fallback does with what is no question: see Local.
+// Local: operations of the fallback other than takes and peeks.
 func TestLocalSettlements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, memory := newRemote(t), newMemory(t)
@@ -137,7 +138,7 @@ func TestLocalSettlements(t *testing.T) {
 				t.Errorf("op %v: got %+v, %v, want flags %v, %d granted, and a negative time of the fallback alone", op, a, err, flag, granted)
 			}
 			if s, f := used(t, inner.Store, "k"), used(t, memory, "k"); s != atStore || f != atFallback {
-				t.Errorf("%d used in the store and %d in the fallback, not %d and %d", s, f, atStore, atFallback)
+				t.Errorf("got %d used in the store and %d in the fallback, want %d and %d", s, f, atStore, atFallback)
 			}
 		}
 		do(rule.Take, 0, 3, 3, 0)
@@ -160,7 +161,7 @@ func TestLocalSettlements(t *testing.T) {
 	})
 }
 
-// Each request of a batch has its own answer, in its own place, and the first error is returned.
+// Each request of a batch gets its own answer, in its position, and the first error is returned.
 func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, memory := newRemote(t), newMemory(t)
@@ -213,7 +214,7 @@ func TestBatch(t *testing.T) {
 			{errDown, 0, 0}, {nil, 0, 0}, {nil, 0, 2},
 		}
 		if err := st.Apply(t.Context(), batch); err != slidegate.ErrCost {
-			t.Errorf("the first error is %v", err)
+			t.Errorf("got first error %v", err)
 		}
 		for i, w := range want {
 			if r := &batch[i]; !errors.Is(r.Err, w.err) || r.Err == nil && (r.Answers[0].Flags != w.flags || r.Answers[0].Granted != w.granted) {
@@ -221,16 +222,16 @@ func TestBatch(t *testing.T) {
 			}
 		}
 		if n := inner.asked(); n != 1 {
-			t.Errorf("asked %d times", n)
+			t.Errorf("got %d calls", n)
 		}
 		if s, f, p := used(t, inner.Store, "there"), used(t, memory, "there"), used(t, inner.Store, "plain"); s != 2 || f != 0 || p != 2 {
-			t.Errorf("%d, %d and %d are used", s, f, p)
+			t.Errorf("got %d, %d and %d used", s, f, p)
 		}
-		expect(t, st, failure.Stats{Fallbacks: 1, Undone: 1, Failures: 2}) // some were answered: the store is not dead
+		expect(t, st, failure.Stats{Fallbacks: 1, Undone: 1, Failures: 2}) // some were answered: the breaker stays closed
 	})
 }
 
-// A store that says that something failed but not what cannot be trusted with anything.
+// If a store returns an error but does not report which request failed, none of its answers is trusted.
 func TestBatchWithoutErrs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t)
@@ -245,20 +246,20 @@ func TestBatchWithoutErrs(t *testing.T) {
 			t.Errorf("got %+v, %v, want both answered by the fallback", batch, err)
 		}
 		if !st.Stats().Down {
-			t.Error("a call without any answer is not a failure")
+			t.Error("a call without any answer did not count as a failure")
 		}
-		// In the outage, in order.
+		// During the outage, in order.
 		batch = []store.Request{
 			request(rule.Take, charge("new", 0)), request(rule.GiveBack, charge("new", 0)), request(rule.Peek, charge("new", 0)),
 		}
 		if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Remaining != 8 || batch[1].Answers[0].Granted != 2 ||
 			batch[2].Answers[0].Remaining != 10 || inner.asked() != 1 {
-			t.Errorf("got %+v, %v, the store was asked %d times, want 8 left, 2 granted, 10 left, and 1", batch, err, inner.asked())
+			t.Errorf("got %+v, %v, %d calls to the store, want 8 left, 2 granted, 10 left, and 1", batch, err, inner.asked())
 		}
 	})
 }
 
-// A batch that ran into the deadline counts against the store even if a part of it was answered.
+// A batch that ran into the deadline counts against the store even if part of it was answered.
 func TestBatchOutOfTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t)
@@ -277,7 +278,7 @@ func TestBatchOutOfTime(t *testing.T) {
 	})
 }
 
-// Requests that cannot be are errors, not panics.
+// Invalid requests are errors, not panics.
 func TestImpossibleRequests(t *testing.T) {
 	for _, policy := range policies(t) {
 		inner := newRemote(t)

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 var errDown = errors.New("remote: connection refused")
 
-// remote is a store with a round trip whose health the test decides. It has no TakeSingle.
+// remote is a store with a round trip whose health the test controls. It has no TakeSingle.
 type remote struct {
 	store.Store
 	calls   atomic.Int64
@@ -59,7 +59,7 @@ func (r *remote) do(handle func(ctx context.Context, batch []store.Request) erro
 
 func (r *remote) heal() { r.handle.Store(nil) }
 
-// fail makes the store refuse to talk.
+// fail makes the store return errors.
 func (r *remote) fail(err error) {
 	r.do(func(_ context.Context, batch []store.Request) error { return setErr(batch, err) })
 }
@@ -72,7 +72,7 @@ func (r *remote) hang() {
 	})
 }
 
-// slow makes the store answer, but late and whether anybody waits or not.
+// slow makes the store answer late, even if no caller waits any more.
 func (r *remote) slow(by time.Duration) {
 	r.do(func(ctx context.Context, batch []store.Request) error {
 		time.Sleep(by)
@@ -87,7 +87,7 @@ func setErr(batch []store.Request, err error) error {
 	return err
 }
 
-// asked tells how often the store was asked since the last time.
+// asked returns the number of calls to the store since the last check.
 func (r *remote) asked() int64 { return r.calls.Swap(0) }
 
 func newStore(t testing.TB, inner store.Store, policy failure.Policy, opts failure.Options) *failure.Store {
@@ -104,7 +104,7 @@ func request(op rule.Op, charges ...store.Charge) store.Request {
 	return store.Request{Op: op, Charges: charges, Answers: make([]rule.Answer, len(charges))}
 }
 
-// apply sends one request of one charge.
+// apply sends one request with one charge.
 func apply(t testing.TB, st store.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
 	t.Helper()
 	batch := []store.Request{request(op, charge)}
@@ -135,7 +135,7 @@ var ways = map[string]func(context.Context, store.Store, store.Charge) (rule.Ans
 	},
 }
 
-// policies are the three, each with its flag.
+// policies returns Open, Closed and Local, each with its flag.
 func policies(t testing.TB) map[rule.Flags]failure.Policy {
 	return map[rule.Flags]failure.Policy{
 		rule.FallbackOpen: failure.Open(), rule.FallbackClosed: failure.Closed(), rule.FallbackLocal: failure.Local(newMemory(t)),

@@ -8,18 +8,18 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// job is the memory of a call, which is used again.
+// job is the reusable memory of a call.
 type job struct {
-	requests []store.Request // those of a batch that go to the store
-	places   []int           // which ones they are
+	requests []store.Request // the requests of a batch that go to the store
+	places   []int           // their indexes in the batch
 	spends   []spending      // of a request with several charges
-	parts    []partly        // requests of which the store is asked for some charges only
+	parts    []partial       // requests of which only some charges go to the store
 	kept     []spending      // what was spent for those
-	charges  []store.Charge  // what the store is asked for of them
+	charges  []store.Charge  // the charges of those that go to the store
 	answers  []rule.Answer
 }
 
-// put gives a job's memory back, without anything of the caller's in it.
+// put recycles a job, cleared of the caller's data.
 func (s *Store) put(j *job) {
 	clear(j.requests)
 	clear(j.spends)
@@ -30,17 +30,17 @@ func (s *Store) put(j *job) {
 	s.work.Put(j)
 }
 
-// Apply answers takes from blocks where it can, and asks the store underneath for the rest, all at once.
+// Apply answers takes from leases where it can, and passes the rest to the inner store in one call.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	resets, leased := s.survey(batch)
 	switch {
 	case leased == 0:
 		return s.inner.Apply(ctx, batch)
-	case resets > 0: // what comes before and after it in the batch is left to the store, in its order
+	case resets > 0: // everything in the batch goes to the store, in order
 		return s.applyResets(ctx, batch)
 	}
 	if err := ctx.Err(); err != nil {
-		err = fmt.Errorf("lease: not asked for: %w", err)
+		err = fmt.Errorf("lease: not sent: %w", err)
 		for i := range batch {
 			batch[i].Err = err
 		}
@@ -62,7 +62,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 		}
 		for k, i := range j.places {
 			batch[i].Err = j.requests[k].Err
-			s.hear(&batch[i], sent)
+			s.record(&batch[i], sent)
 			s.takeAtHand(j, &batch[i])
 		}
 	}
@@ -74,7 +74,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// survey counts the requests of a batch that reset leased limits, and those that have to do with them at all.
+// survey counts the requests of a batch that reset leased limits, and those that concern leased limits at all.
 func (s *Store) survey(batch []store.Request) (resets, leased int) {
 	for i := range batch {
 		for k := range batch[i].Charges {
@@ -90,7 +90,8 @@ func (s *Store) survey(batch []store.Request) (resets, leased int) {
 	return resets, leased
 }
 
-// applyResets drops the blocks of what is reset, which are not given back: the store forgets what was charged for them.
+// applyResets drops the leases of keys that are reset. They are not returned: the store forgets what was charged for
+// them.
 func (s *Store) applyResets(ctx context.Context, batch []store.Request) error {
 	var dropped []*holding
 	defer func() {
@@ -98,7 +99,7 @@ func (s *Store) applyResets(ctx context.Context, batch []store.Request) error {
 			e.mu.Lock()
 			e.resets--
 			e.denied.Store(nil)
-			if !e.begun { // it is only there for the reset
+			if !e.begun { // it exists only for the reset
 				e.idle = goneRounds
 			}
 			e.mu.Unlock()
@@ -122,10 +123,10 @@ func (s *Store) applyResets(ctx context.Context, batch []store.Request) error {
 			dropped = append(dropped, e)
 		}
 	}
-	for _, e := range dropped { // what is under way would be charged, or given back, after the reset
-		for landed := e.underWay(); landed != nil; landed = e.underWay() {
+	for _, e := range dropped { // transfers under way would be charged, or returned, after the reset
+		for done := e.underWay(); done != nil; done = e.underWay() {
 			select {
-			case <-landed:
+			case <-done:
 				continue
 			case <-ctx.Done():
 			}
@@ -134,13 +135,14 @@ func (s *Store) applyResets(ctx context.Context, batch []store.Request) error {
 	}
 	err := s.inner.Apply(ctx, batch)
 	for i := range batch {
-		s.hear(&batch[i], 0)
+		s.record(&batch[i], 0)
 	}
 	return err
 }
 
-// holdForReset returns the holding of a charge that is to be reset. It makes one if there is none, so that nobody else takes a
-// block meanwhile: that might be charged before the reset and spent after it. It is nil where there will be no blocks.
+// holdForReset returns the holding of a charge that is to be reset. It creates one if there is none, so that no lease
+// is taken in the meantime, which might be charged before the reset and spent after it. It returns nil where there will
+// be no leases.
 func (s *Store) holdForReset(group string, c *store.Charge) *holding {
 	if e := s.lookUp(group, c); e != nil || !c.Limit.Rule().Lease || s.closed.Load() {
 		return e
@@ -152,17 +154,17 @@ func (s *Store) holdForReset(group string, c *store.Charge) *holding {
 	return e
 }
 
-// underWay returns what is closed when a trip of the holding is over, or nil if there is none.
+// underWay returns a channel that is closed when the holding's transfers are done, or nil if there are none.
 func (e *holding) underWay() chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.trips == 0 {
+	if e.transfers == 0 {
 		return nil
 	}
-	if e.landed == nil {
-		e.landed = make(chan struct{})
+	if e.done == nil {
+		e.done = make(chan struct{})
 	}
-	return e.landed
+	return e.done
 }
 
 // lookUp returns the holding of a charge, or nil.
@@ -170,8 +172,9 @@ func (s *Store) lookUp(group string, c *store.Charge) *holding {
 	return s.table.find(s.hash(c.Limit, group, c.Key), c.Limit, group, c.Key)
 }
 
-// hear takes note of what the store answered to a request that was sent then, and adds to a peek what is at hand here.
-func (s *Store) hear(r *store.Request, sent int64) {
+// record records the store's answer to a request that was sent at the given time, and adds what is at hand here to a
+// peek.
+func (s *Store) record(r *store.Request, sent int64) {
 	if r.Err != nil {
 		return
 	}
@@ -198,13 +201,13 @@ func (s *Store) hear(r *store.Request, sent int64) {
 	}
 }
 
-// atHand returns how many units can be spent at once under a limit.
+// atHand returns how many units can be spent immediately under a limit.
 func (e *holding) atHand(limit *store.Limit, now int64) (units int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, b := range [...]*block{e.now.Load(), e.after} {
-		if b != nil && now < b.end && same(b.limit, limit) {
-			left, _ := b.left()
+	for _, l := range [...]*lease{e.now.Load(), e.after} {
+		if l != nil && now < l.end && same(l.limit, limit) {
+			left, _ := l.left()
 			units += left
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// leaving is a store that can go away, and a failure mode that answers in its place.
+// leaving is a store that can go away, behind a failure mode that then decides.
 type leaving struct {
 	*memstore.Store
 	away atomic.Bool
@@ -31,9 +31,9 @@ func (l *leaving) Apply(ctx context.Context, batch []store.Request) error {
 	return nil
 }
 
-// TestBlockIsWastedWhileTheStoreIsAway holds a block while the store goes away. A failure mode answers when it is given back, and
-// the units stay charged: they must show as wasted, and not disappear from the figures.
-func TestBlockIsWastedWhileTheStoreIsAway(t *testing.T) {
+// TestLeaseIsWastedWhileTheStoreIsAway holds a lease while the store goes away. A failure mode answers when the lease
+// is returned, and the units stay charged: they must be counted as wasted, and not disappear from the counts.
+func TestLeaseIsWastedWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		remote := &leaving{Store: testkit.Must(memstore.New(memstore.Options{}))(t)}
@@ -45,9 +45,9 @@ func TestBlockIsWastedWhileTheStoreIsAway(t *testing.T) {
 		synctest.Wait()
 		out := s.Stats().Out
 		remote.away.Store(true)
-		testkit.Pass(2 * time.Second) // it goes back, and the keeper ends
+		testkit.Pass(2 * time.Second) // it is returned, and the keeper ends
 		if stats := s.Stats(); out == 0 || stats.Wasted != out || stats.Taken != stats.Spent+stats.Returned+stats.Wasted {
-			t.Errorf("%d units were out; then %+v", out, stats)
+			t.Errorf("%d units were leased; then %+v", out, stats)
 		}
 	})
 }

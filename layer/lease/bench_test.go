@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// BenchmarkHot is what a decision costs that is made from a block: of one limit, and of two with keys of their own.
+// BenchmarkHot measures a decision made from a lease: of one limit, and of two with different keys.
 func BenchmarkHot(b *testing.B) {
 	inner, err := memstore.New(memstore.Options{})
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// TestCallsByPart is where the table of parts in docs/leases.md comes from: -v prints it. Four processes each ask for a key 1000
-// times a second, and the quota is enough for all of them.
+// TestCallsByPart prints, with -v, the table of parts in docs/leases.md. Four processes each request a key 1000 times
+// per second, and the quota is enough for all of them.
 func TestCallsByPart(t *testing.T) {
 	const processes, seconds = 4, 5
 	for _, c := range []struct {
 		segments int
-		most     int64 // calls a second
+		most     int64 // calls per second
 	}{{1, 25}, {2, 25}, {5, 30}, {10, 40}, {20, 90}, {50, 130}} {
 		synctest.Test(t, func(t *testing.T) {
 			remote := testkit.Must(memstore.New(memstore.Options{}))(t)
@@ -49,9 +49,9 @@ func TestCallsByPart(t *testing.T) {
 				calls, taken, returned = calls+stats.Calls, taken+stats.Taken, returned+stats.Returned
 			}
 			calls /= processes * seconds
-			t.Logf("parts of %v: %d calls a second for each process, %d %% given back", time.Second/time.Duration(c.segments), calls, 100*returned/taken)
+			t.Logf("parts of %v: %d calls per second and process, %d %% returned", time.Second/time.Duration(c.segments), calls, 100*returned/taken)
 			if calls > c.most || refused.Load() > 0 {
-				t.Errorf("%d segments: %d calls a second for each process, %d requests refused; want at most %d calls, and none refused",
+				t.Errorf("%d segments: %d calls per second and process, %d requests denied; want at most %d calls, and none denied",
 					c.segments, calls, refused.Load(), c.most)
 			}
 			testkit.Pass(2 * time.Second) // the keepers end

@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// clock is the local clock, in nanoseconds. It never goes back, and goes on while the machine is suspended.
+// clock is the local clock, in nanoseconds. It never goes backwards, and continues while the machine is suspended.
 //
-// The monotonic clock of most systems stands still then. The wall clock does not, and is read in the same call; what it gains on
-// the monotonic one is added to it. Somebody may also have set the wall clock ahead: then blocks end early, which is safe. If it
-// was set back while the machine was suspended, so that it seems to have gained nothing, the keeper finds out at its next round,
-// where the system has a clock for that (see suspended).
+// The monotonic clock of most systems stands still during a suspension. The wall clock does not, and is read in the
+// same call; what it gains on the monotonic clock is added. The wall clock may also have been set ahead: then leases
+// end early, which is safe. If it was set back while the machine was suspended, so that it seems to have gained
+// nothing, the keeper detects it in its next round, where the system has a clock for that (see suspended).
 type clock struct {
-	now   func() time.Duration // nil: the system's clocks
+	now   func() time.Duration // nil means the system's clocks
 	base  time.Time
-	added atomic.Int64 // what is added to the monotonic clock; it is raised before seen is
-	seen  atomic.Int64 // by how much the wall clock was ahead of the monotonic one, since base, when that was last heeded
+	added atomic.Int64 // what is added to the monotonic clock; raised before seen is
+	seen  atomic.Int64 // how far the wall clock was ahead of the monotonic clock, since base, when that was last counted
 
-	mu     sync.Mutex // held to change any of them
-	slept  int64      // for how long the machine had been suspended when that was last heeded
-	looked int64      // added, when the keeper looked last
+	mu     sync.Mutex // guards writes
+	slept  int64      // how long the machine had been suspended when that was last counted
+	looked int64      // added, at the keeper's last check
 }
 
 const (
-	// notice is by how much the wall clock must have gained before that is heeded.
+	// notice is how much the wall clock must have gained before it is counted.
 	notice = int64(time.Millisecond)
-	// blur is how far two clocks may seem to differ because this process did not run between reading the one and the other. It
-	// bounds what the keeper heeds, which a mistake would make end blocks early again and again.
+	// blur is how far two clocks may seem to differ because this process did not run between reading them. It bounds
+	// what the keeper counts, since a mistake there would end leases early again and again.
 	blur = int64(100 * time.Millisecond)
 )
 
@@ -51,25 +51,25 @@ func (c *clock) system() (monotonic, gain int64) {
 	return monotonic, now.UnixNano() - c.base.UnixNano() - monotonic
 }
 
-// reckon returns the time by what the system's clocks say.
+// reckon returns the time, given the readings of the system's clocks.
 func (c *clock) reckon(monotonic, gain int64) int64 {
 	if gain > c.seen.Load()+notice {
 		c.mu.Lock()
-		c.heedLocked(gain)
+		c.addGainLocked(gain)
 		c.mu.Unlock()
 	}
 	return monotonic + c.added.Load()
 }
 
-// heedLocked adds what the wall clock has gained.
-func (c *clock) heedLocked(gain int64) {
+// addGainLocked adds what the wall clock has gained.
+func (c *clock) addGainLocked(gain int64) {
 	if seen := c.seen.Load(); gain > seen+notice {
 		c.added.Add(gain - seen)
 		c.seen.Store(gain)
 	}
 }
 
-// lookForSuspension is called at every round of the keeper.
+// lookForSuspension is called in every round of the keeper.
 func (c *clock) lookForSuspension() {
 	if c.now != nil {
 		return
@@ -78,12 +78,12 @@ func (c *clock) lookForSuspension() {
 	c.look(gain, suspended())
 }
 
-// look heeds a wall clock that was set back, so that what it gains from now on counts again, and the time that the machine was
-// suspended, by the system's own word, as far as the wall clock has not shown it.
+// look detects a wall clock that was set back, so that what it gains from now on counts again, and adds the time that
+// the machine was suspended according to the system, as far as the wall clock has not shown it.
 func (c *clock) look(gain, slept int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heedLocked(gain)
+	c.addGainLocked(gain)
 	if gain < c.seen.Load()-blur {
 		c.seen.Store(gain)
 	}

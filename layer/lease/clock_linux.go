@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// suspended returns for how long the machine has been suspended, in nanoseconds, give or take the time between two calls.
+// suspended returns how long the machine has been suspended, in nanoseconds, give or take the time between two calls.
 func suspended() int64 {
 	const monotonic, boottime = 1, 7
 	return systemClock(boottime) - systemClock(monotonic)

@@ -2,5 +2,5 @@
 
 package lease
 
-// suspended returns for how long the machine has been suspended, which nobody says here.
+// suspended returns 0: this system does not report how long the machine was suspended.
 func suspended() int64 { return 0 }

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestClock plays what can happen to the clocks of a machine: how far the monotonic one has come, how far the wall clock has
-// gained on it, and for how long the machine has been suspended. With look the keeper comes by, else a spend reads the clock.
+// TestClock plays events on the clocks of a machine: how far the monotonic clock has come, how far the wall clock has
+// gained on it, and how long the machine has been suspended. With look the keeper checks, otherwise a spend reads the
+// clock.
 func TestClock(t *testing.T) {
 	type moment struct {
 		monotonic, gain, slept time.Duration
@@ -60,14 +61,14 @@ func TestClock(t *testing.T) {
 					c.look(int64(m.gain), int64(m.slept))
 				}
 				if got := time.Duration(c.reckon(int64(m.monotonic), int64(m.gain))); got != m.want {
-					t.Errorf("step %d: the clock says %v, want %v", k+1, got, m.want)
+					t.Errorf("step %d: the clock shows %v, want %v", k+1, got, m.want)
 				}
 			}
 		})
 	}
 }
 
-// TestClockGoesOn reads the clocks of the system: they go on, and nothing is taken for a suspension.
+// TestClockGoesOn reads the clocks of the system: they continue, and nothing is mistaken for a suspension.
 func TestClockGoesOn(t *testing.T) {
 	var c clock
 	c.setUp(nil)

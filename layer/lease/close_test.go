@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// slow is a store that takes its time over blocks.
+// slow is a store that is slow to grant leases.
 type slow struct{ store.Store }
 
 func (s slow) Apply(ctx context.Context, batch []store.Request) error {
@@ -26,8 +26,8 @@ func (s slow) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// A block that was under way when the store was closed is given back before Close returns.
-func TestCloseDuringTrip(t *testing.T) {
+// A lease that was under way when the store was closed is returned before Close returns.
+func TestCloseDuringCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, err := memstore.New(memstore.Options{})
 		if err != nil {
@@ -49,7 +49,7 @@ func TestCloseDuringTrip(t *testing.T) {
 			defer close(left)
 			for {
 				allowed, _, _, _, _, _, err := s.TakeSingle(waiting, l, "k", 1)
-				if err != nil { // it did not wait for the block
+				if err != nil { // it did not wait for the lease
 					return
 				}
 				if allowed {
@@ -82,7 +82,7 @@ func TestCloseGivesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.want(1000-admitted, "after Close")
-		for range 50 { // from then on all goes straight to the store
+		for range 50 { // from now on everything goes straight to the store
 			if d := testkit.Must(r.leased.Allow(ctx, "key"))(t); !d.Allowed || d.Flags.Leased() {
 				t.Fatalf("%+v after Close; want it from the store", d)
 			}
@@ -98,7 +98,7 @@ func TestCloseWhoseContextEnds(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		if err := r.lease.Close(short); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Close returned %v, want that its context ended", err)
+			t.Errorf("Close returned %v, want the error of its context", err)
 		}
 		release()
 	})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestDocumentedSamples holds the samples of docs/leases.md to the examples, which run: each is found there line by line.
+// TestDocumentedSamples checks that each sample of docs/leases.md occurs, line by line, in the examples, which run.
 func TestDocumentedSamples(t *testing.T) {
 	page, examples := read(t, "../../docs/leases.md"), withoutIndent(read(t, "example_test.go"))
 	samples := strings.Split(page, "```go\n")[1:]

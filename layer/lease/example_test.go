@@ -17,8 +17,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// Leases stand above the other layers; here a store in memory stands for one that is a network away. The limit says that its
-// units may be leased, and the key is busy, so nearly all requests are answered from blocks.
+// Leases go above the other layers; here a store in memory stands in for one across a network. The limit allows leases,
+// and the key is busy, so nearly all requests are answered from leases.
 func Example() {
 	remote := memstore.NewDefault()
 	shared, err := coalesce.New(remote, coalesce.Options{})
@@ -71,8 +71,8 @@ func Example() {
 	// all units accounted for: true
 }
 
-// Ten instances of a program share a quota of 10,000 a minute and ask for twice as much. Each has a lease.Store of its own over
-// the store that they share.
+// Ten instances of a program share a quota of 10,000 per minute and request twice as much. Each has its own lease.Store
+// over the store that they share.
 func Example_tenInstances() {
 	remote := memstore.NewDefault()
 	limit, err := slidegate.ParseLimit("10000/1m segments=60 overlap=whole lease")
@@ -111,7 +111,7 @@ func Example_tenInstances() {
 	// more than the quota: false
 }
 
-// A limit that cannot be leased is an error that says what to write instead.
+// The error about a limit that cannot be leased suggests one that can.
 func Example_notLeasable() {
 	_, err := slidegate.ParseLimit("50/1m lease") // up to a quota of 100 the default is a sliding log
 	fmt.Println("invalid:", errors.Is(err, slidegate.ErrLimit))

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// heat counts how often addresses are asked for, roughly: addresses can share a place, and counts can get lost. A key that is
-// taken for a busy one costs a call that brings more than it needs, and which is given back.
+// heat counts roughly how often addresses are requested: addresses can share a cell, and counts can get lost. A key
+// that is wrongly taken for a busy one costs a call that brings more than it needs, and which is returned.
 type heat struct{ cells []atomic.Uint64 }
 
 const (
 	heatCells = 1 << 14
 	heatSpan  = int64(50 * time.Millisecond)
-	// hot is how many units in a span make a block worth a call.
+	// hot is how many units in a span make a lease worth a call.
 	hot = 8
 )
 
 func newHeat() heat { return heat{make([]atomic.Uint64, heatCells)} }
 
-// add counts units of an address, and returns how many there were in this span or the one before.
+// add counts units of an address, and returns the larger of the counts of this span and the previous one.
 func (h *heat) add(hash uint64, now, units int64) int64 {
 	cell := &h.cells[hash>>32%heatCells]
 	span := uint64(now/heatSpan) & (1<<24 - 1)

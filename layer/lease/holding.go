@@ -9,86 +9,87 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// holding is what this process has of one address: a block that is being spent, one that comes after it, and what the store
-// said last.
+// holding is what this process has of one address: a lease that is being spent, the next lease, and the store's last
+// answer.
 type holding struct {
 	hash               uint64
 	prefix, group, key string
 	place              int // in the table's list; guarded by the table's lock
 
-	now    atomic.Pointer[block]   // the one to spend from
-	denied atomic.Pointer[refusal] // what the store refused, if that still holds
+	now    atomic.Pointer[lease]   // the lease to spend from
+	denied atomic.Pointer[refusal] // the store's denial, while it holds
 
-	// All below is guarded by mu. It is taken once or twice for a block, not for a spend.
-	mu       sync.Mutex
-	limit    *store.Limit // whose blocks these are: another value ends them
-	after    *block
-	trips    int           // calls for this address that are waiting or under way
-	asking   bool          // one of them is for a block
-	landed   chan struct{} // closed when all of them are done; nil if nobody waits for that
-	waiting  []*waiter     // for the block, in their order
-	since    int64         // they wait, as far as the pace does not know of it
-	trip     int64         // how long calls for blocks take
-	turn     uint32        // calls that were asked for in an earlier turn are not made
-	begun    bool          // its pace is known
-	resets   int           // resets under way: no block is asked for
-	gone     bool          // no longer in the table
-	barred   int64         // until when no block is asked for
-	changed  int64         // when another limit value came last
-	idle     int           // rounds of the keeper in which nothing was spent
-	seen     sighting      // of the store's clock
-	remains  int64         // units, by the store's last answer
-	pace     pace
-	closed   tally // spent from blocks that are closed
-	lastLook int64 // what was spent when the keeper came by
+	// The fields below are guarded by mu, which is taken once or twice per lease, not per spend.
+	mu         sync.Mutex
+	limit      *store.Limit // the limit of the leases: another value ends them
+	after      *lease
+	transfers  int           // transfers for this address that are queued or under way
+	requesting bool          // one of them is for a lease
+	done       chan struct{} // closed when all of them are done; nil if no goroutine waits for that
+	waiting    []*waiter     // for the lease, in order
+	since      int64         // since when they wait, as far as not yet counted by pace
+	latency    int64         // how long calls for leases take
+	turn       uint32        // transfers of an earlier turn are dropped
+	begun      bool          // its pace is known
+	resets     int           // resets under way: no lease is requested
+	gone       bool          // no longer in the table
+	barred     int64         // until when no lease is requested
+	changed    int64         // when another limit value last came
+	idle       int           // rounds of the keeper in which nothing was spent
+	seen       sighting      // of the store's clock
+	remains    int64         // units that remain, by the store's last answer
+	pace       pace
+	closed     tally // spent from closed leases
+	lastLook   int64 // what was spent at the keeper's last visit
 }
 
-// refusal is an answer of the store that holds for a while: usage can only fall until a unit is given back.
+// refusal is a denial of the store that holds for a while: usage can only fall until a unit is returned.
 type refusal struct {
 	limit  *store.Limit
 	cost   int64
-	until  int64 // on the local clock, counted from before the store was asked
-	retry  int64 // when the store said to come back, counted from after it answered
+	until  int64 // by the local clock, counted from before the store was called
+	retry  int64 // the retry time of the store, counted from after it answered
 	reset  int64
 	answer rule.Answer
 }
 
-// refusalLife bounds how long a refusal is repeated: another process may give back what it has not spent.
+// refusalLife bounds how long a denial is repeated: another process may return units that it has not spent.
 const refusalLife = int64(50 * time.Millisecond)
 
 func (e *holding) is(h uint64, limit *store.Limit, group, key string) bool {
 	return e.hash == h && e.key == key && e.group == group && e.prefix == limit.Prefix()
 }
 
-// same reports whether two limits of one address are the same value, so that a block of the one may be spent under the other.
+// same reports whether two limits of one address are equal, so that a lease of one may be spent under the other.
 func same(a, b *store.Limit) bool { return a == b || *a.Rule() == *b.Rule() }
 
-// spend takes units from the blocks, and returns the reading of the clock that it was checked against. It is ok if there were
-// enough.
-func (s *Store) spend(e *holding, limit *store.Limit, cost int64) (b *block, left, now int64, ok bool) {
-	for b = e.now.Load(); b != nil; b = e.now.Load() {
-		now = s.clock.read() // after the block was found, and checked before it is spent
-		if now >= b.end || !same(b.limit, limit) {
+// spend takes units from the leases, and returns the clock reading that it was checked against. It reports whether
+// there were enough.
+func (s *Store) spend(e *holding, limit *store.Limit, cost int64) (l *lease, left, now int64, ok bool) {
+	for l = e.now.Load(); l != nil; l = e.now.Load() {
+		now = s.clock.read() // after the lease was found, and checked before it is spent
+		if now >= l.end || !same(l.limit, limit) {
 			break
 		}
-		if left, ok = b.spend(cost); ok {
-			if left <= b.low {
-				s.renew(e, b)
+		if left, ok = l.spend(cost); ok {
+			if left <= l.low {
+				s.renew(e, l)
 			}
 			if s.opts.Spent != nil {
-				s.opts.Spent(Spend{limit, e.group, e.key, cost, b.at, time.Duration(b.end), time.Duration(now)})
+				s.opts.Spent(Spend{limit, e.group, e.key, cost, l.at, time.Duration(l.end), time.Duration(now)})
 			}
-			return b, left, now, true
+			return l, left, now, true
 		}
-		if !s.promote(e, b, now) {
+		if !s.promote(e, l, now) {
 			break
 		}
 	}
 	return nil, 0, now, false
 }
 
-// promote puts the next block in the place of one that has too little left, and reports whether it, or somebody else, did.
-func (s *Store) promote(e *holding, old *block, now int64) bool {
+// promote replaces a lease that has too little left by the next one. It reports whether the lease was replaced, here or
+// by another goroutine.
+func (s *Store) promote(e *holding, old *lease, now int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.now.Load() != old {
@@ -102,53 +103,53 @@ func (s *Store) promote(e *holding, old *block, now int64) bool {
 	return true
 }
 
-// replace makes b the block to spend from. What is left of the one before moves over if it was charged in the same part, and
-// goes back otherwise. The caller holds e.mu.
-func (s *Store) replace(e *holding, b *block, now int64) {
+// replace makes l the lease to spend from. What is left of the previous lease is moved to l if it was charged in the
+// same part, and is otherwise returned to the store. The caller holds e.mu.
+func (s *Store) replace(e *holding, l *lease, now int64) {
 	if old := e.now.Load(); old != nil {
-		left := e.shut(old)
+		left := e.closeLease(old)
 		switch {
 		case left == 0:
-		case b != nil && now < old.end && samePart(b, old):
-			b.word.Add(uint64(left))
-			b.size += left
+		case l != nil && now < old.end && samePart(l, old):
+			l.word.Add(uint64(left))
+			l.size += left
 		default:
 			s.giveBack(e, old, left)
 		}
 	}
-	e.now.Store(b)
+	e.now.Store(l)
 }
 
-// shut closes a block and returns what is left of it. The caller holds e.mu.
-func (e *holding) shut(b *block) (left int64) {
-	left, spends := b.close()
-	e.closed.units += b.size - left
+// closeLease closes a lease and returns what is left of it. The caller holds e.mu.
+func (e *holding) closeLease(l *lease) (left int64) {
+	left, spends := l.close()
+	e.closed.units += l.size - left
 	e.closed.spends += spends
 	return left
 }
 
-// samePart reports whether what was charged with one block may be spent until the end of the other.
-func samePart(a, b *block) bool {
+// samePart reports whether units charged with one lease may be spent until the end of the other.
+func samePart(a, b *lease) bool {
 	r := a.limit.Rule()
 	return r.Algorithm != rule.TokenBucket && partEnd(r, a.at) == partEnd(r, b.at)
 }
 
-// end closes all blocks and gives back what is left of them. The caller holds e.mu.
+// end closes all leases and returns what is left of them to the store. The caller holds e.mu.
 func (s *Store) end(e *holding, now int64) {
 	s.replace(e, nil, now)
 	if e.after != nil {
-		if left := e.shut(e.after); left > 0 {
+		if left := e.closeLease(e.after); left > 0 {
 			s.giveBack(e, e.after, left)
 		}
 		e.after = nil
 	}
 }
 
-// drop closes all blocks and gives nothing back. The caller holds e.mu.
+// drop closes all leases and returns nothing to the store. The caller holds e.mu.
 func (s *Store) drop(e *holding) {
-	for _, b := range [...]*block{e.now.Load(), e.after} {
-		if b != nil {
-			s.counts.wasted.Add(e.shut(b))
+	for _, l := range [...]*lease{e.now.Load(), e.after} {
+		if l != nil {
+			s.counts.wasted.Add(e.closeLease(l))
 		}
 	}
 	e.now.Store(nil)
@@ -156,19 +157,19 @@ func (s *Store) drop(e *holding) {
 	e.turn++
 }
 
-// tally is what was spent.
+// tally counts spends.
 type tally struct {
 	units  int64
 	spends uint64
 }
 
-// spent returns what was spent in all, and what is out. The caller holds e.mu.
+// spent returns the total spent, and how many units are leased and unspent. The caller holds e.mu.
 func (e *holding) spent() (t tally, out int64) {
 	t = e.closed
-	for _, b := range [...]*block{e.now.Load(), e.after} {
-		if b != nil {
-			left, spends := b.left()
-			t.units += b.size - left
+	for _, l := range [...]*lease{e.now.Load(), e.after} {
+		if l != nil {
+			left, spends := l.left()
+			t.units += l.size - left
 			t.spends += spends
 			out += left
 		}

@@ -9,17 +9,17 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// keeper goes round all holdings while there are any: it gives back what has ended or lies idle, and forgets keys that nobody
-// asks for any more.
+// keeper visits all holdings while there are any: it returns leases that have ended or lie idle, and forgets keys that
+// are no longer requested.
 type keeper struct{ closed atomic.Bool }
 
 const (
 	round      = 25 * time.Millisecond
-	idleRounds = 3 // without a spend, and what is out goes back
+	idleRounds = 3 // without a spend, after which unspent units are returned
 	goneRounds = 40
-	// outage is for how long no block is asked for after a call that failed: those who ask meet the store themselves.
+	// outage is how long no lease is requested after a failed call: requests then go to the store themselves.
 	outage = int64(100 * time.Millisecond)
-	// several is for how long a key is left alone that is asked for under several values of its limit.
+	// several is how long a key is not leased after it was requested under several values of its limit.
 	several = int64(time.Second)
 )
 
@@ -41,7 +41,7 @@ func (s *Store) keep() {
 	}
 }
 
-// visit looks after one holding, and reports whether it can go.
+// visit maintains one holding, and reports whether it can be removed.
 func (s *Store) visit(e *holding) (done bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -57,21 +57,21 @@ func (s *Store) visit(e *holding) (done bool) {
 	if out > 0 && (e.idle >= idleRounds || s.closed.Load()) {
 		s.end(e, now)
 	}
-	for _, b := range [...]*block{e.now.Load(), e.after} {
-		if b != nil && now >= b.end {
+	for _, l := range [...]*lease{e.now.Load(), e.after} {
+		if l != nil && now >= l.end {
 			s.end(e, now)
 			break
 		}
 	}
-	if e.idle < goneRounds && !s.closed.Load() || e.trips > 0 || e.resets > 0 {
+	if e.idle < goneRounds && !s.closed.Load() || e.transfers > 0 || e.resets > 0 {
 		return false
 	}
 	e.gone = true
 	return true
 }
 
-// forget takes a holding out that is done, and reports whether any is left. What was spent from it goes to the sums under the
-// table's lock, so that Stats finds it either here or there.
+// forget removes a holding, and reports whether any is left. What was spent from it is added to the sums under the
+// table's lock, so that Stats finds it in exactly one of them.
 func (s *Store) forget(e *holding) (left bool) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Store) forget(e *holding) (left bool) {
 	return s.table.remove(e)
 }
 
-// endAll ends all blocks at once, because the clock of the store cannot be trusted to have gone on as it did.
+// endAll ends all leases immediately, because the store's clock may have been set.
 func (s *Store) endAll() {
 	for _, e := range s.table.all(nil) {
 		e.mu.Lock()
@@ -92,35 +92,35 @@ func (s *Store) endAll() {
 	}
 }
 
-// closeAll is Close.
+// closeAll implements Close.
 func (s *Store) closeAll(ctx context.Context) error {
 	s.closed.Store(true)
 	s.endAll()
-	s.trips.mu.Lock()
-	if s.trips.flying == 0 {
-		s.trips.mu.Unlock()
+	s.transfers.mu.Lock()
+	if s.transfers.calls == 0 {
+		s.transfers.mu.Unlock()
 		return nil
 	}
-	if s.trips.landed == nil {
-		s.trips.landed = make(chan struct{})
+	if s.transfers.done == nil {
+		s.transfers.done = make(chan struct{})
 	}
-	landed := s.trips.landed
-	s.trips.mu.Unlock()
+	done := s.transfers.done
+	s.transfers.mu.Unlock()
 	select {
-	case <-landed:
+	case <-done:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// newRefusal makes a note of a refusal, with the moments before it was asked for and after it was heard of.
-func newRefusal(limit *store.Limit, cost int64, a *rule.Answer, sent, heard int64) *refusal {
+// newRefusal records a denial, with the times before it was requested and after it was received.
+func newRefusal(limit *store.Limit, cost int64, a *rule.Answer, sent, received int64) *refusal {
 	if a.RetryAfter == rule.Never {
 		return nil
 	}
 	return &refusal{
 		limit: limit, cost: cost, until: sent + min(nanos(a.RetryAfter), refusalLife),
-		retry: heard + nanos(a.RetryAfter), reset: heard + nanos(a.ResetAfter), answer: *a,
+		retry: received + nanos(a.RetryAfter), reset: received + nanos(a.ResetAfter), answer: *a,
 	}
 }

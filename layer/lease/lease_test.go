@@ -29,7 +29,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// A key that is asked for all the time gets what the rule admits, nearly all of it from blocks, and no unit is lost.
+// A busy key gets what the rule admits, nearly all of it from leases, and no unit is lost.
 func TestHotKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quota, seconds = 1000, 2
@@ -54,10 +54,10 @@ func TestHotKey(t *testing.T) {
 		}
 		got := s.Stats()
 		if n := admitted.Load(); n != quota*seconds || got.Decisions < quota*seconds*95/100 {
-			t.Errorf("%d were admitted, %d of them from blocks; want %d, most of them from blocks", n, got.Decisions, quota*seconds)
+			t.Errorf("got %d admitted, %d of them from leases; want %d, most of them from leases", n, got.Decisions, quota*seconds)
 		}
 		if got.Taken != got.Spent+got.Returned || got.Wasted != 0 {
-			t.Errorf("%+v: want all that was taken spent or given back", got)
+			t.Errorf("%+v: want all leased units spent or returned", got)
 		}
 		testkit.Pass(2 * time.Second) // until its goroutines have ended
 	})

@@ -13,25 +13,25 @@ import (
 	"github.com/slidegate/slidegate/internal/testkit"
 )
 
-var mutantsFlag = flag.Int("mutants", 0, "for each of the mutants, how many spends are replayed at most until it is caught; 0 tries none")
+var mutantsFlag = flag.Int("mutants", 0, "how many spends to replay at most until each mutant is caught; 0 disables them")
 
-// mutant is a mistake in a source file: old, which is there once, becomes new.
+// mutant is a mistake in a source file: old, which occurs once, becomes new.
 type mutant struct{ name, file, old, new string }
 
-// mutants are what the plays must catch, each by a spend that the rule refuses.
+// mutants are mistakes that the plays must catch, each by a spend that the rule denies.
 var mutants = []mutant{
 	{
 		"a life beyond the end of the part", "part.go",
-		"left = min(partEnd(r, at)-at, mostLife)",
-		"left = mostLife",
+		"left = min(partEnd(r, at)-at, maxLife)",
+		"left = maxLife",
 	},
 	{
-		"an end that is counted from the reply", "trips.go",
+		"an end counted from the reply", "transfers.go",
 		"end: sent + life(",
-		"end: heard + life(",
+		"end: received + life(",
 	},
 	{
-		"an end that is counted from a rounded moment", "part.go",
+		"an end counted from a rounded time", "part.go",
 		"\tleft--\n",
 		"",
 	},
@@ -46,39 +46,39 @@ var mutants = []mutant{
 		"case false:",
 	},
 	{
-		"a bucket that keeps no reserve", "../../limit.go",
+		"a bucket without a reserve", "../../limit.go",
 		"r.Burst -= reserve",
 		"r.Burst -= 0 * reserve",
 	},
 	{
-		"a block that is given back twice", "trips.go",
-		"	s.enqueue(trip{e: e, turn: b.turn, limit: b.limit, back: true, units: left, at: b.at})\n",
-		"	for range 2 {\n		s.enqueue(trip{e: e, turn: b.turn, limit: b.limit, back: true, units: left, at: b.at})\n	}\n",
+		"a lease that is returned twice", "transfers.go",
+		"	s.enqueue(transfer{e: e, turn: l.turn, limit: l.limit, back: true, units: left, at: l.at})\n",
+		"	for range 2 {\n		s.enqueue(transfer{e: e, turn: l.turn, limit: l.limit, back: true, units: left, at: l.at})\n	}\n",
 	},
 	{
-		"giving back again after an error", "trips.go",
-		"	case err != nil: // nobody knows; to send it again might give back twice\n		s.counts.wasted.Add(t.units)\n",
+		"returning again after an error", "transfers.go",
+		"	case err != nil: // unknown; sending it again might return it twice\n		s.counts.wasted.Add(t.units)\n",
 		"	case err != nil:\n		if t.units /= 2; t.units > 0 { // some of it, so that it ends\n			s.enqueue(*t)\n		}\n",
 	},
 	{
-		"a block that is spent under another quota", "holding.go",
-		"if now >= b.end || !same(b.limit, limit) {",
-		"if now >= b.end {",
+		"a lease that is spent under another quota", "holding.go",
+		"if now >= l.end || !same(l.limit, limit) {",
+		"if now >= l.end {",
 	},
 	{
-		"what is left of a block moves to the next part", "holding.go",
-		"case b != nil && now < old.end && samePart(b, old):",
-		"case b != nil:",
+		"units left of a lease move to the next part", "holding.go",
+		"case l != nil && now < old.end && samePart(l, old):",
+		"case l != nil:",
 	},
 	{
-		"a reset that leaves the block", "apply.go",
+		"a reset that keeps the lease", "apply.go",
 		"			s.drop(e)\n",
 		"",
 	},
 }
 
-// TestMutants sees to it that the plays can fail. With -mutants it plays with each mutant in turn; without, it only looks
-// whether they can still be made.
+// TestMutants checks that the plays can fail. With -mutants it plays with each mutant in turn; without it, it only
+// checks that they can still be applied.
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
@@ -89,22 +89,22 @@ func TestMutants(t *testing.T) {
 			play := exec.Command("go", "test", "-vet=off", "-overlay", overlay, "-run", "^TestPlays$", ".", "-plays", strconv.Itoa(*mutantsFlag))
 			output, err := play.CombinedOutput()
 			for line := range strings.Lines(string(output)) {
-				if err != nil && strings.Contains(line, theRuleRefuses) {
+				if err != nil && strings.Contains(line, ruleDenies) {
 					t.Log(strings.TrimSpace(line))
 					return
 				}
 			}
-			t.Errorf("it was not caught (%v):\n%s", err, output)
+			t.Errorf("not caught (%v):\n%s", err, output)
 		})
 	}
 }
 
-// overlay writes the mutated file to a temporary place, and returns what tells the go command to take it.
+// overlay writes the mutated file to a temporary directory, and returns the overlay file for the go command.
 func (m mutant) overlay(t *testing.T) (file string) {
 	path := testkit.Must(filepath.Abs(m.file))(t)
 	source := string(testkit.Must(os.ReadFile(path))(t))
 	if n := strings.Count(source, m.old); n != 1 {
-		t.Fatalf("%s has %d times what the mutant changes, want once:\n%s", m.file, n, m.old)
+		t.Fatalf("%s contains %d times what the mutant changes, want once:\n%s", m.file, n, m.old)
 	}
 	dir := t.TempDir()
 	mutated := filepath.Join(dir, filepath.Base(path))

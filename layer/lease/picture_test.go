@@ -21,12 +21,12 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-var pictureFlag = flag.String("picture", "", "the file to draw ten instances into, as SVG")
+var pictureFlag = flag.String("picture", "", "the file to draw ten instances to, as SVG")
 
-// instance is one of the ten that the picture shows: how often it asks, and what happened to it.
+// instance is one of the ten in the picture: how often it sends requests, and what happened to it.
 type instance struct {
 	story        string
-	rate         int           // requests a second
+	rate         int           // requests per second
 	begins, ends time.Duration // ends 0: at the end of the picture
 	killed       bool          // when it ends
 
@@ -47,10 +47,10 @@ type event struct {
 type happening int
 
 const (
-	taken    happening = iota // in a block
-	spent                     // from a block
-	returned                  // of a block
-	straight                  // admitted by the store, without a block
+	taken    happening = iota // leased
+	spent                     // from a lease
+	returned                  // from a lease
+	straight                  // admitted by the store, without a lease
 )
 
 const (
@@ -74,7 +74,7 @@ func tenInstances() []*instance {
 	}
 }
 
-// network is the way of an instance to the store that all share.
+// network is the connection of an instance to the store that all share.
 type network struct {
 	*memstore.Store
 	of *instance
@@ -123,7 +123,7 @@ func (i *instance) note(what happening, units int64) {
 	i.events = append(i.events, event{time.Since(i.start), what, units})
 }
 
-// run asks for as long as the instance lives.
+// run sends requests for as long as the instance lives.
 func (i *instance) run(t *testing.T, remote *memstore.Store, limit slidegate.Limit, r *rand.Rand) {
 	s := testkit.Must(lease.New(network{remote, i}, lease.Options{MaxKeys: 8, Spent: func(s lease.Spend) { i.note(spent, s.Units) }}))(t)
 	limiter := testkit.Must(slidegate.New(s, limit))(t)
@@ -153,7 +153,7 @@ func (i *instance) ask(limiter *slidegate.Limiter) {
 	}
 }
 
-// TestPicture lets ten instances share a quota, and draws what each of them holds if -picture says where to.
+// TestPicture has ten instances share a quota, and draws what each of them holds to the file named by -picture.
 func TestPicture(t *testing.T) {
 	all := tenInstances()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestPicture(t *testing.T) {
 		admitted, refused = admitted+i.admitted, refused+int64(len(i.refused))
 	}
 	if admitted > pictureQuota || admitted < pictureQuota*98/100 || refused == 0 {
-		t.Errorf("%d of %d were admitted, %d refused; want nearly all, and some refused", admitted, pictureQuota, refused)
+		t.Errorf("got %d of %d admitted, %d denied; want nearly all, and some denied", admitted, pictureQuota, refused)
 	}
 	if *pictureFlag != "" {
 		if err := os.WriteFile(*pictureFlag, []byte(drawInstances(all)), 0o644); err != nil {
@@ -180,11 +180,11 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// The picture, in its own units.
+// Dimensions of the picture.
 const (
 	left, right = 150, 1050
 	top, row    = 92, 44
-	tooth       = 34  // the height of the largest block
+	tooth       = 34  // the height of the largest lease
 	usage       = 130 // the height of the curve of the quota
 
 	heldColor, admittedColor, returnedColor, straightColor, refusedColor = "#54aeff", "#0a3069", "#1a7f37", "#57606a", "#cf222e"
@@ -192,7 +192,7 @@ const (
 
 func x(at time.Duration) float64 { return left + float64(right-left)*float64(at)/float64(pictureSpan) }
 
-// drawInstances draws how much each instance holds over time, and below that what is used of the quota.
+// drawInstances draws how much each instance holds over time, and below that the usage of the quota.
 func drawInstances(all []*instance) string {
 	var b strings.Builder
 	base := top + row*len(all) + 56 + usage
@@ -200,7 +200,7 @@ func drawInstances(all []*instance) string {
 <title>Ten instances that share a quota, and what each of them holds over time</title>
 <rect width="1080" height="%d" fill="#ffffff"/>
 <text x="24" y="30" font-size="18" font-weight="600">Ten instances share %d a minute: what each of them holds</text>
-<text x="24" y="52" fill="#57606a">Each tooth is a block: taken in one call, spent in process. At the end of a part of the window, what is left goes back.</text>
+<text x="24" y="52" fill="#57606a">Each tooth is a lease: taken in one call, spent in process. At the end of a part of the window, the rest is returned.</text>
 `, base+56, base+56, pictureQuota)
 	for part := time.Second; part < pictureSpan; part += time.Second {
 		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="#8250df" stroke-dasharray="5 4"/>`+"\n", x(part), x(part), top-12, base)
@@ -222,7 +222,8 @@ func drawInstances(all []*instance) string {
 	return b.String()
 }
 
-// by returns what the instance held at a moment, and what it had admitted by then. What a killed one held stays charged.
+// by returns what the instance held at a time, and what it had admitted by then. What a killed instance held stays
+// charged.
 func (i *instance) by(at time.Duration) (held, admitted int64) {
 	for _, e := range i.events {
 		if e.at > at || i.killed && e.at >= i.ends {
@@ -275,7 +276,7 @@ func (i *instance) draw(b *strings.Builder, number, y int, most int64) {
 	}
 }
 
-// drawTeeth draws what an instance holds: where units came or went at once, and between those a point every now and then.
+// drawTeeth draws what an instance holds: where many units came or went together, and points in between.
 func (i *instance) drawTeeth(b *strings.Builder, ends time.Duration, height func(units int64) float64) {
 	const often = 12 * time.Millisecond
 	var drawn time.Duration
@@ -314,7 +315,7 @@ func drawUsage(b *strings.Builder, all []*instance, base int) {
 	fmt.Fprintf(b, `<path fill="%s" d="M%d %d%sL%d %dZ"/>`+"\n", admittedColor, left, base, lower.String(), right, base)
 	fmt.Fprintf(b, `<line x1="%d" x2="%d" y1="%d" y2="%d" stroke="%s"/>`+"\n", left, right, base-usage, base-usage, refusedColor)
 	fmt.Fprintf(b, `<text x="%d" y="%d" fill="%s">the quota: %d</text>`+"\n", left, base-usage-6, refusedColor, pictureQuota)
-	fmt.Fprintf(b, `<text x="24" y="%d">used of it</text>`+"\n", base-usage/2)
+	fmt.Fprintf(b, `<text x="24" y="%d">used</text>`+"\n", base-usage/2)
 	for at := time.Duration(0); at <= pictureSpan; at += 500 * time.Millisecond {
 		fmt.Fprintf(b, `<text x="%.1f" y="%d" text-anchor="middle" fill="#57606a">%.1f s</text>`+"\n", x(at), base+18, at.Seconds())
 	}
@@ -327,8 +328,8 @@ func drawLegend(b *strings.Builder, y int) {
 	}{
 		{24, heldColor, "held: charged, not spent yet"},
 		{254, admittedColor, "admitted"},
-		{364, returnedColor, "given back"},
-		{484, straightColor, "admitted by the store: too few requests for a block"},
+		{364, returnedColor, "returned"},
+		{484, straightColor, "admitted by the store: too few requests for a lease"},
 		{866, refusedColor, "refused"},
 	} {
 		fmt.Fprintf(b, `<rect x="%d" y="%d" width="12" height="12" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n",

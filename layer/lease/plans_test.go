@@ -10,28 +10,28 @@ import (
 	"github.com/slidegate/slidegate/layer/lease"
 )
 
-// plan returns a limiter of another quota, whose counts are those of the rig's.
+// plan returns a limiter of another quota that shares the rig's counts.
 func (r *rig) plan(limit string) *slidegate.Limiter {
 	return testkit.Must(r.leased.With(slidegate.MustParseLimit(limit)))(r.t)
 }
 
-// A block belongs to the limit that it was taken under: another quota ends it here at once.
-func TestAnotherQuotaEndsTheBlock(t *testing.T) {
+// A lease belongs to the limit that it was taken under: another quota ends it immediately.
+func TestAnotherQuotaEndsTheLease(t *testing.T) {
 	withLease(t, aThousand+" name=plan", func(r *rig) {
 		_, admitted := r.warm()
 		small := r.plan(fmt.Sprintf("%d/10s segments=10 overlap=whole lease name=plan", admitted))
 		if d := testkit.Must(small.Allow(ctx, "key"))(t); d.Allowed {
-			t.Errorf("%+v under a quota of %d, which were admitted before", d, admitted)
+			t.Errorf("%+v under a quota of %d, all of which were admitted before", d, admitted)
 		}
 		testkit.Pass(0)
 		if out := r.lease.Stats().Out; out != 0 {
-			t.Errorf("%d units are out that were taken under the other quota", out)
+			t.Errorf("%d units are leased under the other quota", out)
 		}
-		r.want(1000-admitted, "when the block has been given back,")
+		r.want(1000-admitted, "after the lease was returned")
 	})
 }
 
-// Counts stay what they are when a plan becomes larger, and what was refused is admitted.
+// Counts are kept when a plan becomes larger, and requests that were denied are admitted.
 func TestLargerQuotaAdmitsAtOnce(t *testing.T) {
 	withLease(t, "20/10s segments=10 overlap=whole lease name=plan", func(r *rig) {
 		admitted := 0
@@ -43,13 +43,12 @@ func TestLargerQuotaAdmitsAtOnce(t *testing.T) {
 			admitted++
 		}
 		if admitted != 50 {
-			t.Errorf("%d were admitted, want 50", admitted)
+			t.Errorf("got %d admitted, want 50", admitted)
 		}
 	})
 }
 
-// A key whose requests come under several quotas in turn would do nothing but take blocks and give them back. It is left alone
-// for a while.
+// A key that is requested under several quotas in turn would only take and return leases. It is not leased for a while.
 func TestQuotasInTurn(t *testing.T) {
 	withLease(t, aThousand+" name=plan", func(r *rig) {
 		r.warm()
@@ -61,16 +60,16 @@ func TestQuotasInTurn(t *testing.T) {
 			testkit.Pass(time.Millisecond)
 		}
 		if calls := r.lease.Stats().Calls - before; calls > 10 {
-			t.Errorf("%d calls for blocks of 2 quotas in turn, want a few", calls)
+			t.Errorf("%d calls for leases of 2 quotas in turn, want a few", calls)
 		}
 		if out := r.lease.Stats().Out; out != 0 {
-			t.Errorf("%d units are out", out)
+			t.Errorf("%d units are leased", out)
 		}
 	})
 }
 
-// A process that goes by another quota ends nothing elsewhere. What was out there is spent at most once, and by the end of the
-// part.
+// A process that uses another quota ends no leases in other processes. Their units are spent at most once, and by the
+// end of the part.
 func TestAnotherQuotaElsewhere(t *testing.T) {
 	withLease(t, aThousand+" name=plan", func(r *rig) {
 		atHand, admitted := r.warm()
@@ -78,7 +77,7 @@ func TestAnotherQuotaElsewhere(t *testing.T) {
 		text := fmt.Sprintf("%d/10s segments=10 overlap=whole lease name=plan", admitted+atHand)
 		small := testkit.Must(slidegate.New(elsewhere, slidegate.MustParseLimit(text)))(t)
 		if d := testkit.Must(small.Allow(ctx, "key"))(t); d.Allowed {
-			t.Errorf("%+v under %s, when %d are used and %d out", d, text, admitted, atHand)
+			t.Errorf("%+v under %s, when %d are used and %d leased", d, text, admitted, atHand)
 		}
 		if d := testkit.Must(r.leased.AllowN(ctx, "key", atHand))(t); !d.Allowed || !d.Flags.Leased() {
 			t.Errorf("%+v; want what is at hand", d)

@@ -9,20 +9,20 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The size of a play: it is over when so much was asked for, or after so long.
+// The size of a play: it ends after that many requests, or after that time.
 const (
 	mostAsked  = 3000
 	mostPlayed = time.Minute
 )
 
-// caller asks for one thing after the other.
+// caller sends one request after the other.
 type caller struct {
 	p        *process
 	w        *world
 	reserved []store.Request // to be settled
 }
 
-// call is the life of a caller: it does one thing for a while, then another.
+// call runs a caller: it does one thing for a while, then another.
 func (p *process) call() {
 	c := caller{p: p, w: p.w}
 	r := c.w.rand
@@ -33,7 +33,7 @@ func (p *process) call() {
 				c.askOne(1 + r.Int64N(3))
 				c.pause(100 * time.Microsecond)
 			}
-		case 2, 3: // often enough to have a block, which then lasts
+		case 2, 3: // often enough for a lease, which then lasts
 			for range r.IntN(30) {
 				c.askOne(1)
 				c.pause(8 * time.Millisecond)
@@ -84,13 +84,13 @@ func (c *caller) pauseUntilEnd() {
 	}
 }
 
-// limit returns one of the limits, in the value that the process goes by.
+// limit returns one of the limits, in the value that the process uses.
 func (c *caller) limit() *store.Limit {
 	values := c.w.limits[c.w.rand.IntN(len(c.w.limits))].values
 	return values[int(c.p.value.Load())%len(values)]
 }
 
-// key returns one that is asked for often, or another one.
+// key returns a busy key, or another one.
 func (c *caller) key() string {
 	if c.w.chance(150) {
 		return "seldom"
@@ -98,7 +98,7 @@ func (c *caller) key() string {
 	return "often"
 }
 
-// context is that of a caller, which may not wait for ever.
+// context returns a caller's context, which ends after a while.
 func (c *caller) context() (context.Context, context.CancelFunc) {
 	ctx := context.WithValue(context.Background(), asCaller{}, true)
 	if c.w.chance(100) {
@@ -121,7 +121,7 @@ func (c *caller) askOne(cost int64) {
 	}
 }
 
-// refused waits for a while, as callers do, or until the moment that it was told.
+// refused waits for a while, as callers do, or until the retry time.
 func (c *caller) refused(after rule.Micros) {
 	switch {
 	case c.w.chance(300) && after < rule.Micros(2_000_000):
@@ -131,7 +131,7 @@ func (c *caller) refused(after rule.Micros) {
 	}
 }
 
-// request makes a request over one address or several.
+// request returns a request over one address or several.
 func (c *caller) request(op rule.Op, cost int64) store.Request {
 	r := store.Request{Op: op, ID: rule.ID(c.w.ids.Add(1))}
 	if c.w.chance(200) {
@@ -152,7 +152,7 @@ func (c *caller) request(op rule.Op, cost int64) store.Request {
 	return r
 }
 
-// askAny asks for one thing or several at once.
+// askAny sends one request or several together.
 func (c *caller) askAny() {
 	if c.done() {
 		return
@@ -177,7 +177,7 @@ func (c *caller) askAny() {
 	}
 }
 
-// drain takes all there is of an address.
+// drain takes all units of an address.
 func (c *caller) drain() {
 	limit := c.limit()
 	request := store.Request{
@@ -189,7 +189,7 @@ func (c *caller) drain() {
 	c.p.lease.Apply(ctx, []store.Request{request})
 }
 
-// settle replaces some reservations by what was used.
+// settle settles some reservations for what was used.
 func (c *caller) settle() {
 	r := c.w.rand
 	for len(c.reserved) > 0 && c.w.chance(700) {
@@ -207,14 +207,14 @@ func (c *caller) settle() {
 			}
 		}
 		ctx, cancel := c.context()
-		if c.p.lease.Apply(ctx, []store.Request{request}) != nil && c.w.chance(500) { // nobody knows, so it is sent again
+		if c.p.lease.Apply(ctx, []store.Request{request}) != nil && c.w.chance(500) { // the outcome is unknown, so it is sent again
 			c.p.lease.Apply(context.WithoutCancel(ctx), []store.Request{request})
 		}
 		cancel()
 	}
 }
 
-// stir does what is beyond what a lease can keep, where the play has it, and ends processes.
+// stir does what is beyond the promises of leases, where the play includes it, and ends processes.
 func (c *caller) stir() {
 	if c.w.chance(c.w.faults.dies) {
 		c.p.die()
@@ -244,7 +244,7 @@ func (c *caller) stir() {
 	c.p.lease.Apply(ctx, []store.Request{request})
 }
 
-// die loses all that a process has.
+// die loses everything that a process has.
 func (p *process) die() {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()

@@ -11,26 +11,28 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// judge replays every spend of all processes through the rule, at the store's time of the spend. It knows only what was spent,
-// and what of that was given back: nothing of blocks, and nothing of what was charged and lost.
+// judge replays every spend of all processes through the rule, at the store's time of the spend. It knows only what was
+// spent, and what of that was returned: nothing about leases, and nothing about what was charged and lost.
 //
-// Some things are outside of what a lease can keep. There the judge lets pass what was out at that moment, and not a unit more:
+// Some events are beyond the promises of leases. There the judge accepts what was leased at that time, and not a unit
+// more:
 //
-//   - A charge that must not be refused, or one by another value of the limit, can be admitted although units are out. Those are
-//     then spent although the rule refuses them: but only until the next admission by the value that they were taken under.
-//   - A reset forgets what is out in other processes; it then comes on top, until it has left the window. The same goes for
-//     units that a caller gives back without having spent them.
+//   - A charge that must not be denied, or one by another value of the limit, can be admitted although units are
+//     leased. Those are then spent although the rule denies them: but only until the next admission by the value that
+//     they were taken under.
+//   - A reset forgets what other processes have leased; those units are then extra, until they have left the window.
+//     The same goes for units that a caller returns without having spent them.
 type judge struct {
 	mu       sync.Mutex
 	now      func() rule.Micros
-	clean    bool                        // nothing of the above happens
-	written  map[*store.Limit]rule.Limit // the limits as they were written
+	clean    bool                        // none of the above happens
+	written  map[*store.Limit]rule.Limit // the limits as written
 	accounts map[address]*account
 	values   map[string][]*store.Limit // all values that share counts, by prefix
-	kinds    map[string]string         // what to call them
+	kinds    map[string]string         // their names in the output
 	spends   map[string]*tallyOfPlay   // by kind
-	events   map[string]int64          // what else happened, by name
-	wrong    []string                  // what must not be
+	events   map[string]int64          // other events, by name
+	wrong    []string                  // violations
 }
 
 // tallyOfPlay counts spends.
@@ -38,24 +40,24 @@ type tallyOfPlay struct{ leased, straight, refused int }
 
 type address struct{ prefix, group, key string }
 
-// account is what the judge knows of an address.
+// account is what the judge knows about an address.
 type account struct {
 	state  rule.State
 	out    map[holder]int64       // units that can still be spent
-	coming map[*process]int64     // units on their way back
-	late   int64                  // and those that their process no longer waits for
-	excess map[*store.Limit]int64 // units that may still be spent though the rule refuses them; see judge
+	coming map[*process]int64     // units that are being returned
+	late   int64                  // those whose process no longer waits for them
+	excess map[*store.Limit]int64 // units that may still be spent although the rule denies them; see judge
 	extra  []extra
-	resets map[*process]time.Time // when a process last dropped its blocks and had them forgotten; nil is for any process
+	resets map[*process]time.Time // when a process last dropped its leases and reset the key; nil is for any process
 }
 
-// holder is who has units out, and under which value of the limit they were taken.
+// holder identifies a process with leased units, and the value of the limit they were taken under.
 type holder struct {
 	process *process
 	limit   *store.Limit
 }
 
-// extra is units that come on top until a moment.
+// extra is a number of units that are extra until a time.
 type extra struct {
 	units int64
 	until rule.Micros
@@ -71,7 +73,7 @@ func (j *judge) account(limit *store.Limit, group, key string) *account {
 	return a
 }
 
-// spent is what a process reports of its blocks. A spend that is taken back belongs to a request that was not admitted.
+// spent receives a spend of a process. A spend that is undone belongs to a request that was not admitted.
 func (j *judge) spent(p *process, s lease.Spend) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -88,10 +90,10 @@ func (j *judge) spent(p *process, s lease.Spend) {
 	j.spend(a, s.Limit, s.Units, fmt.Sprintf("leased at %d until %v, spent at %v", s.At, s.End, s.Now))
 }
 
-// unspent hears that a spend was taken back. If the address was reset meanwhile, the spend is forgotten already: the units then come
-// on top like all that was out, unless it was this process that reset it, which then drops them.
+// unspent receives a spend that was undone. If the address was reset in the meantime, the spend is already forgotten:
+// the units are then extra like all that were leased, unless this process reset the address, which then drops them.
 func (j *judge) unspent(p *process, a *account, s lease.Spend) {
-	j.events["spends were taken back, because another limit refused"]++
+	j.events["spends were undone, because another limit denied"]++
 	j.tally(s.Limit).leased--
 	if at, ok := a.resets[p]; ok && p.at(at) >= s.Now {
 		return
@@ -119,7 +121,7 @@ func (j *judge) tally(limit *store.Limit) *tallyOfPlay {
 	return j.spends[kind]
 }
 
-// spend asks the rule.
+// spend applies the rule.
 func (j *judge) spend(a *account, limit *store.Limit, units int64, how string) {
 	r, now := j.written[limit], j.now()
 	v := r.Look(&a.state, now)
@@ -128,28 +130,28 @@ func (j *judge) spend(a *account, limit *store.Limit, units int64, how string) {
 			a.excess[limit] -= units
 			j.tally(limit).refused++
 		} else {
-			j.complain("%d units of %v (%s): "+theRuleRefuses+" at %d: it has room for %d, and for %d that were out; %d more may come on top",
+			j.complain("%d units of %v (%s): "+ruleDenies+" at %d: it has %d left, and %d that were leased; %d more may be extra",
 				units, slidegate.Unbind(limit), how, now, v.Room, excess, a.onTop(now))
 		}
 	}
 	r.Charge(&a.state, &v, units)
 }
 
-// happened counts what else happened.
+// happened counts another event.
 func (j *judge) happened(what string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.events[what]++
 }
 
-// theRuleRefuses is what is said of a spend that must not be.
-const theRuleRefuses = "the rule refuses them"
+// ruleDenies is part of the message about a violation.
+const ruleDenies = "the rule denies them"
 
 func (j *judge) complain(format string, args ...any) {
 	j.wrong = append(j.wrong, fmt.Sprintf(format, args...))
 }
 
-// takeBack takes back what was spent, and returns how many units that were.
+// takeBack undoes spends, and returns how many units those were.
 func (j *judge) takeBack(a *account, limit *store.Limit, units int64, at rule.Micros) int64 {
 	r := j.written[limit]
 	var answer [1]rule.Answer
@@ -157,7 +159,7 @@ func (j *judge) takeBack(a *account, limit *store.Limit, units int64, at rule.Mi
 	return answer[0].Granted
 }
 
-// charged hears that the store has admitted a charge by a value of the limit.
+// charged receives a charge that the store has admitted by a value of the limit.
 func (j *judge) charged(a *account, limit *store.Limit) {
 	for _, other := range j.values[limit.Prefix()] {
 		if other != limit {
@@ -167,20 +169,20 @@ func (j *judge) charged(a *account, limit *store.Limit) {
 	delete(a.excess, limit)
 }
 
-// forced charges what must not be refused.
+// forced charges units that must not be denied.
 func (j *judge) forced(a *account, limit *store.Limit, units int64) {
 	for _, value := range j.values[limit.Prefix()] {
 		a.mayExceed(value)
 	}
 	r := j.written[limit]
-	if r.Algorithm == rule.TokenBucket { // a bucket is overdrawn only so far, and then forgets what is out
+	if r.Algorithm == rule.TokenBucket { // a bucket is overdrawn only so far, and then forgets what is leased
 		j.comesOnTop(a, limit, a.outUnder(limit))
 	}
 	v := r.Look(&a.state, j.now())
 	r.Charge(&a.state, &v, units)
 }
 
-// mayExceed lets pass what is out under a value of the limit.
+// mayExceed accepts what is leased under a value of the limit.
 func (a *account) mayExceed(limit *store.Limit) {
 	if _, open := a.excess[limit]; !open {
 		a.excess[limit] = a.outUnder(limit)
@@ -196,25 +198,25 @@ func (a *account) outUnder(limit *store.Limit) (units int64) {
 	return units
 }
 
-// givenBack hears that a caller gave units back, of which the store took so many.
+// givenBack receives units that a caller returned, and how many of them the store accepted.
 func (j *judge) givenBack(a *account, limit *store.Limit, units, taken int64, at rule.Micros) {
 	mine := j.takeBack(a, limit, units, at)
 	r := limit.Rule()
 	switch more := taken - mine; {
-	case r.Algorithm == rule.TokenBucket && at == rule.Oldest: // what is taken back is rounded
+	case r.Algorithm == rule.TokenBucket && at == rule.Oldest: // the number of returned units is rounded
 		j.comesOnTop(a, limit, more+1)
 	case more > 0 && (r.Algorithm == rule.SlidingLog || r.Anchor == rule.First):
-		// Leased by a mutant, they were spent at another moment than they were charged at: any will do.
+		// If a mutant leased them, they were spent at another time than they were charged at: any will do.
 		j.takeBack(a, limit, more, rule.Oldest)
 	case more > 0 && j.clean:
-		j.complain("%v: the store took back %d units, of which only %d had been spent", slidegate.Unbind(limit), taken, mine)
+		j.complain("%v: the store accepted %d returned units, of which only %d had been spent", slidegate.Unbind(limit), taken, mine)
 	case more > 0:
 		j.comesOnTop(a, limit, more)
 	}
 }
 
-// reset hears that a process reset an address. Its own blocks are dropped, and nothing of it is under way that it still waits
-// for. But if the reset is late, nobody waited for it either, and there are other blocks.
+// reset receives that a process reset an address. Its own leases are dropped, and none of its calls that it still waits
+// for are under way. But if the reset is late, the process did not wait for it either, and there are other leases.
 func (j *judge) reset(p *process, a *account, limit *store.Limit, f fate) {
 	if f.late {
 		p = nil
@@ -243,7 +245,7 @@ func (j *judge) comesOnTop(a *account, limit *store.Limit, units int64) {
 	}
 	until := rule.MaxNow
 	if r := limit.Rule(); r.Algorithm != rule.TokenBucket {
-		until = j.now() + 2*r.Window + longestPlayed // a block's life, and that of what is late
+		until = j.now() + 2*r.Window + longestPlayed // a lease's life, and that of late requests
 	}
 	a.extra = append(a.extra, extra{units, until})
 }
@@ -257,7 +259,7 @@ func (a *account) onTop(now rule.Micros) (units int64) {
 	return units
 }
 
-// died forgets what a process had out.
+// died forgets what a process had leased.
 func (j *judge) died(p *process) {
 	j.events["processes died"]++
 	for _, a := range j.accounts {
@@ -269,7 +271,7 @@ func (j *judge) died(p *process) {
 	}
 }
 
-// returning hears that a process gives back units of its blocks.
+// returning receives that a process returns units of its leases.
 func (j *judge) returning(p *process, r *store.Request, f fate) {
 	if p.dead.Load() {
 		return
@@ -281,7 +283,7 @@ func (j *judge) returning(p *process, r *store.Request, f fate) {
 	}
 }
 
-// onItsWay counts units that are to arrive at the store, or that have arrived there.
+// onItsWay counts units that are being returned to the store, or have arrived there.
 func (a *account) onItsWay(p *process, units int64, f fate) {
 	switch {
 	case f.never: // it stays charged
@@ -292,7 +294,7 @@ func (a *account) onItsWay(p *process, units int64, f fate) {
 	}
 }
 
-// decidedForLayer hears what the store decided of a request that the layer made for itself.
+// decidedForLayer receives the store's decision on a request that the layer made by itself.
 func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
 	if f.unheard() {
 		j.events["answers were lost or late"]++
@@ -311,7 +313,7 @@ func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
 	}
 }
 
-// decided hears what the store decided of a caller's request.
+// decided receives the store's decision on a caller's request.
 func (j *judge) decided(p *process, r *store.Request, f fate) {
 	_, admitted := rule.Deciding(r.Answers)
 	if f.unheard() {
@@ -328,7 +330,7 @@ func (j *judge) decided(p *process, r *store.Request, f fate) {
 				continue
 			}
 			j.charged(a, c.Limit)
-			// Where the window begins with the first charge, that is also one which nobody heard of.
+			// Where the window begins with the first charge, that may be a charge whose answer was lost.
 			if !f.unheard() || c.Limit.Rule().Anchor == rule.First {
 				j.tally(c.Limit).straight++
 				j.spend(a, c.Limit, answer.Granted, "admitted by the store")

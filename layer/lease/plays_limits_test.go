@@ -11,13 +11,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// playLimit is a limit of a play, with all the values that it has there: they share their counts.
+// playLimit is a limit of a play, with all of its values there, which share their counts.
 type playLimit struct {
 	kind   string
 	values []*store.Limit
 }
 
-// randomLimit returns a limit of any kind, with so many values.
+// randomLimit returns a limit of any kind, with that many values.
 func (w *world) randomLimit(name string, values int) playLimit {
 	base, kind := w.randomValue()
 	l := playLimit{kind: kind}
@@ -37,7 +37,7 @@ func (w *world) randomLimit(name string, values int) playLimit {
 			bound = written
 			l.kind = "not leased"
 		}
-		for _, v := range l.values { // the layer spends a block of one under the other, so to the judge they are one as well
+		for _, v := range l.values { // the layer spends a lease of one under the other, so the judge treats them as one as well
 			if *v.Rule() == *bound.Rule() {
 				bound = v
 			}
@@ -48,9 +48,9 @@ func (w *world) randomLimit(name string, values int) playLimit {
 	return l
 }
 
-// randomValue returns a limit that a handful of callers can use up within seconds.
+// randomValue returns a limit that a handful of callers can exhaust within seconds.
 func (w *world) randomValue() (l slidegate.Limit, kind string) {
-	rate := math.Pow(10, 2+2*w.rand.Float64()) // units a second
+	rate := math.Pow(10, 2+2*w.rand.Float64()) // units per second
 	l.Window = time.Duration(math.Pow(10, 5+2*w.rand.Float64())) * time.Microsecond
 	l.Algorithm = slidegate.SlidingWindow
 	switch n := w.rand.IntN(16); {
@@ -73,7 +73,7 @@ func (w *world) randomValue() (l slidegate.Limit, kind string) {
 		rate /= 4
 	case n < 15:
 		l.Algorithm, kind = slidegate.SlidingLog, "log"
-		rate = min(rate, 200) // a log takes 10,000 at most, also of the largest value
+		rate = min(rate, 200) // a log holds 10,000 at most, also of the largest value
 	default:
 		l.Anchor, l.Segments, kind = slidegate.AnchorFirst, pick(w.rand, 1, 4), "first"
 		l.Window = l.Window.Truncate(4 * time.Microsecond)
@@ -86,12 +86,13 @@ func (w *world) randomValue() (l slidegate.Limit, kind string) {
 	return l, kind
 }
 
-// otherValue returns what may change without another address: the quota, or the burst, and the overlap.
+// otherValue changes what may change without changing the address: the quota, or the burst, and the overlap.
 func (w *world) otherValue(l slidegate.Limit) (quota, burst int64, overlap rule.Overlap) {
 	by := pick(w.rand, 0.25, 0.5, 0.9, 1.1, 2, 4)
 	switch l.Algorithm {
 	case slidegate.TokenBucket:
-		// Not another rate: what was refilled would depend on who asks. And a bucket is overdrawn by a window's refill at most.
+		// Not the rate: what was refilled would depend on the caller. And a bucket is overdrawn by a window's refill at
+		// most.
 		return l.Quota, l.Burst + w.rand.Int64N(l.Quota+1), l.Overlap
 	case slidegate.SlidingWindow:
 		l.Overlap = pick(w.rand, l.Overlap, l.Overlap, slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)

@@ -22,11 +22,11 @@ import (
 )
 
 var (
-	playsFlag = flag.Int("plays", 30_000, "how many spends of leased units are replayed through the rule")
-	seedFlag  = flag.Uint64("seed", 0, "the seed of the first play; 0 takes one at random")
+	playsFlag = flag.Int("plays", 30_000, "how many spends of leased units to replay through the rule")
+	seedFlag  = flag.Uint64("seed", 0, "the seed of the first play; 0 means a random seed")
 )
 
-// totals is what all plays came to.
+// totals sums up all plays.
 type totals struct {
 	mu     sync.Mutex
 	kinds  map[string]*tallyOfPlay
@@ -35,7 +35,7 @@ type totals struct {
 	events map[string]int64
 }
 
-// TestPlays lets processes lease at random, and replays every spend through the rule.
+// TestPlays runs processes that lease at random, and replays every spend through the rule.
 func TestPlays(t *testing.T) {
 	seed := *seedFlag
 	if seed == 0 {
@@ -102,7 +102,7 @@ func (s *totals) table() string {
 	}
 	fmt.Fprintln(&b)
 	for _, m := range []map[string]*tallyOfPlay{s.kinds, s.upset} {
-		fmt.Fprintf(&b, "%-32s %12s %12s %12s\n", "", "leased", "straight", "had been out")
+		fmt.Fprintf(&b, "%-32s %12s %12s %12s\n", "", "leased", "straight", "had been leased")
 		for _, name := range slices.Sorted(maps.Keys(m)) {
 			fmt.Fprintf(&b, "%-32s %12d %12d %12d\n", name, m[name].leased, m[name].straight, m[name].refused)
 		}
@@ -110,7 +110,7 @@ func (s *totals) table() string {
 	return b.String()
 }
 
-// play is one play.
+// play runs one play.
 func play(t *testing.T, seed uint64, sum *totals) {
 	w := newWorld(t, seed)
 	var processes sync.WaitGroup
@@ -119,7 +119,7 @@ func play(t *testing.T, seed uint64, sum *totals) {
 	}
 	processes.Wait()
 	w.late.Wait()
-	testkit.Pass(5 * time.Second) // the layers of processes that died forget their keys
+	testkit.Pass(5 * time.Second) // the layers of dead processes forget their keys
 	sum.add(w)
 	for i, wrong := range w.wrong {
 		if i == 3 {
@@ -158,7 +158,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return w
 }
 
-// setClock puts the store's clock a moment before the end of a part.
+// setClock sets the store's clock to shortly before the end of a part.
 func (w *world) setClock() {
 	start := rule.Micros(time.Now().UnixMicro()) + rule.Micros(w.rand.Int64N(1e15))
 	r := w.limits[0].values[0].Rule()

@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// world is one play: several processes over one store, in a bubble of synctest.
+// world is one play: several processes over one store, in a synctest bubble.
 type world struct {
 	t    testing.TB
 	seed uint64
@@ -25,7 +25,7 @@ type world struct {
 	clock  *storetest.Clock
 	store  *storetest.Reference
 	began  time.Time
-	ahead  time.Duration // the store's clock, from the bubble's
+	ahead  time.Duration // of the store's clock, relative to the bubble's
 	limits []playLimit
 	faults faults
 	upset  upset
@@ -35,16 +35,16 @@ type world struct {
 	late   sync.WaitGroup
 }
 
-// faults are how likely things go wrong on the way to the store, in a thousand.
+// faults are the likelihoods of failures on the way to the store, per thousand.
 type faults struct {
 	slow, lost, never, dies int
-	usual                   time.Duration // how long a way takes at most, if it is not slow
+	usual                   time.Duration // how long a message takes at most, if it is not slow
 }
 
-// longestPlayed is how long after its time something can happen that a block, or a request which is late, brings about.
+// longestPlayed is how long after its time a lease, or a late request, can still have an effect.
 const longestPlayed = rule.Micros(5_000_000)
 
-// upset is what else may happen, beyond what a lease can keep; see judge.
+// upset is an event beyond the promises of leases; see judge.
 type upset int
 
 const (
@@ -59,14 +59,14 @@ func (u upset) String() string {
 	return [...]string{"nothing else", "forced charges", "other quotas", "resets", "refunds"}[u]
 }
 
-// process is one that shares the store with others. Its clock is not quite right.
+// process is a process that shares the store with others. Its clock is slightly wrong.
 type process struct {
 	w     *world
 	lease *lease.Store
-	ppm   int64 // by how much its clock is fast
+	ppm   int64 // how fast its clock is, in parts per million
 	epoch time.Duration
 	dead  atomic.Bool
-	value atomic.Int64 // which value of the limits it goes by
+	value atomic.Int64 // the value of the limits it uses
 }
 
 func (w *world) newProcess() *process {
@@ -86,23 +86,23 @@ func (w *world) newProcess() *process {
 
 func (p *process) now() time.Duration { return p.at(time.Now()) }
 
-// at is what the process's clock says at a moment.
+// at returns the process's clock at a time.
 func (p *process) at(t time.Time) time.Duration {
 	passed := t.Sub(p.w.began)
 	return p.epoch + passed + passed/1000*time.Duration(p.ppm)/1000
 }
 
-// storeNow is the store's clock.
+// storeNow returns the store's clock.
 func (w *world) storeNow() rule.Micros {
 	return rule.Micros(time.Now().Add(w.ahead).UnixMicro())
 }
 
-// asCaller marks the context of a request that a caller makes, and not the layer for itself.
+// asCaller marks the context of a request made by a caller, and not by the layer itself.
 type asCaller struct{}
 
 var errLost = errors.New("lost")
 
-// wire is the way from a process to the store.
+// wire is the connection of a process to the store.
 type wire struct{ p *process }
 
 func (l wire) Check(*store.Limit) error { return nil }
@@ -119,19 +119,19 @@ func (l wire) TakeSingle(ctx context.Context, limit *store.Limit, key string, co
 	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }
 
-// fate is what becomes of a batch on its way.
+// fate is what happens to a batch on its way.
 type fate struct {
 	never bool // it does not arrive
-	lost  bool // the answer does not
-	late  bool // the answer comes when nobody waits for it any more
+	lost  bool // the answer does not arrive
+	late  bool // the answer arrives when its caller no longer waits
 }
 
 func (f fate) unheard() bool { return f.lost || f.late }
 
-// Apply brings a batch to the store and the answers back, both after a while, or loses one or the other.
+// Apply delivers a batch to the store and returns the answers, both after a delay, or loses either.
 func (l wire) Apply(ctx context.Context, batch []store.Request) error {
 	w := l.p.w
-	there, back := w.trip(), w.trip()
+	there, back := w.delay(), w.delay()
 	deadline, limited := ctx.Deadline()
 	f := fate{
 		never: w.chance(w.faults.never) || l.p.dead.Load() || ctx.Err() != nil, lost: w.chance(w.faults.lost),
@@ -161,7 +161,7 @@ func (l wire) Apply(ctx context.Context, batch []store.Request) error {
 	return nil
 }
 
-// send tells the judge what leaves the process.
+// send reports to the judge what leaves the process.
 func (l wire) send(batch []store.Request, byCaller bool, f fate) {
 	w := l.p.w
 	w.mu.Lock()
@@ -173,7 +173,7 @@ func (l wire) send(batch []store.Request, byCaller bool, f fate) {
 	}
 }
 
-// decide is the store at work.
+// decide runs the store.
 func (l wire) decide(batch []store.Request, byCaller bool, f fate) {
 	w := l.p.w
 	w.mu.Lock()
@@ -193,8 +193,8 @@ func (l wire) decide(batch []store.Request, byCaller bool, f fate) {
 	}
 }
 
-// trip returns how long a way takes.
-func (w *world) trip() time.Duration {
+// delay returns how long a message takes.
+func (w *world) delay() time.Duration {
 	if w.chance(w.faults.slow) {
 		return time.Duration(w.rand.Int64N(int64(300 * time.Millisecond)))
 	}

@@ -20,18 +20,19 @@ func (r *rig) reset() {
 	}
 }
 
-// A reset drops the block: it was charged before, and the store has forgotten that. Giving it back would free what others take.
-func TestResetDropsTheBlock(t *testing.T) {
+// A reset drops the lease: it was charged before, and the store has forgotten that. Returning it would free units that
+// others take.
+func TestResetDropsTheLease(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		r.warm()
 		r.reset()
 		if out := r.lease.Stats().Out; out != 0 {
-			t.Errorf("after a reset %d units are out", out)
+			t.Errorf("after a reset %d units are leased", out)
 		}
 		r.want(1000, "after a reset")
 		testkit.Must(r.direct.AllowN(ctx, "key", 500))(t)
 		testkit.Pass(500 * time.Millisecond)
-		r.want(500, "when 500 were taken since,")
+		r.want(500, "after 500 were taken since")
 	})
 }
 
@@ -41,30 +42,30 @@ func TestResetFreesTheWholeQuota(t *testing.T) {
 		testkit.Must(r.leased.AllowUpTo(ctx, "key", 1000))(t)
 		for testkit.Must(r.leased.Allow(ctx, "key"))(t).Allowed {
 		}
-		r.reset() // also of the refusal that is remembered here
+		r.reset() // also of the remembered denial
 		admitted := 0
 		for testkit.Must(r.leased.Allow(ctx, "key"))(t).Allowed {
 			admitted++
 			testkit.Pass(0)
 		}
 		if admitted != 1000 {
-			t.Errorf("%d were admitted after a reset, want 1000", admitted)
+			t.Errorf("got %d admitted after a reset, want 1000", admitted)
 		}
 	})
 }
 
-// What is on its way to the store when a reset comes would be charged, or given back, after it.
-func TestResetWaitsForWhatIsUnderWay(t *testing.T) {
+// Transfers under way when a reset comes would be charged, or returned, after it.
+func TestResetWaitsForTransfers(t *testing.T) {
 	for _, op := range []rule.Op{rule.TakeUpTo, rule.GiveBack} {
 		t.Run(op.String(), func(t *testing.T) {
 			withLease(t, aThousand, func(r *rig) {
 				atHand, _ := r.warm()
 				release := r.gate.holdBack(op)
 				if op == rule.TakeUpTo {
-					testkit.Must(r.leased.AllowN(ctx, "key", atHand))(t) // the next block is asked for
+					testkit.Must(r.leased.AllowN(ctx, "key", atHand))(t) // the next lease is requested
 					synctest.Wait()
 				} else {
-					testkit.Pass(200 * time.Millisecond) // what is idle goes back
+					testkit.Pass(200 * time.Millisecond) // idle units are returned
 				}
 				done := make(chan error, 1)
 				go func() { done <- r.leased.Reset(ctx, "key") }()
@@ -78,17 +79,17 @@ func TestResetWaitsForWhatIsUnderWay(t *testing.T) {
 				}
 				r.want(1000, "after the reset")
 				if out := r.lease.Stats().Out; out != 0 {
-					t.Errorf("after the reset %d units are out", out)
+					t.Errorf("after the reset %d units are leased", out)
 				}
 				testkit.Must(r.direct.AllowN(ctx, "key", 500))(t)
 				testkit.Pass(500 * time.Millisecond)
-				r.want(500, "when 500 were taken since,")
+				r.want(500, "after 500 were taken since")
 			})
 		})
 	}
 }
 
-// A reset that cannot wait any longer resets nothing. The block is dropped, and later there are others.
+// A reset whose context ends while it waits resets nothing. The lease is dropped, and there are others later.
 func TestResetWhoseContextEnds(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		atHand, _ := r.warm()
@@ -99,23 +100,23 @@ func TestResetWhoseContextEnds(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		if err := r.leased.Reset(short, "key"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the reset returned %v, want that its context ended", err)
+			t.Errorf("the reset returned %v, want the error of its context", err)
 		}
 		release()
 		synctest.Wait()
 		if out := r.lease.Stats().Out; out != 0 {
-			t.Errorf("%d units are out, of a block that may have been charged before the reset", out)
+			t.Errorf("%d units are leased that may have been charged before the reset", out)
 		}
 		if got := r.remaining(); got > before {
-			t.Errorf("the store has %d left, before it had %d: it was reset or given units back", got, before)
+			t.Errorf("the store has %d left, and had %d before: it was reset or units were returned", got, before)
 		}
 		if atHand, _ := r.warm(); atHand == 0 {
-			t.Error("there is no block any more")
+			t.Error("there are no more leases")
 		}
 	})
 }
 
-// A key that becomes busy while it is reset has no block until that is done.
+// A key that becomes busy while it is reset has no lease until the reset is done.
 func TestResetOfAKeyThatBecomesBusy(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		release := r.gate.holdBack(rule.Reset)
@@ -134,18 +135,18 @@ func TestResetOfAKeyThatBecomesBusy(t *testing.T) {
 		}
 		r.want(1000, "after the reset")
 		if out := r.lease.Stats().Out; out != 0 {
-			t.Errorf("after the reset %d units are out", out)
+			t.Errorf("after the reset %d units are leased", out)
 		}
 		testkit.Pass(100 * time.Millisecond)
 		if keys := r.lease.Stats().Keys; keys != 0 {
-			t.Errorf("%d keys are held that nobody asks for", keys)
+			t.Errorf("%d keys are held that are not requested", keys)
 		}
 	})
 }
 
-// A request over two limits spends from the first and finds the second empty. If the first is reset at that very moment, what
-// was spent of it does not go back to the store.
-func TestResetWhileASpendIsTakenBack(t *testing.T) {
+// A request over two limits spends from the first and finds the second empty. If the first is reset at that very
+// moment, what was spent of it is not returned to the store.
+func TestResetWhileASpendIsUndone(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		r.warm()
 		own := slidegate.MustParseLimit(aThousand)
@@ -165,14 +166,14 @@ func TestResetWhileASpendIsTakenBack(t *testing.T) {
 		}
 		testkit.Must(both.Allow(ctx))(t)
 		if !undone {
-			t.Fatal("nothing was taken back")
+			t.Fatal("no spend was undone")
 		}
 		testkit.Pass(200 * time.Millisecond)
-		r.want(500, "when 500 were taken since the reset,")
+		r.want(500, "after 500 were taken since the reset")
 	})
 }
 
-// A batch with a reset in it is decided in its order.
+// A batch that contains a reset is decided in order.
 func TestResetInABatch(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		r.warm()

@@ -18,31 +18,31 @@ import (
 
 var ctx = context.Background()
 
-// rig is a limiter with leases over a store that the test sees too, in a bubble of synctest.
+// rig is a limiter with leases over a store that the test can also see, in a synctest bubble.
 type rig struct {
 	t      *testing.T
 	leased *slidegate.Limiter
-	direct *slidegate.Limiter // over the store itself, as another process without leases
+	direct *slidegate.Limiter // over the store itself, like another process without leases
 	lease  *lease.Store
 	gate   *gate
 	began  time.Time
-	onUndo func() // called when a spend of a request is taken back, once
+	onUndo func() // called once, when a spend of a request is undone
 }
 
-// gate is the way to the store, which a test can close.
+// gate is the path to the store, which a test can block.
 type gate struct {
 	*storetest.Reference
 	clock *storetest.Clock
 	mu    sync.Mutex
 	stop  func(r *store.Request) error // called before a request of the layer is decided; it may wait
 	calls atomic.Int64
-	ahead atomic.Int64 // by how many microseconds the store's clock was set
+	ahead atomic.Int64 // how far the store's clock was set ahead, in microseconds
 }
 
-// tick sets the store's clock to what it says now.
+// tick sets the store's clock to its current time.
 func (g *gate) tick() { g.clock.Set(rule.Micros(time.Now().UnixMicro() + g.ahead.Load())) }
 
-// TakeSingle is that of the store.
+// TakeSingle calls the store.
 func (g *gate) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
@@ -51,7 +51,7 @@ func (g *gate) TakeSingle(ctx context.Context, limit *store.Limit, key string, c
 	return g.Reference.TakeSingle(ctx, limit, key, cost)
 }
 
-// Apply is that of the store, after stop.
+// Apply calls the store, after stop.
 func (g *gate) Apply(ctx context.Context, batch []store.Request) error {
 	g.calls.Add(1)
 	g.mu.Lock()
@@ -68,14 +68,14 @@ func (g *gate) Apply(ctx context.Context, batch []store.Request) error {
 	return g.Reference.Apply(ctx, batch)
 }
 
-// at sets what is called before a request is decided.
+// at sets the function that is called before a request is decided.
 func (g *gate) at(stop func(r *store.Request) error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stop = stop
 }
 
-// holdBack lets requests of an operation wait until release is called. Several are let go together.
+// holdBack makes requests of an operation wait until release is called. All of them are released together.
 func (g *gate) holdBack(op rule.Op) (release func()) {
 	released := make(chan struct{})
 	g.at(func(r *store.Request) error {
@@ -114,35 +114,35 @@ func (r *rig) spent(s lease.Spend) {
 	}
 }
 
-// warm asks for a key until units of it are at hand, and returns how many are and how many were admitted.
+// warm requests a key until units of it are leased, and returns how many are leased and how many were admitted.
 func (r *rig) warm() (atHand, admitted int64) {
 	r.t.Helper()
 	for admitted < 100 {
 		if !testkit.Must(r.leased.Allow(ctx, "key"))(r.t).Allowed {
-			r.t.Fatalf("refused after %d were admitted", admitted)
+			r.t.Fatalf("denied after %d were admitted", admitted)
 		}
 		admitted++
-		testkit.Pass(0) // what was asked for because of it is there
+		testkit.Pass(0) // the lease that it caused arrives
 		if atHand = r.lease.Stats().Out; atHand >= 5 {
 			return atHand, admitted
 		}
 	}
-	r.t.Fatal("a key that is asked for often has no block")
+	r.t.Fatal("a busy key has no lease")
 	return 0, 0
 }
 
-// remaining returns what the store has left of the key.
+// remaining returns how many units of the key the store has left.
 func (r *rig) remaining() int64 {
 	return testkit.Must(r.direct.Peek(ctx, "key"))(r.t).Remaining
 }
 
-// want compares what the store has left of the key.
+// want checks how many units of the key the store has left.
 func (r *rig) want(remaining int64, when string) {
 	r.t.Helper()
 	if got := r.remaining(); got != remaining {
-		r.t.Errorf("%s the store has %d left, want %d", when, got, remaining)
+		r.t.Errorf("%s: the store has %d left, want %d", when, got, remaining)
 	}
 }
 
-// passUntil lets time pass until so long after the beginning.
+// passUntil lets time pass until that long after the start.
 func (r *rig) passUntil(after time.Duration) { testkit.Pass(time.Until(r.began.Add(after))) }

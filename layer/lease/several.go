@@ -8,17 +8,17 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// spending is what a request has spent, of one address, before it is known that it can be admitted.
+// spending is what a request has spent from one address before it is known whether the request is admitted.
 type spending struct {
 	e         *holding
 	cost      int64
-	b         *block
+	lease     *lease
 	left, now int64
 }
 
-// takeTogether answers a request whose addresses all have enough at hand, or of which one is known to refuse. It spends from
-// all or from none, unless some have no holding: then it may have spent from some of the others, and the store has to be asked
-// for the rest.
+// takeTogether answers a request whose addresses all have enough at hand, or one of which is known to deny. It spends
+// from all or from none, unless some have no holding: then it may have spent from some of the others, and the store has
+// to decide the rest.
 func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (answered, some bool) {
 	if r.Op != rule.Take && r.Op != rule.TakeUpTo || len(r.Answers) < len(r.Charges) {
 		return false, false
@@ -29,14 +29,14 @@ func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (ans
 	case held < len(r.Charges):
 		return false, r.Op == rule.Take && s.spendSome(ctx, j, r)
 	}
-	if r.Op == rule.TakeUpTo { // which grants the least to all
+	if r.Op == rule.TakeUpTo { // which grants the same to all
 		least := r.Charges[0].Cost
 		for k := range r.Charges {
 			least = min(least, r.Charges[k].Cost)
 		}
 		j.grant(least)
 	}
-	for range mostWaits + 1 {
+	for range maxWaits + 1 {
 		short := s.spendAll(j, r)
 		if short < 0 {
 			j.answerAll(r)
@@ -50,18 +50,19 @@ func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (ans
 		}
 		p, c := &j.spends[short], &r.Charges[short]
 		var ok bool
-		if p.b, p.now, ok = s.await(ctx, p.e, c.Limit, c.Cost); !ok {
-			return false, false // if ctx has ended, the store says so
+		if p.lease, p.now, ok = s.await(ctx, p.e, c.Limit, c.Cost); !ok {
+			return false, false // if ctx has ended, the store returns the error
 		}
-		if p.b != nil {
-			p.left, _ = p.b.left()
+		if p.lease != nil {
+			p.left, _ = p.lease.left()
 		}
 	}
 	s.undoAll(j, r)
 	return false, false
 }
 
-// findAll finds the holdings of all charges, and returns how many have one. It is 0 if one of them is for the store to refuse.
+// findAll finds the holdings of all charges, and returns how many have one. It returns 0 if the store has to reject one
+// of them.
 func (s *Store) findAll(j *job, r *store.Request) (held int) {
 	clear(j.spends)
 	j.spends = j.spends[:0]
@@ -85,16 +86,16 @@ func (s *Store) findAll(j *job, r *store.Request) (held int) {
 	return held
 }
 
-// spendAll spends what all charges cost, or nothing, and then returns which one has too little. What was spent while it was
-// waited for is there already.
+// spendAll spends the cost of all charges, or nothing, and then returns the index of a charge that has too little.
+// Charges that were paid while waiting are already spent.
 func (s *Store) spendAll(j *job, r *store.Request) (short int) {
 	for k := range r.Charges {
 		c, p := &r.Charges[k], &j.spends[k]
-		if p.b != nil {
+		if p.lease != nil {
 			continue
 		}
 		var ok bool
-		if p.b, p.left, p.now, ok = s.spend(p.e, c.Limit, p.cost); !ok {
+		if p.lease, p.left, p.now, ok = s.spend(p.e, c.Limit, p.cost); !ok {
 			s.undoAll(j, r)
 			return k
 		}
@@ -102,16 +103,16 @@ func (s *Store) spendAll(j *job, r *store.Request) (short int) {
 	return -1
 }
 
-// answerAll says what was spent of each charge.
+// answerAll sets the answer of each charge to what was spent.
 func (j *job) answerAll(r *store.Request) {
 	for k := range r.Charges {
 		p := &j.spends[k]
-		r.Answers[k] = p.b.answer(p.cost, p.left, p.now)
+		r.Answers[k] = p.lease.answer(p.cost, p.left, p.now)
 	}
 	r.Err = nil
 }
 
-// takeAtHand grants what is at hand to a request for as much as possible, where the store has nothing left.
+// takeAtHand grants what is at hand to a TakeUpTo request, where the store has nothing left.
 func (s *Store) takeAtHand(j *job, r *store.Request) {
 	if r.Op != rule.TakeUpTo || r.Err != nil {
 		return
@@ -138,7 +139,7 @@ func (s *Store) takeAtHand(j *job, r *store.Request) {
 	}
 }
 
-// grant has as many units of every address spent.
+// grant sets what is to be spent of every address.
 func (j *job) grant(units int64) {
 	for k := range j.spends {
 		j.spends[k].cost = units
@@ -148,9 +149,9 @@ func (j *job) grant(units int64) {
 // undoAll puts back what was spent for a request that is not admitted.
 func (s *Store) undoAll(j *job, r *store.Request) {
 	for k := range j.spends {
-		if p := &j.spends[k]; p.b != nil {
+		if p := &j.spends[k]; p.lease != nil {
 			s.undo(p, &r.Charges[k])
-			p.b = nil
+			p.lease = nil
 		}
 	}
 }
@@ -158,24 +159,25 @@ func (s *Store) undoAll(j *job, r *store.Request) {
 // undo puts back what was spent.
 func (s *Store) undo(p *spending, c *store.Charge) {
 	if s.opts.Spent != nil {
-		s.opts.Spent(Spend{c.Limit, p.e.group, p.e.key, -p.cost, p.b.at, time.Duration(p.b.end), time.Duration(p.now)})
+		s.opts.Spent(Spend{c.Limit, p.e.group, p.e.key, -p.cost, p.lease.at, time.Duration(p.lease.end), time.Duration(p.now)})
 	}
-	s.putBack(p.e, p.b, p.cost)
+	s.putBack(p.e, p.lease, p.cost)
 }
 
-// putBack puts units back that were spent of a block. If it was closed meanwhile, they go back to the store.
-func (s *Store) putBack(e *holding, b *block, units int64) {
-	if b.unspend(units) {
+// putBack puts units that were spent back into a lease. If the lease was closed in the meantime, they are returned to
+// the store.
+func (s *Store) putBack(e *holding, l *lease, units int64) {
+	if l.unspend(units) {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed.units -= units
 	e.closed.spends--
-	s.giveBack(e, b, units)
+	s.giveBack(e, l, units)
 }
 
-// refuseAll answers a request of which the store has just refused one charge. The others are told what is at hand.
+// refuseAll answers a request of which the store has just denied one charge. The other charges get what is at hand.
 func (s *Store) refuseAll(j *job, r *store.Request) bool {
 	refused := false
 	now := s.clock.read()
@@ -188,10 +190,10 @@ func (s *Store) refuseAll(j *job, r *store.Request) bool {
 		}
 		*a = rule.Answer{Flags: rule.Leased}
 		e.addTo(a, c, now)
-		if b := e.now.Load(); b != nil {
-			a.ResetAfter, a.At = micros(b.reset-now), b.at
+		if l := e.now.Load(); l != nil {
+			a.ResetAfter, a.At = micros(l.reset-now), l.at
 		}
-		if !a.Allowed { // not known
+		if !a.Allowed { // unknown
 			return false
 		}
 	}

@@ -7,24 +7,24 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// sighting is a moment of the store's clock, and between which moments of the local one it was.
+// sighting is a reading of the store's clock, and the local times before and after it.
 type sighting struct {
-	at          rule.Micros
-	sent, heard int64
+	at             rule.Micros
+	sent, received int64
 }
 
-// stepped reports whether the store's clock has gained on the local one since, so that a part may have ended which seems to go
-// on: it was set, or another server answers now.
-func (g sighting) stepped(at rule.Micros, sent, heard int64) bool {
+// stepped reports whether the store's clock has since gained on the local clock, so that a part that seems to go on may
+// have ended: the clock was set, or another server answers now.
+func (g sighting) stepped(at rule.Micros, sent, received int64) bool {
 	if g.at == 0 {
 		return false
 	}
-	passed := heard - g.sent // at the most
+	passed := received - g.sent // at most
 	return nanos(at-g.at) > passed+passed/1000+int64(time.Millisecond)
 }
 
-// nanos returns a length of time in nanoseconds, or as many as there can be.
+// nanos converts to nanoseconds, limited so that sums do not overflow.
 func nanos(m rule.Micros) int64 {
-	const most = math.MaxInt64 / 4 / 1000
-	return int64(min(m, most)) * 1000
+	const limit = math.MaxInt64 / 4 / 1000
+	return int64(min(m, limit)) * 1000
 }

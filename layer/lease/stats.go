@@ -2,27 +2,27 @@ package lease
 
 import "sync/atomic"
 
-// counts are the sums that Stats is made of; what was spent from keys that are held now is added to them.
+// counts are the sums that Stats is made of; what was spent from keys that are now held is added to them.
 type counts struct {
 	taken, returned, wasted, calls atomic.Int64
-	units                          atomic.Int64 // spent under holdings that are gone
+	units                          atomic.Int64 // spent under removed holdings
 	spends                         atomic.Uint64
-	told                           tally // what Stats returned last; guarded by the table's lock
+	last                           tally // what Stats returned last; guarded by the table's lock
 }
 
-// Stats counts what leases have done since the store was made.
+// Stats counts the work of leases since the store was created.
 type Stats struct {
 	Keys      int    // keys that are held now
-	Out       int64  // units that were taken and are neither spent nor given back yet
-	Taken     int64  // units that were taken in blocks
-	Spent     int64  // units that were admitted from blocks
-	Returned  int64  // units that were given back
-	Wasted    int64  // units that were charged and neither spent nor given back, as after an error
-	Decisions uint64 // requests that were admitted from blocks, without a call of their own
-	Calls     int64  // calls of the store for blocks and to give back
+	Out       int64  // units that were leased and are neither spent nor returned yet
+	Taken     int64  // units that were leased
+	Spent     int64  // units that were admitted from leases
+	Returned  int64  // units that were returned
+	Wasted    int64  // units that were charged and neither spent nor returned, as after an error
+	Decisions uint64 // requests that were admitted from leases, without their own call
+	Calls     int64  // calls to the store to lease and to return units
 }
 
-// Stats returns the counts. All but Keys and Out never fall.
+// Stats returns the current counts. All but Keys and Out never decrease.
 func (s *Store) Stats() Stats {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *Store) Stats() Stats {
 		t.Out += out
 	}
 	// A request over several limits may put back what it has just spent.
-	t.Spent, t.Decisions = max(t.Spent, s.counts.told.units), max(t.Decisions, s.counts.told.spends)
-	s.counts.told = tally{t.Spent, t.Decisions}
+	t.Spent, t.Decisions = max(t.Spent, s.counts.last.units), max(t.Decisions, s.counts.last.spends)
+	s.counts.last = tally{t.Spent, t.Decisions}
 	return t
 }

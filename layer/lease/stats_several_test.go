@@ -12,9 +12,9 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// TestStatsDoNotFallWithARefusal looks at the figures while a request has spent from one of its limits, and before it learns that
-// the other one refuses.
-func TestStatsDoNotFallWithARefusal(t *testing.T) {
+// TestStatsDoNotFallWithADenial reads the counts while a request has spent from one of its limits, before the other
+// limit denies it.
+func TestStatsDoNotFallWithADenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		remote := testkit.Must(memstore.New(memstore.Options{}))(t)
@@ -37,7 +37,7 @@ func TestStatsDoNotFallWithARefusal(t *testing.T) {
 			}
 		}
 		if undone == 0 {
-			t.Error("no request put anything back")
+			t.Error("no request undid a spend")
 		}
 		testkit.Pass(2 * time.Second) // the keeper ends
 	})

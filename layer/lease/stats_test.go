@@ -15,9 +15,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestStatsNeverGoBack looks at the figures while the keeper forgets keys that nobody asks for any more. What was spent goes
-// from the key to the sum then, and must be seen in one of the two: metrics take a counter that falls for a restart.
-func TestStatsNeverGoBack(t *testing.T) {
+// TestStatsNeverDecrease reads the counts while the keeper forgets keys that are no longer requested. What was spent is
+// then moved from the key to the sum, and must be counted in one of the two: metrics take a counter that falls for a
+// restart.
+func TestStatsNeverDecrease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		remote := testkit.Must(memstore.New(memstore.Options{}))(t)
@@ -29,24 +30,24 @@ func TestStatsNeverGoBack(t *testing.T) {
 			}
 		}
 		before := s.Stats()
-		if before.Keys < 900 || before.Spent == 0 { // a place for a key is not always found
-			t.Fatalf("%+v; want nearly a thousand keys that were spent from", before)
+		if before.Keys < 900 || before.Spent == 0 { // there is not always space for a key
+			t.Fatalf("%+v; want nearly a thousand keys with spends", before)
 		}
 		testkit.Pass(time.Second) // soon they are forgotten
 		looks := 500
 		if testkit.Race {
-			looks = 20 // they are slow there, and what is looked for is no data race
+			looks = 20 // with the race detector they are slow, and this is not about data races
 		}
 		for s.Stats().Keys > 0 {
 			for range looks {
 				if now := s.Stats(); now.Spent < before.Spent || now.Decisions < before.Decisions {
-					t.Fatalf("%d units in %d decisions were spent, before it was %d in %d", now.Spent, now.Decisions, before.Spent, before.Decisions)
+					t.Fatalf("got %d units spent in %d decisions, and before %d in %d", now.Spent, now.Decisions, before.Spent, before.Decisions)
 				}
 			}
 			<-time.After(25 * time.Millisecond)
 		}
 		if now := s.Stats(); now.Spent != before.Spent {
-			t.Errorf("%d units were spent, want %d", now.Spent, before.Spent)
+			t.Errorf("got %d units spent, want %d", now.Spent, before.Spent)
 		}
 	})
 }
@@ -67,7 +68,8 @@ func (open) Apply(_ context.Context, batch []store.Request) error {
 	return nil
 }
 
-// TestFallbackIsNotWasted: what a failure mode grants in the store's place is no block, so nothing of it is taken or wasted.
+// TestFallbackIsNotWasted checks that what a failure mode grants is not a lease, so none of it is counted as taken or
+// wasted.
 func TestFallbackIsNotWasted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -75,7 +77,7 @@ func TestFallbackIsNotWasted(t *testing.T) {
 		limiter := testkit.Must(slidegate.New(s, slidegate.MustParseLimit("1000/1m segments=60 overlap=whole lease")))(t)
 		for range 100 {
 			if d := testkit.Must(limiter.Allow(ctx, "k"))(t); !d.Allowed || !d.Flags.FallbackOpen() || d.Flags.Leased() {
-				t.Fatalf("got %+v, want what the failure mode says", d)
+				t.Fatalf("got %+v, want the failure mode's decision", d)
 			}
 			<-time.After(time.Millisecond)
 		}

@@ -9,14 +9,15 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// table finds the holding of an address without a lock. Its size is fixed: an address whose places are all taken has none.
+// table finds the holding of an address without a lock. Its size is fixed: an address whose bucket is full has no
+// holding.
 type table struct {
 	buckets []bucket
-	mu      sync.Mutex // held to change it
-	held    []*holding // all there are, in no order, so that nobody has to look through the buckets for them
+	mu      sync.Mutex // guards writes
+	held    []*holding // all holdings, unordered, so that they can be listed without scanning the buckets
 }
 
-// ways is how many places an address can have.
+// ways is the number of holdings per bucket.
 const ways = 8
 
 type bucket [ways]atomic.Pointer[holding]
@@ -46,14 +47,14 @@ func (t *table) find(h uint64, limit *store.Limit, group, key string) *holding {
 	return nil
 }
 
-// add returns the holding of an address, which it makes if there is none; nil if there is no place for it.
-func (t *table) add(h uint64, limit *store.Limit, group, key string, most int) (e *holding, first bool) {
+// add returns the holding of an address, creating it if there is none, or nil if there is no space for it.
+func (t *table) add(h uint64, limit *store.Limit, group, key string, maxKeys int) (e *holding, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e = t.find(h, limit, group, key); e != nil {
 		return e, false
 	}
-	if len(t.held) >= most {
+	if len(t.held) >= maxKeys {
 		return nil, false
 	}
 	b := &t.buckets[h&uint64(len(t.buckets)-1)]
@@ -68,7 +69,7 @@ func (t *table) add(h uint64, limit *store.Limit, group, key string, most int) (
 	return nil, false
 }
 
-// remove takes a holding out, and reports whether any is left. The caller holds t.mu.
+// remove removes a holding, and reports whether any is left. The caller holds t.mu.
 func (t *table) remove(e *holding) (left bool) {
 	b := &t.buckets[e.hash&uint64(len(t.buckets)-1)]
 	for i := range b {
@@ -84,7 +85,7 @@ func (t *table) remove(e *holding) (left bool) {
 	return last > 0
 }
 
-// all appends every holding.
+// all appends every holding to to.
 func (t *table) all(to []*holding) []*holding {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TakeSingle spends from the key's block if it has one, and else asks the store underneath.
+// TakeSingle spends from the key's lease if there is one, and otherwise calls the inner store.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
@@ -16,7 +16,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 		return s.one.TakeSingle(ctx, limit, key, cost)
 	}
 	if err = ctx.Err(); err != nil {
-		return false, 0, 0, 0, 0, 0, fmt.Errorf("lease: not asked for: %w", err)
+		return false, 0, 0, 0, 0, 0, fmt.Errorf("lease: not sent: %w", err)
 	}
 	h := s.hash(limit, "", key)
 	e := s.table.find(h, limit, "", key)
@@ -24,38 +24,38 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 		if e = s.hold(h, limit, "", key, cost); e == nil {
 			return s.one.TakeSingle(ctx, limit, key, cost)
 		}
-	} else if b, left, now, ok := s.spend(e, limit, cost); ok {
-		resetAfter = micros(b.reset - now)
+	} else if l, left, now, ok := s.spend(e, limit, cost); ok {
+		resetAfter = micros(l.reset - now)
 		if left == 0 {
 			after = resetAfter
 		}
-		return true, rule.Leased, left, after, resetAfter, b.at, nil
+		return true, rule.Leased, left, after, resetAfter, l.at, nil
 	}
 	return s.takeWaiting(ctx, e, limit, key, cost)
 }
 
-// takeWaiting is TakeSingle where there are too few units at hand.
+// takeWaiting is TakeSingle where too few units are at hand.
 func (s *Store) takeWaiting(ctx context.Context, e *holding, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
-	for range mostWaits {
+	for range maxWaits {
 		if a, ok := e.refuse(limit, cost, s.clock.read()); ok {
 			return false, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
 		}
-		b, now, ok := s.await(ctx, e, limit, cost)
-		if err = ctx.Err(); err != nil && b == nil {
+		l, now, ok := s.await(ctx, e, limit, cost)
+		if err = ctx.Err(); err != nil && l == nil {
 			return false, 0, 0, 0, 0, 0, fmt.Errorf("lease: not admitted: %w", err)
 		}
 		if !ok {
 			break
 		}
-		if b != nil {
-			left, _ := b.left()
-			a := b.answer(cost, left, now)
+		if l != nil {
+			left, _ := l.left()
+			a := l.answer(cost, left, now)
 			return true, a.Flags, a.Remaining, a.NextAfter, a.ResetAfter, a.At, nil
 		}
-		if b, left, now, ok := s.spend(e, limit, cost); ok {
-			a := b.answer(cost, left, now)
+		if l, left, now, ok := s.spend(e, limit, cost); ok {
+			a := l.answer(cost, left, now)
 			return true, a.Flags, a.Remaining, a.NextAfter, a.ResetAfter, a.At, nil
 		}
 	}
@@ -71,11 +71,12 @@ func (s *Store) takeWaiting(ctx context.Context, e *holding, limit *store.Limit,
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
-// mostWaits is how often a request joins those who wait for a block before it goes to the store by itself: a second time if
-// what it got had ended, or was too little.
-const mostWaits = 2
+// maxWaits is how often a request waits for a lease before it goes to the store itself: a second time if the lease had
+// ended or was too small.
+const maxWaits = 2
 
-// hold counts a request for an address that has no holding, and returns one if it is asked for often; else nil.
+// hold counts a request for an address that has no holding, and returns a new holding if the address is requested
+// often, otherwise nil.
 func (s *Store) hold(h uint64, limit *store.Limit, group, key string, cost int64) *holding {
 	now := s.clock.read()
 	units := s.heat.add(h, now, cost)
@@ -99,15 +100,15 @@ func (s *Store) hold(h uint64, limit *store.Limit, group, key string, cost int64
 	return e
 }
 
-// accept ends the blocks of another value of the limit, and reports whether the address can have a block under this one. The
-// caller holds e.mu.
+// accept ends leases of another value of the limit, and reports whether the address can have a lease under this one.
+// The caller holds e.mu.
 func (s *Store) accept(e *holding, limit *store.Limit, now int64) bool {
 	if same(e.limit, limit) {
 		e.limit = limit
 		return true
 	}
 	s.end(e, now)
-	if e.changed != 0 && now < e.changed+several { // it goes to and fro
+	if e.changed != 0 && now < e.changed+several { // it alternates between values
 		e.barred = now + several
 	}
 	e.limit, e.changed = limit, now
@@ -116,7 +117,7 @@ func (s *Store) accept(e *holding, limit *store.Limit, now int64) bool {
 	return now >= e.barred
 }
 
-// refuse answers a request that the store has just refused for as much or less.
+// refuse answers a request if the store has just denied the same cost or less.
 func (e *holding) refuse(limit *store.Limit, cost, now int64) (a rule.Answer, ok bool) {
 	f := e.denied.Load()
 	if f == nil || cost < f.cost || now >= f.until || !same(f.limit, limit) {
@@ -128,14 +129,14 @@ func (e *holding) refuse(limit *store.Limit, cost, now int64) (a rule.Answer, ok
 	return a, true
 }
 
-// answer is that of a spend which left so many.
-func (b *block) answer(cost, left, now int64) rule.Answer {
-	a := rule.Answer{Allowed: true, Flags: rule.Leased, Granted: cost, Remaining: left, ResetAfter: micros(b.reset - now), At: b.at}
+// answer returns the answer to a spend that left that many units.
+func (l *lease) answer(cost, left, now int64) rule.Answer {
+	a := rule.Answer{Allowed: true, Flags: rule.Leased, Granted: cost, Remaining: left, ResetAfter: micros(l.reset - now), At: l.at}
 	if left == 0 {
 		a.NextAfter = a.ResetAfter
 	}
 	return a
 }
 
-// micros returns a number of nanoseconds, rounded up: what is said is at most that far away.
+// micros converts nanoseconds to microseconds, rounded up, so that the result is an upper bound.
 func micros(ns int64) rule.Micros { return rule.Micros(max(0, ns+999) / 1000) }

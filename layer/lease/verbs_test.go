@@ -13,27 +13,27 @@ import (
 
 const aThousand = "1000/10s segments=10 overlap=whole lease"
 
-func TestAllowSpendsTheBlock(t *testing.T) {
+func TestAllowSpendsTheLease(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		atHand, _ := r.warm()
 		before, calls := r.remaining(), r.gate.calls.Load()
 		d := testkit.Must(r.leased.AllowN(ctx, "key", atHand-3))(t)
 		if !d.Allowed || !d.Flags.Leased() || d.Granted != atHand-3 || d.Remaining != 3 {
-			t.Errorf("with %d at hand: %+v; want it leased, and 3 left", atHand, d)
+			t.Errorf("with %d at hand: got %+v; want it leased, and 3 left", atHand, d)
 		}
 		if charged := rule.Micros(r.began.UnixMicro()); d.At != charged {
-			t.Errorf("At is %d, want %d, when the block was charged", d.At, charged)
+			t.Errorf("got At %d, want %d, when the lease was charged", d.At, charged)
 		}
-		if got := r.gate.calls.Load() - calls; got > 1 { // the next block may be asked for
+		if got := r.gate.calls.Load() - calls; got > 1 { // the next lease may be requested
 			t.Errorf("the store was called %d times", got)
 		}
 		if r.remaining() > before {
-			t.Errorf("the store has %d left, before %d", r.remaining(), before)
+			t.Errorf("the store has %d left, and had %d before", r.remaining(), before)
 		}
 	})
 }
 
-func TestReserveOfTheBlock(t *testing.T) {
+func TestReserveFromTheLease(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		r.warm()
 		charged := r.remaining()
@@ -41,13 +41,13 @@ func TestReserveOfTheBlock(t *testing.T) {
 		if err != nil || !d.Allowed || !d.Flags.Leased() {
 			t.Fatalf("%+v, error %v; want it leased", d, err)
 		}
-		r.want(charged, "after a reservation from the block")
+		r.want(charged, "after a reservation from the lease")
 		s := testkit.Must(r.leased.SettleAll(ctx, reserved, 1))(t)
-		r.want(charged+3, "when 1 of 4 was used,")
+		r.want(charged+3, "after 1 of 4 was used")
 		again := testkit.Must(r.leased.Cancel(ctx, reserved))(t)
-		r.want(charged+3, "when it is settled once more,")
+		r.want(charged+3, "after it is settled once more")
 		if s.Repeated || !again.Repeated {
-			t.Errorf("settled: %+v, and again: %+v; want the second to say so", s, again)
+			t.Errorf("settled: %+v, and again: %+v; want the second marked as repeated", s, again)
 		}
 	})
 }
@@ -61,25 +61,25 @@ func TestSettleUpward(t *testing.T) {
 		}
 		charged := r.remaining()
 		testkit.Must(r.leased.SettleAll(ctx, reserved, 12))(t)
-		r.want(charged-10, "when 12 were used instead of 2,")
+		r.want(charged-10, "after 12 were used instead of 2")
 	})
 }
 
-// What was reserved goes back to the part in which the block was charged, though time has gone on.
-func TestCancelGivesBackWhereTheBlockWasCharged(t *testing.T) {
+// Cancelled units are returned to the part in which the lease was charged, although time has passed.
+func TestCancelReturnsToThePartOfTheCharge(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		r.warm()
 		reserved, d, err := r.leased.Reserve(ctx, "key", 4)
 		if err != nil || !d.Flags.Leased() {
 			t.Fatalf("%+v, error %v; want it leased", d, err)
 		}
-		r.passUntil(1500 * time.Millisecond) // the second part, and what was left has come back
+		r.passUntil(1500 * time.Millisecond) // the second part, and what was left has been returned
 		before := r.remaining()
 		testkit.Must(r.direct.AllowN(ctx, "key", 10))(t)
 		testkit.Must(r.leased.Cancel(ctx, reserved))(t)
-		r.want(before-10+4, "when 10 were taken and 4 given back,")
+		r.want(before-10+4, "after 10 were taken and 4 returned")
 		r.passUntil(11500 * time.Millisecond) // only the second part is left of all that
-		r.want(1000-10, "when the first part has gone,")
+		r.want(1000-10, "after the first part has passed")
 	})
 }
 
@@ -107,18 +107,18 @@ func TestWait(t *testing.T) {
 		for ; testkit.Must(r.leased.Allow(ctx, "key"))(t).Allowed; admitted++ {
 		}
 		if admitted != 100 {
-			t.Fatalf("%d were admitted, want 100", admitted)
+			t.Fatalf("got %d admitted, want 100", admitted)
 		}
 		if err := r.leased.WaitN(ctx, "key", 7); err != nil {
 			t.Fatal(err)
 		}
 		if waited := time.Since(r.began); waited < time.Second || waited > 1100*time.Millisecond {
-			t.Errorf("admitted after %v, want it when the window ends after a second", waited)
+			t.Errorf("admitted after %v, want it at the end of the window, after a second", waited)
 		}
 	})
 }
 
-// A refusal that is repeated here is forgotten when units come back.
+// A denial that is repeated here is forgotten when units are returned.
 func TestRefund(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		r.warm()
@@ -128,12 +128,12 @@ func TestRefund(t *testing.T) {
 		calls := r.gate.calls.Load()
 		d := testkit.Must(r.leased.Allow(ctx, "key"))(t)
 		if d.Allowed || !d.Flags.Leased() || r.gate.calls.Load() != calls {
-			t.Errorf("%+v with %d calls; want it refused here", d, r.gate.calls.Load()-calls)
+			t.Errorf("%+v with %d calls; want it denied here", d, r.gate.calls.Load()-calls)
 		}
 		testkit.Must(r.leased.Refund(ctx, "key", 3))(t)
 		for i := range 4 {
 			if d := testkit.Must(r.leased.Allow(ctx, "key"))(t); d.Allowed != (i < 3) {
-				t.Errorf("request %d after 3 were given back: %+v", i, d)
+				t.Errorf("request %d after 3 were refunded: %+v", i, d)
 			}
 		}
 	})
@@ -153,12 +153,12 @@ func TestAllowUpTo(t *testing.T) {
 			admitted += d.Granted
 		}
 		if d.Allowed || admitted != 1000 {
-			t.Errorf("%d were admitted and then %+v; want the whole quota", admitted, d)
+			t.Errorf("got %d admitted and then %+v; want the whole quota", admitted, d)
 		}
 	})
 }
 
-// As much as possible is the same for all limits of a request, also where they are asked for different costs.
+// TakeUpTo grants the same to all limits of a request, also where their costs differ.
 func TestAllowUpToOfSeveral(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		claims := func(costs ...int64) slidegate.Claims {
@@ -178,8 +178,8 @@ func TestAllowUpToOfSeveral(t *testing.T) {
 	})
 }
 
-// A bundle that one of its limits refuses takes nothing from the others.
-func TestBundleSpendsFromAllOrNone(t *testing.T) {
+// A request that one of its limits denies takes nothing from the others.
+func TestSeveralLimitsSpendFromAllOrNone(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		wide, narrow := slidegate.MustParseLimit(aThousand+" name=wide"), slidegate.MustParseLimit("20/10s segments=10 overlap=whole lease name=narrow")
 		both := r.leased.For(
@@ -194,7 +194,7 @@ func TestBundleSpendsFromAllOrNone(t *testing.T) {
 			testkit.Pass(time.Millisecond)
 		}
 		if admitted != 20 {
-			t.Errorf("%d were admitted, want 20", admitted)
+			t.Errorf("got %d admitted, want 20", admitted)
 		}
 		if err := r.lease.Close(ctx); err != nil {
 			t.Fatal(err)
@@ -205,8 +205,8 @@ func TestBundleSpendsFromAllOrNone(t *testing.T) {
 	})
 }
 
-// What comes back with an unknown outcome is not sent again: it might be given back twice.
-func TestGivingBackIsNotRepeated(t *testing.T) {
+// A return with an unknown outcome is not sent again: the units might be returned twice.
+func TestReturnIsNotRepeated(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		_, admitted := r.warm()
 		times := 0
@@ -220,8 +220,8 @@ func TestGivingBackIsNotRepeated(t *testing.T) {
 		testkit.Pass(500 * time.Millisecond) // idle
 		stats := r.lease.Stats()
 		if times != 1 || stats.Out != 0 || stats.Wasted != stats.Taken-stats.Spent {
-			t.Errorf("given back %d times, %+v; want it once, and the rest wasted", times, stats)
+			t.Errorf("returned %d times, %+v; want it once, and the rest wasted", times, stats)
 		}
-		r.want(1000-admitted-stats.Wasted, "when what was left is lost,")
+		r.want(1000-admitted-stats.Wasted, "after what was left is lost")
 	})
 }

@@ -7,56 +7,56 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// waiter is a request that waits for a block. When it lands, those who wait are served first, in their order: if they had to
-// be quicker than the callers who run already, some would never be, and would have to go to the store by themselves.
+// waiter is a request that waits for a lease. When the lease arrives, the waiters are served first, in order: if they
+// had to compete with running callers, some would never win, and would have to go to the store themselves.
 type waiter struct {
 	limit *store.Limit
 	cost  int64
-	turns int         // blocks that had too little for it
-	got   chan *block // gets the block of which the cost was spent, or nil if there is none
+	turns int         // leases that had too little for it
+	got   chan *lease // receives the lease from which the cost was spent, or nil if there is none
 }
 
-// waiterOf returns a waiter that is used again.
+// waiterOf returns a waiter from the pool.
 func (s *Store) waiterOf(limit *store.Limit, cost int64) *waiter {
 	w := s.waiters.Get().(*waiter)
 	w.limit, w.cost, w.turns = limit, cost, 0
 	return w
 }
 
-// await asks for a block if none is on its way, and waits for units of it. It returns nil if there were none, and false if there
-// will be none or ctx has ended.
-func (s *Store) await(ctx context.Context, e *holding, limit *store.Limit, cost int64) (b *block, now int64, ok bool) {
+// await requests a lease if none is under way, and waits for units of it. It returns a nil lease if there were none,
+// and false if there will be none or ctx has ended.
+func (s *Store) await(ctx context.Context, e *holding, limit *store.Limit, cost int64) (l *lease, now int64, ok bool) {
 	w := s.waiterOf(limit, cost)
 	if !s.queueUp(e, w) {
 		s.waiters.Put(w)
 		return nil, 0, false
 	}
 	select {
-	case b = <-w.got:
+	case l = <-w.got:
 		ok = true
 	case <-ctx.Done():
-		b = e.leave(w)
+		l = e.leave(w)
 	}
 	s.waiters.Put(w)
-	if b == nil {
+	if l == nil {
 		return nil, 0, ok
 	}
-	if now = s.clock.read(); !ok || now >= b.end {
-		s.putBack(e, b, cost)
+	if now = s.clock.read(); !ok || now >= l.end {
+		s.putBack(e, l, cost)
 		return nil, 0, ok
 	}
 	if s.opts.Spent != nil {
-		s.opts.Spent(Spend{limit, e.group, e.key, cost, b.at, time.Duration(b.end), time.Duration(now)})
+		s.opts.Spent(Spend{limit, e.group, e.key, cost, l.at, time.Duration(l.end), time.Duration(now)})
 	}
-	return b, now, true
+	return l, now, true
 }
 
-// queueUp puts a waiter in the queue, if a block is on its way or can be asked for.
+// queueUp puts a waiter in the queue, if a lease is under way or can be requested.
 func (s *Store) queueUp(e *holding, w *waiter) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := s.clock.read()
-	if !s.accept(e, w.limit, now) || !s.ask(e, w.limit, now, w.cost) {
+	if !s.accept(e, w.limit, now) || !s.request(e, w.limit, now, w.cost) {
 		return false
 	}
 	if len(e.waiting) == 0 {
@@ -66,7 +66,7 @@ func (s *Store) queueUp(e *holding, w *waiter) bool {
 	return true
 }
 
-// paceAt returns the units that are spent in span, by what was spent until now. The caller holds e.mu.
+// paceAt returns the units spent per span, given what was spent until now. The caller holds e.mu.
 func (e *holding) paceAt(now, spent int64) int64 {
 	if len(e.waiting) > 0 {
 		e.pace.waited += now - e.since
@@ -75,8 +75,8 @@ func (e *holding) paceAt(now, spent int64) int64 {
 	return e.pace.units(now, spent)
 }
 
-// leave takes a waiter out of the queue. If it was served meanwhile, it returns the block.
-func (e *holding) leave(w *waiter) *block {
+// leave removes a waiter from the queue. If it was served in the meantime, it returns the lease.
+func (e *holding) leave(w *waiter) *lease {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range e.waiting {
@@ -88,7 +88,7 @@ func (e *holding) leave(w *waiter) *block {
 	return <-w.got
 }
 
-// wanted returns how many units those who wait ask for. The caller holds e.mu.
+// wanted returns how many units the waiters need. The caller holds e.mu.
 func (e *holding) wanted() (units int64) {
 	for _, w := range e.waiting {
 		units += w.cost
@@ -96,20 +96,20 @@ func (e *holding) wanted() (units int64) {
 	return units
 }
 
-// serve hands the units of a block to those who wait, while there are enough. The others wait for the next one, but not for
-// ever: what they cost may be more than a block has. The caller holds e.mu.
-func (e *holding) serve(b *block) {
+// serve gives units of a lease to the waiters, while there are enough. The others wait for the next lease, but not
+// forever: their cost may exceed any lease. The caller holds e.mu.
+func (e *holding) serve(l *lease) {
 	left := e.waiting[:0]
 	for _, w := range e.waiting {
 		paid := false
-		if same(w.limit, b.limit) {
-			_, paid = b.spend(w.cost)
+		if same(w.limit, l.limit) {
+			_, paid = l.spend(w.cost)
 		}
 		w.turns++
 		switch {
 		case paid:
-			w.got <- b
-		case w.turns >= mostTurns:
+			w.got <- l
+		case w.turns >= maxTurns:
 			w.got <- nil
 		default:
 			left = append(left, w)
@@ -119,11 +119,11 @@ func (e *holding) serve(b *block) {
 	e.waiting = left
 }
 
-// mostTurns is for how many blocks a request waits: one that was under way when it came, and one that was asked for because of
-// it.
-const mostTurns = 2
+// maxTurns is how many leases a request waits for: one that was under way when it came, and one that was requested
+// because of it.
+const maxTurns = 2
 
-// dismiss lets those who wait know that there is nothing for them. The caller holds e.mu.
+// dismiss wakes the waiters without a lease. The caller holds e.mu.
 func (e *holding) dismiss() {
 	for _, w := range e.waiting {
 		w.got <- nil

@@ -35,8 +35,8 @@ func (r *remote) TakeSingle(ctx context.Context, limit *store.Limit, key string,
 	return r.Store.TakeSingle(ctx, limit, key, cost)
 }
 
-// Those who wait for a block get units of it, and need not go to the store by themselves: to use up the last eighth of a
-// quota takes few calls, however many callers there are.
+// Requests that wait for a lease get units of it, and need not go to the store themselves: using up the last eighth of
+// a quota takes few calls, whatever the number of callers.
 func TestLastEighthTakesFewCalls(t *testing.T) {
 	const quota, callers = 10_000, 64
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestLastEighthTakesFewCalls(t *testing.T) {
 		}
 		testkit.Pass(time.Minute)
 		if n := admitted.Load(); n != quota {
-			t.Errorf("%d were admitted, want %d", n, quota)
+			t.Errorf("got %d admitted, want %d", n, quota)
 		}
 		if calls, most := after.Load()-before.Load(), int64(10*math.Log(quota)); calls > most {
 			t.Errorf("%d calls, want at most %d", calls, most)
@@ -89,7 +89,7 @@ func TestLastEighthTakesFewCalls(t *testing.T) {
 	})
 }
 
-// A request that is gone when its block lands takes nothing of it.
+// A request that has left when its lease arrives takes nothing of it.
 func TestWaiterLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, err := memstore.New(memstore.Options{})
@@ -105,16 +105,16 @@ func TestWaiterLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx := context.Background()
-		for range 20 { // until it is known that the key is busy
+		for range 20 { // until the key is known to be busy
 			if d, err := l.Allow(ctx, "key"); err != nil || !d.Allowed {
 				t.Fatalf("%+v, %v", d, err)
 			}
 		}
-		testkit.Pass(200 * time.Millisecond) // so that what is out goes back
+		testkit.Pass(200 * time.Millisecond) // so that unspent units are returned
 		soon, cancel := context.WithTimeout(ctx, 500*time.Microsecond)
 		defer cancel()
 		if d, err := l.Allow(soon, "key"); err == nil {
-			t.Errorf("%+v after the request's end", d)
+			t.Errorf("%+v after the request's context ended", d)
 		}
 		testkit.Pass(200 * time.Millisecond)
 		if d, err := l.Peek(ctx, "key"); err != nil || d.Remaining != 80 {
@@ -127,7 +127,7 @@ func TestWaiterLeaves(t *testing.T) {
 	})
 }
 
-// Blocks of a store that is slow to answer do not get smaller because callers wait for them.
+// Leases of a slow store do not get smaller because callers wait for them.
 func TestPaceOverSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, err := memstore.New(memstore.Options{})
@@ -158,8 +158,8 @@ func TestPaceOverSlowStore(t *testing.T) {
 			}()
 		}
 		testkit.Pass(11 * time.Second)
-		if n := admitted.Load(); n < 500_000 { // of 640,000, had nobody to wait
-			t.Errorf("%d in ten seconds", n)
+		if n := admitted.Load(); n < 500_000 { // of 640,000, if no request had to wait
+			t.Errorf("got %d in ten seconds", n)
 		}
 		if err := s.Close(ctx); err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func TestPaceOverSlowStore(t *testing.T) {
 	})
 }
 
-// slower is a store that takes longer to answer than a block lasts.
+// slower is a store that takes longer to answer than a lease lasts.
 type slower struct{ *memstore.Store }
 
 func (s slower) Apply(ctx context.Context, batch []store.Request) error {

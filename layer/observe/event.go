@@ -8,28 +8,28 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Event is what OnDecision is told about one request. Everything it refers to is the caller's: it is valid during the call
-// of OnDecision only and must not be changed. Who keeps something of it keeps a copy.
+// Event describes one request to OnDecision. Everything that it refers to belongs to the caller: it is valid only
+// during the call to OnDecision and must not be changed. Copy what is to be kept.
 //
-// It contains no key, unless Options.Keys is set: it may be printed.
+// It contains no key, unless Options.Keys is set: it may be logged.
 type Event struct {
 	Op rule.Op
-	// Limits are the limits that the request faced: their names, or their texts where they have none.
+	// Limits are the limits of the request: their names, or their texts where they have none.
 	Limits []string
-	// Answers are what each of them said; none if there was an error.
+	// Answers has the answer of each limit; it is empty if there was an error.
 	Answers []rule.Answer
 	// Duration is how long the store took, for all requests of the batch together.
 	Duration time.Duration
-	// Err is not nil if the request has no answer. Its text is the store's, in which a key must not be.
+	// Err is not nil if the request has no answer. Its text is the store's, which must not contain a key.
 	Err error
-	// Request is the request with its keys, if Options.Keys is set, else nil.
+	// Request is the request with its keys if Options.Keys is set, otherwise nil.
 	Request *store.Request
 }
 
 var labelLists = sync.Pool{New: func() any { return new([]string) }}
 
-// tell tells OnDecision about each request of a batch.
-func (s *Store) tell(batch []store.Request, took time.Duration) {
+// callOnDecision calls OnDecision for each request of a batch.
+func (s *Store) callOnDecision(batch []store.Request, took time.Duration) {
 	list := labelLists.Get().(*[]string)
 	for i := range batch {
 		request := &batch[i]

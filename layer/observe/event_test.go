@@ -18,8 +18,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// told is a copy of an event: nothing else of it may be kept.
-type told struct {
+// eventCopy is a copy of an event, which must not be kept itself.
+type eventCopy struct {
 	op       rule.Op
 	limits   string
 	allowed  string
@@ -28,9 +28,9 @@ type told struct {
 	keys     string
 }
 
-// copied makes a copy of an event.
-func copied(e observe.Event) told {
-	c := told{op: e.Op, limits: strings.Join(e.Limits, ", "), duration: e.Duration, err: e.Err}
+// copied copies an event.
+func copied(e observe.Event) eventCopy {
+	c := eventCopy{op: e.Op, limits: strings.Join(e.Limits, ", "), duration: e.Duration, err: e.Err}
 	for _, a := range e.Answers {
 		c.allowed += fmt.Sprint(a.Allowed, " ", a.Granted, " of ", a.Granted+a.Remaining, "; ")
 	}
@@ -42,7 +42,7 @@ func copied(e observe.Event) told {
 	return c
 }
 
-// Every request is told, whatever it does and whatever became of it, in order, after it was decided.
+// OnDecision is called for every request, whatever its operation and result, in order, after it was decided.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("down")
@@ -50,13 +50,13 @@ func TestEvents(t *testing.T) {
 		inner := scripted{decide: func(r *store.Request) error {
 			time.Sleep(time.Millisecond)
 			if r.Charges[0].Key == "bad" {
-				r.Answers[0].Allowed = true // left over from a try that came to nothing
+				r.Answers[0].Allowed = true // left over from a failed attempt
 				return down
 			}
 			return memory.Apply(context.Background(), []store.Request{*r})
 		}}
 		for _, keys := range []bool{false, true} {
-			var got []told
+			var got []eventCopy
 			opts := observe.Options{
 				MeterProvider: noop.NewMeterProvider(), Keys: keys, DurationEvery: 1 << 30,
 				OnDecision: func(e observe.Event) { got = append(got, copied(e)) },
@@ -71,7 +71,7 @@ func TestEvents(t *testing.T) {
 			_, _ = two.InGroup("g").Allow(t.Context())
 			_, _ = two.InGroup("g").Refund(t.Context())
 			_ = limiter.Reset(t.Context(), "a")
-			want := []told{
+			want := []eventCopy{
 				{op: rule.Take, limits: "user", allowed: "true 1 of 3; ", keys: "a in ; "},
 				{op: rule.Take, limits: "user", allowed: "false 0 of 2; ", keys: "a in ; "},
 				{op: rule.Take, limits: "user", err: down, keys: "bad in ; "},
@@ -88,13 +88,13 @@ func TestEvents(t *testing.T) {
 				}
 			}
 			if !reflect.DeepEqual(got, want) {
-				t.Errorf("told\n  %+v\nand not\n  %+v", got, want)
+				t.Errorf("got\n  %+v\nwant\n  %+v", got, want)
 			}
 		}
 	})
 }
 
-// Each request of a batch is an event of its own, with its own limits, and the duration of all.
+// Each request of a batch is its own event, with its own limits, and the duration of the batch.
 func TestEventsOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
@@ -115,12 +115,12 @@ func TestEventsOfABatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := []string{"[user tenant] 3ms 2", "[tenant] 3ms 1", "[user] 3ms 1"}; !reflect.DeepEqual(got, want) {
-			t.Errorf("told %q and not %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 }
 
-// An answer that came with an error is nobody's business, by whichever way it came.
+// An answer that came with an error is not reported, by TakeSingle or by Apply.
 func TestErrorHasNoAnswer(t *testing.T) {
 	down := errors.New("down")
 	inner := scripted{decide: func(r *store.Request) error {
@@ -130,12 +130,12 @@ func TestErrorHasNoAnswer(t *testing.T) {
 	store := open(t, inner, observe.Options{MeterProvider: noop.NewMeterProvider()})
 	allowed, _, remaining, _, _, _, err := store.TakeSingle(t.Context(), bind(t, user), "k", 1)
 	if allowed || remaining != 0 || err != down {
-		t.Errorf("allowed %v, %d remaining, %v", allowed, remaining, err)
+		t.Errorf("got allowed %v, %d remaining, %v", allowed, remaining, err)
 	}
 }
 
-// A hook may ask the store itself.
-func TestHookThatAsks(t *testing.T) {
+// OnDecision may call the store itself.
+func TestOnDecisionCallsTheStore(t *testing.T) {
 	var store *observe.Store
 	limit := bind(t, user)
 	depth, events := 0, 0
@@ -146,11 +146,11 @@ func TestHookThatAsks(t *testing.T) {
 		}
 		depth--
 		if len(e.Limits) != 1 || e.Limits[0] != "user" || e.Request.Charges[0].Key == "" {
-			t.Errorf("the event was changed meanwhile: %+v", e)
+			t.Errorf("the event was changed in the meantime: %+v", e)
 		}
 	}})
 	_, _, _, _, _, _, _ = store.TakeSingle(t.Context(), limit, "outer", 1)
 	if events != 3 {
-		t.Errorf("%d events", events)
+		t.Errorf("got %d events", events)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// A hook is told of every request. The metrics go to the global MeterProvider, which a program sets once with an exporter.
+// OnDecision is called for every request. The metrics go to the global MeterProvider, which a program sets once with an
+// exporter.
 func Example() {
 	store, err := observe.New(memstore.NewDefault(), observe.Options{OnDecision: func(e observe.Event) {
 		fmt.Println(e.Limits[0], e.Answers[0].Allowed, e.Answers[0].Remaining)

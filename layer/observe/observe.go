@@ -15,58 +15,58 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Options are the choices of a Store. The zero value reports to the global MeterProvider.
+// Options configures a Store. The zero value is valid, and reports to the global MeterProvider.
 type Options struct {
-	// MeterProvider is where the metrics go. nil means otel.GetMeterProvider(), which may be set later.
+	// MeterProvider receives the metrics. nil means otel.GetMeterProvider(), which may be set later.
 	MeterProvider metric.MeterProvider
-	// Name is what the attribute store says. Empty means Traits.Name of the store that is observed, such as
-	// "memory"; give names where two stores of a kind are observed.
+	// Name is the value of the attribute store. Empty means Traits.Name of the observed store, such as "memory"; set it
+	// where two stores of a kind are observed.
 	Name string
-	// MaxLimits is how many limits the attributes policy and limit tell apart, beyond those that Announce names; those that come
-	// later are all called "other".
-	// 0 means 200: a limit has up to ten combinations of verdict and source, and the SDK for Go puts what is beyond 2,000
-	// combinations of a metric together under otel.metric.overflow.
+	// MaxLimits is how many limits the attributes policy and limit distinguish, in addition to announced ones; all
+	// further limits are called "other". 0 means 200: a limit has up to ten combinations of verdict and source, and the
+	// SDK for Go puts those beyond 2,000 combinations of a metric together under otel.metric.overflow.
 	MaxLimits int
-	// Policy returns what the attribute policy says of a limit. If ok is false, the limit is left out of all metrics by limit, such
-	// as one that is only being tried out and refuses nothing. It is called a few times for each limit. nil means the namespace
-	// of the limit.
+	// Policy returns the value of the attribute policy for a limit. If ok is false, the limit is left out of all
+	// metrics by limit, such as a candidate limit that denies nothing. It is called a few times for each limit. nil
+	// means the namespace of the limit.
 	Policy func(limit *store.Limit) (name string, ok bool)
-	// Sources are the flags of answers that do not come from the store itself, such as rule.Cached, whose decisions Announce
-	// reports while there are none. rule.Leased need not be named.
+	// Sources are the flags of answers that do not come from the store itself, such as rule.Cached, whose decisions
+	// Announce reports even while they are 0. rule.Leased is implied.
 	Sources []rule.Flags
-	// FallbackClosed is what the attribute source says of answers with rule.FallbackClosed, for callers that do not treat them as
-	// refusals. Empty means fallback_closed.
+	// FallbackClosed is the value of the attribute source for answers with rule.FallbackClosed, for callers that do not
+	// treat them as denials. Empty means fallback_closed.
 	FallbackClosed string
-	// DurationEvery is of how many calls of the store one is timed, at random: reading the clock twice and recording takes
-	// some 300 ns. 0 means 1, every call, for a store that makes round trips, and 100 for one that makes none and for limits
-	// that are leased, whose decisions take less than that. With a view that drops slidegate.decision.duration none is timed.
+	// DurationEvery samples durations: one of that many calls to the store is timed, at random. Reading the clock twice
+	// and recording takes some 300 ns. 0 means 1, every call, for a store that makes round trips, and 100 for one that
+	// makes none and for leased limits, whose decisions take less than that. With a view that drops
+	// slidegate.decision.duration none is timed.
 	DurationEvery int
-	// OnDecision is called after every request of every operation, in the goroutine of the caller, who waits for it. It must
-	// be safe for concurrent use. nil means none.
+	// OnDecision is called after every request of every operation, on the goroutine of the caller, which waits for it.
+	// It must be safe for concurrent use. nil disables it.
 	OnDecision func(Event)
-	// Keys says that events have the request with its keys. Those are names and addresses of people: without it, an event
-	// can be printed to a log as it is.
+	// Keys makes events contain the request with its keys, which may be names and addresses of people. Without it, an
+	// event can be logged as it is.
 	Keys bool
 }
 
 const (
 	defaultMaxLimits    = 200
-	defaultEveryNearby  = 100 // of the calls of a store in the same process, and for limits that are leased
+	defaultEveryNearby  = 100 // for calls to a store in the same process, and for leased limits
 	defaultEveryFaraway = 1
-	mostMaxLimits       = 1 << 20
-	mostDurationEvery   = 1 << 30
+	maxMaxLimits        = 1 << 20
+	maxDurationEvery    = 1 << 30
 )
 
-// validate checks the options and fills in what they leave to the default.
+// validate checks the options and sets defaults.
 func (o *Options) validate(traits store.Traits) error {
 	switch {
-	case o.MaxLimits < 0 || o.MaxLimits > mostMaxLimits:
-		return fmt.Errorf("observe: MaxLimits: must be 1 to %d, or 0 for %d, not %d", mostMaxLimits, defaultMaxLimits, o.MaxLimits)
-	case o.DurationEvery < 0 || o.DurationEvery > mostDurationEvery:
+	case o.MaxLimits < 0 || o.MaxLimits > maxMaxLimits:
+		return fmt.Errorf("observe: MaxLimits: must be 1 to %d, or 0 for %d, not %d", maxMaxLimits, defaultMaxLimits, o.MaxLimits)
+	case o.DurationEvery < 0 || o.DurationEvery > maxDurationEvery:
 		return fmt.Errorf("observe: DurationEvery: must be 1 for all calls to %d, or 0 for the default, not %d; to have none, "+
-			"drop slidegate.decision.duration in a view", mostDurationEvery, o.DurationEvery)
+			"drop slidegate.decision.duration in a view", maxDurationEvery, o.DurationEvery)
 	case o.Keys && o.OnDecision == nil:
-		return fmt.Errorf("observe: Keys: nobody is told them; set OnDecision too, or neither")
+		return fmt.Errorf("observe: Keys: has no effect without OnDecision; set both, or neither")
 	}
 	if o.MeterProvider == nil {
 		o.MeterProvider = otel.GetMeterProvider()
@@ -86,7 +86,7 @@ func (o *Options) validate(traits store.Traits) error {
 	return nil
 }
 
-// every returns of how many calls one is timed, and of those for leased limits.
+// every returns of how many calls one is timed, for plain limits and for leased ones.
 func (o *Options) every(traits store.Traits) (plain, leased int) {
 	switch {
 	case o.DurationEvery > 0:
@@ -97,15 +97,15 @@ func (o *Options) every(traits store.Traits) (plain, leased int) {
 	return defaultEveryNearby, defaultEveryNearby
 }
 
-// Store is a store.Store that observes another. It answers as that one does, and is safe for concurrent use. The zero
-// value is not usable; New makes it.
+// Store is a store.Store that observes another. It returns the same answers, and is safe for concurrent use. The zero
+// value is not usable; call New.
 type Store struct {
 	inner store.Store
-	one   store.SingleTaker // inner, if it can
+	one   store.SingleTaker // inner, if it is a SingleTaker
 	opts  Options
 	tally *tally
 	lanes sync.Pool // of *lane
-	every [2]int    // of how many calls one is timed: of those for plain limits, and of those for leased ones
+	every [2]int    // of how many calls one is timed: for plain limits, and for leased ones
 
 	durations    metric.Float64Histogram
 	durationsFor [kinds + 1][]metric.RecordOption // by kind of error; the last is for none
@@ -113,10 +113,10 @@ type Store struct {
 	closed       atomic.Bool
 }
 
-// New returns a store that answers as inner does and observes it.
+// New returns a store that returns inner's answers and observes them.
 func New(inner store.Store, opts Options) (*Store, error) {
 	if inner == nil {
-		return nil, fmt.Errorf("observe: inner: must not be nil; give the store that is to be observed")
+		return nil, fmt.Errorf("observe: inner: must not be nil; pass the store to observe")
 	}
 	if err := opts.validate(inner.Traits()); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func New(inner store.Store, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the reports of this store's figures; what was counted since the last collection is not reported. It does not
+// Close stops reporting this store's counts; what was counted since the last collection is not reported. It does not
 // close the inner store, and decisions can still be made.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
@@ -150,15 +150,15 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Announce has the metrics of limits reported from now on, also while they are 0, so that the first event of a limit is an
-// increase, and not a new series: its decisions by the store and by Options.Sources, and its units. Limits that are not announced
-// appear with their first event.
+// Announce reports the metrics of limits from now on, even while they are 0, so that the first event of a limit is an
+// increase and not a new series: its decisions by the store and by Options.Sources, and its units. Limits that are not
+// announced appear with their first event.
 func (s *Store) Announce(limits []*store.Limit) {
 	s.tally.announce(limits, append([]rule.Flags{0}, s.opts.Sources...))
 }
 
-// Fallbacks returns how many decisions a failure policy has made so far: the sum of slidegate.decisions of this store over all
-// sources that begin with fallback_.
+// Fallbacks returns how many decisions a failure policy has made so far: the sum of slidegate.decisions of this store
+// over all sources that begin with fallback_.
 func (s *Store) Fallbacks() (sum int64) {
 	for _, of := range s.tally.everything() {
 		for source := fromFallbackOpen; source < sources; source += 2 {
@@ -168,16 +168,16 @@ func (s *Store) Fallbacks() (sum int64) {
 	return sum
 }
 
-// Check asks the inner store.
+// Check returns the result of the inner store's Check.
 func (s *Store) Check(limit *store.Limit) error { return s.inner.Check(limit) }
 
-// Traits are those of the inner store.
+// Traits returns the traits of the inner store.
 func (s *Store) Traits() store.Traits { return s.inner.Traits() }
 
-// Unwrap returns the store below.
+// Unwrap returns the inner store.
 func (s *Store) Unwrap() store.Store { return s.inner }
 
-// Apply has the inner store decide the batch, and counts what it answered.
+// Apply passes the batch to the inner store, and counts its answers.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	l := s.lanes.Get().(*lane)
 	timed := len(batch) > 0 && len(batch[0].Charges) > 0 && s.due(ctx, l, batch[0].Charges[0].Limit)
@@ -198,12 +198,12 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	}
 	s.lanes.Put(l)
 	if s.opts.OnDecision != nil {
-		s.tell(batch, took)
+		s.callOnDecision(batch, took)
 	}
 	return err
 }
 
-// TakeSingle has the inner store decide, in its own quick way if it has one, and counts what it answered.
+// TakeSingle calls the inner store, by TakeSingle if possible, and counts its answer.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
@@ -223,9 +223,8 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
-// lane is what one processor has for itself while it decides: those who decide at the same time count in different places,
-// for a place that several processors write to has to travel between them. A sync.Pool hands a processor the lane that it
-// had before.
+// lane is what one processor uses while it decides: concurrent decisions count in different memory, because memory that
+// several processors write has to travel between them. A sync.Pool returns to a processor the lane that it had before.
 type lane struct {
 	index int
 	left  [2]int64 // how many calls until one is timed; see Store.every
@@ -244,13 +243,13 @@ func (s *Store) due(ctx context.Context, l *lane, limit *store.Limit) bool {
 	return s.durations.Enabled(ctx)
 }
 
-// pause returns how many calls there are until one is timed, as if each were chosen with a chance of one in every: so it does
-// not matter that the garbage collector takes lanes away and new ones start over, nor that traffic has a rhythm.
+// pause returns how many calls there are until one is timed, as if each were chosen with a chance of one in every: so
+// it does not matter that the garbage collector drops lanes and new ones start over, nor that traffic is periodic.
 func pause(every int) int64 {
 	return 1 + int64(rand.ExpFloat64()/-math.Log1p(-1/float64(every)))
 }
 
-// oneRequest is the memory of a request that came without a batch.
+// oneRequest is the reusable memory of a request without a batch.
 type oneRequest struct {
 	batch   [1]store.Request
 	charges [1]store.Charge
@@ -259,7 +258,7 @@ type oneRequest struct {
 
 var oneRequests = sync.Pool{New: func() any { return new(oneRequest) }}
 
-// takeByApply is TakeSingle where there is no quick way, or where somebody wants to be told of the request.
+// takeByApply is TakeSingle where inner is not a SingleTaker, or where OnDecision needs the request.
 func (s *Store) takeByApply(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
@@ -271,7 +270,7 @@ func (s *Store) takeByApply(ctx context.Context, limit *store.Limit, key string,
 	if err == nil {
 		a = r.answers[0]
 	}
-	*r = oneRequest{} // whoever uses the memory next does not find a key in it
+	*r = oneRequest{} // remove the key
 	oneRequests.Put(r)
 	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }

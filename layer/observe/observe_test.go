@@ -16,8 +16,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// These tests do without an SDK; those that look at what one collects are beside the project's test kits, so that nobody has
-// to download it with this package.
+// These tests do without an SDK; tests of what an SDK collects are in another module, so that users of this package
+// need not download it.
 
 const noon = rule.Micros(1_767_268_800_000_000) // 2026-01-01 12:00:00 UTC, where a minute starts
 
@@ -54,7 +54,7 @@ func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *sli
 	return limiter
 }
 
-// newPerCall makes a limiter for limits that are given per call.
+// newPerCall returns a limiter for limits that are given per call.
 func newPerCall(t testing.TB, store store.Store) *slidegate.Limiter {
 	t.Helper()
 	limiter, err := slidegate.NewPerCall(store, "")
@@ -73,7 +73,7 @@ func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	return bound
 }
 
-// scripted is a store that answers every request as decide does.
+// scripted is a store whose answers come from decide.
 type scripted struct {
 	decide func(*store.Request) error
 	traits store.Traits
@@ -100,12 +100,12 @@ func (s scripted) Traits() store.Traits {
 
 func encode(set attribute.Set) string { return set.Encoded(attribute.DefaultEncoder()) }
 
-// What the other store says of itself and of a limit is what this one says.
+// Traits and Check are those of the inner store.
 func TestPassesThrough(t *testing.T) {
 	traits := store.Traits{Name: "far", ServerClock: true, MaxCharges: 7, RoundTrips: 2}
 	st := open(t, scripted{traits: traits}, observe.Options{MeterProvider: noop.NewMeterProvider(), Name: "mine"})
 	if got := st.Traits(); got != traits {
-		t.Errorf("Traits are %+v", got)
+		t.Errorf("got traits %+v", got)
 	}
 	refusing := open(t, checking{scripted{}}, observe.Options{MeterProvider: noop.NewMeterProvider()})
 	if err := refusing.Check(bind(t, slidegate.PerSecond(1))); err != store.ErrUnsupported {
@@ -129,10 +129,10 @@ func TestOptions(t *testing.T) {
 		{observe.Options{MaxLimits: 1<<20 + 1}, "observe: MaxLimits: must be 1 to"},
 		{observe.Options{DurationEvery: -1}, "observe: DurationEvery: must be 1"},
 		{observe.Options{DurationEvery: 1<<30 + 1}, "observe: DurationEvery: must be 1"},
-		{observe.Options{Keys: true}, "observe: Keys: nobody is told them; set OnDecision"},
+		{observe.Options{Keys: true}, "observe: Keys: has no effect without OnDecision"},
 	} {
 		if _, err := observe.New(newMemory(t, nil), c.opts); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%+v: got the error %v, want %q", c.opts, err, c.want)
+			t.Errorf("%+v: got error %v, want %q", c.opts, err, c.want)
 		}
 	}
 	if _, err := observe.New(nil, observe.Options{}); err == nil || !strings.HasPrefix(err.Error(), "observe: inner: must not be nil") {

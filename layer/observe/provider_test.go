@@ -25,7 +25,7 @@ func (p strictProvider) Meter(string, ...metric.MeterOption) metric.Meter { retu
 type strictMeter struct {
 	noop.Meter
 	t       *testing.T
-	broken  string // an instrument that it cannot make
+	broken  string // an instrument that it cannot create
 	collect metric.Callback
 }
 
@@ -60,17 +60,17 @@ type strictCounter struct {
 	name string
 }
 
-// strictHistogram is not enabled, so nobody should take the trouble.
+// strictHistogram is not enabled, so nothing should be recorded.
 type strictHistogram struct {
 	noop.Float64Histogram
 	t *testing.T
 }
 
 func (h strictHistogram) Record(context.Context, float64, ...metric.RecordOption) {
-	h.t.Error("a duration was recorded that nobody wants")
+	h.t.Error("a duration was recorded in a disabled histogram")
 }
 
-// strictObserver remembers what it is told, and that it was told once.
+// strictObserver records what it receives, and that each series comes only once.
 type strictObserver struct {
 	noop.Observer
 	t    *testing.T
@@ -85,12 +85,12 @@ func (o strictObserver) ObserveInt64(of metric.Int64Observable, value int64, opt
 	o.seen[name] = value
 }
 
-// An instrument that cannot be made is an error of New, and what cannot be undone is one of Close.
+// An instrument that cannot be created is an error of New, and a failed unregistration is an error of Close.
 func TestBrokenProvider(t *testing.T) {
 	for _, broken := range []string{"slidegate.decisions", "slidegate.errors", "slidegate.decision.duration", "callback"} {
 		opts := observe.Options{MeterProvider: strictProvider{m: &strictMeter{t: t, broken: broken}}}
 		if _, err := observe.New(newMemory(t, nil), opts); err == nil || err.Error() != "observe: MeterProvider: broken" {
-			t.Errorf("%s: the error is %v", broken, err)
+			t.Errorf("%s: got error %v", broken, err)
 		}
 	}
 	store := open(t, newMemory(t, nil), observe.Options{MeterProvider: strictProvider{m: &strictMeter{t: t}}})
@@ -99,8 +99,8 @@ func TestBrokenProvider(t *testing.T) {
 	}
 }
 
-// No series is observed twice in one collection, which not every SDK would add up; and a histogram that is not enabled is
-// told nothing.
+// No series is observed twice in one collection, which not every SDK would add up; and nothing is recorded in a
+// disabled histogram.
 func TestStrictProvider(t *testing.T) {
 	m := &strictMeter{t: t}
 	store := open(t, newMemory(t, nil), observe.Options{MeterProvider: strictProvider{m: m}, MaxLimits: 2, DurationEvery: 1})
@@ -115,11 +115,11 @@ func TestStrictProvider(t *testing.T) {
 	}
 	const rest = ",source=store,store=memory,verdict=refused"
 	if got := fmt.Sprint(seen.seen); got != "map[slidegate.decisions limit=a"+rest+":2 slidegate.decisions limit=other"+rest+":3]" {
-		t.Errorf("observed %s", got)
+		t.Errorf("got %s", got)
 	}
 }
 
-// Several readers may collect at once, and each is told everything.
+// Several readers may collect concurrently, and each gets everything.
 func TestCollectedAtOnce(t *testing.T) {
 	m := &strictMeter{t: t}
 	limiter := newPerCall(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: strictProvider{m: m}}))

@@ -22,7 +22,7 @@ const (
 
 var kindNames = [kinds]string{"timeout", "canceled", "store", "other"}
 
-// kindOf says what an error is, never what its text is: there are too many of them, and they are not ours.
+// kindOf classifies an error, and never uses its text: there are too many, and they come from other packages.
 func kindOf(err error) int {
 	var timed interface{ Timeout() bool }
 	switch {
@@ -39,14 +39,14 @@ func kindOf(err error) int {
 // scope is the name under which all metrics are reported.
 const scope = "github.com/slidegate/slidegate/layer/observe"
 
-// buckets go from what a store in memory takes to where everybody has given up, in seconds.
+// buckets range from the latency of a store in memory to where all callers have given up, in seconds.
 var buckets = []float64{
 	1e-6, 2.5e-6, 5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6,
 	1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3,
 	1, 2.5, 5,
 }
 
-// instruments makes the instruments and registers the report.
+// instruments creates the instruments and registers the report.
 func (s *Store) instruments() error {
 	meter := s.opts.MeterProvider.Meter(scope)
 	var problems []error
@@ -57,11 +57,11 @@ func (s *Store) instruments() error {
 	}
 	r := &report{
 		tally: s.tally, store: attribute.String("store", s.opts.Name), closed: s.opts.FallbackClosed,
-		decisions: counter("slidegate.decisions", "{decision}", "Requests for units that were decided, by the limit that decided."),
-		granted:   counter("slidegate.units.granted", "{unit}", "Units that were charged to a limit."),
-		givenBack: counter("slidegate.units.given_back", "{unit}", "Units that were given back to a limit."),
+		decisions: counter("slidegate.decisions", "{decision}", "Requests for units that were decided, by the deciding limit."),
+		granted:   counter("slidegate.units.granted", "{unit}", "Units charged to a limit."),
+		givenBack: counter("slidegate.units.given_back", "{unit}", "Units returned to a limit."),
 		inherited: counter("slidegate.inherited", "{answer}",
-			"Answers for keys that took over the counts of others, because the store was full of live ones."),
+			"Answers for keys that inherited the counts of other keys, because the store was full of live ones."),
 		clockMoved: counter("slidegate.clock_moved", "{answer}", "Answers from counts that were ahead of the clock and moved back."),
 		renewed:    counter("slidegate.slots.renewed", "{slot}", "Slots of in-flight limits that were renewed."),
 		lost: counter("slidegate.slots.lost", "{slot}",
@@ -73,7 +73,7 @@ func (s *Store) instruments() error {
 	}
 	var err error
 	s.durations, err = meter.Float64Histogram("slidegate.decision.duration", metric.WithUnit("s"),
-		metric.WithDescription("How long a call of the store took, for a decision or a batch of them."),
+		metric.WithDescription("Duration of calls to the store, for a decision or a batch of them."),
 		metric.WithExplicitBucketBoundaries(buckets...))
 	if err := errors.Join(append(problems, err)...); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s *Store) instruments() error {
 	return err
 }
 
-// record records how long a call of the store took. Its options are slices, which else would be made for each call.
+// record records the duration of a call to the store. Its options are prepared slices, to avoid an allocation per call.
 func (s *Store) record(ctx context.Context, took time.Duration, err error) {
 	kind := kinds
 	if err != nil {
@@ -97,11 +97,11 @@ func (s *Store) record(ctx context.Context, took time.Duration, err error) {
 	s.durations.Record(ctx, took.Seconds(), s.durationsFor[kind]...)
 }
 
-// report hands the counts over when they are collected.
+// report passes on the counts when they are collected.
 type report struct {
 	tally  *tally
 	store  attribute.KeyValue
-	closed string // the source of answers that a failure policy refused
+	closed string // the source of answers that a failure policy denied
 
 	decisions, granted, givenBack, inherited, clockMoved, errors metric.Int64ObservableCounter
 	renewed, lost, repeated, unsettled                           metric.Int64ObservableCounter

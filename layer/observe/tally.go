@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The sources of an answer, in the order of sourceNames. Each has two counts: what it admitted and what it refused.
+// The sources of an answer, in the order of sourceNames. Each has two counts: admissions and denials.
 const (
 	fromStore = 2 * iota
 	fromCache
@@ -28,7 +28,7 @@ const (
 var sourceNames = [sources / 2]string{"store", "cached", "leased", "fallback_open", "fallback_closed", "fallback_local", "fallback_optimistic"}
 
 func sourceOf(flags rule.Flags) int {
-	switch { // a fallback may answer from a cache of its own: that the store did not answer says more
+	switch { // a fallback may answer from its own cache: that the store did not answer matters more
 	case flags == 0:
 		return fromStore
 	case flags.FallbackOpen():
@@ -39,7 +39,7 @@ func sourceOf(flags rule.Flags) int {
 		return fromFallbackLocal
 	case flags.FallbackOptimistic():
 		return fromFallbackOptimistic
-	case flags.Leased(): // also for a refusal that it repeats
+	case flags.Leased(): // also for a denial that it repeats
 		return fromLease
 	case flags.Cached():
 		return fromCache
@@ -47,11 +47,11 @@ func sourceOf(flags rule.Flags) int {
 	return fromStore
 }
 
-// What is counted for a limit. The commonest come first, so that they share a cache line.
+// What is counted for a limit. The most common counts come first, so that they share a cache line.
 const (
 	granted    = 0
-	allowedBy  = 1 // and the source
-	refusedBy  = 2 // and the source
+	allowedBy  = 1 // plus the source
+	refusedBy  = 2 // plus the source
 	failed     = 1 + sources
 	givenBack  = failed + 1
 	inherited  = failed + 2
@@ -73,18 +73,18 @@ type cells [24]atomic.Int64
 
 const _ = uint(len(cells{}) - counts) // there is a cell for each count
 
-// name is what series are told apart by.
+// name identifies a series.
 type name struct{ policy, limit string }
 
-// series are the counts of the limits of one name.
+// series holds the counts of the limits with one name.
 type series struct {
 	name
 	lanes []cells
 	rare  [allCounts - counts]atomic.Int64
 
-	announced atomic.Uint32 // a bit for each count that is reported although it is 0
+	announced atomic.Uint32 // has a bit for each count that is reported even if it is 0
 
-	attributes [allCounts]metric.MeasurementOption // made when they are first reported; the report's mutex guards them
+	attributes [allCounts]metric.MeasurementOption // created when they are first reported; guarded by the report's mutex
 }
 
 func (s *series) sum(count int) (sum int64) {
@@ -108,9 +108,9 @@ type tally struct {
 
 	mu      sync.Mutex
 	byName  map[name]*series
-	all     []*series // in the order they came in; only ever appended to
-	other   *series   // for the names that are too many
-	ignored *series   // for the limits that are ignored; it is not in all
+	all     []*series // in order of creation; only ever appended to
+	other   *series   // for names beyond maxNames
+	ignored *series   // for ignored limits; not in all
 }
 
 type known struct {
@@ -118,16 +118,16 @@ type known struct {
 	series *series
 }
 
-// otherLabel is what the limits are called that are too many.
+// otherLabel is the label of limits beyond maxNames.
 const otherLabel = "other"
 
-// mostLanes bounds the memory of a series, to 12 KB.
-const mostLanes = 64
+// maxLanes bounds the memory of a series, to 12 KB.
+const maxLanes = 64
 
-// newTally makes more lanes than there are processors: two of them may come to have the same.
+// newTally makes more lanes than there are processors, because two processors may get the same lane.
 func newTally(maxNames int, policy func(*store.Limit) (string, bool)) *tally {
 	lanes := 1
-	for lanes < 4*runtime.GOMAXPROCS(0) && lanes < mostLanes {
+	for lanes < 4*runtime.GOMAXPROCS(0) && lanes < maxLanes {
 		lanes *= 2
 	}
 	t := &tally{lanes: lanes, maxNames: maxNames, policy: policy, byName: map[name]*series{}}
@@ -152,7 +152,7 @@ func (t *tally) learn(limit *store.Limit) *series {
 	return s
 }
 
-// findLocked returns the series of a limit. One that is announced has a place whatever there is room for.
+// findLocked returns the series of a limit. Announced limits get their own series even beyond maxNames.
 func (t *tally) findLocked(limit *store.Limit, announced bool) *series {
 	policy, ok := t.policy(limit)
 	if !ok {
@@ -175,10 +175,10 @@ func (t *tally) findLocked(limit *store.Limit, announced bool) *series {
 	return t.other
 }
 
-// valid returns a text that exporters take: an invalid one would make them fail for all metrics.
+// valid returns valid UTF-8: invalid text would make exporters fail for all metrics.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// announce has counts of limits reported although they are 0: units, and decisions by the given sources.
+// announce reports counts of limits even if they are 0: units, and decisions by the given sources.
 func (t *tally) announce(limits []*store.Limit, from []rule.Flags) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -212,14 +212,14 @@ func (t *tally) newSeries(called name) *series {
 	return &series{name: called, lanes: make([]cells, t.lanes)}
 }
 
-// everything returns the series there are.
+// everything returns all series.
 func (t *tally) everything() []*series {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.all[:len(t.all):len(t.all)]
 }
 
-// one counts a decision that came without a batch.
+// one counts a decision made by TakeSingle.
 func (t *tally) one(limit *store.Limit, lane int, allowed bool, flags rule.Flags, cost int64, err error) {
 	c := &t.of(limit).lanes[lane]
 	switch {
@@ -240,7 +240,7 @@ func (t *tally) one(limit *store.Limit, lane int, allowed bool, flags rule.Flags
 	}
 }
 
-// request counts a request of a batch that was decided.
+// request counts a decided request of a batch.
 func (t *tally) request(r *store.Request, lane int) {
 	decides := (r.Op == rule.Take || r.Op == rule.TakeUpTo) && len(r.Charges) > 0
 	if r.Err != nil {
@@ -287,8 +287,8 @@ func (s *series) units(lane, count int, units int64, flags rule.Flags) {
 	}
 }
 
-// settlement counts what a settlement gave back or charged. One that was made before changes nothing, and tells again what was
-// done then: also of slots, whose answers do not have the flag.
+// settlement counts what a settlement gave back or charged. A repeated settlement changes nothing, and returns the
+// earlier answer again: also for slots, whose answers do not have the flag.
 func (s *series) settlement(lane int, answer *rule.Answer, again bool) {
 	switch {
 	case answer.Flags.Repeated():
@@ -303,7 +303,7 @@ func (s *series) settlement(lane int, answer *rule.Answer, again bool) {
 	}
 }
 
-// renewal counts a slot that was renewed, or was not there to be renewed. Other limits have none.
+// renewal counts a slot that was renewed, or was no longer held. Other limits have no slots.
 func (s *series) renewal(limit *store.Limit, answer *rule.Answer) {
 	switch {
 	case limit.Rule().Algorithm != rule.InFlight || !charges(answer.Flags):
@@ -314,8 +314,8 @@ func (s *series) renewal(limit *store.Limit, answer *rule.Answer) {
 	}
 }
 
-// charges reports whether an answer with these flags moved units of a limit: where failures admit or refuse everybody, nothing is
-// charged and nothing is given back, whatever the caller is told.
+// charges reports whether an answer with these flags moved units of a limit: where a failure policy admits or denies
+// everything, nothing is charged or given back, whatever the answer.
 func charges(flags rule.Flags) bool {
 	return flags == 0 || !flags.FallbackOpen() && !flags.FallbackClosed()
 }

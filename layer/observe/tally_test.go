@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Two processors may come to have the same lane: no count is lost then either.
+// Two processors may get the same lane: no count is lost then either.
 func TestSharedLane(t *testing.T) {
 	const workers, each = 4, 100_000
 	limit, err := slidegate.Bind("", slidegate.PerSecond(1))
@@ -51,12 +51,12 @@ func TestSharedLane(t *testing.T) {
 		"errors":     {counts.errors[otherKind].Load(), 1},
 	} {
 		if c.got != c.want*workers*each {
-			t.Errorf("%s: %d, not %d", name, c.got, c.want*workers*each)
+			t.Errorf("%s: got %d, want %d", name, c.got, c.want*workers*each)
 		}
 	}
 }
 
-// The counts of the commonest decisions are next to each other, and a lane is whole cache lines.
+// The counts of the most common decisions are adjacent, and a lane is a whole number of cache lines.
 func TestLayout(t *testing.T) {
 	const cellsInALine = 64 / 8
 	for _, count := range []int{granted, allowedBy + fromStore, refusedBy + fromStore} {
@@ -65,11 +65,12 @@ func TestLayout(t *testing.T) {
 		}
 	}
 	if n := len(cells{}); n%cellsInALine != 0 {
-		t.Errorf("%d counts are not whole cache lines", n)
+		t.Errorf("%d counts do not fill whole cache lines", n)
 	}
 }
 
-// What a failure policy lets through uncharged is a decision, and no unit; what it decides in the process is charged there.
+// What a failure policy admits without charging is a decision, but not a unit; what it decides in the process is
+// charged there.
 func TestUnchargedUnits(t *testing.T) {
 	limit, err := slidegate.Bind("", slidegate.PerSecond(1))
 	if err != nil {

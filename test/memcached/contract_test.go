@@ -24,6 +24,12 @@ func open(t testing.TB, client *memcache.Client, clockServer string) *memcached.
 	return engine
 }
 
+// machineClock returns an engine that decides by the clock of this machine.
+func machineClock(t testing.TB, client *memcache.Client) *memcached.Engine {
+	t.Helper()
+	return kit.Must(memcached.Open(t.Context(), client, memcached.Options{MachineClock: true}))(t)
+}
+
 // onServer returns an engine over one server.
 func onServer(t testing.TB, s *memcachedtest.Server) *memcached.Engine {
 	t.Helper()

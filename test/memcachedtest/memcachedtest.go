@@ -108,25 +108,46 @@ func (s *Server) Stats() map[string]string {
 }
 
 func (s *Server) stats() (map[string]string, error) {
+	all := map[string]string{}
+	err := s.ask("stats", func(line string) (more bool) {
+		if fields := strings.SplitN(line, " ", 3); len(fields) == 3 {
+			all[fields[1]] = fields[2]
+		}
+		return line != "END"
+	})
+	return all, err
+}
+
+// ask sends a command over a connection of its own, and hands out the lines of the answer until there are no more.
+func (s *Server) ask(command string, answer func(line string) (more bool)) error {
 	conn, err := net.DialTimeout("tcp", s.Addr(), time.Second)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := fmt.Fprint(conn, "stats\r\n"); err != nil {
-		return nil, err
+	if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {
+		return err
 	}
-	all := map[string]string{}
 	lines := bufio.NewScanner(conn)
-	for lines.Scan() && lines.Text() != "END" {
-		if fields := strings.SplitN(lines.Text(), " ", 3); len(fields) == 3 {
-			all[fields[1]] = fields[2]
-		}
+	for lines.Scan() && answer(lines.Text()) {
 	}
-	return all, lines.Err()
+	return lines.Err()
+}
+
+// TimeToLive returns for how many seconds the server will still keep an item. It must be there, and not be kept for ever.
+func (s *Server) TimeToLive(name string) time.Duration {
+	s.t.Helper()
+	var answer string
+	err := s.ask("mg "+name+" t", func(line string) bool { answer = line; return false })
+	seconds, isNumber := strings.CutPrefix(answer, "HD t")
+	n, notNumber := strconv.Atoi(seconds)
+	if err != nil || !isNumber || notNumber != nil || n < 0 {
+		s.t.Fatalf("memcachedtest: the time to live of %s: got %q and the error %v", name, answer, err)
+	}
+	return time.Duration(n) * time.Second
 }
 
 // Count returns one number of Stats.

@@ -21,6 +21,8 @@ require (
 require (
 	cel.dev/expr v0.25.3 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.7 // indirect
+	github.com/yuin/goldmark v1.8.7 // indirect
+	mvdan.cc/sh/v3 v3.14.1 // indirect
 )
 
 require (

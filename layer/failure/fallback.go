@@ -9,8 +9,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// instead lets the policy answer a request that the store did not, and returns the request's error.
-func (s *Store) instead(ctx context.Context, r *store.Request, why *unavailable) error {
+// fallback decides by policy a request that the store did not answer, and returns the request's error.
+func (s *Store) fallback(ctx context.Context, r *store.Request, why *unavailable) error {
 	if len(r.Charges) == 0 || len(r.Answers) < len(r.Charges) {
 		return fmt.Errorf("failure: %w: a request has at least one charge and an answer for each, not %d and %d",
 			store.ErrUnsupported, len(r.Charges), len(r.Answers))
@@ -30,9 +30,9 @@ func (s *Store) instead(ctx context.Context, r *store.Request, why *unavailable)
 			s.undone.Add(1)
 			return both(why, err)
 		}
-		s.trueRetry(r)
+		s.correctRetry(r)
 	case s.optimism != nil:
-		if !s.hope(r, why) {
+		if !s.applyOptimistic(r, why) {
 			s.undone.Add(1)
 			return why
 		}
@@ -41,11 +41,11 @@ func (s *Store) instead(ctx context.Context, r *store.Request, why *unavailable)
 	default:
 		s.refuseAll(r)
 	}
-	s.tell(ctx, r.Op, why)
+	s.countFallback(ctx, r.Op, why)
 	return nil
 }
 
-// canDecide reports whether the policy may answer: any question, but for other things only if they are done where they
+// canDecide reports whether the policy may decide: always for takes and peeks, for other operations only where they
 // belong.
 func (s *Store) canDecide(r *store.Request) bool {
 	switch r.Op {
@@ -53,7 +53,7 @@ func (s *Store) canDecide(r *store.Request) bool {
 		return true
 	case rule.Charge:
 		return s.local != nil || s.optimism != nil
-	case rule.GiveBack: // the oldest units, by whichever request they were taken; those of a moment are the store's
+	case rule.GiveBack: // the oldest units, whichever request took them; units with a time are the store's
 		for i := range r.Charges {
 			if r.Charges[i].At != rule.Oldest {
 				return false
@@ -61,16 +61,16 @@ func (s *Store) canDecide(r *store.Request) bool {
 		}
 		return s.local != nil || s.optimism != nil
 	}
-	return false // a settlement or a renewal belongs to where the units and slots are
+	return false // a settlement or a renewal belongs where the units and slots are
 }
 
-// hope has the policy Optimistic answer a request. It reports false if it cannot.
-func (s *Store) hope(r *store.Request, why *unavailable) (done bool) {
-	now := s.moment()
+// applyOptimistic decides a request by the policy Optimistic. It reports false if it cannot.
+func (s *Store) applyOptimistic(r *store.Request, why *unavailable) (done bool) {
+	now := s.now()
 	switch r.Op {
 	case rule.Charge:
-		as := sent // it may have been charged; if it is sent again, it may be charged twice
-		if why.unasked {
+		as := sent // it may have been charged; sent again, it might be charged twice
+		if why.notSent {
 			as = owed
 		}
 		done = s.optimism.force(r, now, as)
@@ -81,59 +81,59 @@ func (s *Store) hope(r *store.Request, why *unavailable) (done bool) {
 		s.optimism.decide(r, now, s.untilProbe())
 		done = true
 	}
-	s.owe()
+	s.startCharging()
 	return done
 }
 
-// hopeOne is hope for a take of a single charge.
-func (s *Store) hopeOne(limit *store.Limit, key string, cost int64, why *unavailable) rule.Answer {
-	q := hopes.Get().(*hoped)
+// takeOptimistic is applyOptimistic for a take of a single charge.
+func (s *Store) takeOptimistic(limit *store.Limit, key string, cost int64, why *unavailable) rule.Answer {
+	q := singleTakes.Get().(*singleTake)
 	q.charge[0] = store.Charge{Limit: limit, Key: key, Cost: cost}
 	q.request = store.Request{Op: rule.Take, Charges: q.charge[:], Answers: q.answer[:]}
-	s.hope(&q.request, why)
+	s.applyOptimistic(&q.request, why)
 	a := q.answer[0]
-	*q = hoped{}
-	hopes.Put(q)
+	*q = singleTake{}
+	singleTakes.Put(q)
 	return a
 }
 
-// hoped is the memory of hopeOne.
-type hoped struct {
+// singleTake is the reusable memory of takeOptimistic.
+type singleTake struct {
 	request store.Request
 	charge  [1]store.Charge
 	answer  [1]rule.Answer
 }
 
-var hopes = sync.Pool{New: func() any { return new(hoped) }}
+var singleTakes = sync.Pool{New: func() any { return new(singleTake) }}
 
-// both is the error of a request that neither the store nor the fallback answered.
+// both returns the error of a request that neither the store nor the fallback answered.
 func both(why *unavailable, err error) error {
 	return fmt.Errorf("%w; and the fallback: %w", why, err)
 }
 
-func (s *Store) tell(ctx context.Context, op rule.Op, why *unavailable) {
+func (s *Store) countFallback(ctx context.Context, op rule.Op, why *unavailable) {
 	s.fallbacks.Add(1)
 	if s.opts.OnFallback != nil {
 		s.opts.OnFallback(ctx, op, why)
 	}
 }
 
-// insteadOne is instead for a single charge.
-func (s *Store) insteadOne(ctx context.Context, limit *store.Limit, key string, cost int64, why *unavailable) (
+// takeFallback is fallback for a single charge.
+func (s *Store) takeFallback(ctx context.Context, limit *store.Limit, key string, cost int64, why *unavailable) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	possible := cost <= limit.Rule().Capacity()
 	if s.optimism != nil {
-		a := s.hopeOne(limit, key, cost, why)
-		s.tell(ctx, rule.Take, why)
+		a := s.takeOptimistic(limit, key, cost, why)
+		s.countFallback(ctx, rule.Take, why)
 		return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
 	}
 	if s.local == nil {
-		allowed, at = possible && s.policy.flag == rule.FallbackOpen, -s.moment()
+		allowed, at = possible && s.policy.flag == rule.FallbackOpen, -s.now()
 		if !allowed {
 			after = s.retryAfter(possible)
 		}
-		s.tell(ctx, rule.Take, why)
+		s.countFallback(ctx, rule.Take, why)
 		return allowed, s.policy.flag, 0, after, 0, at, nil
 	}
 	allowed, flags, remaining, after, resetAfter, at, err = s.local.takeOne(ctx, limit, key, cost)
@@ -144,11 +144,12 @@ func (s *Store) insteadOne(ctx context.Context, limit *store.Limit, key string, 
 	if after == rule.Never {
 		after = s.retryAfter(possible)
 	}
-	s.tell(ctx, rule.Take, why)
-	return allowed, flags | rule.FallbackLocal, remaining, after, resetAfter, elsewhere(at), nil
+	s.countFallback(ctx, rule.Take, why)
+	return allowed, flags | rule.FallbackLocal, remaining, after, resetAfter, fallbackTime(at), nil
 }
 
-// retryAfter is when a cost that the policy refused may pass: whenever the store is back, if it can pass at all.
+// retryAfter returns when to retry a cost that the policy denied: at the next probe, or never if the limit cannot admit
+// it.
 func (s *Store) retryAfter(possible bool) rule.Micros {
 	if possible {
 		return s.untilProbe()
@@ -156,7 +157,7 @@ func (s *Store) retryAfter(possible bool) rule.Micros {
 	return rule.Never
 }
 
-// admitAll answers as limits would that nobody has used: with all that was asked for, up to what they admit at best.
+// admitAll answers as unused limits would: with the full cost, up to their capacity.
 func (s *Store) admitAll(r *store.Request) {
 	grant, all := int64(rule.MaxQuota), true
 	for i := range r.Charges {
@@ -164,7 +165,7 @@ func (s *Store) admitAll(r *store.Request) {
 		grant = min(grant, c.Cost, c.Limit.Rule().Capacity())
 		all = all && possible(r.Op, c)
 	}
-	at := -s.moment()
+	at := -s.now()
 	for i := range r.Charges {
 		c, a := &r.Charges[i], &r.Answers[i]
 		*a = rule.Answer{Allowed: possible(r.Op, c), Flags: s.policy.flag, At: at}
@@ -180,7 +181,7 @@ func (s *Store) admitAll(r *store.Request) {
 }
 
 func (s *Store) refuseAll(r *store.Request) {
-	at := -s.moment()
+	at := -s.now()
 	for i := range r.Charges {
 		r.Answers[i] = rule.Answer{
 			Flags: s.policy.flag, RetryAfter: s.retryAfter(possible(r.Op, &r.Charges[i])), At: at,
@@ -188,13 +189,13 @@ func (s *Store) refuseAll(r *store.Request) {
 	}
 }
 
-// possible reports whether a limit that nobody has used admits a charge.
+// possible reports whether an unused limit admits a charge.
 func possible(op rule.Op, c *store.Charge) bool {
 	return op == rule.TakeUpTo || c.Cost <= c.Limit.Rule().Capacity()
 }
 
-// trueRetry corrects what a share of a limit says about a cost that only the whole limit has room for.
-func (s *Store) trueRetry(r *store.Request) {
+// correctRetry corrects the retry time of a cost that exceeds a share but not the whole limit.
+func (s *Store) correctRetry(r *store.Request) {
 	for i := range r.Charges {
 		if a := &r.Answers[i]; a.RetryAfter == rule.Never {
 			a.RetryAfter = s.retryAfter(possible(r.Op, &r.Charges[i]))
@@ -202,9 +203,9 @@ func (s *Store) trueRetry(r *store.Request) {
 	}
 }
 
-// finishElsewhere gives back, settles or renews what the store never gave: at the fallback, which did. With Open there is nothing
-// to give back and no slot that could be lost.
-func (s *Store) finishElsewhere(ctx context.Context, r *store.Request) error {
+// finishFallback refunds, settles or renews what the store did not give, at the fallback, which did. With Open there
+// is nothing to refund and no slot that could be lost.
+func (s *Store) finishFallback(ctx context.Context, r *store.Request) error {
 	if s.local != nil {
 		return s.local.apply(ctx, r)
 	}
@@ -213,18 +214,18 @@ func (s *Store) finishElsewhere(ctx context.Context, r *store.Request) error {
 			store.ErrUnsupported, len(r.Answers), len(r.Charges))
 	}
 	if s.optimism != nil {
-		s.optimism.finish(r, s.moment())
-		s.owe()
+		s.optimism.finish(r, s.now())
+		s.startCharging()
 		return nil
 	}
-	at := -s.moment()
+	at := -s.now()
 	for i := range r.Charges {
 		r.Answers[i] = rule.Answer{Allowed: true, Flags: s.policy.flag, At: at}
 	}
 	return nil
 }
 
-// elsewhere marks a moment as not the store's.
-func elsewhere(at rule.Micros) rule.Micros {
+// fallbackTime marks a time as not the store's.
+func fallbackTime(at rule.Micros) rule.Micros {
 	return min(-at, at, -1)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// A block of a global limit serves the requests of users whose own limit cannot be leased. A request that their limit refuses
-// takes nothing of it.
-func TestGlobalBlockServesEveryUser(t *testing.T) {
+// A lease of a global limit serves the requests of users whose own limit cannot be leased. A request that their limit
+// denies takes nothing from it.
+func TestGlobalLeaseServesEveryUser(t *testing.T) {
 	user := slidegate.Limit{Name: "user", Quota: 5, Window: time.Hour, Algorithm: slidegate.SlidingLog}
 	global := slidegate.Limit{Name: "global", Quota: 10_000, Window: time.Hour, Algorithm: slidegate.FixedWindow, Lease: true}
 	synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestGlobalBlockServesEveryUser(t *testing.T) {
 				t.Fatalf("request %d: %+v, want allowed %v", i, d, want)
 			}
 			if !d.Allowed && d.LimitName != "user" {
-				t.Fatalf("request %d was refused by %s", i, d.LimitName)
+				t.Fatalf("request %d was denied by %s", i, d.LimitName)
 			}
 			if d.Allowed {
 				admitted++
@@ -54,7 +54,7 @@ func TestGlobalBlockServesEveryUser(t *testing.T) {
 			<-time.After(time.Millisecond)
 		}
 		if least := users * each * 9 / 10; leased < least {
-			t.Errorf("%d requests spent from the block, want at least %d", leased, least)
+			t.Errorf("%d requests spent from the lease, want at least %d", leased, least)
 		}
 		if err := s.Close(ctx); err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestGlobalBlockServesEveryUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d, err := exact.Peek(ctx, ""); err != nil || d.Quota-d.Remaining != admitted {
-			t.Errorf("%d of the global limit are used, want %d, %v", d.Quota-d.Remaining, admitted, err)
+			t.Errorf("got %d used of the global limit, want %d, %v", d.Quota-d.Remaining, admitted, err)
 		}
 	})
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// partly is a request of which some charges were spent from blocks, and the store is asked for the others. So a block of a
-// global limit serves the requests of all users, also of those who have no block or whose limit cannot be leased.
-type partly struct {
-	request int // which one it is of those that go to the store
-	spends  int // where those of its charges begin in kept
+// partial is a request of which some charges were spent from leases, while the others go to the store. So a lease of a
+// global limit serves the requests of all users, also of users who have no lease or whose limit cannot be leased.
+type partial struct {
+	request int // its index among those that go to the store
+	spends  int // where its spends begin in kept
 }
 
-// spendSome spends what charges with a holding cost, and reports whether there was any. It is for requests of which some charges
-// have none.
+// spendSome spends the cost of charges that have a holding, and reports whether there was any. It is for requests of
+// which some charges have none.
 func (s *Store) spendSome(ctx context.Context, j *job, r *store.Request) bool {
 	some := false
 	for k := range r.Charges {
@@ -24,31 +24,31 @@ func (s *Store) spendSome(ctx context.Context, j *job, r *store.Request) bool {
 			continue
 		}
 		var ok bool
-		if p.b, p.left, p.now, ok = s.spend(p.e, c.Limit, p.cost); !ok {
+		if p.lease, p.left, p.now, ok = s.spend(p.e, c.Limit, p.cost); !ok {
 			if _, refused := p.e.refuse(c.Limit, p.cost, s.clock.read()); refused {
-				continue // the store is asked for all of it, and answers for each charge
+				continue // the whole request goes to the store, which answers for each charge
 			}
-			if p.b, p.now, _ = s.await(ctx, p.e, c.Limit, p.cost); p.b != nil {
-				p.left, _ = p.b.left()
+			if p.lease, p.now, _ = s.await(ctx, p.e, c.Limit, p.cost); p.lease != nil {
+				p.left, _ = p.lease.left()
 			}
 		}
-		some = some || p.b != nil
+		some = some || p.lease != nil
 	}
 	return some
 }
 
-// send has the store asked for a request: for what was not spent of it.
+// send adds to the call the charges of a request that were not spent.
 func (j *job) send(r *store.Request, place int, some bool) {
 	j.places = append(j.places, place)
 	if !some {
 		j.requests = append(j.requests, *r)
 		return
 	}
-	j.parts = append(j.parts, partly{len(j.requests), len(j.kept)})
+	j.parts = append(j.parts, partial{len(j.requests), len(j.kept)})
 	j.kept = append(j.kept, j.spends...)
 	from := len(j.charges)
 	for k := range r.Charges {
-		if j.spends[k].b == nil {
+		if j.spends[k].lease == nil {
 			j.charges, j.answers = append(j.charges, r.Charges[k]), append(j.answers, rule.Answer{})
 		}
 	}
@@ -57,21 +57,21 @@ func (j *job) send(r *store.Request, place int, some bool) {
 	j.requests = append(j.requests, rest)
 }
 
-// join answers a request of which the store was asked for a part. If it refused that, or nobody knows, what was spent is put
-// back.
-func (s *Store) join(j *job, p partly, r *store.Request) {
+// join answers a request of which some charges went to the store. If the store denied them, or its decision is unknown,
+// what was spent is put back.
+func (s *Store) join(j *job, p partial, r *store.Request) {
 	rest, spends := &j.requests[p.request], j.kept[p.spends:p.spends+len(r.Charges)]
 	_, allowed := rule.Deciding(rest.Answers)
 	allowed = allowed && rest.Err == nil
 	next := 0
 	for k := range spends {
 		spent := &spends[k]
-		if spent.b == nil {
+		if spent.lease == nil {
 			r.Answers[k] = rest.Answers[next]
 			next++
 			continue
 		}
-		a := spent.b.answer(spent.cost, spent.left, spent.now)
+		a := spent.lease.answer(spent.cost, spent.left, spent.now)
 		if !allowed {
 			s.undo(spent, &r.Charges[k])
 			a.Granted, a.NextAfter = 0, 0

@@ -13,18 +13,19 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// errBusy is the error of a request that was not asked because all detached calls are on their way. It says nothing about
-// the store: whether that is dead shows in the calls that were made.
-var errBusy = errors.New("failure: too many calls are on their way already")
+// errBusy is the error of a request that was not sent because too many detached calls are in flight. It says nothing
+// about the store, whose health shows in the calls that were made.
+var errBusy = errors.New("failure: too many calls are in flight")
 
-// ask asks the store a batch, if it may be asked. What the store did not answer has an *unavailable as its Err.
-func (s *Store) ask(ctx context.Context, batch []store.Request) error {
+// applyInner passes a batch to the store, unless the breaker is open. Requests that the store did not answer get an
+// *unavailable as their Err.
+func (s *Store) applyInner(ctx context.Context, batch []store.Request) error {
 	if len(batch) == 0 {
 		return nil
 	}
 	if s.direct {
 		if err := s.inner.Apply(ctx, batch); err != nil {
-			s.sort(ctx, batch, err)
+			s.classify(ctx, batch, err)
 			return err
 		}
 		return nil
@@ -37,7 +38,7 @@ func (s *Store) ask(ctx context.Context, batch []store.Request) error {
 	answered := true
 	var why *unavailable
 	if err != nil {
-		answered, why = s.sort(ctx, batch, err)
+		answered, why = s.classify(ctx, batch, err)
 	} else if st.failed != nil {
 		answered = slices.ContainsFunc(batch, func(r store.Request) bool { return !cached(r.Answers) })
 	}
@@ -45,8 +46,8 @@ func (s *Store) ask(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// askOne is ask for a single charge.
-func (s *Store) askOne(ctx context.Context, limit *store.Limit, key string, cost int64) (
+// takeInner is applyInner for a single charge.
+func (s *Store) takeInner(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	st := s.state.Load()
@@ -63,22 +64,22 @@ func (s *Store) askOne(ctx context.Context, limit *store.Limit, key string, cost
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
-// admit returns why the store must not be asked, or nil if it may be.
+// admit returns why the store must not be called, or nil if it may be.
 func (s *Store) admit(ctx context.Context, st *state) error {
 	if st.failed == nil {
 		return nil
 	}
-	if err := ctx.Err(); err != nil { // nobody waits for the policy's answer, and it would be no use as a probe
+	if err := ctx.Err(); err != nil { // no caller waits for the policy's decision, and as a probe it would prove nothing
 		return fmt.Errorf("failure: %w", err)
 	}
-	if !s.mayAsk(st) {
+	if !s.mayCall(st) {
 		return st.failed
 	}
 	return nil
 }
 
-// call calls the store with the deadline, and reports whether that passed: because of the store (late), or because this
-// process did not run (starved).
+// call calls the store with the deadline, and reports whether the deadline passed: because of the store (late), or
+// because this process did not run (starved).
 func (s *Store) call(ctx context.Context, batch []store.Request) (late, starved bool, err error) {
 	limited, count := s.withDeadline(ctx)
 	if s.opts.MaxDetached > 0 {
@@ -96,8 +97,8 @@ func (s *Store) call(ctx context.Context, batch []store.Request) (late, starved 
 	return late && ctx.Err() == nil, starved, err
 }
 
-// timedOut returns the error of a call that was ended by the countdown. A store that made a context of the one that it was given
-// reports that this was canceled, which would read as if the caller had gone.
+// timedOut returns the error of a call that the countdown ended. A store that derived its own context reports that it
+// was canceled, which would read as if the caller had left.
 func (s *Store) timedOut(ctx context.Context, err error) error {
 	if ctx.Err() == nil && errors.Is(err, context.Canceled) {
 		return fmt.Errorf("failure: the store did not answer within %v: %w", s.opts.Timeout, context.DeadlineExceeded)
@@ -126,8 +127,8 @@ func (s *Store) callOne(ctx context.Context, limit *store.Limit, key string, cos
 	return allowed, flags, remaining, after, resetAfter, at, late && ctx.Err() == nil, starved, err
 }
 
-// withDeadline returns the context for the store, and what counts it down. If the caller's own ends earlier, it is that, and
-// nothing counts.
+// withDeadline returns the context for the store and its countdown. If the caller's own deadline is earlier, they are
+// the caller's context and nil.
 func (s *Store) withDeadline(ctx context.Context) (context.Context, *countdown) {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= s.opts.Timeout {
 		return ctx, nil
@@ -135,8 +136,9 @@ func (s *Store) withDeadline(ctx context.Context) (context.Context, *countdown) 
 	return startCountdown(ctx, s.opts.Timeout)
 }
 
-// sort tells the store's failures in a batch from the caller's errors, and whether the store answered any of it.
-func (s *Store) sort(ctx context.Context, batch []store.Request, first error) (answered bool, why *unavailable) {
+// classify separates the store's failures in a batch from the caller's errors, and reports whether the store answered any
+// request.
+func (s *Store) classify(ctx context.Context, batch []store.Request, first error) (answered bool, why *unavailable) {
 	errs := 0
 	for i := range batch {
 		r := &batch[i]
@@ -150,7 +152,7 @@ func (s *Store) sort(ctx context.Context, batch []store.Request, first error) (a
 			why = failed
 		}
 	}
-	if errs == 0 { // the store says that something failed, but not what: no answer can be trusted
+	if errs == 0 { // the store reports a failure, but not of which request: no answer can be trusted
 		err := s.failure(ctx, first)
 		why, _ = err.(*unavailable)
 		_ = fillErr(batch, err)
@@ -164,7 +166,7 @@ func cached(answers []rule.Answer) bool {
 	return len(answers) > 0 && answers[0].Flags.Cached()
 }
 
-// failure returns the error of a request: as it is if it is the caller's, else as a failure of the store.
+// failure returns the error of a request: unchanged if the caller caused it, otherwise as a failure of the store.
 func (s *Store) failure(ctx context.Context, err error) error {
 	if over(ctx) || errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) ||
 		errors.Is(err, slidegate.ErrConflict) || errors.Is(err, store.ErrUnsupported) {
@@ -173,10 +175,10 @@ func (s *Store) failure(ctx context.Context, err error) error {
 	if err != errBusy {
 		s.failures.Add(1)
 	}
-	return &unavailable{cause: err, unasked: err == errBusy}
+	return &unavailable{cause: err, notSent: err == errBusy}
 }
 
-// over reports whether the caller's own time has ended. A store may see that on its own clock before the context does.
+// over reports whether the caller's own time has ended. A store may see that by its own clock before the context does.
 func over(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return true
@@ -185,8 +187,8 @@ func over(ctx context.Context) bool {
 	return ok && time.Until(deadline) <= 0
 }
 
-// judge tells the breaker how a call went: why is the failure, if there was one. A call that failed while this process did not
-// run says nothing about the store.
+// judge reports the outcome of a call to the breaker; why is the failure, if there was one. A call that failed while
+// this process did not run says nothing about the store.
 func (s *Store) judge(st *state, answered, late, starved bool, why *unavailable) {
 	if late {
 		s.late.Add(1)
@@ -211,21 +213,21 @@ func (s *Store) detach(ctx context.Context, batch []store.Request) error {
 		s.detached.Add(-1)
 		return fillErr(batch, errBusy)
 	}
-	if err := ctx.Err(); err != nil { // nobody would wait for it
+	if err := ctx.Err(); err != nil { // no caller would wait for it
 		s.detached.Add(-1)
 		return fillErr(batch, fmt.Errorf("failure: %w", err))
 	}
-	theirs, done := copyOf(batch), make(chan error, 1)
+	copied, done := copyOf(batch), make(chan error, 1)
 	go func() {
-		err := s.applySafely(ctx, theirs)
+		err := s.applySafely(ctx, copied)
 		s.detached.Add(-1)
 		done <- err
 	}()
 	select {
 	case err := <-done:
 		for i := range batch {
-			copy(batch[i].Answers, theirs[i].Answers)
-			batch[i].Err = theirs[i].Err
+			copy(batch[i].Answers, copied[i].Answers)
+			batch[i].Err = copied[i].Err
 		}
 		return err
 	case <-ctx.Done():
@@ -233,8 +235,8 @@ func (s *Store) detach(ctx context.Context, batch []store.Request) error {
 	}
 }
 
-// applySafely turns a panic, which nobody could recover from on this goroutine, into an error. Its value may contain a
-// key; what the runtime panics with does not.
+// applySafely turns a panic, which no caller could recover on this goroutine, into an error. The panic value is omitted
+// because it may contain a key; runtime errors do not.
 func (s *Store) applySafely(ctx context.Context, batch []store.Request) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -249,12 +251,12 @@ func (s *Store) applySafely(ctx context.Context, batch []store.Request) (err err
 }
 
 func copyOf(batch []store.Request) []store.Request {
-	theirs := slices.Clone(batch)
-	for i := range theirs {
-		theirs[i].Charges = slices.Clone(theirs[i].Charges)
-		theirs[i].Answers = make([]rule.Answer, len(theirs[i].Answers))
+	copied := slices.Clone(batch)
+	for i := range copied {
+		copied[i].Charges = slices.Clone(copied[i].Charges)
+		copied[i].Answers = make([]rule.Answer, len(copied[i].Answers))
 	}
-	return theirs
+	return copied
 }
 
 func fillErr(batch []store.Request, err error) error {

@@ -1,0 +1,22 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/examples/engine"
+	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+func TestStoreOverEngine(t *testing.T) {
+	entries := &engine.Engine{}
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
+		s, err := kvstore.New(entries, kvstore.Options{Now: clock.Now, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}

@@ -1,0 +1,242 @@
+package memcached_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bradfitz/gomemcache/memcache"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/kvstore/memcached"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/memcachedtest"
+)
+
+func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
+	t.Helper()
+	return kit.Must(slidegate.Bind("test", limit))(t)
+}
+
+func TestSwap(t *testing.T) {
+	t.Parallel()
+	ctx, engine := t.Context(), onServer(t, memcachedtest.Start(t))
+	swap := func(value string, revision uint64) error {
+		_, err := engine.Swap(ctx, "name", []byte(value), revision, time.Minute)
+		return err
+	}
+	get := func() (string, uint64) {
+		t.Helper()
+		value, revision, err := engine.Get(ctx, "name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(value), revision
+	}
+	if value, revision := get(); value != "" || revision != 0 {
+		t.Errorf("nothing is %q at revision %d", value, revision)
+	}
+	if err := swap("x", 7); !errors.Is(err, kvstore.ErrConflict) {
+		t.Errorf("a swap of what is not there: %v, want a conflict", err)
+	}
+	if err := swap("first", 0); err != nil {
+		t.Error(err)
+	}
+	value, first := get()
+	if err := swap("x", 0); value != "first" || !errors.Is(err, kvstore.ErrConflict) {
+		t.Errorf("the value is %q; a second beginning: %v, want a conflict", value, err)
+	}
+	if err := swap("second", first); err != nil {
+		t.Error(err)
+	}
+	if err := swap("x", first); !errors.Is(err, kvstore.ErrConflict) {
+		t.Errorf("a swap of an old revision: %v, want a conflict", err)
+	}
+	if value, revision := get(); value != "second" || revision == first {
+		t.Errorf("in the end there is %q, at revision %d after %d", value, revision, first)
+	}
+}
+
+// The longest value that the engine says it takes is taken, with the longest name.
+func TestLongestValue(t *testing.T) {
+	t.Parallel()
+	engine := onServer(t, memcachedtest.Start(t))
+	traits := engine.Traits()
+	name, value := strings.Repeat("n", traits.MaxName), bytes.Repeat([]byte("v"), traits.MaxValue)
+	if _, err := engine.Swap(t.Context(), name, value, 0, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	got, revision, err := engine.Get(t.Context(), name)
+	if err != nil || !bytes.Equal(got, value) {
+		t.Fatalf("got %d bytes and the error %v, want %d bytes", len(got), err, len(value))
+	}
+	if _, err := engine.Swap(t.Context(), name, append(value, make([]byte, 2<<10)...), revision, time.Minute); err == nil || errors.Is(err, kvstore.ErrConflict) {
+		t.Errorf("a value that is too long: %v, want an error", err)
+	}
+	if got, _, _ := engine.Get(t.Context(), name); !bytes.Equal(got, value) {
+		t.Error("a value that was too long has replaced the one before")
+	}
+}
+
+// memcached keeps an entry for as long as the engine asks for, and a few seconds longer; its clock has whole seconds and is late.
+func TestKeeps(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t)
+	engine := onServer(t, s)
+	const most = 5 * time.Second // in excess of what was asked for
+	for _, keep := range []time.Duration{
+		time.Second, 29 * 24 * time.Hour, 30*24*time.Hour - time.Second, 30 * 24 * time.Hour, 31 * 24 * time.Hour, 400 * 24 * time.Hour,
+	} {
+		name := "keep-" + keep.String()
+		if _, err := engine.Swap(t.Context(), name, []byte("x"), 0, keep); err != nil {
+			t.Fatal(err)
+		}
+		if left := s.TimeToLive(name); left < keep || left > keep+most {
+			t.Errorf("an entry to keep for %v is kept for %v", keep, left)
+		}
+	}
+}
+
+// Whenever in the second of the server's clock an entry is written, it is kept long enough, and forgotten in the end.
+func TestKeepsNoShorter(t *testing.T) {
+	t.Parallel()
+	engine := onServer(t, memcachedtest.Start(t))
+	const entries, keep = 120, time.Second
+	written, forgotten := map[string]time.Time{}, 0
+	kit.Eventually(t, "all entries to be forgotten", func() bool {
+		if n := forgotten + len(written); n < entries {
+			name := keyOf(n)
+			written[name] = time.Now()
+			if _, err := engine.Swap(t.Context(), name, []byte("x"), 0, keep); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, when := range written {
+			value, _, err := engine.Get(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if value != nil {
+				continue
+			}
+			if kept := time.Since(when); kept < keep {
+				t.Errorf("an entry was forgotten after %v, and was to be kept for %v", kept, keep)
+			}
+			delete(written, name)
+			forgotten++
+		}
+		return forgotten == entries
+	})
+}
+
+// A server that may not evict refuses new keys by an error that says why. The keys that it knows stay limited.
+func TestFullServerIsAnError(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t, "-M", "-m", "2", "-o", "no_slab_reassign")
+	st := newStore(t, onServer(t, s), kvstore.Options{})
+	limit := bind(t, slidegate.Limit{Name: "once", Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingLog})
+	known, err := fill(t, st, limit, 100_000)
+	if err == nil || !strings.Contains(err.Error(), "the server is full; start it with more memory (-m)") {
+		t.Fatalf("after %d keys the error is %v, want one that says that the server is full", known, err)
+	}
+	for i := range known {
+		if a, err := take(t.Context(), st, limit, keyOf(i), 1); err != nil || a.Allowed {
+			t.Fatalf("key %d of %d: got %+v and the error %v, want a refusal", i, known, a, err)
+		}
+	}
+	if n := s.Count("evictions"); n != 0 {
+		t.Errorf("the server has evicted %d entries", n)
+	}
+	t.Logf("a server of 2 MB with -M took %d keys", known)
+}
+
+func TestOptionErrors(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t)
+	unwatched, unnumbered := memcachedtest.Start(t, "-W"), memcachedtest.Start(t, "-C")
+	ended := memcachedtest.Start(t)
+	ended.Kill()
+	for _, test := range []struct {
+		name   string
+		client *memcache.Client
+		opts   memcached.Options
+		want   string
+	}{
+		{"no client", nil, memcached.Options{ClockServer: s.Addr()}, "memcached: client: must not be nil; memcache.New makes one"},
+		{"no clock", s.Client(t), memcached.Options{}, "memcached: ClockServer: must not be empty; name the first of the client's servers"},
+		{"two clocks", s.Client(t), memcached.Options{ClockServer: s.Addr(), MachineClock: true}, "memcached: MachineClock: must be false"},
+		{"not watched", unwatched.Client(t), memcached.Options{ClockServer: unwatched.Addr()}, "start it without -W, or set MachineClock"},
+		{"no server", ended.Client(t), memcached.Options{ClockServer: ended.Addr()}, "memcached: the clock of the server: dial"},
+	} {
+		engine, err := memcached.Open(t.Context(), test.client, test.opts)
+		if err == nil {
+			engine.Close()
+			t.Errorf("%s: no error", test.name)
+		} else if !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: the error is %q, want %q in it", test.name, err, test.want)
+		}
+	}
+	engine := machineClock(t, unwatched.Client(t))
+	if traits := engine.Traits(); traits.ServerClock {
+		t.Errorf("by the machine's clock the traits are %+v", traits)
+	}
+	limit := bind(t, slidegate.Limit{Name: "limit", Quota: 5, Window: time.Hour})
+	st := newStore(t, engine, kvstore.Options{})
+	if a, err := take(t.Context(), st, limit, "key", 1); err != nil || !a.Allowed {
+		t.Errorf("by the machine's clock: got %+v and the error %v", a, err)
+	}
+	st = newStore(t, onServer(t, unnumbered), kvstore.Options{})
+	_, _ = take(t.Context(), st, limit, "key", 1)
+	if _, err := take(t.Context(), st, limit, "key", 1); err == nil || !strings.Contains(err.Error(), "start it without -C") {
+		t.Errorf("over a server without numbers the error is %v, want one that says so", err)
+	}
+}
+
+// After a restart the client has connections that are dead. No decision fails for that.
+func TestRestartFailsNoLaterDecision(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t)
+	st := newStore(t, onServer(t, s), kvstore.Options{Timeout: 10 * time.Second})
+	limit := bind(t, slidegate.Limit{Name: "limit", Quota: 1000, Window: time.Hour})
+	for round := range 5 {
+		var wait sync.WaitGroup
+		for i := range 32 { // at once, so that there are many connections
+			wait.Go(func() {
+				if _, err := take(t.Context(), st, limit, keyOf(i), 1); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		wait.Wait()
+		s.Restart()
+	}
+}
+
+// A server that does not answer makes a decision fail by the store's timeout, though the client's is longer.
+func TestStoppedServerTakesNoLonger(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t)
+	client := s.Client(t)
+	client.Timeout = time.Minute
+	st := newStore(t, open(t, client, s.Addr()), kvstore.Options{Timeout: 50 * time.Millisecond})
+	limit := bind(t, slidegate.Limit{Name: "limit", Quota: 1000, Window: time.Hour})
+	if _, err := take(t.Context(), st, limit, "key", 1); err != nil {
+		t.Fatal(err)
+	}
+	s.Signal(syscall.SIGSTOP)
+	defer s.Signal(syscall.SIGCONT)
+	start := time.Now()
+	if _, err := take(t.Context(), st, limit, "key", 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the error is %v, want that of a deadline", err)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("the error came after %v", took)
+	}
+}
