@@ -97,7 +97,7 @@ flood: ## millions of new keys against the running service at its default bounds
 	cd bench && $(GO) run . -scenario flood-service,flood-memory
 
 history: deps ## a minute each of Redis, PostgreSQL and memcached with kills and cuts, checked for one unit too many
-	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached -run History -v -count 1 -timeout 10m -history 60s
+	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached -run 'History|Contract' -v -count 1 -timeout 10m -history 60s
 
 leases: deps ## a minute each of processes that spend leases of Redis and PostgreSQL, with kills, cuts and clocks that are set, checked for one unit too many
 	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet|Contract' -v -count 1 -timeout 15m -leases 60s

@@ -8,12 +8,15 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
 	"github.com/slidegate/slidegate/test/serverclock"
@@ -33,14 +36,15 @@ type server struct {
 var servers = []struct {
 	name  string
 	start func(t *testing.T, clock *serverclock.Clock) server
+	late  bool // its clock is read every few seconds only, so that its being set is noticed late, and not by all at once
 }{
-	{"Redis", func(t *testing.T, clock *serverclock.Clock) server {
+	{name: "Redis", start: func(t *testing.T, clock *serverclock.Clock) server {
 		node := redistest.ServerWithEnv(t, envOf(clock))
 		s := server{addr: node.Addr(), via: func(addr string) string { return "redis " + addr }}
 		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
 		return s
 	}},
-	{"PostgreSQL", func(t *testing.T, clock *serverclock.Clock) server {
+	{name: "PostgreSQL", start: func(t *testing.T, clock *serverclock.Clock) server {
 		node := pgtest.StartWithEnv(t, envOf(clock), "fsync = off", "synchronous_commit = off", "max_connections = 100")
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
@@ -48,6 +52,12 @@ var servers = []struct {
 			t.Fatal(err)
 		}
 		s := server{addr: node.Addr(), via: func(addr string) string { return "postgres " + node.Via(addr, "pool_max_conns=8") }}
+		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
+		return s
+	}},
+	{name: "memcached", late: true, start: func(t *testing.T, clock *serverclock.Clock) server {
+		node := memcachedtest.StartWithEnv(t, envOf(clock))
+		s := server{addr: node.Addr(), via: func(addr string) string { return "memcached " + addr }}
 		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
 		return s
 	}},
@@ -78,6 +88,14 @@ func openStore(t testing.TB, place string, now func() rule.Micros) (store.Store,
 	kind, where, _ := strings.Cut(place, " ")
 	if kind == "postgres" {
 		return pgstore.New(pgtest.Pool(t, where), pgstore.Options{Now: now})
+	}
+	if kind == "memcached" {
+		engine, err := memcached.Open(context.Background(), memcachedtest.Client(t, where), memcached.Options{ClockServer: where})
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(engine.Close)
+		return kvstore.New(engine, kvstore.Options{Now: now})
 	}
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{where}, DisableCache: true, ForceSingleClient: true})
 	if err != nil {

@@ -49,12 +49,13 @@ func take(ctx context.Context, s store.Store, limit *store.Limit, key string, co
 	return answers[0], err
 }
 
+// In short, unless it is run with longer histories: each check is some hundred round trips.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	engine := onServer(t, memcachedtest.Start(t))
 	storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		return newStore(t, engine, kvstore.Options{Now: clock.Now, Timeout: time.Minute})
-	}, storetest.Options{Short: testing.Short()})
+	}, storetest.Options{Short: *historyLength < time.Minute})
 }
 
 // Over several servers every name has its server.

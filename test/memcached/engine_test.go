@@ -139,7 +139,7 @@ func TestKeepsNoShorter(t *testing.T) {
 // A server that may not evict refuses new keys by an error that says why. The keys that it knows stay limited.
 func TestFullServerIsAnError(t *testing.T) {
 	t.Parallel()
-	s := memcachedtest.Start(t, "-M", "-m", "2", "-o", "no_slab_reassign")
+	s := memcachedtest.Start(t, "-M", "-m", "1", "-I", "512k", "-o", "no_slab_reassign")
 	st := newStore(t, onServer(t, s), kvstore.Options{})
 	limit := bind(t, slidegate.Limit{Name: "once", Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingLog})
 	known, err := fill(t, st, limit, 100_000)
@@ -154,7 +154,7 @@ func TestFullServerIsAnError(t *testing.T) {
 	if n := s.Count("evictions"); n != 0 {
 		t.Errorf("the server has evicted %d entries", n)
 	}
-	t.Logf("a server of 2 MB with -M took %d keys", known)
+	t.Logf("a server of 1 MB with -M took %d keys", known)
 }
 
 func TestOptionErrors(t *testing.T) {
