@@ -92,6 +92,8 @@ func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision u
 		return 0, fmt.Errorf("memcached: %w", kvstore.ErrConflict)
 	case strings.Contains(err.Error(), "SERVER_ERROR out of memory"):
 		return 0, fmt.Errorf("memcached: the server is full; start it with more memory (-m): %w", err)
+	case strings.Contains(err.Error(), "SERVER_ERROR object too large"):
+		return 0, fmt.Errorf("memcached: an entry of %d bytes is too large for the server; start it with larger items (-I): %w", len(value), err)
 	}
 	return 0, fmt.Errorf("memcached: %w", err)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/test/memcachedtest"
 )
 
-var memoryKeys = flag.Int("memory-keys", 3_000, "how many keys the memory of entries is measured with")
+var memoryKeys = flag.Int("memory-keys", 1_000, "how many keys the memory of entries is measured with")
 
 // A server that is full and may evict forgets keys, which have their whole quota again. How many it forgets is printed; that it
 // forgets as many as it says it evicted, and no others, is checked.
@@ -22,7 +22,7 @@ func TestEvictionForgets(t *testing.T) {
 	s := memcachedtest.Start(t, "-m", "1", "-I", "512k")
 	st := newStore(t, onServer(t, s), kvstore.Options{})
 	limit := bind(t, slidegate.Limit{Name: "once", Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingLog})
-	const keys = 12_000
+	const keys = 7_000
 	if n, err := fill(t, st, limit, keys); err != nil {
 		t.Fatalf("after %d keys: %v", n, err)
 	}

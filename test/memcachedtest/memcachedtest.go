@@ -166,10 +166,10 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 // Client returns a client of the server, which is closed with the test.
 func (s *Server) Client(t testing.TB) *memcache.Client { return Client(t, s.Addr()) }
 
-// Client returns a client of some servers, which is closed with the test.
+// Client returns a client of some servers, which is closed with the test. It is patient: the machine may be busy.
 func Client(t testing.TB, addrs ...string) *memcache.Client {
 	client := memcache.New(addrs...)
-	client.MaxIdleConns = 64
+	client.MaxIdleConns, client.Timeout = 64, 10*time.Second
 	t.Cleanup(func() { client.Close() })
 	return client
 }
