@@ -112,7 +112,7 @@ func (e *Engine) Traits() kvstore.Traits {
 }
 
 // errOffline is returned while there is no connection: what is sent then would be delivered whenever there is one again.
-var errOffline = errors.New("natskv: there is no connection to a NATS server")
+var errOffline = errors.New("there is no connection to a NATS server")
 
 // Get returns the value of a name as the leader of the stream has it.
 func (e *Engine) Get(ctx context.Context, name string) (value []byte, revision uint64, err error) {

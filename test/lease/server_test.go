@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/kvstore/natskv"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/pgstore"
@@ -17,6 +18,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -37,17 +39,18 @@ type server struct {
 type kind struct {
 	name  string
 	start func(t *testing.T, clock *serverclock.Clock) server
+	late  bool // its clock is read only every few seconds, so a change of it is noticed late, and not by all processes at the same time
 }
 
 // servers are the kinds whose clock a test can set.
 var servers = []kind{
-	{"Redis", func(t *testing.T, clock *serverclock.Clock) server {
+	{name: "Redis", start: func(t *testing.T, clock *serverclock.Clock) server {
 		node := redistest.ServerWithEnv(t, envOf(clock))
 		s := server{addr: node.Addr(), via: func(addr string) string { return "redis " + addr }}
 		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
 		return s
 	}},
-	{"PostgreSQL", func(t *testing.T, clock *serverclock.Clock) server {
+	{name: "PostgreSQL", start: func(t *testing.T, clock *serverclock.Clock) server {
 		node := pgtest.StartWithEnv(t, envOf(clock), "fsync = off", "synchronous_commit = off", "max_connections = 100")
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
@@ -58,10 +61,16 @@ var servers = []kind{
 		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
 		return s
 	}},
+	{name: "memcached", late: true, start: func(t *testing.T, clock *serverclock.Clock) server {
+		node := memcachedtest.StartWithEnv(t, envOf(clock))
+		s := server{addr: node.Addr(), via: func(addr string) string { return "memcached " + addr }}
+		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
+		return s
+	}},
 }
 
 // natsServer is a kind too, but its servers do not use the C library, so nobody can set their clock.
-var natsServer = kind{"NATS", func(t *testing.T, _ *serverclock.Clock) server {
+var natsServer = kind{name: "NATS", start: func(t *testing.T, _ *serverclock.Clock) server {
 	addr := strings.TrimPrefix(natstest.StartNode(t).URL(), "nats://")
 	s := server{addr: addr, via: func(addr string) string { return "nats nats://" + addr }}
 	s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
@@ -95,6 +104,13 @@ func openStore(t testing.TB, place string, now func() rule.Micros) (store.Store,
 		return pgstore.New(pgtest.Pool(t, where), pgstore.Options{Now: now})
 	case "nats":
 		engine, err := natskv.Open(context.Background(), natstest.Connect(t, where), natskv.Options{Memory: true})
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(engine.Close)
+		return kvstore.New(engine, kvstore.Options{Now: now})
+	case "memcached":
+		engine, err := memcached.Open(context.Background(), memcachedtest.Client(t, where), memcached.Options{ClockServer: where})
 		if err != nil {
 			return nil, err
 		}
