@@ -7,7 +7,7 @@ export INSTALL ?= yes
 .PHONY: help test test-bench test-tools test-docs test-valkey race check deps
 .PHONY: lint lint-all tidy modules release cover fuzz guarantees model
 .PHONY: bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-kv bench-service bench-algorithms bench-replay
-.PHONY: flood history soak ports restarts postgres-versions replay-big leases plays mutants
+.PHONY: flood history soak ports cluster restarts postgres-versions replay-big leases plays mutants
 .PHONY: screenshots pictures lease-picture site
 
 help: ## list the targets
@@ -114,6 +114,9 @@ leases: deps ## a minute each of processes that spend leases of Redis and Postgr
 
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
+
+cluster: deps ## half a minute of load on three processes with NATS in them, of which one is killed and started again
+	$(GO) test ./cmd/slidegate/internal/e2e/restart -run Cluster -v -count 1 -timeout 10m -cluster 30s
 
 restarts: deps ## twenty restarts each under 2,000 requests a second, behind nginx, with systemd's sockets and with a shared port; some minutes
 	$(GO) test ./cmd/slidegate/internal/e2e/restart -v -count 1 -timeout 20m -rounds 20
