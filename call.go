@@ -189,6 +189,20 @@ func errSlots() error {
 		"use Acquire or Reserve, and Release", ErrUnsupported)
 }
 
+// checkKeys rejects charges on several keys if the store decides one key at a time.
+func (c *call) checkKeys() error {
+	if !c.limiter.traits.OneKey || c.batch[0].Group != "" {
+		return nil
+	}
+	for i := range c.charges {
+		if c.charges[i].Key != c.charges[0].Key {
+			return fmt.Errorf("slidegate: %w: the claims have different keys, and the %s store decides one key at a time; use InGroup, "+
+				"which keeps all keys of a group together, or make one request per key", ErrUnsupported, c.limiter.traits.Name)
+		}
+	}
+	return nil
+}
+
 // apply sends the request to the store once. The answers stay in c until end is called.
 func (c *call) apply(ctx context.Context, op rule.Op) error {
 	if c.err != nil {
@@ -197,6 +211,9 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 	if most := c.limiter.traits.MaxCharges; len(c.charges) > most {
 		return fmt.Errorf("slidegate: %w: %d charges in one request; the %s store decides at most %d atomically",
 			ErrUnsupported, len(c.charges), c.limiter.traits.Name, most)
+	}
+	if err := c.checkKeys(); err != nil {
+		return err
 	}
 	if c.slots {
 		if err := c.checkSlots(op); err != nil {

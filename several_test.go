@@ -3,11 +3,15 @@ package slidegate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
@@ -221,4 +225,24 @@ func TestClaimsUpTo(t *testing.T) {
 			t.Errorf("left over: %+v, %v", peek, err)
 		}
 	})
+}
+
+// TestOneKey: claims on several keys need a group where the store decides one key at once.
+func TestOneKey(t *testing.T) {
+	l := testkit.Must(slidegate.NewPerCall(entries{memstore.NewDefault()}, ""))(t)
+	claims := func(keys ...string) slidegate.Claims {
+		var all []slidegate.Claim
+		for i, key := range keys {
+			all = append(all, slidegate.Claim{Limit: exact(fmt.Sprint(i), 5, time.Minute), Key: key})
+		}
+		return l.For(all...)
+	}
+	if _, err := claims("ann", "192.0.2.1").Allow(t.Context()); !errors.Is(err, slidegate.ErrUnsupported) || !strings.Contains(err.Error(), "InGroup") {
+		t.Errorf("two keys: got %v, want ErrUnsupported and what to do", err)
+	}
+	for name, c := range map[string]slidegate.Claims{"one key": claims("ann", "ann"), "a group": claims("ann", "192.0.2.1").InGroup("g")} {
+		if d, err := c.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Errorf("%s: got %+v, %v, want it admitted", name, d, err)
+		}
+	}
 }

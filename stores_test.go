@@ -82,6 +82,13 @@ type singleCharge struct{ store.Store }
 
 func (singleCharge) Traits() store.Traits { return store.Traits{Name: "singleCharge", MaxCharges: 1} }
 
+// entries is a store that decides one key at a time, or one group.
+type entries struct{ store.Store }
+
+func (entries) Traits() store.Traits {
+	return store.Traits{Name: "entries", MaxCharges: 8, OneKey: true}
+}
+
 // noBuckets is a store that does not support token buckets.
 type noBuckets struct{ store.Store }
 

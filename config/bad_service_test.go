@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-const schemeList = "(there are memory, redis, rediss, redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel, postgres, postgresql)"
+const schemeList = "(there are memory, redis, rediss, redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel, postgres, postgresql, nats, tls, memcached)"
 
 // top has lines before a policy that is right, and below puts them into a policy, of which they are line 4 and on.
 func top(lines string) string {

@@ -115,7 +115,7 @@ func (s *Store) Check(*store.Limit) error { return nil }
 
 // Traits reports what the store can do.
 func (s *Store) Traits() store.Traits {
-	return store.Traits{Name: s.traits.Name, ServerClock: s.traits.ServerClock, MaxCharges: maxCharges, RoundTrips: 2}
+	return store.Traits{Name: s.traits.Name, ServerClock: s.traits.ServerClock, MaxCharges: maxCharges, OneKey: true, RoundTrips: 2}
 }
 
 // Apply decides a batch of requests: those for the same entry by one swap, different entries concurrently.

@@ -161,24 +161,41 @@ func checkNameApart(policies []Policy, i int) error {
 	return nil
 }
 
-// CheckTogether returns an error if one of so many sample requests faces more limits than the store decides at once. Faces reports
-// whether a sample faces the policy at that place.
-func (s *Set) CheckTogether(samples int, faces func(sample, policy int) bool) error {
+// CheckTogether returns an error if one of so many sample requests faces more limits than the store decides at once, or policies
+// that count by different keys where the store decides only one key at once. Faces reports whether a sample faces the policy at
+// that place. SameKey reports whether two policies count every request by the same key; nil means that requests have a group.
+func (s *Set) CheckTogether(samples int, faces func(sample, policy int) bool, sameKey func(policy, other int) bool) error {
 	for i := range samples {
 		var names []string
-		charges, mode := 0, Open
+		charges, mode, first, together := 0, Open, -1, true
 		for j, other := range s.policies {
-			if !other.shadow && faces(i, j) {
-				names = append(names, other.name)
-				charges += other.most()
-				mode = max(mode, other.mode)
+			if other.shadow || !faces(i, j) {
+				continue
 			}
+			if first < 0 {
+				first = j
+			}
+			names = append(names, other.name)
+			charges += other.most()
+			mode = max(mode, other.mode)
+			together = together && (sameKey == nil || j == first || sameKey(first, j))
 		}
-		if err := s.checkCharges(charges, mode); err != nil {
+		err := s.checkCharges(charges, mode)
+		if err == nil && !together && s.traits[mode].OneKey {
+			err = s.errKeys(mode)
+		}
+		if err != nil {
 			return fmt.Errorf("policies %q: %w", names, err)
 		}
 	}
 	return nil
+}
+
+// errKeys is the error of policies that the store cannot decide together because their keys differ.
+func (s *Set) errKeys(mode Mode) error {
+	return fmt.Errorf("policy: %w: one request faces all of them and they count by different keys, but the %s store decides limits of one "+
+		"key at once; give them the same key, let no request match several of them, or choose a store that decides several keys at once "+
+		"(memory, Redis, PostgreSQL)", slidegate.ErrUnsupported, s.traits[mode].Name)
 }
 
 // checkCharges returns an error if the store cannot decide so many charges at once.

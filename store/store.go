@@ -130,7 +130,7 @@ type Request struct {
 	// and stores remember by it that it was settled. It is 0 if there is none.
 	ID rule.ID
 	// Charges has at least one and at most Traits.MaxCharges elements. No two of them have the same address: a Limiter adds
-	// up the costs of those that do.
+	// up the costs of those that do. If Traits.OneKey is set and Group is empty, all of them have the same key.
 	Charges []Charge
 	// Answers has one element for each charge. The caller owns it, the store fills it.
 	Answers []rule.Answer
@@ -157,6 +157,9 @@ type Traits struct {
 	ServerClock bool
 	// MaxCharges is how many charges one request may have; 1 if the store is not atomic over several keys.
 	MaxCharges int
+	// OneKey means that the charges of a request without a group must all have the same key. Other requests fail with an
+	// error that wraps ErrUnsupported.
+	OneKey bool
 	// RoundTrips is how many round trips a request takes; 0 for a store in the same process.
 	RoundTrips int
 }
