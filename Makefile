@@ -4,7 +4,11 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-bench test-tools test-docs test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-service bench-algorithms flood history soak ports restarts postgres-versions bench-replay replay-big screenshots fuzz guarantees pictures site lease-picture model cover leases plays mutants
+.PHONY: help test test-bench test-tools test-docs test-valkey race check deps
+.PHONY: lint lint-all tidy modules release cover fuzz guarantees model
+.PHONY: bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-kv bench-service bench-algorithms bench-replay
+.PHONY: flood history soak ports restarts postgres-versions replay-big leases plays mutants
+.PHONY: screenshots pictures lease-picture site
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +95,9 @@ bench-postgres: deps ## PostgreSQL limiters side by side
 bench-lease: deps ## leases beside coalesce over Redis and PostgreSQL, and what they waste; about seven minutes
 	cd bench && $(GO) run . -scenario lease,lease-waste
 
+bench-kv: deps ## key-value engines beside the other stores; about ten minutes
+	cd bench && $(GO) run . -scenario kv
+
 bench-service: deps ## the service: JSON, batches, forward-auth, the proxy, RESP, and beside envoyproxy/ratelimit
 	cd bench && $(GO) run . -scenario service,resp,envoy
 
@@ -101,7 +108,7 @@ flood: ## millions of new keys against the running service at its default bounds
 	cd bench && $(GO) run . -scenario flood-service,flood-memory
 
 history: deps ## a minute each of Redis, PostgreSQL and memcached with kills and cuts, checked for one unit too many
-	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached -run History -v -count 1 -timeout 10m -history 60s
+	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached -run 'History|Contract' -v -count 1 -timeout 10m -history 60s
 
 leases: deps ## a minute each of processes that spend leases of Redis and PostgreSQL, with kills, cuts and clocks that are set, checked for one unit too many
 	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet|Contract' -v -count 1 -timeout 15m -leases 60s

@@ -135,7 +135,7 @@ func TestVerbErrorsContainNoKey(t *testing.T) {
 		cost    int64
 		verbs   []verb
 	}{
-		{"impossible cost", newLimiter(t, store, ten), -1, append(keyVerbs(), claimVerbs(ten)...)},
+		{"invalid cost", newLimiter(t, store, ten), -1, append(keyVerbs(), claimVerbs(ten)...)},
 		{"no limits", none, 1, append(keyVerbs(), claimVerbs()...)},
 		{"conflict", none, 1, claimVerbs(ten, twenty)},
 		{"wrong limit", none, 1, claimVerbs(slidegate.Limit{})},

@@ -10,6 +10,7 @@ import (
 type memory struct {
 	value    []byte
 	revision uint64 // of value; 0 if it is not known
+	written  uint64 // the revision that this process wrote last
 	streak   int    // how often in a row the entry was swapped without being read
 	reads    int    // how many more times it is read first, because another process changed it recently
 
@@ -33,8 +34,11 @@ const (
 	longestYield  = 20 * time.Millisecond
 )
 
-// current reports whether the value may be swapped without being read first. The engine then checks the revision.
-func (m *memory) current() bool { return m.revision != 0 && m.reads == 0 && m.streak < longestStreak }
+// current reports whether the value may be swapped without being read first. The engine then checks the revision. What was read a
+// while ago does not qualify: some engines number revisions only well enough for a swap that follows at once.
+func (m *memory) current() bool {
+	return m.revision != 0 && m.revision == m.written && m.reads == 0 && m.streak < longestStreak
+}
 
 // swapped takes note of a swap that succeeded after some conflicts.
 func (m *memory) swapped(fromMemory bool, conflicts int) {
@@ -65,7 +69,7 @@ func (s *shard) recall(name string) memory {
 
 // remember replaces what is remembered about an entry. If there are too many, it forgets any other.
 func (s *shard) remember(name string, m memory) {
-	if !s.values || len(m.value) > longestRemembered {
+	if !s.values || m.revision != m.written || len(m.value) > longestRemembered {
 		m.forget()
 	}
 	s.mu.Lock()

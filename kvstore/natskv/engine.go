@@ -91,11 +91,19 @@ func (e *Engine) Get(ctx context.Context, name string) (value []byte, revision u
 	}
 }
 
-// read asks the leader for the last message of a name.
-func (e *Engine) read(ctx context.Context, name string) (*jetstream.RawStreamMsg, error) {
-	return untilTaken(ctx, e.conn, func() (*jetstream.RawStreamMsg, error) {
-		return e.stream.GetLastMsgForSubject(ctx, e.subject+name)
-	})
+// read asks the leader for the last message of a name. It asks again if there is no answer: a server that has just lost its lead
+// drops requests.
+func (e *Engine) read(ctx context.Context, name string) (msg *jetstream.RawStreamMsg, err error) {
+	for patience := firstPatience; ; patience *= 2 {
+		msg, err = untilTaken(ctx, e.conn, func() (*jetstream.RawStreamMsg, error) {
+			once, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			return e.stream.GetLastMsgForSubject(once, e.subject+name)
+		})
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || patience > lastPatience {
+			return msg, err
+		}
+	}
 }
 
 // Swap writes a value if the last message of the name still has the given sequence number. An error that does not wrap
@@ -133,6 +141,9 @@ func (e *Engine) write(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, e
 }
 
 const (
+	firstPatience = 100 * time.Millisecond // how long the answer to a read may take before it is asked for again
+	lastPatience  = 3 * time.Second
+
 	handover   = 300 * time.Millisecond // how long a leader may take to hand over to another
 	askAgain   = 10 * time.Millisecond  // after how long a request is sent again that nobody has taken
 	notThere   = jetstream.ErrorCode(10008)

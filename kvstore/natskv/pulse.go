@@ -19,6 +19,9 @@ import (
 // choose another leader meanwhile. They do so when they have not heard of it for at least four seconds. So a read can be relied on if
 // something was written shortly before, over the same connection: it was acknowledged by most of the servers, which have heard of their
 // leader then, and follow nobody else yet.
+//
+// When nothing was written for longer than that, there may have been another leader meanwhile, and the old one may still be there, next
+// to the one that acknowledges writes. Then what was written must also be read back: a server that has it follows, or is, the new one.
 type pulse struct {
 	engine  *Engine
 	name    string // of the message that is written where there is nothing else to write
@@ -52,10 +55,11 @@ func (p *pulse) start() beat {
 	return beat{time.Since(p.base), p.engine.conn.ConnectedServerId()}
 }
 
-// seen notes that what was written since start was acknowledged.
+// seen notes that what was written since start was acknowledged. That says enough only if something else was, shortly before.
 func (p *pulse) seen(b beat) {
-	if last := p.last.Load(); p.cluster && (last == nil || last.server != b.server || b.sent-last.sent > beatAfter) {
-		p.last.Store(&b)
+	last := p.last.Load()
+	if p.cluster && last != nil && last.server == b.server && b.sent-last.sent > beatAfter && b.sent-last.sent < beatLasts {
+		p.last.CompareAndSwap(last, &b)
 	}
 }
 
@@ -68,7 +72,7 @@ func (p *pulse) felt() bool {
 	return last != nil && time.Since(p.base)-last.sent < beatLasts && last.server == p.engine.conn.ConnectedServerId()
 }
 
-// feel writes a message, unless another caller just has, so that felt reports true.
+// feel confirms, unless another caller just has, that the server that answers reads leads.
 func (p *pulse) feel(ctx context.Context) error {
 	if err := p.lock(ctx); err != nil {
 		return err
@@ -77,7 +81,7 @@ func (p *pulse) feel(ctx context.Context) error {
 	if p.felt() {
 		return nil
 	}
-	_, err := p.write(ctx)
+	_, err := p.confirm(ctx)
 	return err
 }
 
@@ -92,36 +96,40 @@ func (p *pulse) lock(ctx context.Context) error {
 
 func (p *pulse) unlock() { <-p.writing }
 
-// write writes the message. There is never more than one of a process, and none a minute after its end.
-func (p *pulse) write(ctx context.Context) (*jetstream.PubAck, error) {
-	return p.engine.write(ctx, p.engine.message(p.name, nil, keepPulse))
-}
-
-// look reads the leader's clock: it writes a message, and reads the time that the server gave to it.
+// look reads the leader's clock.
 func (p *pulse) look(ctx context.Context) ([]serverclock.Reading, error) {
 	if err := p.lock(ctx); err != nil {
 		return nil, err
 	}
 	defer p.unlock()
-	sent := time.Now()
-	ack, err := p.write(ctx)
+	reading, err := p.confirm(ctx)
 	if errors.Is(err, jetstream.ErrNoStreamResponse) { // somebody may have deleted the bucket
 		if _, err := p.engine.opts.openStream(ctx, p.engine.js); err != nil {
 			return nil, err
 		}
-		sent = time.Now()
-		ack, err = p.write(ctx)
+		reading, err = p.confirm(ctx)
 	}
+	return []serverclock.Reading{reading}, err
+}
+
+// confirm writes the message and reads it back. The time that the server gave to it is a reading of its clock. There is never more
+// than one such message of a process, and none a minute after its end.
+func (p *pulse) confirm(ctx context.Context) (r serverclock.Reading, err error) {
+	before := p.start()
+	r.Sent = time.Now()
+	ack, err := p.engine.write(ctx, p.engine.message(p.name, nil, keepPulse))
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	heard := time.Now()
+	r.Heard = time.Now()
 	msg, err := p.engine.read(ctx, p.name)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	if msg.Sequence != ack.Sequence { // an old leader may have answered
-		return nil, fmt.Errorf("message %d was written and %d was read", ack.Sequence, msg.Sequence)
+	if msg.Sequence != ack.Sequence {
+		return r, fmt.Errorf("message %d was written and %d was read: an old leader answers", ack.Sequence, msg.Sequence)
 	}
-	return []serverclock.Reading{{Sent: sent, Heard: heard, Shown: msg.Time}}, nil
+	r.Shown = msg.Time
+	p.last.Store(&before)
+	return r, nil
 }
