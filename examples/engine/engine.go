@@ -1,5 +1,5 @@
-// Package engine is a key-value engine in a map, with the four methods that package kvstore needs to make a store of it. It
-// never forgets a value, so it is to be read, not used.
+// Package engine is a key-value engine in a map, with the four methods that package kvstore needs to build a store on it. It
+// never forgets a value, so it is an example to read, not to use.
 package engine
 
 import (
