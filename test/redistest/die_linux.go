@@ -5,6 +5,6 @@ import (
 	"syscall"
 )
 
-// dieWithUs has the system end a server when the test's process ends without cleaning up, as it does when it runs out of
-// time.
+// dieWithUs makes the system end a server when the test's process ends without cleaning up, for example after a
+// timeout.
 func dieWithUs(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

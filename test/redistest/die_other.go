@@ -4,5 +4,5 @@ package redistest
 
 import "os/exec"
 
-// dieWithUs does nothing here: other systems have no way to end a server with the test's process.
+// dieWithUs does nothing: this system cannot end a server with the test's process.
 func dieWithUs(*exec.Cmd) {}
