@@ -9,8 +9,8 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// What changes with a plan (quota, burst, overlap, whether refusals count) applies to the counts that are there; another
-// name or shape has counts of its own.
+// Changing what varies between plans (quota, burst, overlap, whether denials count) keeps the existing counts; another name
+// or shape has its own.
 func TestWithSharesCountsByNameAndShape(t *testing.T) {
 	limit := slidegate.Limit{Name: "api", Quota: 10, Window: time.Minute, Segments: 2}
 	change := func(change func(l *slidegate.Limit)) slidegate.Limit {
@@ -47,10 +47,10 @@ func TestWithSharesCountsByNameAndShape(t *testing.T) {
 					want = 4
 				}
 				if got := used(t, after, "k"); got != want {
-					t.Errorf("after the change %d are used, want %d", got, want)
+					t.Errorf("used %d after the change, want %d", got, want)
 				}
 				if got := before.Limits(); len(got) != 1 || got[0] != limit {
-					t.Errorf("the limiter itself changed to %v", got)
+					t.Errorf("the limiter's own limits changed to %v", got)
 				}
 			})
 		})
@@ -58,17 +58,17 @@ func TestWithSharesCountsByNameAndShape(t *testing.T) {
 }
 
 func TestWithRefusesAsNewDoes(t *testing.T) {
-	limiter := newLimiter(t, lonely{newReference()}, slidegate.PerMinute(1))
+	limiter := newLimiter(t, singleCharge{newReference()}, slidegate.PerMinute(1))
 	if _, err := limiter.With(slidegate.Limit{}); err == nil {
-		t.Error("the zero limit was accepted")
+		t.Error("got no error for the zero limit")
 	}
 	if _, err := limiter.With(slidegate.PerMinute(1), slidegate.PerHour(1)); err == nil {
-		t.Error("two limits on a store for one were accepted")
+		t.Error("got no error for two limits on a store that takes one")
 	}
 }
 
-// Whatever names the same address shares its counts: the limiter's own limits, those of With, and those of For.
-func TestEveryWayToOneAddress(t *testing.T) {
+// Limits with the same address share their counts: the limiter's own limits, those of With, and those of For.
+func TestAllWaysToOneAddressShareCounts(t *testing.T) {
 	limit := slidegate.Limit{Name: "api", Quota: 10, Window: time.Minute}
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		in := func(namespace string) *slidegate.Limiter {
@@ -98,16 +98,16 @@ func TestEveryWayToOneAddress(t *testing.T) {
 		}
 		for name, limiter := range map[string]*slidegate.Limiter{"first": first, "second": second, "with": with} {
 			if got := used(t, limiter, "k"); got != 5 {
-				t.Errorf("%s: %d are used, want 5", name, got)
+				t.Errorf("%s: used %d, want 5", name, got)
 			}
 		}
 		if got := used(t, other, "k"); got != 0 {
-			t.Errorf("%d are used in another namespace", got)
+			t.Errorf("used %d in another namespace, want 0", got)
 		}
 	})
 }
 
-// No two addresses are written alike, however their parts are cut.
+// No two addresses have the same encoding, however their parts are split.
 func TestPartsOfAnAddressDoNotRunTogether(t *testing.T) {
 	type place struct{ namespace, name, group, key string }
 	places := []place{
@@ -124,7 +124,7 @@ func TestPartsOfAnAddressDoNotRunTogether(t *testing.T) {
 			limit := slidegate.Limit{Name: p.name, Quota: 1000, Window: time.Minute}
 			d, err := limiter.For(claim(limit, p.key, int64(i+1))).InGroup(p.group).Allow(t.Context())
 			if err != nil || d.Remaining != 1000-int64(i+1) {
-				t.Errorf("%q has %d left before anybody else was there, %v", p, d.Remaining, err)
+				t.Errorf("%q: %d left before its first request, %v", p, d.Remaining, err)
 			}
 		}
 	})

@@ -10,13 +10,14 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Bind checks a limit and gives it its place in a namespace, as stores and layers need it. A Limiter does so by itself. The
-// label of a limit without a name is its text as written, such as "5/1m", also if that leaves the algorithm to the default.
+// Bind checks a limit and binds it to a namespace, as stores and layers need it. A Limiter calls it itself. The label of a
+// limit without a name is its text as written, such as "5/1m", even if the text leaves the algorithm to the default.
 func Bind(namespace string, limit Limit) (*store.Limit, error) {
 	return BindLike(namespace, limit, Limit{})
 }
 
-// BindLike is Bind for a limit that counts like base: see Limit.Like. The label does not name the algorithm that it takes over.
+// BindLike is like Bind, for a limit that counts like base; see Limit.Like. The label does not name the algorithm taken
+// from base.
 func BindLike(namespace string, limit, base Limit) (*store.Limit, error) {
 	like := limit.Like(base)
 	r, err := like.compile()
@@ -35,8 +36,8 @@ func BindLike(namespace string, limit, base Limit) (*store.Limit, error) {
 	return store.Bind(namespace, limit.Name, label, r), nil
 }
 
-// Unbind returns the limit that b was made of. It names the algorithm, also if that was left to the default, or to another
-// limit by BindLike. Segments and Burst are left out if they are the defaults.
+// Unbind returns the limit that b was made from. It names the algorithm, even if that was left to the default or taken from
+// another limit by BindLike. Segments and Burst are left out if they have their default values.
 func Unbind(b *store.Limit) Limit {
 	r := b.Rule()
 	l := Limit{
@@ -59,23 +60,23 @@ func Unbind(b *store.Limit) Limit {
 	return l
 }
 
-// boundLimits remembers what Bind made of limits, so that limits given per call cost a map look-up.
+// boundLimits caches the results of Bind, so that limits given per call cost one map lookup.
 type boundLimits struct {
 	namespace string
 	store     store.Store
 
-	known atomic.Pointer[map[Limit]*store.Limit] // read without a lock, so never written to
+	known atomic.Pointer[map[Limit]*store.Limit] // read without a lock, so the map is never modified
 
 	mu     sync.Mutex
-	all    map[Limit]*store.Limit // what is known, and what came since
-	misses int                    // how often something was looked for in all that is not known
+	all    map[Limit]*store.Limit // the limits in known, and those added since
+	misses int                    // how many lookups in all found a limit that known lacks
 	like   map[likeBase]*store.Limit
 }
 
-// likeBase is a limit that counts like another one.
+// likeBase is a limit and the limit that it counts like.
 type likeBase struct{ limit, base Limit }
 
-// maxBound is how many limits are remembered; further ones still work and are bound again at each call.
+// maxBound is how many limits are cached. Further limits still work; they are bound again on each call.
 const maxBound = 4096
 
 func (b *boundLimits) bind(limit Limit) (*store.Limit, error) {
@@ -97,7 +98,8 @@ func (b *boundLimits) bind(limit Limit) (*store.Limit, error) {
 	return b.remember(limit, bound), nil
 }
 
-// bindLike is bind for a limit that counts like base. It is for limits of limiters, not for those given per call, so a lock does.
+// bindLike is bind for a limit that counts like base. Only the limits of a limiter are bound this way, not limits given per
+// call, so a lock is fast enough.
 func (b *boundLimits) bindLike(limit, base Limit) (*store.Limit, error) {
 	if limit.Like(base) == limit {
 		return b.bind(limit)
@@ -124,20 +126,20 @@ func (b *boundLimits) bindLike(limit, base Limit) (*store.Limit, error) {
 	return bound, nil
 }
 
-// check asks the store whether it can keep the limit. One that says Lease needs the layer for that, unless there is no round
-// trip to save.
+// check asks the store whether it supports the limit. A limit with Lease needs the lease layer, unless the store has no
+// round trip to save.
 func (b *boundLimits) check(bound *store.Limit) error {
 	if bound.Rule().Lease && b.store.Traits().RoundTrips > 0 {
 		if _, ok := store.As[store.Leaser](b.store); !ok {
-			return &LimitError{Err: fmt.Errorf("%w: lease: the store does not take units in blocks; "+
-				"wrap it by lease.New of the package layer/lease, or leave lease out", ErrLimit)}
+			return &LimitError{Err: fmt.Errorf("%w: lease: the store does not lease units; "+
+				"wrap it with lease.New of package layer/lease, or leave lease out", ErrLimit)}
 		}
 	}
 	return b.store.Check(bound)
 }
 
-// recall finds a limit that is not known yet. All become known when as many were recalled as there are to be copied: a
-// copy for each new limit would cost more, the more there are.
+// recall looks up a limit that is not in known. It replaces known with a copy of all once there were as many such lookups
+// as there are limits to copy: a copy for each new limit would cost more the more limits there are.
 func (b *boundLimits) recall(limit Limit) (bound *store.Limit, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// A limit given per call is worked out once: stores keep what they know about it by its identity.
+// A limit given per call is bound once, because stores cache what they know about a limit by its identity.
 func TestLimitsAreBoundOnce(t *testing.T) {
 	store := &recorder{Store: newReference()}
 	limit := slidegate.PerMinute(10)
@@ -28,19 +28,19 @@ func TestLimitsAreBoundOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	asked := store.take()
-	for i, request := range asked {
-		if bound := request.Charges[0].Limit; bound != asked[0].Charges[0].Limit {
-			t.Errorf("request %d has another binding of %v", i, bound.Label())
+	requests := store.take()
+	for i, request := range requests {
+		if bound := request.Charges[0].Limit; bound != requests[0].Charges[0].Limit {
+			t.Errorf("request %d has a different binding of %v", i, bound.Label())
 		}
 	}
-	if len(asked) != 4 {
-		t.Errorf("%d requests, want 4", len(asked))
+	if len(requests) != 4 {
+		t.Errorf("got %d requests, want 4", len(requests))
 	}
 }
 
-// There is no end to the limits that can be given per call: those that are not remembered any more still count.
-func TestMoreLimitsThanAreRemembered(t *testing.T) {
+// Any number of limits can be given per call: those that are no longer cached still count.
+func TestMoreLimitsThanAreCached(t *testing.T) {
 	const many = 4096 + 100
 	limiter := newPerCall(t, newReference())
 	for round := range int64(2) {
@@ -54,7 +54,7 @@ func TestMoreLimitsThanAreRemembered(t *testing.T) {
 	}
 }
 
-// Many goroutines that bring the same new limits at once agree on the bindings, and are admitted no more than the quota.
+// Many goroutines that use the same new limits concurrently agree on the bindings, and are admitted no more than the quota.
 func TestConcurrentBinding(t *testing.T) {
 	const workers, limits, quota = 8, 40, 20
 	st := &recorder{Store: newMemory(t, storetest.NewClock(noon))}
@@ -81,7 +81,7 @@ func TestConcurrentBinding(t *testing.T) {
 	wg.Wait()
 	for n := range limits {
 		if admitted[n] != quota {
-			t.Errorf("limit %d admitted %d of %d", n, admitted[n], quota)
+			t.Errorf("limit %d admitted %d, want %d", n, admitted[n], quota)
 		}
 	}
 	bound := map[*store.Limit]bool{}
@@ -89,7 +89,7 @@ func TestConcurrentBinding(t *testing.T) {
 		bound[request.Charges[0].Limit] = true
 	}
 	if len(bound) != limits {
-		t.Errorf("%d bindings of %d limits", len(bound), limits)
+		t.Errorf("got %d bindings, want %d", len(bound), limits)
 	}
 }
 
@@ -112,6 +112,6 @@ func TestBind(t *testing.T) {
 		t.Errorf("prefixes %q and %q, %v", a.Prefix(), c.Prefix(), err)
 	}
 	if _, err := slidegate.Bind("", slidegate.Limit{}); err == nil {
-		t.Error("the zero limit was bound")
+		t.Error("got no error for the zero limit")
 	}
 }

@@ -11,68 +11,69 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Claim is one limit that a request faces: this key, this limit, this cost.
+// Claim is one limit that applies to a request: a limit, a key and a cost.
 type Claim struct {
 	Limit Limit
 	Key   string
-	// Cost is how many units the request takes; 0 means 1. To ask without taking anything, use Claims.Peek. Of an in-flight
-	// limit a request takes one slot, so it must be 0 or 1.
+	// Cost is how many units the request takes; 0 means 1. To ask without taking anything, use Claims.Peek. A request takes
+	// one slot of an in-flight limit, so there it must be 0 or 1.
 	Cost int64
 }
 
-// Claims is a request over any limits and keys, all or nothing; For makes it.
+// Claims is a request over any limits and keys, all or nothing. Limiter.For returns it; the zero value is not usable.
 type Claims struct {
 	limiter *Limiter
 	group   string
 	claims  []Claim
 }
 
-// For returns a request over limits that are given now, each with its own key and cost: per user and per tenant and a
-// global budget, or a limit from the user's plan. The limiter's own limits have no part in it, so nothing gives a limit its
-// algorithm but its own fields: where the limits of plans must share their counts and their quotas lie on both sides of 100, name
-// the algorithm in all of them.
+// For returns a request over limits given with the call, each with its own key and cost: a limit per user, one per tenant
+// and a global budget, or a limit from the user's plan. The limiter's own limits do not apply, and a limit takes its
+// algorithm from its own fields only. If the limits of several plans must share their counts and their quotas lie on both
+// sides of 100, name the algorithm in all of them.
 func (l *Limiter) For(claims ...Claim) Claims { return Claims{limiter: l, claims: claims} }
 
-// InGroup names the group that the claims belong to. It is part of their address: the same key in another group has
-// other counts. A store made of several nodes keeps a group on one of them; there, claims on several keys need one.
+// InGroup sets the group of the claims. It is part of their address: the same key in another group has other counts. A
+// store made of several nodes keeps a group on one of them, and there claims on several keys need a group.
 func (c Claims) InGroup(group string) Claims {
 	c.group = group
 	return c
 }
 
-// Allow asks for the claims' costs, all or none.
+// Allow takes the claims' costs, all or none.
 func (c Claims) Allow(ctx context.Context) (Decision, error) { return c.call().decide(ctx, rule.Take) }
 
-// AllowUpTo asks for as much of every claim's cost as all limits admit now, at least one: the same for each of them.
+// AllowUpTo takes as much of every claim's cost as all limits admit now, at least one unit, and the same amount for each
+// claim.
 func (c Claims) AllowUpTo(ctx context.Context) (Decision, error) {
 	return c.call().decide(ctx, rule.TakeUpTo)
 }
 
-// Peek returns what Allow would answer, and charges nothing.
+// Peek returns what Allow would return, and charges nothing.
 func (c Claims) Peek(ctx context.Context) (Decision, error) { return c.call().decide(ctx, rule.Peek) }
 
 // Wait waits until the claims' costs are admitted, and takes them; see Limiter.WaitN.
 func (c Claims) Wait(ctx context.Context) error { return c.call().wait(ctx) }
 
-// Reserve takes the claims' costs as an estimate, to be settled when the true ones are known; see Reservation.
+// Reserve takes the claims' costs as an estimate, to be settled when the actual costs are known; see Reservation.
 func (c Claims) Reserve(ctx context.Context) (Reservation, Decision, error) {
 	return c.call().reserve(ctx)
 }
 
-// Acquire takes the claims' slots and costs, all or none, to be given back by Limiter.Release; see Limiter.Acquire.
+// Acquire takes the claims' slots and costs, all or none; Limiter.Release frees the slots. See Limiter.Acquire.
 func (c Claims) Acquire(ctx context.Context) (Reservation, Decision, error) { return c.Reserve(ctx) }
 
-// Charge charges the claims' costs without asking, beyond the quotas if need be; see Limiter.Charge.
+// Charge charges the claims' costs without a check, even beyond the quotas; see Limiter.Charge.
 func (c Claims) Charge(ctx context.Context) (Decision, error) {
 	return c.call().decide(ctx, rule.Charge)
 }
 
-// Refund gives the claims' costs back, the oldest live units first; see Limiter.Refund.
+// Refund returns the claims' costs, the oldest live units first; see Limiter.Refund.
 func (c Claims) Refund(ctx context.Context) (Decision, error) {
 	return c.call().decide(ctx, rule.GiveBack)
 }
 
-// Reset forgets what the claims' keys have used.
+// Reset deletes what the claims' keys have used.
 func (c Claims) Reset(ctx context.Context) error {
 	_, err := c.call().decide(ctx, rule.Reset)
 	return err
@@ -95,16 +96,16 @@ func (c Claims) call() *call {
 	return call
 }
 
-// call is a request on its way: its memory is used again, so that a request over several limits allocates only what
-// it hands out. Its user ends it with decide, wait or reserve.
+// call is one request to the store. Its memory is pooled, so that a request over several limits allocates only what it
+// returns. The caller ends it with decide, wait or reserve.
 type call struct {
 	limiter *Limiter
-	err     error           // the first thing wrong with the request
-	batch   []store.Request // always one
+	err     error           // the first error in the request
+	batch   []store.Request // always of length 1
 	charges []store.Charge
 	answers []Answer
-	slots   bool  // one of the charges is in flight
-	place   []int // for each charge that was asked for, its place among charges: the same address is charged once
+	slots   bool  // whether one of the charges is on an in-flight limit
+	place   []int // for each charge added, its index in charges; equal addresses share a charge
 }
 
 var calls = sync.Pool{New: func() any { return &call{batch: make([]store.Request, 1)} }}
@@ -117,7 +118,7 @@ func newCall(l *Limiter, n int) *call {
 	return c
 }
 
-// end gives the call's memory back, without the caller's keys in it.
+// end returns the call's memory to the pool, with the caller's keys removed.
 func (c *call) end() {
 	clear(c.charges)
 	c.batch[0] = store.Request{}
@@ -131,7 +132,7 @@ func (c *call) fail(err error) {
 	}
 }
 
-// add joins a charge to the request. The costs of charges with the same address add up.
+// add adds a charge to the request. The costs of charges with the same address add up.
 func (c *call) add(charge store.Charge) {
 	if charge.Cost < 0 || charge.Cost > rule.MaxQuota {
 		c.fail(fmt.Errorf("slidegate: %w: must be 0 to %d, not %d; to give units back use Refund, Settle or Cancel",
@@ -144,11 +145,11 @@ func (c *call) add(charge store.Charge) {
 			continue
 		}
 		if same.At != charge.At {
-			c.fail(fmt.Errorf("slidegate: %w: it has units of one key from two moments; settle them one after the other",
+			c.fail(fmt.Errorf("slidegate: %w: it holds units of one key charged at two times; settle them one after the other",
 				ErrReservation))
 		}
 		if *same.Limit.Rule() != *charge.Limit.Rule() {
-			c.fail(fmt.Errorf("slidegate: %w: %q and %q are asked for one key; give them different names",
+			c.fail(fmt.Errorf("slidegate: %w: %q and %q apply to the same key; give them different names",
 				ErrConflict, Unbind(same.Limit), Unbind(charge.Limit)))
 		}
 		same.Cost = min(same.Cost+charge.Cost, rule.MaxQuota)
@@ -163,8 +164,8 @@ func (c *call) add(charge store.Charge) {
 
 func isSlot(charge *store.Charge) bool { return charge.Limit.Rule().Algorithm == InFlight }
 
-// checkSlots refuses what cannot be asked of in-flight limits: a slot belongs to a reservation, which gives it back, and a
-// reservation holds one of a key.
+// checkSlots rejects operations that in-flight limits do not support: a slot belongs to a reservation, which releases it,
+// and a reservation holds one slot per key.
 func (c *call) checkSlots(op rule.Op) error {
 	switch op {
 	case rule.TakeUpTo, rule.Charge:
@@ -188,14 +189,31 @@ func errSlots() error {
 		"use Acquire or Reserve, and Release", ErrUnsupported)
 }
 
-// apply sends the request to the store once. The answers stay in c until end.
+// checkKeys rejects charges on several keys if the store decides one key at a time.
+func (c *call) checkKeys() error {
+	if !c.limiter.traits.OneKey || c.batch[0].Group != "" {
+		return nil
+	}
+	for i := range c.charges {
+		if c.charges[i].Key != c.charges[0].Key {
+			return fmt.Errorf("slidegate: %w: the claims have different keys, and the %s store decides one key at a time; use InGroup, "+
+				"which keeps all keys of a group together, or make one request per key", ErrUnsupported, c.limiter.traits.Name)
+		}
+	}
+	return nil
+}
+
+// apply sends the request to the store once. The answers stay in c until end is called.
 func (c *call) apply(ctx context.Context, op rule.Op) error {
 	if c.err != nil {
 		return c.err
 	}
 	if most := c.limiter.traits.MaxCharges; len(c.charges) > most {
-		return fmt.Errorf("slidegate: %w: %d charges at once, the %s store decides at most %d atomically",
+		return fmt.Errorf("slidegate: %w: %d charges in one request; the %s store decides at most %d atomically",
 			ErrUnsupported, len(c.charges), c.limiter.traits.Name, most)
+	}
+	if err := c.checkKeys(); err != nil {
+		return err
 	}
 	if c.slots {
 		if err := c.checkSlots(op); err != nil {
@@ -211,14 +229,14 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 	return c.limiter.store.Apply(ctx, c.batch)
 }
 
-// finish sends a request that corrects what is charged. What was used, or was not, stays so if the caller has gone.
+// finish sends a request that corrects what is charged. It is sent even if the caller has gone: what was used stays used.
 func (c *call) finish(ctx context.Context) error {
 	ctx, cancel := store.Detach(ctx, c.limiter.traits)
 	defer cancel()
 	return c.limiter.store.Apply(ctx, c.batch)
 }
 
-// decision makes a decision of the answers that apply got.
+// decision returns the decision made by the last apply.
 func (c *call) decision() Decision {
 	var d Decision
 	d.combine(c.charges, c.answers)
@@ -246,7 +264,7 @@ func (c *call) wait(ctx context.Context) error {
 		c.fail(errSlots())
 	}
 	for {
-		if err := ctx.Err(); err != nil { // not every store looks: a caller that has gone must not take anything
+		if err := ctx.Err(); err != nil { // not every store checks ctx, and a caller that has gone must not take anything
 			return err
 		}
 		err := c.apply(ctx, c.waitOp())
@@ -269,8 +287,8 @@ func (c *call) wait(ctx context.Context) error {
 	}
 }
 
-// waitOp is how a waiter asks: where refusals count, it must not ask for real before it is its turn, for each refusal
-// would put that off.
+// waitOp returns the operation by which a waiter asks. If denials count, it peeks until its turn, because each denial would
+// postpone it.
 func (c *call) waitOp() rule.Op {
 	if slices.ContainsFunc(c.charges, func(charge store.Charge) bool { return charge.Limit.Rule().CountDenied }) {
 		return rule.Peek

@@ -7,10 +7,11 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Combine makes a decision of what a store answered to a request, as a Limiter does: refused, it tells of the limit with
-// the latest RetryAfter; admitted, of the one with the least Remaining; with several, what each said is in Answers. It is
-// for those who hand a Store batches of requests of their own. The request must have been answered: its Err is nil, and
-// Answers has one answer for each charge. Nothing of it is kept, so its memory can be used again.
+// Combine turns a store's answers to a request into a decision, as a Limiter does. A denial reports the limit with the
+// latest RetryAfter, an admission the limit with the least Remaining. If there are several limits, Answers holds the answer
+// of each. Combine is for programs that send a Store their own batches of requests. The request must have been answered:
+// its Err is nil, and Answers has one answer for each charge. Combine keeps no reference to the request, so its memory can
+// be reused.
 func Combine(r *store.Request) Decision {
 	var d Decision
 	d.combine(r.Charges, r.Answers)
@@ -20,7 +21,7 @@ func Combine(r *store.Request) Decision {
 	return d
 }
 
-// combine fills d, but for Answers, by the answer that decides.
+// combine fills d, except Answers, from the answer that decides.
 func (d *Decision) combine(charges []store.Charge, answers []Answer) {
 	index, allowed := rule.Deciding(answers)
 	a := &answers[index]

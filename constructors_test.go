@@ -13,20 +13,20 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// A limiter without limits is more often a mistake than a wish; the error names the way to wish it.
+// A limiter without limits is usually a mistake; the error names the constructor for when it is not.
 func TestNewWithoutLimits(t *testing.T) {
 	_, err := slidegate.New(newReference())
 	_, err2 := slidegate.NewWithOptions(newReference(), slidegate.Options{Namespace: "shop"})
 	for _, err := range []error{err, err2} {
 		if !errors.Is(err, slidegate.ErrLimit) || !strings.Contains(err.Error(), "NewPerCall") {
-			t.Errorf("no limits: %v", err)
+			t.Errorf("no limits: got %v, want an ErrLimit that names NewPerCall", err)
 		}
 	}
 	_, err = slidegate.New(nil)
 	_, err2 = slidegate.NewPerCall(nil, "")
 	for _, err := range []error{err, err2} {
 		if err == nil || !strings.Contains(err.Error(), "store: must not be nil") {
-			t.Errorf("no store: %v", err)
+			t.Errorf("no store: got %v", err)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestMustNew(t *testing.T) {
 	}
 	defer func() {
 		if err, ok := recover().(error); !ok || !errors.Is(err, slidegate.ErrLimit) {
-			t.Errorf("a wrong limit panics with %v", err)
+			t.Errorf("an invalid limit panics with %v, want ErrLimit", err)
 		}
 	}()
 	slidegate.MustNew(newReference(), slidegate.PerSecond(0))
@@ -49,7 +49,7 @@ func TestPerDay(t *testing.T) {
 	}
 }
 
-// A limiter for limits per call knows its namespace, and none of the methods that need limits of its own.
+// A limiter for limits per call keeps its namespace. The methods that need limits of its own return errors.
 func TestPerCall(t *testing.T) {
 	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
 		limit := slidegate.Limit{Name: "user", Quota: 2, Window: time.Minute}
@@ -58,7 +58,7 @@ func TestPerCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := perCall.Allow(t.Context(), "ann"); !errors.Is(err, slidegate.ErrLimit) {
-			t.Errorf("Allow without limits: %v", err)
+			t.Errorf("Allow without limits: got %v, want ErrLimit", err)
 		}
 		shop, err := slidegate.NewWithOptions(st, slidegate.Options{Namespace: "shop", Limits: []slidegate.Limit{limit}})
 		if err != nil {
@@ -78,7 +78,7 @@ func TestPerCall(t *testing.T) {
 	})
 }
 
-// AllowLimit answers to the last field as a limiter of that limit does, in place of the limiter's own limits and on the
+// AllowLimit decides in every field as a limiter of that limit does, instead of by the limiter's own limits, and on the
 // same counts.
 func TestAllowLimit(t *testing.T) {
 	overStores(t, func(t *testing.T, st store.Store, clock *storetest.Clock) {
@@ -109,7 +109,7 @@ func TestAllowLimit(t *testing.T) {
 }
 
 func TestAllowLimitErrors(t *testing.T) {
-	limiter := newPerCall(t, picky{newReference()})
+	limiter := newPerCall(t, noBuckets{newReference()})
 	if _, err := limiter.AllowLimit(t.Context(), "k", slidegate.Limit{Quota: 1}); !errors.Is(err, slidegate.ErrLimit) {
 		t.Errorf("a limit without a window: %v", err)
 	}
@@ -130,11 +130,11 @@ func TestAllowLimitAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }
 
-// counted is a layer that counts what goes through it.
+// counted is a layer that counts the calls that go through it.
 type counted struct {
 	store.Store
 	calls *int
@@ -145,8 +145,8 @@ func (c counted) Apply(ctx context.Context, batch []store.Request) error {
 	return c.Store.Apply(ctx, batch)
 }
 
-// Over puts a layer under a limiter: the same limits, namespace and counts, now through the layer. The limiter that it was
-// made from stays as it is.
+// Over puts a layer under a limiter: the same limits, namespace and counts, now through the layer. The original limiter is
+// unchanged.
 func TestOver(t *testing.T) {
 	st := newReference()
 	below, err := slidegate.NewWithOptions(st, slidegate.Options{Namespace: "shop", Limits: []slidegate.Limit{slidegate.PerHour(3)}})
@@ -176,13 +176,13 @@ func TestOver(t *testing.T) {
 func TestOverErrors(t *testing.T) {
 	limiter, broken := newLimiter(t, newReference(), slidegate.PerHour(3)), errors.New("broken")
 	if _, err := limiter.Over(func(store.Store) (store.Store, error) { return nil, broken }); !errors.Is(err, broken) {
-		t.Errorf("a layer that cannot be made: %v", err)
+		t.Errorf("a failing wrap: got %v, want its error", err)
 	}
 	if _, err := limiter.Over(func(store.Store) (store.Store, error) { return nil, nil }); err == nil {
-		t.Error("no store was accepted")
+		t.Error("got no error for a nil store")
 	}
 	bucket := newLimiter(t, newReference(), slidegate.Limit{Quota: 1, Window: time.Second, Algorithm: slidegate.TokenBucket})
-	if _, err := bucket.Over(func(s store.Store) (store.Store, error) { return picky{s}, nil }); !errors.Is(err, slidegate.ErrUnsupported) {
+	if _, err := bucket.Over(func(s store.Store) (store.Store, error) { return noBuckets{s}, nil }); !errors.Is(err, slidegate.ErrUnsupported) {
 		t.Errorf("a store that cannot keep the limit: %v", err)
 	}
 }

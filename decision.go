@@ -9,58 +9,58 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Micros is a moment since the Unix epoch, or a length of time, in microseconds.
+// Micros is a time since the Unix epoch, or a duration, in microseconds.
 type Micros = rule.Micros
 
-// Answer is what one limit says to one request; see rule.Answer.
+// Answer is the answer of one limit to one request; see rule.Answer.
 type Answer = rule.Answer
 
-// Flags report how a decision came about where a cache, a fallback or an inherited count had a part in it: ask them with
-// methods such as Cached and Fallback.
+// Flags report how a decision was made if a cache, a fallback or an inherited count was involved. Methods such as Cached
+// and Fallback read them.
 type Flags = rule.Flags
 
-// Never is the RetryAfter of a cost that the limit will never admit, because it exceeds the quota.
+// Never is the RetryAfter of a cost that the limit never admits, because it exceeds the quota.
 const Never = time.Duration(math.MaxInt64)
 
-// Decision is the answer to a request: allowed or not, what remains, when to come back. With several limits, the fields
-// come from the one that decided: when refused, the one with the latest RetryAfter; when admitted, the one with the least
-// Remaining, and of several that have none left the one with the latest NextAfter.
+// Decision is the result of a request: whether it was admitted, what remains, and when to come back. With several limits,
+// the fields come from the limit that decided: in a denial, the one with the latest RetryAfter; in an admission, the one
+// with the least Remaining, and among several with none left the one with the latest NextAfter.
 type Decision struct {
 	Allowed bool
-	// Flags say whether the store decided in the plain way, or a cache, a fallback or an inherited count had a part in it.
+	// Flags report whether the store decided in the usual way, or a cache, a fallback or an inherited count was involved.
 	Flags Flags
-	// Index is the place of the deciding limit among the request's limits.
+	// Index is the index of the deciding limit among the request's limits.
 	Index int32
 	// LimitName is the name of the deciding limit, or its text if it has no name.
 	LimitName string
-	// Quota is the deciding limit's quota, Remaining what is left of it right after this decision. A token bucket whose
-	// burst exceeds its quota can have more remaining than that.
+	// Quota is the deciding limit's quota, and Remaining is what is left of it right after this decision. For a token
+	// bucket whose burst exceeds its quota, Remaining can exceed Quota.
 	Quota     int64
 	Remaining int64
-	// Granted is how many units were charged: the cost when allowed, less than that from AllowUpTo, 0 when refused.
+	// Granted is how many units were charged: the cost if allowed, possibly less from AllowUpTo, and 0 if denied.
 	Granted int64
 	// RetryAfter is how long to wait until the same cost is admitted if nothing else arrives: exactly then, and not a
-	// microsecond earlier. It is 0 when allowed and Never when the cost exceeds the quota. Of an in-flight limit it is when the
-	// first slot runs out that nobody renews; one may be released before.
+	// microsecond earlier. It is 0 if allowed, and Never if the cost exceeds the quota. For an in-flight limit it is the
+	// time until the first slot expires if none is renewed; a slot may be released before that.
 	RetryAfter time.Duration
 	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives.
 	ResetAfter time.Duration
-	// NextAfter is how long it takes until a unit is free again if nothing else arrives, after an admission that left none;
-	// else it is 0.
+	// NextAfter is how long it takes until a unit is free again if nothing else arrives. It is set by an admission that
+	// left no unit, and 0 otherwise.
 	NextAfter time.Duration
-	// At is the time that decided, by the store's clock.
+	// At is the store's time at which the decision was made.
 	At Micros
-	// Answers holds what each limit said, in the order of the limits, when there are several; else it is nil.
+	// Answers holds the answer of each limit, in the order of the limits, if there are several; otherwise it is nil.
 	Answers []Answer
 }
 
-// Never reports that the cost can never be admitted.
+// Never reports whether the cost can never be admitted.
 func (d Decision) Never() bool { return d.RetryAfter == Never }
 
 // Time returns At as a time.Time.
 func (d Decision) Time() time.Time { return d.At.Time() }
 
-// LogValue makes a Decision readable in logs; it holds no key. What is zero or usual is left out.
+// LogValue makes a Decision readable in logs. It contains no key, and leaves out zero and usual values.
 func (d Decision) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.Bool("allowed", d.Allowed), slog.String("limit", d.LimitName),
@@ -77,8 +77,8 @@ func (d Decision) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// fill makes d of one limit's answer, in place; after is as store.SingleTaker has it. In place, because a Decision is
-// too large to be copied without need.
+// fill sets d from one limit's answer; after is as in store.SingleTaker. It works in place because a Decision is large
+// enough for a copy to matter.
 func (d *Decision) fill(limit *store.Limit, allowed bool, flags Flags, granted, remaining int64, after, resetAfter, at Micros) {
 	d.Allowed, d.Flags = allowed, flags
 	d.LimitName, d.Quota, d.Remaining = limit.Label(), limit.Rule().Quota, remaining

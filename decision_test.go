@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// A decision in a log says what happened in words: no internals, and nothing that was not the case.
+// A decision in a log is readable: it shows no internals, and no zero fields.
 func TestDecisionInLog(t *testing.T) {
 	for _, c := range []struct {
 		decision slidegate.Decision

@@ -1,7 +1,7 @@
-// Package slidegate is a sliding-window rate limiter: one exact decision rule, the same on every store, with a
-// Retry-After that is true.
+// Package slidegate is a sliding-window rate limiter: one exact decision rule, the same on every store, with an exact
+// Retry-After.
 //
-// A Limiter decides by limits over a Store. The store in the same process is package memstore:
+// A Limiter applies limits over a Store. Package memstore is the store for a single process:
 //
 //	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.PerMinute(100))
 //	...
@@ -10,11 +10,10 @@
 //		// come back in decision.RetryAfter
 //	}
 //
-// Limits are written in Go or as text: PerMinute(100) is "100/1m". A limit that names no algorithm is a SlidingLog up to a quota
-// of 100 and a SlidingWindow above. Slots, "50 in-flight ttl=30s", bound what runs at once instead of how often: Acquire, Renew
-// and Release hold them. Periods of the calendar, "1000/month zone=Europe/Berlin", are for budgets. Reserve and Settle charge an
-// estimate first and the true cost later, once.
+// Limits are written in Go or as text: PerMinute(100) is "100/1m". A limit that names no algorithm is a SlidingLog up to a
+// quota of 100 and a SlidingWindow above. Slots, "50 in-flight ttl=30s", limit how much runs concurrently instead of how
+// often it starts: Acquire, Renew and Release hold them. Calendar periods, "1000/month zone=Europe/Berlin", are for
+// budgets. Reserve and Settle charge an estimate first and the actual cost later, exactly once.
 //
-// A refusal is a Decision, never an error. The rule itself is package rule; what it promises stands in
-// docs/guarantees.md.
+// A denial is a Decision, never an error. The rule itself is package rule; docs/guarantees.md states what it promises.
 package slidegate

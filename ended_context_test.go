@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// endings are the ways in which a context has ended when a verb is called.
-func endings(t testing.TB) map[string]context.Context {
+// endedContexts returns contexts that have ended before a method is called.
+func endedContexts(t testing.TB) map[string]context.Context {
 	canceled, cancel := context.WithCancel(context.WithValue(t.Context(), mark{}, "kept"))
 	cancel()
 	late, cancel := context.WithDeadline(context.WithValue(t.Context(), mark{}, "kept"), time.Unix(1, 0))
@@ -20,32 +20,32 @@ func endings(t testing.TB) map[string]context.Context {
 	return map[string]context.Context{"canceled": canceled, "past its deadline": late}
 }
 
-// mark is the key of a value in a context.
+// mark is the key of a context value.
 type mark struct{}
 
-// away is a store with round trips. It remembers the last context.
-type away struct {
+// remoteStore is a store with round trips. It records the last context.
+type remoteStore struct {
 	store.Store
 	ctx context.Context
 }
 
-func (a *away) Traits() store.Traits {
+func (a *remoteStore) Traits() store.Traits {
 	traits := a.Store.Traits()
 	traits.RoundTrips = 1
 	return traits
 }
 
-func (a *away) Apply(ctx context.Context, batch []store.Request) error {
+func (a *remoteStore) Apply(ctx context.Context, batch []store.Request) error {
 	a.ctx = ctx
 	return a.Store.Apply(ctx, batch)
 }
 
-// What corrects a charge is done although the caller has gone, with the values of its context and for a bounded time.
+// Corrections of a charge are made even if the caller has gone, with the values of its context and for a bounded time.
 func TestCorrectionsFinish(t *testing.T) {
 	limit := exact("tokens", 100, time.Minute)
 	for name, test := range map[string]struct {
 		correct func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error
-		want    int64 // used, of the 20 that are reserved
+		want    int64 // units used of the 20 reserved
 	}{
 		"Settle down": {func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error {
 			return errOf(l.Settle(ctx, r, slidegate.Used{Limit: "tokens", Cost: 7}))
@@ -76,10 +76,10 @@ func TestCorrectionsFinish(t *testing.T) {
 			return err
 		}, 25},
 	} {
-		for ending, ctx := range endings(t) {
+		for ending, ctx := range endedContexts(t) {
 			t.Run(name+" "+ending, func(t *testing.T) {
 				overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
-					far := &away{Store: st}
+					far := &remoteStore{Store: st}
 					limiter := newLimiter(t, far, limit)
 					r := reserve(t, limiter, 20)
 					if err := test.correct(ctx, limiter, r); err != nil {
@@ -87,10 +87,10 @@ func TestCorrectionsFinish(t *testing.T) {
 					}
 					seen := far.ctx
 					if end, ok := seen.Deadline(); !ok || time.Until(end) > store.FinishTime || seen.Value(mark{}) != "kept" {
-						t.Errorf("the store was asked until %v (%v), with the value %v", end, ok, seen.Value(mark{}))
+						t.Errorf("the store's context has the deadline %v (%v) and the value %v", end, ok, seen.Value(mark{}))
 					}
 					if n := used(t, limiter, "k"); n != test.want {
-						t.Errorf("%d are used, want %d", n, test.want)
+						t.Errorf("used %d, want %d", n, test.want)
 					}
 				})
 			})
@@ -99,9 +99,9 @@ func TestCorrectionsFinish(t *testing.T) {
 }
 
 // Nothing is taken for a caller that has gone, on any store.
-func TestNothingIsTakenAfterTheEnd(t *testing.T) {
+func TestEndedContextTakesNothing(t *testing.T) {
 	limit := exact("tokens", 100, time.Minute)
-	for ending, ctx := range endings(t) {
+	for ending, ctx := range endedContexts(t) {
 		overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 			limiter := newLimiter(t, store, limit)
 			allow(t, limiter, "k", 10)
@@ -110,7 +110,7 @@ func TestNothingIsTakenAfterTheEnd(t *testing.T) {
 				case "Charge", "Refund", "For.Charge", "For.Refund":
 					continue
 				}
-				if _, err := verb.ask(ctx, limiter, "k", 1); !errors.Is(err, ctx.Err()) {
+				if _, err := verb.call(ctx, limiter, "k", 1); !errors.Is(err, ctx.Err()) {
 					t.Errorf("%s with a context that was %s: %v", verb.name, ending, err)
 				}
 			}
@@ -118,7 +118,7 @@ func TestNothingIsTakenAfterTheEnd(t *testing.T) {
 				t.Errorf("AllowLimit with a context that was %s: %v", ending, err)
 			}
 			if n := used(t, limiter, "k"); n != 10 {
-				t.Errorf("%d are used, want 10", n)
+				t.Errorf("used %d, want 10", n)
 			}
 		})
 	}

@@ -10,34 +10,34 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// A refusal is a Decision, never an error: an error means that the answer is unknown, or that the question was wrong.
-// No error text contains a key.
+// A denial is a Decision, never an error. An error means that the outcome is unknown, or that the request was invalid. No
+// error text contains a key.
 var (
-	// ErrLimit is wrapped by every error about a limit that cannot be.
+	// ErrLimit is wrapped by errors that report an invalid limit.
 	ErrLimit = rule.ErrLimit
-	// ErrCost is wrapped by every error about a cost below 0 or above 2^53-1.
+	// ErrCost is wrapped by errors that report a cost below 0 or above 2^53-1.
 	ErrCost = errors.New("invalid cost")
-	// ErrConflict means that two limits have the same address, so that they would be charged to the same counts, but
-	// are not the same limit; or that a Limiter was given one limit twice. New returns it also for limits without a name
-	// if another limiter on the same store has different ones; see Limit.Name.
+	// ErrConflict means that two different limits have the same address, so that they would share their counts, or that a
+	// Limiter was given one limit twice. New also returns it for a limit without a name if another limiter on the same
+	// store has a different limit at that address; see Limit.Name.
 	ErrConflict = store.ErrConflict
-	// ErrUnsupported means that the store lacks something that the request or the limit needs, or that the method cannot be used
-	// with the limit: Allow takes no slot of an in-flight limit.
+	// ErrUnsupported means that the store lacks something that the request or the limit needs, or that the method does not
+	// support the limit: Allow takes no slot of an in-flight limit.
 	ErrUnsupported = store.ErrUnsupported
-	// ErrNever is returned by Wait when no waiting helps: the cost exceeds the quota.
-	ErrNever = errors.New("cost exceeds what the limit ever admits")
-	// ErrReservation means that a reservation cannot be settled as asked.
+	// ErrNever is returned by Wait if waiting cannot help because the cost exceeds the quota.
+	ErrNever = errors.New("cost exceeds what the limit can ever admit")
+	// ErrReservation means that a reservation cannot be settled or renewed as requested.
 	ErrReservation = errors.New("invalid reservation")
-	// ErrUnsettled means that the store remembers as many settlements of the key as it can. So that nothing is ever given back
-	// twice, it gave nothing back and charged nothing; slots were released. Trying again later in the window may succeed.
+	// ErrUnsettled means that the store cannot remember another settlement of the key. To ensure that nothing is returned
+	// twice, it returned and charged no units; slots were released. Trying again later in the window may succeed.
 	ErrUnsettled = errors.New("settlement not carried out")
 )
 
-// LimitError reports an invalid limit. It is ErrLimit to errors.Is.
+// LimitError reports an invalid limit. It matches ErrLimit with errors.Is.
 type LimitError struct {
-	// Text is the limit as it was written; empty if it was not read by ParseLimit.
+	// Text is the limit as it was written; it is empty if the limit did not come from ParseLimit.
 	Text string
-	// Err names the field, the cause and the fix, without the name of this package, for people who wrote the limit.
+	// Err names the field, the cause and the fix, without the package name, for the person who wrote the limit.
 	Err error
 }
 
@@ -51,10 +51,10 @@ func (e *LimitError) Error() string {
 // Unwrap returns Err, which wraps ErrLimit.
 func (e *LimitError) Unwrap() error { return e.Err }
 
-// DeadlineError is returned by Wait, at once, when the context would end before the request is admitted. It is a
-// context.DeadlineExceeded to errors.Is.
+// DeadlineError is returned immediately by Wait if the context would end before the request is admitted. It matches
+// context.DeadlineExceeded with errors.Is.
 type DeadlineError struct {
-	RetryAfter time.Duration // how long it would have taken
+	RetryAfter time.Duration // how long the wait would have taken
 }
 
 func (e *DeadlineError) Error() string {

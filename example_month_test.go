@@ -10,13 +10,13 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// A budget of a thousand a month begins again on the first of the next month, at midnight where the customer is.
+// A budget of a thousand per month starts again on the first of the next month, at midnight in the customer's time zone.
 func Example_month() {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		log.Fatal(err)
 	}
-	now := time.Date(2026, time.March, 28, 18, 0, 0, 0, berlin) // clocks are set forward in the night
+	now := time.Date(2026, time.March, 28, 18, 0, 0, 0, berlin) // clocks are set forward that night
 	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return slidegate.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)

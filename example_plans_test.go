@@ -9,15 +9,15 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// An API with plans has a limiter for each, or brings the plan's limit along with the request. The limits have the same
-// name and window, so whoever changes plans keeps what they have used.
+// An API with plans has a limiter for each plan, or passes the plan's limit with the request. The limits have the same name
+// and window, so a customer who changes plans keeps what they have used.
 func Example_plans() {
 	store := memstore.NewDefault()
 	free, err := slidegate.New(store, slidegate.MustParseLimit("5/1h name=api"))
 	if err != nil {
 		log.Fatal(err)
 	}
-	pro, err := free.With(slidegate.MustParseLimit("600/1h name=api")) // counts as the free plan does
+	pro, err := free.With(slidegate.MustParseLimit("600/1h name=api")) // counts like the free plan
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -29,14 +29,14 @@ func Example_plans() {
 	}
 	fmt.Println("free:", decision.Allowed, "and", decision.Remaining, "left")
 
-	decision, err = pro.Allow(ctx, "ann") // Ann has paid, and goes on at once
+	decision, err = pro.Allow(ctx, "ann") // Ann has upgraded, and continues immediately
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("pro:", decision.Allowed, "and", decision.Remaining, "left")
 
-	// A plan that was agreed with one customer comes from a database, as text or in numbers. A claim must name the algorithm
-	// that the other plans have, because it is the default only up to 100.
+	// A plan that was agreed with one customer comes from a database, as text or as numbers. A claim must name the
+	// algorithm of the other plans here, because that is the default only up to 100.
 	plan, err := slidegate.ParseLimit("2000 per hour name=api sliding-log")
 	if err != nil {
 		log.Fatal(err)

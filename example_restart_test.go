@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// A process that is restarted goes on where it was, if it saved its store before. The snapshot goes to a file; here it
+// A process that saves its store before a restart continues where it was. The snapshot normally goes to a file; here it
 // stays in memory.
 func Example_restart() {
 	limit := slidegate.PerHour(100)

@@ -10,10 +10,10 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// Ten a second and a thousand an hour: every key faces both limits, all or nothing. The decision says which of them
-// decided, and what each of them said.
+// Ten per second and a thousand per hour: both limits apply to every key, all or nothing. The decision reports which of
+// them decided, and the answer of each.
 func Example_severalLimits() {
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the example is always the same
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // fixed, so that the output is always the same
 	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return slidegate.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// At most two reports of a tenant are made at once. Acquire takes a slot, Release gives it back. A process that dies gives none
-// back, and its slot is free again after thirty seconds, so work that takes longer renews it now and then.
+// A tenant runs at most two reports at a time. Acquire takes a slot, Release frees it. If a process dies, its slot expires
+// after thirty seconds, so longer work renews its slot from time to time.
 func Example_slots() {
 	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.Slots(2, 30*time.Second))
 	ctx := context.Background()
@@ -28,13 +28,13 @@ func Example_slots() {
 		}
 	}
 
-	renewed, err := limiter.Renew(ctx, held[0]) // every ten seconds, say
+	renewed, err := limiter.Renew(ctx, held[0]) // for example every ten seconds
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("still held:", renewed.Allowed)
 
-	for range 2 { // a caller that did not get the answer may release it again
+	for range 2 { // a caller that got no response may release it again
 		if _, err := limiter.Release(ctx, held[0]); err != nil {
 			log.Fatal(err)
 		}
@@ -58,8 +58,8 @@ func Example_slots() {
 	// true and 0 free
 }
 
-// A request to a model takes a slot, one of the requests per minute and an estimate of its tokens in one decision: all of them
-// or none. Settling gives the slot back, and replaces the estimate by what was used.
+// A call to a model takes a slot, one of the requests per minute and an estimate of its tokens in one decision: all of them
+// or none. Settling frees the slot, and replaces the estimate with what was used.
 func Example_slotRequestAndTokens() {
 	limiter, err := slidegate.NewPerCall(memstore.NewDefault(), "model")
 	if err != nil {
@@ -81,9 +81,9 @@ func Example_slotRequestAndTokens() {
 	if err != nil || !decision.Allowed {
 		log.Fatal(decision, err)
 	}
-	defer limiter.Cancel(ctx, reservation) // if nothing is settled below; else it does nothing
+	defer limiter.Cancel(ctx, reservation) // does nothing if the reservation is settled below
 
-	// The model used 450 tokens. The outcome of a call that returned an error is unknown, and repeating it is right.
+	// The model used 450 tokens. If a call returned an error its outcome is unknown, and it is right to repeat it.
 	var done slidegate.Settlement
 	for range 3 {
 		done, err = limiter.Settle(ctx, reservation, slidegate.Used{Limit: "tokens", Cost: 450})

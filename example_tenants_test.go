@@ -9,11 +9,11 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// A request may face limits with different keys and costs: its user's, its tenant's, and a budget for all. Either all
-// are charged or none is.
+// Several limits with different keys and costs can apply to one request: its user's, its tenant's, and a budget for all.
+// Either all are charged or none is.
 //
-// The group is part of every address, and a store made of several nodes keeps a group on one of them. It is the same for
-// all tenants here: with a group for each, each would have a budget of its own.
+// The group is part of every address, and a store made of several nodes keeps a group on one of them. All tenants share one
+// group here: with a group per tenant, each would have its own budget.
 func Example_tenants() {
 	limiter, err := slidegate.NewPerCall(memstore.NewDefault(), "")
 	if err != nil {

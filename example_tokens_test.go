@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// What a call to a language model costs is known only afterwards. Reserve takes an estimate, Settle replaces it by the
-// true cost, and Cancel gives all of it back.
+// The cost of a call to a language model is known only afterwards. Reserve takes an estimate, Settle replaces it with the
+// actual cost, and Cancel returns all of it.
 func Example_tokenBudget() {
 	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.MustParseLimit("10_000/24h name=tokens"))
 	ctx := context.Background()
@@ -35,7 +35,7 @@ func Example_tokenBudget() {
 	// short: 0 left
 }
 
-// complete asks the model, with a budget of 2000 tokens until it is known how many they were.
+// complete calls the model, and reserves 2000 tokens until it is known how many were used.
 func complete(ctx context.Context, limiter *slidegate.Limiter, prompt string) error {
 	reservation, decision, err := limiter.Reserve(ctx, "team:7", 2000)
 	if err != nil {
@@ -44,18 +44,18 @@ func complete(ctx context.Context, limiter *slidegate.Limiter, prompt string) er
 	if !decision.Allowed {
 		return errors.New("over budget")
 	}
-	tokens, err := askModel(prompt)
+	tokens, err := callModel(prompt)
 	if err != nil {
 		_, canceled := limiter.Cancel(ctx, reservation)
 		return errors.Join(err, canceled)
 	}
-	// Beyond the budget, if need be: the tokens are used, also if the client has gone meanwhile.
+	// This may go beyond the budget: the tokens are used, even if the client has gone.
 	_, err = limiter.Settle(ctx, reservation, slidegate.Used{Limit: "tokens", Cost: tokens})
 	return err
 }
 
-// askModel stands for a model, and returns how many tokens it used.
-func askModel(prompt string) (tokens int64, err error) {
+// callModel stands in for a model, and returns how many tokens it used.
+func callModel(prompt string) (tokens int64, err error) {
 	tokens, ok := map[string]int64{"short": 500, "long": 3000, "huge": 8000}[prompt]
 	if !ok {
 		return 0, errors.New("the model did not answer")

@@ -11,15 +11,15 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// A client that must not exceed somebody else's limit waits for its turn. When the deadline would come first, Wait says
-// so at once, and how long it would have taken.
+// A client that must not exceed another service's limit waits for its turn. If the deadline would come first, Wait returns
+// immediately, and reports how long the wait would have taken.
 func ExampleLimiter_Wait() {
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the example is always the same
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // fixed, so that the output is always the same
 	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return slidegate.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)
 	}
-	limiter, err := slidegate.New(store, slidegate.MustParseLimit("2/1m sliding-log")) // never more in any minute
+	limiter, err := slidegate.New(store, slidegate.MustParseLimit("2/1m sliding-log")) // never more than 2 in any minute
 	if err != nil {
 		log.Fatal(err)
 	}

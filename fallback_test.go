@@ -9,10 +9,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// instead answers as a layer does that stands in for a store: at a moment marked by a minus sign.
-type instead struct{}
+// fallback is a layer that decides in place of a store: it marks its times with a minus sign.
+type fallback struct{}
 
-func (instead) Apply(_ context.Context, batch []store.Request) error {
+func (fallback) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		for j := range batch[i].Answers {
 			batch[i].Answers[j] = rule.Answer{Allowed: true, At: -42}
@@ -21,12 +21,12 @@ func (instead) Apply(_ context.Context, batch []store.Request) error {
 	}
 	return nil
 }
-func (instead) Check(*store.Limit) error { return nil }
-func (instead) Traits() store.Traits     { return store.Traits{Name: "instead", MaxCharges: 2} }
+func (fallback) Check(*store.Limit) error { return nil }
+func (fallback) Traits() store.Traits     { return store.Traits{Name: "fallback", MaxCharges: 2} }
 
-// The mark stays in a reservation, by which units go back to where they were taken, and is not shown in a decision.
-func TestMarkedMoment(t *testing.T) {
-	limiter, err := slidegate.New(instead{}, slidegate.PerMinute(1))
+// The mark stays in a reservation, which needs it to return units to where they were taken, and is not shown in a decision.
+func TestFallbackMarkStaysInReservation(t *testing.T) {
+	limiter, err := slidegate.New(fallback{}, slidegate.PerMinute(1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 
 const module = "github.com/slidegate/slidegate"
 
-// floors says how high in the house a package stands. A package imports only what stands lower: never a sibling on its
-// own floor, and nothing above. What is not listed stands where the folder above it does.
+// floors assigns a floor to each package. A package may import only packages on lower floors: never one on its own floor or
+// above. A package that is not listed is on the floor of its parent directory.
 var floors = map[string]int{
 	"rule":  0,
 	"store": 1, // what store authors build on
@@ -30,45 +30,48 @@ var floors = map[string]int{
 	"test":      4,
 	"policy":    5, // the engine under the middleware and the service: its failure modes are a layer and a memstore
 	"httplimit": 6,
-	"grpclimit": 7, // tells what is left by httplimit's writer
-	"config":    7, // files of policies, for the middleware too
+	"grpclimit": 7, // writes headers with httplimit
+	"config":    7, // policy files, also for the middleware
 	"cmd":       20,
 	"examples":  20,
 
+	"internal/statecode":  1, // the bytes of states, for the stores
+	"kvstore/serverclock": 3, // the clocks of engines
+
 	"config/claims":   0, // verifies bearer tokens
-	"config/wording":  0, // how errors speak of what people wrote
+	"config/wording":  0, // how errors quote what users wrote
 	"config/yamlfile": 1, // how config and the Envoy listener read files
 
 	"cmd/slidegate/internal/jsonscan":        0, // finds members of JSON lines
 	"cmd/slidegate/internal/listen":          0, // opens the addresses that flags name
-	"cmd/slidegate/internal/systemd":         0, // sockets from systemd, and messages to it
+	"cmd/slidegate/internal/systemd":         0, // sockets from systemd, and notifications to it
 	"cmd/slidegate/internal/replay":          10,
-	"cmd/slidegate/internal/replay/facing":   8, // which policies of a file recorded requests face
-	"cmd/slidegate/internal/replay/traffic":  9, // what replay, generate and report have in common
+	"cmd/slidegate/internal/replay/facing":   8, // which policies of a file apply to recorded requests
+	"cmd/slidegate/internal/replay/traffic":  9, // shared by replay, generate and report
 	"cmd/slidegate/internal/replay/generate": 10,
-	"cmd/slidegate/internal/replay/report":   11, // prints what replay found
+	"cmd/slidegate/internal/replay/report":   11, // prints the results of replay
 
 	"cmd/slidegate/internal/problemjson": 7, // leaves that the listeners use
 	"cmd/slidegate/internal/throttlelog": 5,
 	"cmd/slidegate/internal/connlimit":   5,
-	"cmd/slidegate/internal/proxy":       12, // the listener before an application
+	"cmd/slidegate/internal/proxy":       12, // the listener in front of an application
 
 	"cmd/slidegate/internal/server":         15,
-	"cmd/slidegate/internal/server/latency": 0,  // how long decisions took
-	"cmd/slidegate/internal/server/seal":    9,  // the key that signs what the gate hands out
-	"cmd/slidegate/internal/server/rulings": 9,  // what operators decide while the gate runs
-	"cmd/slidegate/internal/server/gate":    10, // what all listeners of the server ask
-	"cmd/slidegate/internal/server/stores":  11, // opens the stores that the gate takes
-	"cmd/slidegate/internal/server/jsonapi": 12, // the listeners do not know one another
+	"cmd/slidegate/internal/server/latency": 0,  // measures how long decisions take
+	"cmd/slidegate/internal/server/seal":    9,  // the key that signs reservations
+	"cmd/slidegate/internal/server/rulings": 9,  // what operators decide about keys at run time
+	"cmd/slidegate/internal/server/gate":    10, // what all listeners of the server call
+	"cmd/slidegate/internal/server/stores":  11, // opens the stores that the gate uses
+	"cmd/slidegate/internal/server/jsonapi": 12, // the listeners do not depend on one another
 	"cmd/slidegate/internal/server/forward": 12,
 	"cmd/slidegate/internal/server/envoy":   12,
 	"cmd/slidegate/internal/server/resp":    12,
 }
 
-// standardOnly are the packages that must not make anybody download anything.
+// standardOnly lists the packages that depend on the standard library only, so that using them downloads nothing else.
 var standardOnly = []string{
 	".", "rule", "store", "memstore", "storetest", "clientip", "policy", "httplimit", "layer/coalesce", "layer/denycache",
-	"layer/failure", "layer/lease", "internal/leakcheck", "internal/testkit",
+	"layer/failure", "layer/lease", "internal/leakcheck", "internal/testkit", "internal/statecode", "kvstore", "kvstore/kvtest",
 }
 
 func floorOf(t *testing.T, pkg string) int {
@@ -78,7 +81,7 @@ func floorOf(t *testing.T, pkg string) int {
 			return floor
 		}
 		if at == "." {
-			t.Fatalf("package %s has no floor: say in this test where in the house it stands", pkg)
+			t.Fatalf("package %s has no floor; add it to floors in this test", pkg)
 		}
 		if strings.HasSuffix(at, "store") {
 			return floors["memstore"]
@@ -93,24 +96,24 @@ func TestImportsPointDown(t *testing.T) {
 			if !ours {
 				standard := !strings.Contains(strings.Split(imported, "/")[0], ".")
 				if !standard && slices.Contains(standardOnly, pkg) {
-					t.Errorf("%s imports %s, but is to need the standard library alone", pkg, imported)
+					t.Errorf("%s imports %s, but may import only the standard library", pkg, imported)
 				}
 				continue
 			}
 			other := path.Clean("./" + inside)
 			if floorOf(t, other) >= floorOf(t, pkg) && !within(pkg, other) {
-				t.Errorf("%s imports %s, which does not stand below it", pkg, other)
+				t.Errorf("%s imports %s, which is not on a lower floor", pkg, other)
 			}
 		}
 	}
 }
 
-// within tells whether other is a part of pkg that pkg has for itself, or the other way round.
+// within reports whether one of pkg and other is internal to the other.
 func within(pkg, other string) bool {
 	return pkg != "." && other != "." && (strings.HasPrefix(other, pkg+"/") || strings.HasPrefix(pkg, other+"/"))
 }
 
-// packages returns what each package of all modules imports, tests left out.
+// packages returns the imports of each package of all modules, without tests.
 func packages(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -139,12 +142,12 @@ func packages(t *testing.T) map[string][]string {
 		t.Fatal(err)
 	}
 	if len(found) < 3 {
-		t.Fatalf("found only the packages %v: the test does not look where they are", found)
+		t.Fatalf("found only the packages %v; the test searches the wrong directories", found)
 	}
 	return found
 }
 
-// enter skips what no user gets.
+// enter skips directories that are not shipped to users.
 func enter(dir string) error {
 	base := filepath.Base(dir)
 	if dir != "." && (base == "testdata" || strings.HasPrefix(base, ".")) || slices.Contains([]string{"bench", "test", "tools"}, dir) {
@@ -153,8 +156,8 @@ func enter(dir string) error {
 	return nil
 }
 
-// Modules are versioned by themselves, so one must not reach into what another keeps to itself: the two may be used in
-// versions that do not fit.
+// Modules are versioned independently, so no module may import the internal packages of another: the two may be used in
+// versions that do not match.
 func TestModulesShareNothingInternal(t *testing.T) {
 	for pkg, imports := range packages(t) {
 		for _, imported := range imports {
@@ -166,7 +169,7 @@ func TestModulesShareNothingInternal(t *testing.T) {
 	}
 }
 
-// moduleOf returns the folder of the module that a package is in.
+// moduleOf returns the directory of the module that a package belongs to.
 func moduleOf(pkg string) string {
 	for ; pkg != "."; pkg = path.Dir(pkg) {
 		if _, err := os.Stat(filepath.Join(filepath.FromSlash(pkg), "go.mod")); err == nil {

@@ -31,12 +31,12 @@ func TestLike(t *testing.T) {
 		}
 	}
 	if got := slidegate.PerMinute(600).Like(slidegate.Limit{Quota: -1, Window: time.Minute}); got != slidegate.PerMinute(600) {
-		t.Errorf("like an invalid limit: %v", got)
+		t.Errorf("like an invalid limit: got %v", got)
 	}
 }
 
-// Plans of one limiter share their counts although their quotas lie on both sides of 100, whichever was there first, and
-// through a layer; their labels are as they were written.
+// Plans of one limiter share their counts although their quotas lie on both sides of 100, in either order, and through a
+// layer; their labels are as written.
 func TestWithKeepsTheAlgorithm(t *testing.T) {
 	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
 		for _, quotas := range [][2]int64{{60, 600}, {600, 60}} {
@@ -56,12 +56,12 @@ func TestWithKeepsTheAlgorithm(t *testing.T) {
 			for i, limiter := range []*slidegate.Limiter{first, second, third, over} {
 				d := allow(t, limiter, "k", 1)
 				if want := []string{"60/1m", "600/1m"}; !d.Allowed || d.LimitName != want[0] && d.LimitName != want[1] {
-					t.Errorf("%v: limiter %d answers %+v, want it allowed by one of %v", quotas, i, d, want)
+					t.Errorf("%v: limiter %d: got %+v, want it allowed by one of %v", quotas, i, d, want)
 				}
 			}
 			for i, limiter := range []*slidegate.Limiter{first, second, over} {
 				if n := used(t, limiter, "k"); n != 4 {
-					t.Errorf("%v: by limiter %d, %d are used, want 4", quotas, i, n)
+					t.Errorf("%v: limiter %d: used %d, want 4", quotas, i, n)
 				}
 			}
 			if again, err := first.With(slidegate.PerMinute(quotas[1])); err != nil || again.Bound()[0] != second.Bound()[0] {
@@ -71,13 +71,13 @@ func TestWithKeepsTheAlgorithm(t *testing.T) {
 	})
 }
 
-// A plan that the algorithm of the others cannot hold says why it has that algorithm.
-func TestWithSaysWhichAlgorithm(t *testing.T) {
+// If the other plans' algorithm does not support a plan, the error says where the algorithm comes from.
+func TestWithErrorNamesTheBase(t *testing.T) {
 	limiter := newLimiter(t, newReference(), slidegate.PerMinute(60))
 	_, err := limiter.With(slidegate.PerMinute(20_000))
 	if err == nil || !strings.HasPrefix(err.Error(), "slidegate: invalid limit: quota:") ||
 		!strings.Contains(err.Error(), `it counts like "60/1m sliding-log"`) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error about the quota that names the base", err)
 	}
 	for _, limit := range []slidegate.Limit{
 		{Quota: 20_000, Window: time.Minute, Algorithm: slidegate.SlidingWindow}, {Name: "pro", Quota: 20_000, Window: time.Minute},
@@ -88,7 +88,7 @@ func TestWithSaysWhichAlgorithm(t *testing.T) {
 	}
 }
 
-// What a limiter's limits are is enough to make it again.
+// The result of Limits is enough to make an equal limiter.
 func TestLimitsOfAPlanAreComplete(t *testing.T) {
 	first := newLimiter(t, newReference(), slidegate.PerMinute(60))
 	second, err := first.With(slidegate.PerMinute(600))
@@ -97,14 +97,14 @@ func TestLimitsOfAPlanAreComplete(t *testing.T) {
 	}
 	again := newLimiter(t, newReference(), second.Limits()...)
 	if got, want := again.Bound()[0].Prefix(), second.Bound()[0].Prefix(); got != want {
-		t.Errorf("made again it counts at %q, want %q", got, want)
+		t.Errorf("the new limiter counts at %q, want %q", got, want)
 	}
 	if got := first.Limits()[0]; got != slidegate.PerMinute(60) {
-		t.Errorf("a limit that was given as 60/1m is %v", got)
+		t.Errorf("got %v, want 60/1m as given", got)
 	}
 }
 
-// A limit is called as it was written, and keeps what it was resolved to.
+// The label of a limit is its text as written; Unbind returns it with the algorithm resolved.
 func TestBindResolves(t *testing.T) {
 	for text, want := range map[string]string{
 		"5/1m":                 "5/1m sliding-log",
@@ -116,7 +116,7 @@ func TestBindResolves(t *testing.T) {
 	} {
 		bound, err := slidegate.Bind("", slidegate.MustParseLimit(text))
 		if err != nil || bound.Label() != text || slidegate.Unbind(bound).String() != want {
-			t.Errorf("%q is called %q and is %q, want %q: %v", text, bound.Label(), slidegate.Unbind(bound), want, err)
+			t.Errorf("%q has the label %q and is %q, want %q: %v", text, bound.Label(), slidegate.Unbind(bound), want, err)
 		}
 		if again, err := slidegate.Bind("", slidegate.Unbind(bound)); err != nil || *again.Rule() != *bound.Rule() {
 			t.Errorf("%q bound again is %+v, want %+v: %v", text, again.Rule(), bound.Rule(), err)
@@ -124,11 +124,11 @@ func TestBindResolves(t *testing.T) {
 	}
 	like, err := slidegate.BindLike("", slidegate.PerMinute(600), slidegate.PerMinute(60))
 	if err != nil || like.Label() != "600/1m" || slidegate.Unbind(like).String() != "600/1m sliding-log" {
-		t.Errorf("600/1m like 60/1m is called %q and is %q: %v", like.Label(), slidegate.Unbind(like), err)
+		t.Errorf("600/1m like 60/1m has the label %q and is %q: %v", like.Label(), slidegate.Unbind(like), err)
 	}
 }
 
-// An in-flight limit whose time to live is the window of a rate limit is not what a plan's rate limit counts like.
+// A plan's rate limit does not count like an in-flight limit whose time to live equals the rate limit's window.
 func TestPlansBesideSlots(t *testing.T) {
 	slots := slidegate.Slots(5, time.Minute)
 	for _, own := range [][]slidegate.Limit{{slots, slidegate.PerMinute(60)}, {slidegate.PerMinute(60), slots}} {

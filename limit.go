@@ -10,22 +10,22 @@ import (
 // Algorithm is how a limit counts; the zero value is DefaultAlgorithm.
 type Algorithm = rule.Algorithm
 
-// The algorithms. docs/guarantees.md says what each promises in any window.
+// The algorithms. docs/guarantees.md states what each of them promises.
 const (
-	// DefaultAlgorithm is that of a limit that names none. It is FixedWindow with Calendar; else SlidingWindow if Segments,
-	// Overlap or Anchor are set or Quota exceeds 100; else SlidingLog.
+	// DefaultAlgorithm is the algorithm of a limit that names none. It is FixedWindow if Calendar is set; otherwise
+	// SlidingWindow if Segments, Overlap or Anchor is set or Quota exceeds 100; otherwise SlidingLog.
 	DefaultAlgorithm = rule.DefaultAlgorithm
 	SlidingWindow    = rule.SlidingWindow // a weighted counter: constant memory, for quotas of any size
-	SlidingLog       = rule.SlidingLog    // the time of every unit: exact
-	FixedWindow      = rule.FixedWindow   // one counter that starts again: up to twice the quota around an edge
+	SlidingLog       = rule.SlidingLog    // keeps the time of every unit: exact
+	FixedWindow      = rule.FixedWindow   // one counter that restarts: up to twice the quota around an edge
 	TokenBucket      = rule.TokenBucket   // refills continuously, for traffic that may burst
 	InFlight         = rule.InFlight      // slots that are held and released; see Slots
 )
 
-// Period is a period of the calendar; the zero value is none.
+// Period is a calendar period; the zero value means none.
 type Period = rule.Period
 
-// The periods. Weeks begin on Monday.
+// Calendar periods. Weeks begin on Monday.
 const (
 	CalendarDay   = rule.Day
 	CalendarWeek  = rule.Week
@@ -33,92 +33,91 @@ const (
 	CalendarYear  = rule.Year
 )
 
-// Overlap is how the oldest part of a sliding window counts, which the window covers only partly; the zero value is
-// OverlapUp.
+// Overlap is how a sliding window counts its oldest part, which it covers only partly; the zero value is OverlapUp.
 type Overlap = rule.Overlap
 
-// The overlaps.
+// Values of Overlap.
 const (
-	OverlapUp    = rule.Up    // weighted by what is covered, rounded up
-	OverlapDown  = rule.Down  // weighted by what is covered, rounded down
+	OverlapUp    = rule.Up    // weighted by the covered share, rounded up
+	OverlapDown  = rule.Down  // weighted by the covered share, rounded down
 	OverlapWhole = rule.Whole // counted in full: the quota is then never exceeded in any window
 )
 
 // Anchor is where windows start; the zero value is AnchorClock.
 type Anchor = rule.Anchor
 
-// The anchors.
+// Values of Anchor.
 const (
 	AnchorClock = rule.Clock // multiples of the window since the Unix epoch
-	AnchorFirst = rule.First // the key's first admitted request, and again after it was idle
+	AnchorFirst = rule.First // the key's first admitted request, and its next one after it was idle
 )
 
-// Limit is a quota of units per window, and how it is counted. Quota is required, and so is Window, or Calendar in its place;
-// the rest has defaults.
-// It is a plain value, comparable, and safe to share. New and Limiter.For check it.
+// Limit is a quota of units per window, and how the units are counted. Quota is required, and so is either Window or
+// Calendar; the other fields have defaults. A Limit is a plain comparable value and is safe to share. New and Limiter.For
+// validate it.
 type Limit struct {
-	// Name distinguishes limits that face the same key, in state, headers and metrics. Two limits of the same name, shape
-	// (algorithm, window, segments, anchor, calendar, zone) and key share their counts, so a limit per user and one per tenant
-	// need different names. It may be empty, but two limiters on one store need names, or namespaces, for limits of one shape:
-	// New returns an error if they differ in anything, and lets them share their counts if they are equal.
-	// Plans of one limiter (With, For, AllowLimit) share counts on purpose, and so do limits of the same name: that is how a
-	// key keeps what it has used when its quota changes. New cannot see limiters in another process, or over another Store
-	// value for the same server.
+	// Name distinguishes limits on the same key, in state, headers and metrics. Two limits with the same name, shape
+	// (algorithm, window, segments, anchor, calendar, zone) and key share their counts, so a limit per user and one per
+	// tenant need different names. It may be empty, but two limiters on one store need names, or namespaces, for limits of
+	// the same shape: New returns an error if the limits differ in any way, and lets them share their counts if they are
+	// equal. Plans of one limiter (With, For, AllowLimit) share counts on purpose, and so do limits with the same name:
+	// that is how a key keeps what it has used when its quota changes. New cannot see limiters in another process, or over
+	// another Store value for the same server.
 	Name string
-	// Quota is how many units a window admits, 1 to 2^53-1 (10,000 for SlidingLog and InFlight, which store every one). With
-	// InFlight it is the number of slots.
+	// Quota is how many units a window admits, 1 to 2^53-1 (10,000 for SlidingLog and InFlight, which store each of them).
+	// For InFlight it is the number of slots.
 	Quota int64
-	// Window is how far back the limit looks, 1ms to five years, in whole microseconds. With InFlight it is the time to live:
-	// how long a slot stays held that is neither renewed nor released. With Calendar it must be 0.
+	// Window is how far back the limit looks, 1ms to five years, in whole microseconds. For InFlight it is the time to
+	// live: how long a slot is held if it is neither renewed nor released. With Calendar it must be 0.
 	Window time.Duration
-	// Algorithm is how units are counted. Name it where limits of one name must share their counts although their quotas
-	// lie on both sides of 100, as those of plans may: see Like.
+	// Algorithm is how units are counted. Set it if limits with the same name must share their counts although their quotas
+	// lie on both sides of 100, as the quotas of plans may; see Like.
 	Algorithm Algorithm
-	// Segments cuts a sliding window into equal parts, 1 (the default) to 64; more parts follow the traffic more closely
-	// and take 8 bytes each. The window must divide into them in whole microseconds. SlidingWindow only.
+	// Segments divides a sliding window into equal parts, 1 (the default) to 64. More parts follow the traffic more closely
+	// and take 8 bytes each. Each part must be a whole number of microseconds. SlidingWindow only.
 	Segments int
 	// Overlap is how the partly covered oldest part counts. SlidingWindow only.
 	Overlap Overlap
 	// Anchor is where windows start. SlidingWindow and FixedWindow only.
 	Anchor Anchor
-	// CountDenied makes refused requests use quota too, so that a client that hammers stays out.
+	// CountDenied makes denied requests use quota too, so that a client that keeps hammering stays out.
 	CountDenied bool
-	// Lease lets a store with the layer lease take units of busy keys in blocks, and spend them without a round trip each. What
-	// is admitted stays exact. A TokenBucket then holds fewer units, by what refills in 100 ms. SlidingWindow, FixedWindow and
-	// TokenBucket only, without AnchorFirst and CountDenied.
+	// Lease lets a store with package layer/lease lease units for busy keys, and spend them without a round trip each. What
+	// is admitted stays exact. A TokenBucket then holds fewer units, by the amount that refills in 100 ms. SlidingWindow,
+	// FixedWindow and TokenBucket only, without AnchorFirst and CountDenied.
 	Lease bool
 	// Burst is how many units a bucket holds; 0 means Quota. TokenBucket only.
 	Burst int64
-	// Calendar makes the windows days, weeks, months or years in Zone, in place of Window: for budgets such as 1000 a month.
-	// FixedWindow only, which is then the default.
+	// Calendar makes the windows days, weeks, months or years in Zone, instead of Window: for budgets such as 1000 per
+	// month. FixedWindow only, which is then the default.
 	Calendar Period
 	// Zone is the time zone of Calendar, by its IANA name such as "Europe/Berlin"; empty means UTC.
 	Zone string
 }
 
-// PerSecond returns a limit of quota units per second: a SlidingLog up to 100, else a SlidingWindow of one segment.
+// PerSecond returns a limit of quota units per second: a SlidingLog up to 100, a SlidingWindow of one segment above.
 func PerSecond(quota int64) Limit { return Limit{Quota: quota, Window: time.Second} }
 
-// PerMinute returns a limit of quota units per minute: a SlidingLog up to 100, else a SlidingWindow of one segment.
+// PerMinute returns a limit of quota units per minute: a SlidingLog up to 100, a SlidingWindow of one segment above.
 func PerMinute(quota int64) Limit { return Limit{Quota: quota, Window: time.Minute} }
 
-// PerHour returns a limit of quota units per hour: a SlidingLog up to 100, else a SlidingWindow of one segment.
+// PerHour returns a limit of quota units per hour: a SlidingLog up to 100, a SlidingWindow of one segment above.
 func PerHour(quota int64) Limit { return Limit{Quota: quota, Window: time.Hour} }
 
-// PerDay returns a limit of quota units per 24 hours: a SlidingLog up to 100, else a SlidingWindow of one segment. For days of
-// the calendar, set Calendar.
+// PerDay returns a limit of quota units per 24 hours: a SlidingLog up to 100, a SlidingWindow of one segment above. For
+// calendar days, set Calendar.
 func PerDay(quota int64) Limit { return Limit{Quota: quota, Window: 24 * time.Hour} }
 
-// Slots returns an in-flight limit: a key holds at most n slots at once. Limiter.Acquire takes one, Release gives it back. A
-// slot that is neither released nor renewed is free again after ttl, so that a process that dies holds none for ever.
+// Slots returns an in-flight limit: a key holds at most n slots at a time. Limiter.Acquire takes a slot, Release frees it.
+// A slot that is neither released nor renewed expires after ttl, so that a process that dies does not hold it forever.
 func Slots(n int64, ttl time.Duration) Limit {
 	return Limit{Quota: n, Window: ttl, Algorithm: InFlight}
 }
 
-// Like returns l with the algorithm of base, so that the two share their counts, if l leaves the algorithm to the default:
-// a plan of 600 a minute then counts as the free one of 60 does. A limit that sets Algorithm, Segments, Overlap, Anchor or
-// Calendar, or has another Window, is returned as it is, and so is one whose base is in flight or invalid. Limiter.With does
-// this by itself.
+// Like returns l with the algorithm of base if l leaves the algorithm to the default, so that the two share their counts: a
+// plan of 600 per minute then counts like the free plan of 60. A limit that sets Algorithm, Segments, Overlap, Anchor or
+// Calendar, or has another Window, is returned unchanged, and so is any limit if base is in-flight or invalid. Limiter.With
+// calls it itself.
 func (l Limit) Like(base Limit) Limit {
 	if l.Algorithm != DefaultAlgorithm || l.Segments != 0 || l.Overlap != OverlapUp || l.Anchor != AnchorClock || l.Calendar != 0 {
 		return l
@@ -132,13 +131,13 @@ func (l Limit) Like(base Limit) Limit {
 	return l
 }
 
-// Check returns a LimitError that names the field and the fix, or nil if l can be used.
+// Check returns nil if l is valid, and otherwise a LimitError that names the field and the fix.
 func (l Limit) Check() error {
 	_, err := l.compile()
 	return err
 }
 
-// compile turns l into the integers that decisions are made of.
+// compile turns l into the integers that the rule decides by.
 func (l Limit) compile() (rule.Limit, error) {
 	if l.Window%time.Microsecond != 0 {
 		field := "window"
@@ -148,7 +147,7 @@ func (l Limit) compile() (rule.Limit, error) {
 		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: %s: %v is not a whole number of microseconds", ErrLimit, field, l.Window)}
 	}
 	if l.Calendar != 0 && l.Window != 0 {
-		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: window: %v given together with calendar %v; leave out one of them",
+		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: window: %v is set together with calendar %v; leave out one of them",
 			ErrLimit, l.Window, l.Calendar)}
 	}
 	r, err := rule.Limit{
@@ -162,10 +161,10 @@ func (l Limit) compile() (rule.Limit, error) {
 	if r.Lease && r.Algorithm == TokenBucket {
 		reserve := r.LeaseReserve()
 		if r.Burst/4 < reserve {
-			return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: lease: a bucket of %d that refills %d in 100ms is too small for it; "+
-				"take a burst of at least %d, or leave lease out", ErrLimit, r.Burst, reserve, 4*reserve)}
+			return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: lease: a bucket of %d that refills %d in 100ms is too small; "+
+				"set burst to at least %d, or leave lease out", ErrLimit, r.Burst, reserve, 4*reserve)}
 		}
-		r.Burst -= reserve // where all who use the limit reckon with it, blocks that are out come on top
+		r.Burst -= reserve // every process sees the smaller burst: leased units come on top of it
 	}
 	return r, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// Texts in their shortest form are printed as they were written, others in that form.
+// Texts in their shortest form print unchanged, others in that form.
 func TestLimitString(t *testing.T) {
 	for text, want := range map[string]string{
 		"100/1m":                         "100/1m",
@@ -48,14 +48,14 @@ func TestLimitString(t *testing.T) {
 	} {
 		limit, err := slidegate.ParseLimit(text)
 		if err != nil {
-			t.Errorf("%q is refused: %v", text, err)
+			t.Errorf("%q: %v", text, err)
 		} else if got := limit.String(); got != want {
 			t.Errorf("%q prints as %q, want %q", text, got, want)
 		}
 	}
 }
 
-// A day or a week of the calendar that leaves the zone to the default names it in its text, which would else mean 24 or 168 hours.
+// The text of a calendar day or week without a zone names UTC, because it would otherwise mean 24 or 168 hours.
 func TestCalendarWithoutZone(t *testing.T) {
 	for period, want := range map[slidegate.Period]string{
 		slidegate.CalendarDay: "5/day zone=UTC", slidegate.CalendarWeek: "5/week zone=UTC", slidegate.CalendarMonth: "5/month", slidegate.CalendarYear: "5/year",
@@ -68,8 +68,8 @@ func TestCalendarWithoutZone(t *testing.T) {
 	}
 }
 
-// Whatever limit there is, its text means that limit: in configurations, in JSON, and in reservations that go through
-// another process.
+// The text of every limit means that limit: in configuration files, in JSON, and in reservations that pass through another
+// process.
 func TestEveryLimitSurvivesItsText(t *testing.T) {
 	const seed = 1
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -90,7 +90,7 @@ func TestEveryLimitSurvivesItsText(t *testing.T) {
 	}
 }
 
-// randomLimit returns any limit that can be, with all choices about equally often.
+// randomLimit returns a random valid limit, with all options about equally often.
 func randomLimit(random *rand.Rand) slidegate.Limit {
 	units := []time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Minute, time.Hour, day}
 	for {
@@ -126,14 +126,14 @@ func randomLimit(random *rand.Rand) slidegate.Limit {
 	}
 }
 
-// A text that is refused changes nothing, so that a configuration that is reloaded with a mistake keeps its limits.
+// An invalid text changes nothing, so that a configuration reloaded with a mistake keeps its limits.
 func TestUnmarshalTextKeepsTheLimitOnError(t *testing.T) {
 	limit := slidegate.PerMinute(100)
 	if err := limit.UnmarshalText([]byte("100/1m segments=7 overlap=sideways")); err == nil {
-		t.Error("a wrong text was accepted")
+		t.Error("got no error for an invalid text")
 	}
 	if limit != slidegate.PerMinute(100) {
-		t.Errorf("it changed to %v", limit)
+		t.Errorf("the limit changed to %v", limit)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-func TestNewRefuses(t *testing.T) {
+func TestNewErrors(t *testing.T) {
 	good, second := slidegate.PerMinute(10), time.Second
 	limits := func(limits ...slidegate.Limit) []slidegate.Limit { return limits }
 	for _, test := range []struct {
@@ -32,44 +32,44 @@ func TestNewRefuses(t *testing.T) {
 		{"segments", newReference(), limits(slidegate.Limit{Quota: 1, Window: second, Segments: 7}), slidegate.ErrLimit, "segments:"},
 		{"burst", newReference(), limits(slidegate.Limit{Quota: 1, Window: second, Burst: 7}), slidegate.ErrLimit, "burst:"},
 		{"algorithm", newReference(), limits(slidegate.Limit{Quota: 1, Window: second, Algorithm: 9}), slidegate.ErrLimit, "algorithm:"},
-		{"too many at once", lonely{newReference()}, limits(good, slidegate.PerHour(100)), store.ErrUnsupported, "lonely"},
+		{"too many at once", singleCharge{newReference()}, limits(good, slidegate.PerHour(100)), store.ErrUnsupported, "singleCharge"},
 		{
-			"what the store cannot keep", picky{newReference()},
+			"what the store cannot keep", noBuckets{newReference()},
 			limits(good, slidegate.Limit{Quota: 1, Window: second, Algorithm: slidegate.TokenBucket}), store.ErrUnsupported, "token-bucket",
 		},
 	} {
 		limiter, err := slidegate.New(test.store, test.limits...)
 		switch {
 		case err == nil || limiter != nil:
-			t.Errorf("%s: accepted", test.name)
+			t.Errorf("%s: got no error", test.name)
 		case test.is != nil && !errors.Is(err, test.is):
-			t.Errorf("%s: %v: not %v", test.name, err, test.is)
+			t.Errorf("%s: got %v, want %v", test.name, err, test.is)
 		case !strings.Contains(err.Error(), test.says):
-			t.Errorf("%s: %v: does not say %q", test.name, err, test.says)
+			t.Errorf("%s: got %v, want it to contain %q", test.name, err, test.says)
 		}
 	}
-	if _, err := slidegate.New(lonely{newReference()}, good); err != nil {
-		t.Errorf("one limit is not too many: %v", err)
+	if _, err := slidegate.New(singleCharge{newReference()}, good); err != nil {
+		t.Errorf("one limit: got %v, want no error", err)
 	}
 }
 
-// A limiter's limits are its own: neither the slice that they came in nor the one that Limits returns changes them.
-func TestLimitsAreTheLimitersOwn(t *testing.T) {
+// A limiter copies its limits: neither the slice passed to it nor the one that Limits returns can change them.
+func TestLimitsAreCopied(t *testing.T) {
 	want := []slidegate.Limit{slidegate.PerSecond(10), slidegate.PerHour(1000)}
 	given := []slidegate.Limit{slidegate.PerSecond(10), slidegate.PerHour(1000)}
 	limiter := newLimiter(t, newReference(), given...)
 	given[0] = slidegate.PerSecond(99)
 	limiter.Limits()[1] = slidegate.PerHour(99)
 	if got := limiter.Limits(); !reflect.DeepEqual(got, want) {
-		t.Errorf("Limits returns %v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-// step is one question to a limiter and the whole of the answer that it must give.
+// step is one request to a limiter and the decision that it must return, in every field.
 type step struct {
-	after time.Duration // how much later than the step before
+	after time.Duration // time since the previous step
 	name  string
-	ask   func(ctx context.Context, l *slidegate.Limiter) (slidegate.Decision, error)
+	call  func(ctx context.Context, l *slidegate.Limiter) (slidegate.Decision, error)
 	want  slidegate.Decision
 }
 
@@ -81,7 +81,7 @@ func play(t *testing.T, limiter *slidegate.Limiter, clock *storetest.Clock, step
 		for i := range want.Answers {
 			want.Answers[i].At = want.At
 		}
-		got, err := step.ask(t.Context(), limiter)
+		got, err := step.call(t.Context(), limiter)
 		if err != nil {
 			t.Fatalf("%s: got the error %v, want none", step.name, err)
 		}
@@ -94,12 +94,12 @@ func play(t *testing.T, limiter *slidegate.Limiter, clock *storetest.Clock, step
 	}
 }
 
-// asks returns a question by one of keyVerbs.
-func asks(name, key string, n int64) func(context.Context, *slidegate.Limiter) (slidegate.Decision, error) {
+// calls returns a call of the verb of keyVerbs with that name.
+func calls(name, key string, n int64) func(context.Context, *slidegate.Limiter) (slidegate.Decision, error) {
 	for _, verb := range keyVerbs() {
 		if verb.name == name {
 			return func(ctx context.Context, l *slidegate.Limiter) (slidegate.Decision, error) {
-				return verb.ask(ctx, l, key, n)
+				return verb.call(ctx, l, key, n)
 			}
 		}
 	}
@@ -107,14 +107,14 @@ func asks(name, key string, n int64) func(context.Context, *slidegate.Limiter) (
 }
 
 func TestVerbs(t *testing.T) {
-	// said makes a decision about the limit below.
-	said := func(allowed bool, granted, remaining int64, retryAfter, resetAfter time.Duration) slidegate.Decision {
+	// decided returns a decision about the limit below.
+	decided := func(allowed bool, granted, remaining int64, retryAfter, resetAfter time.Duration) slidegate.Decision {
 		return slidegate.Decision{
 			Allowed: allowed, LimitName: "api", Quota: 5,
 			Granted: granted, Remaining: remaining, RetryAfter: retryAfter, ResetAfter: resetAfter,
 		}
 	}
-	// next is when a unit is free again after an admission that left none.
+	// next sets when a unit is free again after an admission that left none.
 	next := func(d slidegate.Decision, after time.Duration) slidegate.Decision {
 		d.NextAfter = after
 		return d
@@ -122,31 +122,31 @@ func TestVerbs(t *testing.T) {
 	const never = slidegate.Never
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		play(t, newLimiter(t, store, exact("api", 5, time.Minute)), clock, []step{
-			{0, "a free key", asks("Peek", "k", 1), said(true, 0, 5, 0, 0)},
-			{0, "one", asks("Allow", "k", 1), said(true, 1, 4, 0, time.Minute)},
-			{10 * time.Second, "several", asks("AllowN", "k", 3), said(true, 3, 1, 0, time.Minute)},
-			{10 * time.Second, "more than there is", asks("AllowN", "k", 2), said(false, 0, 1, 40*time.Second, 50*time.Second)},
-			{0, "a peek at as much", asks("PeekN", "k", 2), said(false, 0, 1, 40*time.Second, 50*time.Second)},
-			{0, "a peek at what there is", asks("Peek", "k", 1), said(true, 0, 1, 0, 50*time.Second)},
-			{0, "more than there ever is", asks("AllowN", "k", 6), said(false, 0, 1, never, 50*time.Second)},
-			{0, "a peek at that", asks("PeekN", "k", 6), said(false, 0, 1, never, 50*time.Second)},
-			{0, "the largest cost", asks("AllowN", "k", rule.MaxQuota), said(false, 0, 1, never, 50*time.Second)},
-			{0, "nothing", asks("AllowN", "k", 0), said(true, 0, 1, 0, 50*time.Second)},
-			{0, "up to more", asks("AllowUpTo", "k", 9), next(said(true, 1, 0, 0, time.Minute), 40*time.Second)},
-			{0, "up to more when full", asks("AllowUpTo", "k", 9), said(false, 0, 0, 40*time.Second, time.Minute)},
-			{0, "one when full", asks("Allow", "k", 1), said(false, 0, 0, 40*time.Second, time.Minute)},
-			{0, "nothing when full", asks("AllowN", "k", 0), next(said(true, 0, 0, 0, time.Minute), 40*time.Second)},
-			{0, "another key", asks("Allow", "other", 1), said(true, 1, 4, 0, time.Minute)},
+			{0, "a free key", calls("Peek", "k", 1), decided(true, 0, 5, 0, 0)},
+			{0, "one", calls("Allow", "k", 1), decided(true, 1, 4, 0, time.Minute)},
+			{10 * time.Second, "several", calls("AllowN", "k", 3), decided(true, 3, 1, 0, time.Minute)},
+			{10 * time.Second, "more than there is", calls("AllowN", "k", 2), decided(false, 0, 1, 40*time.Second, 50*time.Second)},
+			{0, "a peek at as much", calls("PeekN", "k", 2), decided(false, 0, 1, 40*time.Second, 50*time.Second)},
+			{0, "a peek at what there is", calls("Peek", "k", 1), decided(true, 0, 1, 0, 50*time.Second)},
+			{0, "more than there ever is", calls("AllowN", "k", 6), decided(false, 0, 1, never, 50*time.Second)},
+			{0, "a peek at that", calls("PeekN", "k", 6), decided(false, 0, 1, never, 50*time.Second)},
+			{0, "the largest cost", calls("AllowN", "k", rule.MaxQuota), decided(false, 0, 1, never, 50*time.Second)},
+			{0, "nothing", calls("AllowN", "k", 0), decided(true, 0, 1, 0, 50*time.Second)},
+			{0, "up to more", calls("AllowUpTo", "k", 9), next(decided(true, 1, 0, 0, time.Minute), 40*time.Second)},
+			{0, "up to more when full", calls("AllowUpTo", "k", 9), decided(false, 0, 0, 40*time.Second, time.Minute)},
+			{0, "one when full", calls("Allow", "k", 1), decided(false, 0, 0, 40*time.Second, time.Minute)},
+			{0, "nothing when full", calls("AllowN", "k", 0), next(decided(true, 0, 0, 0, time.Minute), 40*time.Second)},
+			{0, "another key", calls("Allow", "other", 1), decided(true, 1, 4, 0, time.Minute)},
 			{
-				40*time.Second - time.Microsecond, "too early", asks("Allow", "k", 1),
-				said(false, 0, 0, time.Microsecond, 20*time.Second+time.Microsecond),
+				40*time.Second - time.Microsecond, "too early", calls("Allow", "k", 1),
+				decided(false, 0, 0, time.Microsecond, 20*time.Second+time.Microsecond),
 			},
-			{time.Microsecond, "just when said", asks("Allow", "k", 1), next(said(true, 1, 0, 0, time.Minute), 10*time.Second)},
-			{0, "the oldest back", asks("Refund", "k", 2), said(true, 2, 2, 0, time.Minute)},
-			{0, "more back than there is", asks("Refund", "k", 9), said(true, 3, 5, 0, 0)},
-			{0, "back to a free key", asks("Refund", "k", 9), said(true, 0, 5, 0, 0)},
-			{0, "up to less than there is", asks("AllowUpTo", "k", 3), said(true, 3, 2, 0, time.Minute)},
-			{0, "the other key again", asks("Peek", "other", 1), said(true, 0, 4, 0, 20*time.Second)},
+			{time.Microsecond, "exactly at RetryAfter", calls("Allow", "k", 1), next(decided(true, 1, 0, 0, time.Minute), 10*time.Second)},
+			{0, "the oldest back", calls("Refund", "k", 2), decided(true, 2, 2, 0, time.Minute)},
+			{0, "more back than there is", calls("Refund", "k", 9), decided(true, 3, 5, 0, 0)},
+			{0, "back to a free key", calls("Refund", "k", 9), decided(true, 0, 5, 0, 0)},
+			{0, "up to less than there is", calls("AllowUpTo", "k", 3), decided(true, 3, 2, 0, time.Minute)},
+			{0, "the other key again", calls("Peek", "other", 1), decided(true, 0, 4, 0, 20*time.Second)},
 		})
 	})
 }
@@ -165,7 +165,7 @@ func TestResetForgetsOneKey(t *testing.T) {
 	})
 }
 
-// A decision calls a limit by its name, or by its text if it has none.
+// A decision contains a limit's name, or its text if it has none.
 func TestDecisionNamesTheLimit(t *testing.T) {
 	for want, limit := range map[string]slidegate.Limit{
 		"login":              {Name: "login", Quota: 5, Window: time.Minute},
@@ -182,7 +182,7 @@ func TestDecisionNamesTheLimit(t *testing.T) {
 	}
 }
 
-// A cost of 0 as an argument is a peek on every verb that takes: nothing is written, not even where refusals count.
+// A cost of 0 as an argument is a peek with every method that takes units: nothing is written, even if denials count.
 func TestCostZeroChargesNothing(t *testing.T) {
 	limit := exact("", 2, time.Minute)
 	limit.CountDenied = true
@@ -194,33 +194,33 @@ func TestCostZeroChargesNothing(t *testing.T) {
 			if verb.free || verb.name == "Charge" {
 				continue
 			}
-			if _, err := verb.ask(t.Context(), limiter, "k", 0); err != nil {
+			if _, err := verb.call(t.Context(), limiter, "k", 0); err != nil {
 				t.Errorf("%s: got the error %v, want none", verb.name, err)
 			}
 			if d, err := limiter.Peek(t.Context(), "k"); err != nil || d.RetryAfter != 59*time.Second {
-				t.Fatalf("%s of nothing moved RetryAfter from 59s to %v, %v", verb.name, d.RetryAfter, err)
+				t.Fatalf("%s with cost 0 moved RetryAfter from 59s to %v, %v", verb.name, d.RetryAfter, err)
 			}
 		}
 	})
 }
 
-// One question to the store is all that a decision takes, however many limits there are.
+// A decision takes one request to the store, however many limits there are.
 func TestOneRoundTrip(t *testing.T) {
 	store := &recorder{Store: newReference()}
 	limits := []slidegate.Limit{slidegate.PerSecond(10), slidegate.PerMinute(100), slidegate.PerHour(1000)}
 	limiter := newLimiter(t, store, limits...)
 	for _, verb := range append(keyVerbs(), claimVerbs(limits...)...) {
-		if _, err := verb.ask(t.Context(), limiter, "k", 1); err != nil {
+		if _, err := verb.call(t.Context(), limiter, "k", 1); err != nil {
 			t.Fatalf("%s: got the error %v, want none", verb.name, err)
 		}
-		if asked := store.take(); len(asked) != 1 || len(asked[0].Charges) != 3 {
-			t.Errorf("%s asked %d times", verb.name, len(asked))
+		if sent := store.take(); len(sent) != 1 || len(sent[0].Charges) != 3 {
+			t.Errorf("%s sent %d requests, want 1", verb.name, len(sent))
 		}
 	}
 }
 
-// Two limits of one address would be charged to the same counts, which nobody means.
-func TestNewRefusesLimitsOfOneAddress(t *testing.T) {
+// Two limits with one address would be charged to the same counts, which is never intended.
+func TestNewRejectsTwoLimitsWithOneAddress(t *testing.T) {
 	ten := slidegate.PerMinute(10)
 	for _, limits := range [][]slidegate.Limit{{ten, slidegate.PerMinute(20)}, {ten, ten}, {slidegate.PerHour(1), ten, ten}} {
 		if _, err := slidegate.New(newReference(), limits...); !errors.Is(err, slidegate.ErrConflict) {

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// An admission that leaves nothing says when there is something again: exactly when, by every algorithm and every way to ask.
+// An admission that leaves nothing reports exactly when a unit is free again, with every algorithm and every method.
 func TestNextAfterIsWhenAUnitIsFree(t *testing.T) {
 	for _, text := range []string{
 		"3/1m", "3/1m sliding-window", "300/1m", "3/1m segments=3", "3/1m overlap=whole", "3/1m fixed-window", "3/1m token-bucket", "3/day zone=Asia/Tokyo",
@@ -41,7 +41,7 @@ func TestNextAfterIsWhenAUnitIsFree(t *testing.T) {
 				}
 				peek, err := newPerLimit(t, st, limit).Peek(t.Context(), name)
 				if err != nil || peek.Allowed || peek.RetryAfter != d.NextAfter || peek.NextAfter != 0 {
-					t.Errorf("%s by %s: next after %v, and a peek says %+v, %v", name, text, d.NextAfter, peek, err)
+					t.Errorf("%s by %s: next after %v, but a peek then returns %+v, %v", name, text, d.NextAfter, peek, err)
 				}
 			}
 		})
@@ -57,18 +57,18 @@ func newPerLimit(t testing.TB, st store.Store, limit slidegate.Limit) *slidegate
 	return limiter
 }
 
-// Of several limits that have nothing left, the one answers that has something last: before, nothing is admitted.
+// Of several limits with nothing left, the one that frees a unit last decides: nothing is admitted before that.
 func TestNextAfterOfSeveralLimits(t *testing.T) {
 	limits := []slidegate.Limit{slidegate.PerSecond(2), slidegate.PerHour(2), slidegate.PerMinute(2)}
 	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
 		d := allow(t, newLimiter(t, st, limits...), "k", 2)
 		if !d.Allowed || d.LimitName != "2/1h" || d.NextAfter != time.Hour {
-			t.Errorf("got %+v, want 2/1h to answer, and the next after an hour", d)
+			t.Errorf("got %+v, want 2/1h to decide, with NextAfter of an hour", d)
 		}
 	})
 }
 
-// Windows of the calendar begin where the zone says, and RetryAfter knows how long a day is.
+// Calendar windows begin at midnight in their zone, and RetryAfter accounts for days of 23 and 25 hours.
 func TestCalendar(t *testing.T) {
 	at := func(text string) slidegate.Micros {
 		t.Helper()
@@ -96,7 +96,7 @@ func TestCalendar(t *testing.T) {
 			allow(t, limiter, "k", 2)
 			d := allow(t, limiter, "k", 1)
 			if d.Allowed || d.RetryAfter != test.want {
-				t.Errorf("%s at %s: %+v, want a refusal for %v", test.limit, test.from, d, test.want)
+				t.Errorf("%s at %s: %+v, want a denial with RetryAfter %v", test.limit, test.from, d, test.want)
 			}
 			advance(clock, d.RetryAfter-time.Microsecond)
 			if d := allow(t, limiter, "k", 1); d.Allowed {
@@ -104,7 +104,7 @@ func TestCalendar(t *testing.T) {
 			}
 			advance(clock, time.Microsecond)
 			if d := allow(t, limiter, "k", 2); !d.Allowed {
-				t.Errorf("%s at %s: %+v, want it admitted when said", test.limit, test.from, d)
+				t.Errorf("%s at %s: %+v, want it admitted at RetryAfter", test.limit, test.from, d)
 			}
 		})
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// leastShare returns which share of the quota an obedient client gets: the least of several that begin at different moments
-// of the window.
+// leastShare returns the share of the quota that an obedient client gets: the least of several clients that begin at
+// different times in the window.
 func leastShare(t testing.TB, limit slidegate.Limit) float64 {
 	t.Helper()
 	const starts = 3
@@ -22,9 +22,9 @@ func leastShare(t testing.TB, limit slidegate.Limit) float64 {
 	return least
 }
 
-// share lets a client ask for one unit at a time, and after each refusal wait for as long as it was told. It counts what is
-// admitted from the end of one wait to the end of another, 24 windows later or, for small quotas, up to 500. The first windows,
-// in which a burst may be free, do not count.
+// share runs a client that requests one unit at a time, and after each denial waits for RetryAfter. It counts what is
+// admitted from the end of one wait to the end of another, 24 windows later or, for small quotas, up to 500. The first
+// windows, in which a burst may be free, do not count.
 func share(t testing.TB, limit slidegate.Limit, begin rule.Micros) float64 {
 	t.Helper()
 	const before = 4
@@ -54,7 +54,7 @@ func share(t testing.TB, limit slidegate.Limit, begin rule.Micros) float64 {
 func TestObedientClientGetsTheQuota(t *testing.T) {
 	for _, text := range []string{"1/1s", "2/1s", "5/1s", "1/1m", "3/1m", "60/1m", "100/1m", "600/1m"} {
 		if share := leastShare(t, slidegate.MustParseLimit(text)); share < 0.99 {
-			t.Errorf("%s: an obedient client gets %.2f of the quota", text, share)
+			t.Errorf("%s: an obedient client gets %.2f of the quota, want all of it", text, share)
 		}
 	}
 	if share := leastShare(t, slidegate.MustParseLimit("1/1s sliding-window")); share > 0.6 {
@@ -62,7 +62,7 @@ func TestObedientClientGetsTheQuota(t *testing.T) {
 	}
 }
 
-// After a burst, nobody is told to wait for longer than the window.
+// After a burst, RetryAfter is never longer than the window.
 func TestBurstWaitsNoLongerThanTheWindow(t *testing.T) {
 	for start := range rule.Micros(60) {
 		clock := storetest.NewClock(noon + start*1_000_001)
@@ -71,7 +71,7 @@ func TestBurstWaitsNoLongerThanTheWindow(t *testing.T) {
 			allowOne(t, limiter, "k")
 		}
 		if d := allowOne(t, limiter, "k"); d.Allowed || d.RetryAfter > time.Minute {
-			t.Errorf("at second %d: the sixth of five at once: %+v, want a refusal for at most a minute", start, d)
+			t.Errorf("at second %d: sixth request of five: got %+v, want a denial for at most a minute", start, d)
 		}
 	}
 }

@@ -10,10 +10,11 @@ import (
 	"unicode"
 )
 
-// ParseLimit reads a limit as people write it: a quota, "/" or "per", and a window, which is a Go duration, a bare unit
-// (s, m, h, d, w, or second, minute, ...), a number of days or weeks (7d), or a period of the calendar (month, year, and with
-// a zone also day and week). Slots are written as their number, in-flight and ttl=30s. Choices may follow, separated by spaces:
-// an algorithm's name, segments=6, overlap=whole, anchor=first, burst=200, zone=Europe/Berlin, count-denied, lease, name=login.
+// ParseLimit reads a limit written as text: a quota, "/" or "per", and a window, which is a Go duration, a bare unit (s, m,
+// h, d, w, or second, minute, ...), a number of days or weeks (7d), or a calendar period (month, year, and with a zone also
+// day and week). Slots are written as their number, in-flight and ttl=30s. Options may follow, separated by spaces: an
+// algorithm's name, segments=6, overlap=whole, anchor=first, burst=200, zone=Europe/Berlin, count-denied, lease,
+// name=login.
 //
 //	100/1m
 //	10/s
@@ -22,8 +23,9 @@ import (
 //	1000/month zone=Europe/Berlin
 //	50 in-flight ttl=30s
 //
-// A day without a zone is 24 hours, a week 168; a month or year without one is that of UTC. A limit that names segments, overlap
-// or anchor, even with the default value, and no algorithm or period of the calendar, is a sliding-window.
+// A day without a zone is 24 hours and a week is 168; a month or year without a zone is a UTC one. A limit that names
+// segments, overlap or anchor, even with the default value, and neither an algorithm nor a calendar period, is a
+// sliding-window.
 //
 // The error is a LimitError.
 func ParseLimit(text string) (Limit, error) {
@@ -41,7 +43,8 @@ func ParseLimit(text string) (Limit, error) {
 	return l, nil
 }
 
-// MustParseLimit is ParseLimit for limits that are constants of the program: it panics where that returns an error.
+// MustParseLimit is like ParseLimit but panics if ParseLimit would return an error. It is for limits that are constants of
+// the program.
 func MustParseLimit(text string) Limit {
 	l, err := ParseLimit(text)
 	if err != nil {
@@ -50,12 +53,12 @@ func MustParseLimit(text string) Limit {
 	return l
 }
 
-// limitText is a limit that is being read, and what its text has named so far.
+// limitText is a limit that is being parsed, and what its text has named so far.
 type limitText struct {
 	Limit
-	window  string // the window as it was written; empty for slots
-	ttl     bool   // ttl was named,
-	sliding bool   // or a choice that only sliding windows have
+	window  string // the window as written; empty for slots
+	ttl     bool   // the text names ttl
+	sliding bool   // the text names an option that only sliding windows have
 }
 
 func parseLimit(text string) (Limit, error) {
@@ -69,7 +72,7 @@ func parseLimit(text string) (Limit, error) {
 		return Limit{}, err
 	}
 	for _, word := range words {
-		if err := l.parseChoice(word); err != nil {
+		if err := l.parseOption(word); err != nil {
 			return Limit{}, err
 		}
 	}
@@ -111,7 +114,7 @@ func (l *limitText) parseRate(words []string) ([]string, error) {
 
 func isInFlight(word string) bool { return strings.TrimPrefix(word, "algorithm=") == InFlight.String() }
 
-// finish completes what depends on several words, and refuses what does not go together.
+// finish completes what depends on several words, and rejects combinations that are invalid.
 func (l *limitText) finish() error {
 	if l.Zone != "" && l.Calendar == 0 && l.window != "" {
 		if err := l.useCalendar(); err != nil {
@@ -120,22 +123,22 @@ func (l *limitText) finish() error {
 	}
 	switch slots := l.Algorithm == InFlight; {
 	case slots && l.Calendar != 0:
-		return parseError("window: an in-flight limit has a time to live in its place; write %d in-flight ttl=30s", l.Quota)
+		return parseError("window: an in-flight limit has a time to live instead; write %d in-flight ttl=30s", l.Quota)
 	case slots && l.window != "":
-		return parseError("window: an in-flight limit has a time to live in its place; write %d in-flight ttl=%s", l.Quota, l.window)
+		return parseError("window: an in-flight limit has a time to live instead; write %d in-flight ttl=%s", l.Quota, l.window)
 	case slots && !l.ttl:
-		return parseError("ttl: missing; it is how long a slot stays held unless it is renewed; write %d in-flight ttl=30s", l.Quota)
+		return parseError("ttl: missing; it is how long a slot is held unless it is renewed; write %d in-flight ttl=30s", l.Quota)
 	case l.ttl && !slots:
 		return parseError("ttl: applies to in-flight limits only; leave it out, or write %d in-flight ttl=%s",
 			l.Quota, windowText(l.Window))
 	case l.sliding && l.Algorithm == DefaultAlgorithm && l.Calendar == 0 &&
 		l.Overlap == OverlapUp && l.Anchor == AnchorClock && l.Segments == 0:
-		l.Algorithm = SlidingWindow // the text names a default of it
+		l.Algorithm = SlidingWindow // the text names an option of it
 	}
 	return nil
 }
 
-// useCalendar makes a day or a week that of the zone.
+// useCalendar turns a day or a week into a calendar period if the text names a zone.
 func (l *limitText) useCalendar() error {
 	switch strings.TrimSuffix(strings.TrimPrefix(l.window, "1"), "s") {
 	case "d", "day":
@@ -143,14 +146,14 @@ func (l *limitText) useCalendar() error {
 	case "w", "week":
 		l.Calendar = CalendarWeek
 	default:
-		return parseError("zone: applies to a day, week, month or year, not to %s; write such as %d/day zone=%s",
+		return parseError("zone: applies to a day, week, month or year, not to %s; write, for example, %d/day zone=%s",
 			l.window, l.Quota, l.Zone)
 	}
 	l.Window = 0
 	return nil
 }
 
-// parsePeriod reads a month or a year. It returns 0 if text is a length of time, as a day and a week are that have no zone.
+// parsePeriod reads a month or a year. It returns 0 if text is a duration, as a day or a week without a zone is.
 func parsePeriod(text string) (Period, error) {
 	number := strings.TrimRightFunc(text, unicode.IsLetter)
 	var period Period
@@ -163,13 +166,13 @@ func parsePeriod(text string) (Period, error) {
 		return 0, nil
 	}
 	if number != "" && number != "1" {
-		return 0, parseError("window: %q is not one %s of the calendar; write %s, or a length of time such as 60d",
+		return 0, parseError("window: %q is not one calendar %s; write %s, or a duration such as 60d",
 			text, period, period)
 	}
 	return period, nil
 }
 
-// parseUnits reads a number of units, which may be written in groups: 1_000_000.
+// parseUnits reads a number of units, which may be grouped with underscores: 1_000_000.
 func parseUnits(field, text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
 	if err != nil {
@@ -190,7 +193,7 @@ var windowUnits = map[string]time.Duration{
 func parseWindow(field, text string) (time.Duration, error) {
 	digits := strings.TrimRightFunc(text, unicode.IsLetter)
 	unit, known := windowUnits[text[len(digits):]]
-	if !known { // "ms" is known, and not a plural
+	if !known { // "ms" is known, and is not a plural
 		unit, known = windowUnits[strings.TrimSuffix(text[len(digits):], "s")]
 	}
 	if known && digits == "" {
@@ -201,15 +204,15 @@ func parseWindow(field, text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil && text != "" && strings.Trim(text, "0123456789") == "" {
-		return 0, parseError("%s: %q has no unit; write it right after the number, such as %ss or %sm", field, text, text, text)
+		return 0, parseError("%s: %q has no unit; write it right after the number, as in %ss or %sm", field, text, text, text)
 	}
 	if err != nil {
-		return 0, parseError("%s: %q is not a length of time such as 30s, 1m, 24h or 7d", field, text)
+		return 0, parseError("%s: %q is not a duration such as 30s, 1m, 24h or 7d", field, text)
 	}
 	return d, nil
 }
 
-func (l *limitText) parseChoice(word string) error {
+func (l *limitText) parseOption(word string) error {
 	name, value, _ := strings.Cut(word, "=")
 	switch name {
 	case "segments", "overlap", "anchor":
@@ -240,7 +243,7 @@ func (l *limitText) parseChoice(word string) error {
 		return err
 	case "zone":
 		if l.Zone = value; value == "" {
-			return parseError("zone: missing; write a time zone, such as zone=Europe/Berlin")
+			return parseError("zone: missing; name a time zone, such as zone=Europe/Berlin")
 		}
 		return nil
 	case "name":
@@ -262,7 +265,7 @@ func (l *limitText) parseChoice(word string) error {
 	if word == DefaultAlgorithm.String() || l.parseAlgorithm(word) == nil {
 		return l.parseAlgorithm(word)
 	}
-	return parseError("%q is not a choice: there are %s, in-flight with ttl=TIME, "+
+	return parseError("unknown option %q; want %s, in-flight with ttl=TIME, "+
 		"segments=N, overlap=up|down|whole, anchor=clock|first, burst=N, zone=ZONE, count-denied, lease, name=TEXT", word, rateAlgorithms)
 }
 
@@ -277,7 +280,7 @@ func (l *limitText) parseAlgorithm(name string) error {
 	return nil
 }
 
-// splitWords splits at spaces outside of the quotes that a name may have.
+// splitWords splits text at spaces outside the quotes that a name may have.
 func splitWords(text string) ([]string, error) {
 	var words []string
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
@@ -305,8 +308,8 @@ func parseError(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrLimit}, args...)...)
 }
 
-// String returns l as ParseLimit reads it: "100/1m", followed by the choices that are not the defaults. The algorithm is named
-// if l names it.
+// String returns l in the form that ParseLimit reads: "100/1m", followed by the options that differ from the defaults. It
+// names the algorithm if l does.
 func (l Limit) String() string {
 	var b strings.Builder
 	switch {
@@ -323,7 +326,7 @@ func (l Limit) String() string {
 	switch {
 	case l.Zone != "":
 		fmt.Fprintf(&b, " zone=%s", l.Zone)
-	case l.Calendar == CalendarDay || l.Calendar == CalendarWeek: // without a zone it would be a length of time
+	case l.Calendar == CalendarDay || l.Calendar == CalendarWeek: // without a zone it would be read as a duration
 		b.WriteString(" zone=UTC")
 	}
 	if l.Segments != 0 {
@@ -350,7 +353,7 @@ func (l Limit) String() string {
 	return b.String()
 }
 
-// windowText is Duration.String without the zero units that it ends in: 1m, not 1m0s.
+// windowText is Duration.String without trailing zero units: 1m, not 1m0s.
 func windowText(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -362,10 +365,10 @@ func windowText(d time.Duration) string {
 	return text
 }
 
-// MarshalText returns String, so that limits read well in JSON and YAML.
+// MarshalText returns String, so that limits are readable in JSON and YAML.
 func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// UnmarshalText reads what ParseLimit reads.
+// UnmarshalText is the inverse of MarshalText; it accepts what ParseLimit accepts.
 func (l *Limit) UnmarshalText(text []byte) error {
 	parsed, err := ParseLimit(string(text))
 	if err == nil {

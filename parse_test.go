@@ -14,7 +14,7 @@ const day = 24 * time.Hour
 func TestParseLimitAccepts(t *testing.T) {
 	const log, fixed, bucket = slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket
 	for text, want := range map[string]slidegate.Limit{
-		// The rate.
+		// Rates.
 		"100/1m":              {Quota: 100, Window: time.Minute},
 		"100/1m0s":            {Quota: 100, Window: time.Minute},
 		"10/s":                {Quota: 10, Window: time.Second},
@@ -28,7 +28,7 @@ func TestParseLimitAccepts(t *testing.T) {
 		"3/1h30m":             {Quota: 3, Window: 90 * time.Minute},
 		"9007199254740991/1w": {Quota: 1<<53 - 1, Window: 7 * day},
 
-		// Every unit, alone and counted. Milliseconds are not minutes.
+		// Every unit, with and without a number. Milliseconds are not minutes.
 		"1/ms": {Quota: 1, Window: time.Millisecond}, "1/millisecond": {Quota: 1, Window: time.Millisecond},
 		"1/5ms": {Quota: 1, Window: 5 * time.Millisecond}, "1/5milliseconds": {Quota: 1, Window: 5 * time.Millisecond},
 		"1/1500us": {Quota: 1, Window: 1500 * time.Microsecond}, "1/1500µs": {Quota: 1, Window: 1500 * time.Microsecond},
@@ -40,7 +40,7 @@ func TestParseLimitAccepts(t *testing.T) {
 		"1/d": {Quota: 1, Window: day}, "1/7d": {Quota: 1, Window: 7 * day}, "1/1day": {Quota: 1, Window: day},
 		"1/w": {Quota: 1, Window: 7 * day}, "1/1w": {Quota: 1, Window: 7 * day}, "1/2weeks": {Quota: 1, Window: 14 * day},
 
-		// The choices, in any order.
+		// Options, in any order.
 		"1/s sliding-window":                  {Quota: 1, Window: time.Second, Algorithm: slidegate.SlidingWindow},
 		"1/s algorithm=sliding-log":           {Quota: 1, Window: time.Second, Algorithm: log},
 		"1/s fixed-window anchor=first":       {Quota: 1, Window: time.Second, Algorithm: fixed, Anchor: slidegate.AnchorFirst},
@@ -63,7 +63,7 @@ func TestParseLimitAccepts(t *testing.T) {
 		`5/1m name="overlap=down"`:            {Name: "overlap=down", Quota: 5, Window: time.Minute},
 		`5/1m name=a=b`:                       {Name: "a=b", Quota: 5, Window: time.Minute},
 
-		// Slots, and windows of the calendar.
+		// Slots and calendar windows.
 		"50 in-flight ttl=30s":            {Quota: 50, Window: 30 * time.Second, Algorithm: slidegate.InFlight},
 		"50 algorithm=in-flight ttl=1d":   {Quota: 50, Window: day, Algorithm: slidegate.InFlight},
 		"1000/month":                      {Quota: 1000, Calendar: slidegate.CalendarMonth},
@@ -79,15 +79,15 @@ func TestParseLimitAccepts(t *testing.T) {
 	} {
 		got, err := slidegate.ParseLimit(text)
 		if err != nil {
-			t.Errorf("%q is refused: %v", text, err)
+			t.Errorf("%q: %v", text, err)
 		} else if got != want {
 			t.Errorf("%q is %#v, want %#v", text, got, want)
 		}
 	}
 }
 
-func TestParseLimitRefusesRates(t *testing.T) {
-	checkRefused(t, map[string]string{
+func TestParseLimitRejectsRates(t *testing.T) {
+	checkRejected(t, map[string]string{
 		"":            "a quota and a window",
 		"   ":         "a quota and a window",
 		"100":         "a quota and a window",
@@ -107,7 +107,7 @@ func TestParseLimitRefusesRates(t *testing.T) {
 		"100/":                     "window:",
 		"100/1":                    "window:",
 		"100/1x":                   "window:",
-		"100/2months":              "window: \"2months\" is not one month of the calendar; write month",
+		"100/2months":              "window: \"2months\" is not one calendar month; write month",
 		"100 per 2 months":         "window: \"2\" has no unit",
 		"100/0year":                "window:",
 		"50":                       "50 in-flight ttl=30s",
@@ -121,7 +121,7 @@ func TestParseLimitRefusesRates(t *testing.T) {
 		"50 in-flight ttl=1500ns":  "ttl:",
 		"50/1m in-flight":          "write 50 in-flight ttl=1m",
 		"50/1m in-flight ttl=5s":   "window:",
-		"50/month in-flight":       "window: an in-flight limit has a time to live in its place; write 50 in-flight ttl=30s",
+		"50/month in-flight":       "window: an in-flight limit has a time to live instead; write 50 in-flight ttl=30s",
 		"50/1m ttl=5s":             "write 50 in-flight ttl=5s",
 		"100/0s":                   "window:",
 		"100/-1m":                  "window:",
@@ -130,12 +130,12 @@ func TestParseLimitRefusesRates(t *testing.T) {
 		"100/1000500ns":            "window:",
 		"100/9999w":                "window:",
 		"100/9223372036854775807d": "window:",
-		"100/-62252984097165d":     "window:", // times a day it wraps around to a positive length of time
+		"100/-62252984097165d":     "window:", // times a day it wraps around to a positive duration
 	})
 }
 
-func TestParseLimitRefusesChoices(t *testing.T) {
-	checkRefused(t, map[string]string{
+func TestParseLimitRejectsOptions(t *testing.T) {
+	checkRejected(t, map[string]string{
 		"1/m segments":                    "segments:",
 		"1/m segments=":                   "segments:",
 		"1/m segments=six":                "segments:",
@@ -155,7 +155,7 @@ func TestParseLimitRefusesChoices(t *testing.T) {
 		"1/m algorithm=leaky-bucket":      "algorithm:",
 		"1/m default":                     "algorithm: must be one of sliding-window, sliding-log, fixed-window, token-bucket, in-flight, not \"default\"; for the default, leave it out",
 		"1/m algorithm=default":           "leave it out",
-		"1/24h zone=UTC":                  "write such as 1/day zone=UTC",
+		"1/24h zone=UTC":                  "write, for example, 1/day zone=UTC",
 		"1/7d zone=UTC":                   "zone:",
 		"1/2months zone=UTC":              "window:",
 		"1/month zone=Local":              "zone: Local",
@@ -164,37 +164,37 @@ func TestParseLimitRefusesChoices(t *testing.T) {
 		"5 in-flight ttl=1s zone=UTC":     "zone:",
 		"5 in-flight ttl=1s overlap=down": "overlap:",
 		"5 in-flight ttl=1s count-denied": "count_denied:",
-		"1/month sliding-log":             "algorithm: windows of a calendar are fixed-window, not sliding-log",
+		"1/month sliding-log":             "algorithm: calendar windows are fixed-window, not sliding-log",
 		"1/day zone=UTC segments=2":       "segments:",
 		"1/month anchor=first":            "anchor:",
 		"1/month burst=2":                 "burst:",
 		`1/m name="login`:                 "name:",
 		`1/m name="\q"`:                   "name:",
-		"1/m leaky-bucket":                `"leaky-bucket" is not a choice`,
-		"1/m count-denied=false":          `"count-denied=false" is not a choice`,
-		"1/m Segments=2":                  `"Segments=2" is not a choice`,
-		"1/m name=sign in":                `"in" is not a choice`,
+		"1/m leaky-bucket":                `unknown option "leaky-bucket"`,
+		"1/m count-denied=false":          `unknown option "count-denied=false"`,
+		"1/m Segments=2":                  `unknown option "Segments=2"`,
+		"1/m name=sign in":                `unknown option "in"`,
 		"1/m segments=2, overlap=whole":   "segments:",
 	})
 }
 
-// checkRefused: every refusal says what is wrong, by the field if it is one, so that whoever wrote the text knows where
-// to look.
-func checkRefused(t *testing.T, says map[string]string) {
+// checkRejected checks that every error says what is wrong, and names the field if there is one, so that the author of the
+// text knows where to look.
+func checkRejected(t *testing.T, says map[string]string) {
 	t.Helper()
 	for text, field := range says {
 		got, err := slidegate.ParseLimit(text)
 		switch {
 		case err == nil:
-			t.Errorf("%q was accepted as %v", text, got)
+			t.Errorf("%q: got %v, want an error", text, got)
 		case got != slidegate.Limit{}:
-			t.Errorf("%q: an error, and yet the limit %v", text, got)
+			t.Errorf("%q: got the limit %v along with an error", text, got)
 		case !errors.Is(err, slidegate.ErrLimit):
-			t.Errorf("%q: %v: not an ErrLimit", text, err)
+			t.Errorf("%q: got %v, want an ErrLimit", text, err)
 		case !strings.Contains(err.Error(), field):
-			t.Errorf("%q: %v: does not say %q", text, err, field)
+			t.Errorf("%q: got %v, want it to contain %q", text, err, field)
 		case !strings.HasPrefix(err.Error(), "slidegate: "):
-			t.Errorf("%q: %v: does not begin with the package", text, err)
+			t.Errorf("%q: got %v, want it to begin with the package", text, err)
 		}
 		var wrong *slidegate.LimitError
 		if !errors.As(err, &wrong) || wrong.Text != text || !strings.HasPrefix(wrong.Err.Error(), "invalid limit: ") {
@@ -205,13 +205,13 @@ func checkRefused(t *testing.T, says map[string]string) {
 
 func TestMustParseLimit(t *testing.T) {
 	if got, want := slidegate.MustParseLimit("100/1m"), slidegate.PerMinute(100); got != want {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 	defer func() {
 		if err, ok := recover().(error); !ok || !errors.Is(err, slidegate.ErrLimit) {
-			t.Errorf("a wrong constant panicked with %v, not with an ErrLimit", err)
+			t.Errorf("an invalid constant panicked with %v, want an ErrLimit", err)
 		}
 	}()
 	slidegate.MustParseLimit("100")
-	t.Error("a wrong constant did not panic")
+	t.Error("an invalid constant did not panic")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// oldReservation is what the version before 2 wrote, for limits of all kinds: without an algorithm they were sliding windows.
+// oldReservation was written before version 2, for limits of all kinds: without an algorithm they were sliding windows.
 const oldReservation = `{"id":"ZRJKM6WZVOBYZUAKCJBNFZHLVC","group":"g","charges":[
 	{"limit":"10/1m","key":"aw==","cost":4,"at":1767268800000000},
 	{"limit":"10/1m segments=3 name=\"x\"","key":"aw==","cost":4,"at":1767268800000000},
@@ -36,7 +36,7 @@ func TestOldReservation(t *testing.T) {
 	if !reflect.DeepEqual(r, want) {
 		t.Fatalf("read %+v, want %+v", r, want)
 	}
-	// It is settled where it was charged, also after it was written again, and found by the text that it was made of.
+	// It is settled where it was charged, even after it was encoded again, and is found by its original text.
 	encoded, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestOldReservation(t *testing.T) {
 	})
 }
 
-// A reservation of this version means what it says, also if a limit in it names no algorithm.
+// In a reservation of this version, a limit that names no algorithm has the default algorithm.
 func TestReservationVersions(t *testing.T) {
 	var r slidegate.Reservation
 	const unnamed = `"id":"x","charges":[{"limit":"10/1m","key":"aw==","cost":4,"at":1}]}`
@@ -68,15 +68,15 @@ func TestReservationVersions(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"version":1,`+unnamed), &r); err != nil || r.Charges[0].Limit.Algorithm != slidegate.SlidingWindow {
 		t.Errorf("read %+v, %v", r, err)
 	}
-	// The same holds without JSON, for a program that keeps the parts of a reservation in columns of a table.
+	// The same holds without JSON, for a program that stores the fields of a reservation in table columns.
 	by := slidegate.Reservation{ID: "y", Charges: []slidegate.ReservedCharge{{Limit: slidegate.PerMinute(10), Key: []byte("k"), Cost: 4, At: 1}}}
-	asked := &recorder{Store: newReference()}
+	recorded := &recorder{Store: newReference()}
 	for version, want := range map[int]slidegate.Algorithm{0: slidegate.SlidingWindow, 2: slidegate.SlidingLog} {
 		by.Version = version
-		if _, err := newPerCall(t, asked).Settle(t.Context(), by, slidegate.Used{Limit: "10/1m", Cost: 4}); err != nil {
+		if _, err := newPerCall(t, recorded).Settle(t.Context(), by, slidegate.Used{Limit: "10/1m", Cost: 4}); err != nil {
 			t.Error(err)
 		}
-		if request := asked.take()[0]; request.Charges[0].Limit.Rule().Algorithm != want {
+		if request := recorded.take()[0]; request.Charges[0].Limit.Rule().Algorithm != want {
 			t.Errorf("version %d is settled as %v, want %v", version, slidegate.Unbind(request.Charges[0].Limit), want)
 		}
 	}
@@ -89,7 +89,7 @@ func TestReservationVersions(t *testing.T) {
 		t.Errorf("a newer version: %v", err)
 	}
 	if !reflect.DeepEqual(r, before) {
-		t.Errorf("what was refused changed the reservation to %+v", r)
+		t.Errorf("a failed decoding changed the reservation to %+v", r)
 	}
 	for _, wrong := range []string{`{"version":"2"}`, `{"charges":[{"limit":"10/1parsec"}]}`, `{"version":-1}`, `[]`} {
 		if err := json.Unmarshal([]byte(wrong), &r); !errors.Is(err, slidegate.ErrReservation) {
@@ -107,7 +107,8 @@ func TestReservationVersions(t *testing.T) {
 	}
 }
 
-// What was resolved by another limit's algorithm goes along with the reservation, and is found by the text as written.
+// An algorithm that was taken from another limit travels with the reservation, whose limits are found by their text as
+// written.
 func TestReservationCarriesWhatWasResolved(t *testing.T) {
 	for _, text := range []string{"5/1m", "600/1m"} {
 		overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
@@ -129,7 +130,7 @@ func TestReservationCarriesWhatWasResolved(t *testing.T) {
 				t.Errorf("%s: settled %+v, %v, want 3 back", text, done, err)
 			}
 			if n := used(t, base, "k"); n != 1 {
-				t.Errorf("%s: %d are used, want 1", text, n)
+				t.Errorf("%s: used %d, want 1", text, n)
 			}
 		})
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Reservation is what Reserve or Acquire took: an estimate that Settle later replaces by the true cost or Cancel gives back,
-// and slots that either of them and Release give back. It is a plain value that can be stored, sent to another process and
-// settled there, over the same store and namespace.
+// Reservation is what Reserve or Acquire took: an estimate, which Settle later replaces with the actual cost or Cancel
+// returns, and slots, which Settle, Cancel and Release free. It is a plain value that can be stored, sent to another
+// process and settled there, over the same store and namespace.
 //
-// A reservation is settled once, by whichever of Settle, SettleAll, Cancel and Release comes first: the store remembers its ID
-// for as long as the units count, and further calls change nothing. So a call whose outcome is unknown can be repeated, and
-// a deferred Cancel does nothing after Settle:
+// A reservation is settled once, by whichever of Settle, SettleAll, Cancel and Release comes first. The store remembers its
+// ID for as long as the units count, and further calls change nothing. So a call whose outcome is unknown can be repeated,
+// and a deferred Cancel does nothing after Settle:
 //
 //	r, d, err := limiter.Reserve(ctx, key, 1000)
 //	if err != nil || !d.Allowed {
@@ -31,8 +31,9 @@ import (
 //		}
 //	}
 type Reservation struct {
-	// Version is the version of this format: ReservationVersion or, in what was made before there were versions, 0. In those, a
-	// limit that names no algorithm is a SlidingWindow. A newer version is an ErrReservation wherever it is used.
+	// Version is the version of this format: ReservationVersion, or 0 in reservations made before versions were introduced.
+	// In those, a limit that names no algorithm is a SlidingWindow. Using a reservation of a newer version returns
+	// ErrReservation.
 	Version int              `json:"version"`
 	ID      string           `json:"id"`
 	Group   string           `json:"group,omitempty"`
@@ -50,14 +51,14 @@ type ReservedCharge struct {
 // ReservationVersion is the version of Reservation that this package writes.
 const ReservationVersion = 2
 
-// MarshalJSON writes r in the version ReservationVersion.
+// MarshalJSON writes r in version ReservationVersion.
 func (r Reservation) MarshalJSON() ([]byte, error) {
 	type plain Reservation
 	return json.Marshal(plain(r.upgraded()))
 }
 
-// UnmarshalJSON reads reservations of this version and of older ones, and makes them of this version. A newer one is an
-// ErrReservation.
+// UnmarshalJSON reads reservations of this version and older ones, and converts them to this version. It returns
+// ErrReservation for a newer one.
 func (r *Reservation) UnmarshalJSON(data []byte) error {
 	type plain Reservation
 	var format struct {
@@ -77,7 +78,7 @@ func (r *Reservation) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// upgraded returns r in this version.
+// upgraded returns r converted to this version.
 func (r Reservation) upgraded() Reservation {
 	if r.Version >= ReservationVersion {
 		return r
@@ -93,7 +94,7 @@ func (r Reservation) upgraded() Reservation {
 
 func checkVersion(version int) error {
 	if version > ReservationVersion || version < 0 {
-		return fmt.Errorf("slidegate: %w: version %d, this program knows up to %d; upgrade it to the version that made the reservation",
+		return fmt.Errorf("slidegate: %w: version %d, but this program supports up to %d; upgrade it to the version that made the reservation",
 			ErrReservation, version, ReservationVersion)
 	}
 	return nil
@@ -121,7 +122,7 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 	return r, d, nil
 }
 
-// Acquire takes one slot of each in-flight limit and one unit of each other limit, all or none. Release gives the slots back:
+// Acquire takes one slot of each in-flight limit and one unit of each other limit, all or none. Release frees the slots:
 //
 //	r, d, err := limiter.Acquire(ctx, "tenant:7")
 //	if err != nil || !d.Allowed {
@@ -129,16 +130,17 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 //	}
 //	defer limiter.Release(ctx, r)
 //
-// Work that takes longer than the limit's time to live calls Renew in between, at intervals of a third of it, say. To take
-// more than one unit of other limits together with a slot, use Reserve or Claims.Acquire. If the answer is an error, the slot
-// may be held until its time to live has passed.
+// Work that takes longer than the limit's time to live must call Renew in between, for example every third of it. To take
+// more than one unit of other limits together with a slot, use Reserve or Claims.Acquire. If Acquire returns an error, the
+// slot may be held until its time to live has passed.
 func (l *Limiter) Acquire(ctx context.Context, key string) (Reservation, Decision, error) {
 	return l.Reserve(ctx, key, 1)
 }
 
-// Renew keeps the slots of a reservation for another time to live, from now on. Allowed is false if one of them is no longer
-// held, because it was released or not renewed in time; the others are renewed all the same. A lost slot does not come back:
-// Acquire another one, or end the work. Renew may be repeated at will. It is an ErrReservation if there are no slots in it.
+// Renew extends the slots of a reservation for another time to live, from now on. Allowed is false if one of them is no
+// longer held, because it was released or not renewed in time; the others are renewed nevertheless. A lost slot does not
+// come back: Acquire another one, or stop the work. Renew may be repeated. It returns ErrReservation if the reservation has
+// no slots.
 func (l *Limiter) Renew(ctx context.Context, r Reservation) (Decision, error) {
 	c := newCall(l, len(r.Charges))
 	r = r.upgraded()
@@ -156,19 +158,19 @@ func (l *Limiter) Renew(ctx context.Context, r Reservation) (Decision, error) {
 	return c.decide(ctx, rule.Renew)
 }
 
-// resume makes c a request about a reservation.
+// resume turns c into a request about a reservation.
 func (c *call) resume(r *Reservation) error {
 	if len(r.Charges) == 0 {
 		return errNoCharges()
 	}
 	if r.ID == "" {
-		return fmt.Errorf("slidegate: %w: id: missing; the store knows a reservation by it", ErrReservation)
+		return fmt.Errorf("slidegate: %w: id: missing; the store identifies a reservation by it", ErrReservation)
 	}
 	c.batch[0].Group, c.batch[0].ID = r.Group, store.IDOf(r.ID)
 	return checkVersion(r.Version)
 }
 
-// addReserved joins one charge of a reservation, of which used were used.
+// addReserved adds one charge of a reservation, of which used units were used.
 func (c *call) addReserved(charge *ReservedCharge, used int64) {
 	limit, err := c.limiter.bound.bind(charge.Limit)
 	if err != nil {

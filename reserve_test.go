@@ -32,7 +32,7 @@ func settle(t testing.TB, limiter *slidegate.Limiter, r slidegate.Reservation, c
 	}
 }
 
-// errOf drops what a settlement did.
+// errOf returns the error of a settlement.
 func errOf(_ slidegate.Settlement, err error) error { return err }
 
 // trySettle settles with one cost for all limits, or with one for each.
@@ -60,28 +60,28 @@ func TestReserve(t *testing.T) {
 			t.Errorf("reserved %+v, want %+v", r, want)
 		}
 		if other := reserve(t, limiter, 1); r.ID == "" || r.ID == other.ID {
-			t.Errorf("the IDs are %q and %q", r.ID, other.ID)
+			t.Errorf("got the IDs %q and %q, want two different ones", r.ID, other.ID)
 		}
 		r, d, err := limiter.Reserve(t.Context(), "k", 3)
 		if err != nil || d.Allowed || d.RetryAfter != time.Minute || d.Remaining != 2 || d.LimitName != "tokens" {
-			t.Errorf("3 of the 2 that are left: got %+v, %v, want a refusal by tokens with 2 left, for a minute", d, err)
+			t.Errorf("3 of the 2 that are left: got %+v, %v, want a denial by tokens with 2 left, for a minute", d, err)
 		}
 		if !reflect.DeepEqual(r, slidegate.Reservation{}) {
-			t.Errorf("a refusal reserved %+v", r)
+			t.Errorf("a denial reserved %+v", r)
 		}
 		if n := used(t, limiter, "k"); n != 8 {
-			t.Errorf("%d are used, want 8", n)
+			t.Errorf("used %d, want 8", n)
 		}
 	})
 }
 
-// Settling leaves the true cost used, whichever way the estimate was wrong.
+// Settling leaves the actual cost used, whether the estimate was too high or too low.
 func TestSettle(t *testing.T) {
 	for _, limit := range []slidegate.Limit{
 		slidegate.PerMinute(10),
 		{Quota: 10, Window: time.Minute, Segments: 6},
 		{Quota: 10, Window: time.Minute, Algorithm: slidegate.FixedWindow},
-		{Quota: 10, Window: 10 * time.Hour, Algorithm: slidegate.TokenBucket}, // slow enough not to refill meanwhile
+		{Quota: 10, Window: 10 * time.Hour, Algorithm: slidegate.TokenBucket}, // slow enough not to refill during the test
 		exact("", 10, time.Minute),
 	} {
 		t.Run(limit.String(), func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestSettle(t *testing.T) {
 					clock.Advance(rule.Micros(time.Second.Microseconds()))
 					settle(t, limiter, r, actual)
 					if n := used(t, limiter, "k"); n != actual {
-						t.Errorf("5 reserved, %d settled: %d are used", actual, n)
+						t.Errorf("5 reserved, %d settled: used %d", actual, n)
 					}
 					if err := limiter.Reset(t.Context(), "k"); err != nil {
 						t.Fatal(err)
@@ -103,21 +103,21 @@ func TestSettle(t *testing.T) {
 					t.Fatal(err)
 				}
 				if n := used(t, limiter, "k"); n != 0 {
-					t.Errorf("10 reserved and cancelled: %d are used", n)
+					t.Errorf("10 reserved and cancelled: used %d, want 0", n)
 				}
 			})
 		})
 	}
 }
 
-// What was used beyond the quota has been used all the same: it is paid for by waiting.
+// Units used beyond the quota are used nevertheless: they prolong the wait.
 func TestSettleBeyondTheQuota(t *testing.T) {
 	limit := slidegate.Limit{Quota: 10, Window: time.Minute, Algorithm: slidegate.TokenBucket}
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, limit)
 		settle(t, limiter, reserve(t, limiter, 5), 15)
 		d := allow(t, limiter, "k", 1)
-		if d.Allowed || d.Remaining != 0 || d.RetryAfter != 36*time.Second { // 5 too many and 1 more, of 10 a minute
+		if d.Allowed || d.Remaining != 0 || d.RetryAfter != 36*time.Second { // 5 too many and 1 more, of 10 per minute
 			t.Errorf("after 15 of 10 were used: %+v", d)
 		}
 		clock.Advance(rule.Micros(d.RetryAfter.Microseconds()) - 1)
@@ -126,17 +126,17 @@ func TestSettleBeyondTheQuota(t *testing.T) {
 		}
 		clock.Advance(1)
 		if d := allow(t, limiter, "k", 1); !d.Allowed {
-			t.Errorf("not admitted when said: %+v", d)
+			t.Errorf("not admitted at RetryAfter: %+v", d)
 		}
 	})
 }
 
-// One request may cost each of its limits something else: requests and tokens, say.
+// One request may have a different cost for each of its limits: requests and tokens, for example.
 func TestSettleSeveral(t *testing.T) {
 	requests, input, output := exact("requests", 10, time.Minute), exact("input", 100, time.Minute), exact("output", 100, time.Hour)
 	for _, test := range []struct {
 		costs []int64
-		want  []int64 // used
+		want  []int64 // units used
 	}{
 		{[]int64{1, 20, 70}, []int64{1, 20, 70}},
 		{[]int64{1, 50, 30}, []int64{1, 50, 30}},
@@ -158,14 +158,14 @@ func TestSettleSeveral(t *testing.T) {
 			}
 			for i, quota := range []int64{10, 100, 100} {
 				if n := quota - d.Answers[i].Remaining; n != test.want[i] {
-					t.Errorf("settled %v: of limit %d, %d are used", test.costs, i, n)
+					t.Errorf("settled %v: limit %d: used %d", test.costs, i, n)
 				}
 			}
 		})
 	}
 }
 
-// Units go back to the moment they were taken at, not to that of others who took some before.
+// Units return to the time at which they were taken, not to an earlier time at which other requests took some.
 func TestCancelGivesBackItsOwn(t *testing.T) {
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, exact("", 10, time.Minute))
@@ -178,12 +178,12 @@ func TestCancelGivesBackItsOwn(t *testing.T) {
 		}
 		d := allow(t, limiter, "k", 0)
 		if d.Remaining != 7 || d.ResetAfter != 29*time.Second {
-			t.Errorf("the first 3 should be left, for 29s: %+v", d)
+			t.Errorf("got %+v, want the first 3 to remain charged, for 29s", d)
 		}
 	})
 }
 
-// What has left the window is free already: giving it back again would take from others.
+// Units that have left the window are free already: returning them would take units from other requests.
 func TestCancelTooLate(t *testing.T) {
 	for _, limit := range []slidegate.Limit{
 		exact("", 10, time.Minute), slidegate.PerMinute(10), {Quota: 10, Window: time.Minute, Algorithm: slidegate.TokenBucket},
@@ -198,14 +198,14 @@ func TestCancelTooLate(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := used(t, limiter, "k"); n != 4 {
-				t.Errorf("%v: %d are used, want 4", limit, n)
+				t.Errorf("%v: used %d, want 4", limit, n)
 			}
 		})
 	}
 }
 
-// A settlement that is wrong in any part is refused as a whole.
-func TestSettleRefuses(t *testing.T) {
+// A settlement with any invalid part is rejected as a whole.
+func TestSettleErrors(t *testing.T) {
 	a, b := exact("a", 100, time.Minute), exact("b", 100, time.Minute)
 	for name, test := range map[string]struct {
 		change func(r *slidegate.Reservation)
@@ -229,7 +229,7 @@ func TestSettleRefuses(t *testing.T) {
 			}
 			d, err := limiter.Peek(t.Context(), "k")
 			if err != nil || d.Answers[0].Remaining != 95 || d.Answers[1].Remaining != 95 {
-				t.Errorf("%s: refused, and yet %+v, %v", name, d.Answers, err)
+				t.Errorf("%s: rejected, but the counts changed: %+v, %v", name, d.Answers, err)
 			}
 		})
 	}
@@ -239,7 +239,7 @@ func TestSettleRefuses(t *testing.T) {
 	}
 }
 
-// Settling is one request, whatever goes up or down, and also if nothing does: the store must know that it was done.
+// Settling is one request, whether costs go up, down or stay the same: the store must know that it was done.
 func TestSettleIsOneRequest(t *testing.T) {
 	limits := []slidegate.Limit{slidegate.PerMinute(10), slidegate.PerHour(100)}
 	for name, costs := range map[string][]int64{"exactly": {5, 5}, "both ways": {2, 9}, "nothing": {0, 0}} {
@@ -248,12 +248,12 @@ func TestSettleIsOneRequest(t *testing.T) {
 		r := reserve(t, limiter, 5)
 		made := store.take()
 		settle(t, limiter, r, costs...)
-		asked := store.take()
-		if len(asked) != 1 || asked[0].Op != rule.Settle || asked[0].ID != made[0].ID || asked[0].ID == 0 || len(asked[0].Charges) != 2 {
-			t.Errorf("%s: asked %+v, want one settlement of what %+v took", name, asked, made)
+		sent := store.take()
+		if len(sent) != 1 || sent[0].Op != rule.Settle || sent[0].ID != made[0].ID || sent[0].ID == 0 || len(sent[0].Charges) != 2 {
+			t.Errorf("%s: sent %+v, want one settlement of %+v", name, sent, made)
 			continue
 		}
-		for i, charge := range asked[0].Charges {
+		for i, charge := range sent[0].Charges {
 			if charge.Cost != 5 || charge.Used != costs[i] || charge.At != r.Charges[i].At {
 				t.Errorf("%s: charge %d is %+v, want %d used of 5", name, i, charge, costs[i])
 			}
@@ -261,7 +261,7 @@ func TestSettleIsOneRequest(t *testing.T) {
 	}
 }
 
-// A reservation is a plain value: it survives JSON whatever its key, name and group are, and another process settles it.
+// A reservation is a plain value: it survives JSON whatever its key, name and group are, and another process can settle it.
 func TestReservationTravels(t *testing.T) {
 	limits := []slidegate.Limit{
 		{Name: "\xff\x00 \"é\"", Quota: 10, Window: time.Minute, Segments: 3},
@@ -291,13 +291,13 @@ func TestReservationTravels(t *testing.T) {
 		}
 		for i, answer := range d.Answers {
 			if answer.Remaining != 7 {
-				t.Errorf("limit %d has %d left, want 7", i, answer.Remaining)
+				t.Errorf("limit %d: got %d left, want 7", i, answer.Remaining)
 			}
 		}
 	})
 }
 
-// Claims on one address are one charge, with one true cost.
+// Claims on one address are one charge, with one actual cost.
 func TestReserveSameAddressTwice(t *testing.T) {
 	limit := slidegate.PerMinute(10)
 	limiter := newLimiter(t, newReference(), limit)
@@ -307,11 +307,11 @@ func TestReserveSameAddressTwice(t *testing.T) {
 	}
 	settle(t, limiter, r, 1)
 	if n := used(t, limiter, "k"); n != 1 {
-		t.Errorf("%d are used, want 1", n)
+		t.Errorf("used %d, want 1", n)
 	}
 }
 
-// Whoever joins reservations by hand is told if no store can settle them together, before anything is settled.
+// If a program joins reservations that no store can settle together, Settle returns an error before anything is settled.
 func TestSettleJoinedReservations(t *testing.T) {
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, slidegate.PerMinute(10))
@@ -320,15 +320,15 @@ func TestSettleJoinedReservations(t *testing.T) {
 		third := reserve(t, limiter, 4)
 		joined := slidegate.Reservation{ID: "joined", Charges: append(first.Charges, third.Charges...)}
 		if _, err := limiter.Cancel(t.Context(), joined); !errors.Is(err, slidegate.ErrReservation) {
-			t.Errorf("from two moments: %v, want ErrReservation", err)
+			t.Errorf("charged at two times: %v, want ErrReservation", err)
 		}
 		if n := used(t, limiter, "k"); n != 7 {
-			t.Errorf("%d are used, want 7", n)
+			t.Errorf("used %d, want 7", n)
 		}
 		joined = slidegate.Reservation{ID: "joined", Charges: append(first.Charges, second.Charges...)}
 		settle(t, limiter, joined, 0)
 		if n := used(t, limiter, "k"); n != 4 {
-			t.Errorf("%d are used, want 4", n)
+			t.Errorf("used %d, want 4", n)
 		}
 	})
 }

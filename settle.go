@@ -15,37 +15,37 @@ import (
 type Used struct {
 	// Limit is the limit's name or, if it has none, its text, such as "5/1m".
 	Limit string
-	// Key is needed only where a reservation has the same limit for several keys.
+	// Key is needed only if a reservation has the same limit for several keys.
 	Key string
 	// Cost is how many units were used, 0 or more.
 	Cost int64
 }
 
-// Settlement is what settling a reservation did.
+// Settlement is the result of settling a reservation.
 type Settlement struct {
-	// Back has one number for each charge of the reservation: how many units, or slots, were given back, or minus how many
-	// units were charged in addition. Units that no longer count are not given back.
+	// Back has one number for each charge of the reservation: how many units or slots were returned or, if negative, how
+	// many units were charged in addition. Units that no longer count are not returned.
 	Back []int64
-	// Repeated reports that the reservation had been settled before: nothing changed, and Back is what was done then.
+	// Repeated reports whether the reservation had been settled before: nothing changed, and Back is what was done then.
 	Repeated bool
 }
 
-// Settle replaces a reservation's estimates by what was used, limit by limit, and releases its slots:
+// Settle replaces a reservation's estimates with what was used, limit by limit, and releases its slots:
 //
 //	_, err := limiter.Settle(ctx, r, slidegate.Used{Limit: "tokens", Cost: 700})
 //
-// Limits that are not named stay as they were reserved. A limit that the reservation does not have, or has for several
-// keys while Used.Key is empty, is an ErrReservation, and then nothing is settled.
+// Limits that are not named stay as they were reserved. If the reservation does not have a named limit, or has it for
+// several keys while Used.Key is empty, Settle returns ErrReservation and settles nothing.
 //
-// What was estimated too high is given back where it was charged, as far as that is still in the window. What was estimated
-// too low is charged now, beyond the quota if need be: it has been used already. All of it is one request to the store, and
-// is done once: the second Settle or Cancel of a reservation changes nothing and returns what the first did. So after an error,
-// which means that the outcome is unknown, it is right to try again with the same reservation. Slots are released whatever
-// is said to be used of them.
+// If an estimate was too high, the difference is returned to where it was charged, as far as that is still in the window.
+// If it was too low, the difference is charged now, even beyond the quota: it has been used already. All of this is one
+// request to the store and is done once: a second Settle or Cancel of a reservation changes nothing and returns what the
+// first one did. So after an error, which means that the outcome is unknown, it is right to try again with the same
+// reservation. Slots are released whatever cost is given for them.
 //
 // Settle finishes even if ctx has ended: the client may have gone, and what it used still counts. It keeps ctx's values,
-// and takes at most store.FinishTime with a store that has round trips. An ErrUnsettled means that the store could not
-// remember another settlement, and that no units were given back or charged.
+// and takes at most store.FinishTime with a store that has round trips. ErrUnsettled means that the store could not
+// remember another settlement, and that no units were returned or charged.
 func (l *Limiter) Settle(ctx context.Context, r Reservation, used ...Used) (Settlement, error) {
 	r = r.upgraded()
 	actual := make([]int64, len(r.Charges))
@@ -59,15 +59,15 @@ func (l *Limiter) Settle(ctx context.Context, r Reservation, used ...Used) (Sett
 			return Settlement{}, err
 		}
 		if settled[i] {
-			return Settlement{}, fmt.Errorf("slidegate: %w: %q is given twice; add up what was used", ErrReservation, u.Limit)
+			return Settlement{}, fmt.Errorf("slidegate: %w: %q is given twice; add up the costs", ErrReservation, u.Limit)
 		}
 		actual[i], settled[i] = u.Cost, true
 	}
 	return l.settle(ctx, r, actual)
 }
 
-// SettleAll is Settle with the same cost for every limit of the reservation. It is for limits that count the same thing, such
-// as tokens per minute and tokens per day: it would charge 700 requests to a limit on requests.
+// SettleAll is Settle with the same cost for every limit of the reservation. It is for limits that count the same thing,
+// such as tokens per minute and tokens per day; on a limit of requests it would charge 700 requests for 700 tokens.
 func (l *Limiter) SettleAll(ctx context.Context, r Reservation, cost int64) (Settlement, error) {
 	actual := make([]int64, len(r.Charges))
 	for i := range actual {
@@ -76,19 +76,19 @@ func (l *Limiter) SettleAll(ctx context.Context, r Reservation, cost int64) (Set
 	return l.settle(ctx, r, actual)
 }
 
-// Cancel gives all of a reservation back, units and slots. It finishes even if ctx has ended, and is done once, as Settle is:
-// after a Settle it changes nothing, so it can be deferred.
+// Cancel returns everything a reservation took, units and slots. It finishes even if ctx has ended, and is done once, as
+// Settle is: after a Settle it changes nothing, so it can be deferred.
 func (l *Limiter) Cancel(ctx context.Context, r Reservation) (Settlement, error) {
 	return l.SettleAll(ctx, r, 0)
 }
 
-// Release gives the slots of a reservation back and leaves the units of other limits taken: it is Settle with nothing named.
-// It finishes even if ctx has ended, and may be repeated.
+// Release frees the slots of a reservation and leaves the units of other limits charged: it is Settle without any Used. It
+// finishes even if ctx has ended, and may be repeated.
 func (l *Limiter) Release(ctx context.Context, r Reservation) (Settlement, error) {
 	return l.Settle(ctx, r)
 }
 
-// find returns the place of the charge that u is about.
+// find returns the index of the charge that u refers to.
 func (r *Reservation) find(u Used) (int, error) {
 	if len(r.Charges) == 0 {
 		return 0, errNoCharges()
@@ -115,10 +115,10 @@ func (r *Reservation) find(u Used) (int, error) {
 	case otherKey:
 		return 0, fmt.Errorf("slidegate: %w: it has %q, but not for the key in Used.Key", ErrReservation, u.Limit)
 	}
-	return 0, fmt.Errorf("slidegate: %w: it has no limit %q; there are %s", ErrReservation, u.Limit, r.labels())
+	return 0, fmt.Errorf("slidegate: %w: it has no limit %q; want one of %s", ErrReservation, u.Limit, r.labels())
 }
 
-// isCalled reports whether text is what the limit is called: its name, or its text in any spelling.
+// isCalled reports whether text names the limit: by its name, or by its text in any spelling.
 func (l Limit) isCalled(text string) bool {
 	if l.Name != "" && l.Name == text {
 		return true
@@ -127,12 +127,12 @@ func (l Limit) isCalled(text string) bool {
 	if err != nil || other.Name != l.Name {
 		return false
 	}
-	ours, err := l.compile()
-	theirs, otherErr := other.Like(l).compile() // what a base gave l is not in its text
-	return err == nil && otherErr == nil && ours == theirs
+	own, err := l.compile()
+	others, otherErr := other.Like(l).compile() // an algorithm taken from a base is not in l's text
+	return err == nil && otherErr == nil && own == others
 }
 
-// labels lists what the limits of a reservation are called.
+// labels lists the labels of a reservation's limits.
 func (r *Reservation) labels() string {
 	var labels []string
 	for i := range r.Charges {
@@ -148,7 +148,7 @@ func errNoCharges() error {
 	return fmt.Errorf("slidegate: %w: it has no charges; was it refused?", ErrReservation)
 }
 
-// settle replaces the cost of each charge by the actual one.
+// settle replaces the cost of each charge with the actual one.
 func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64) (Settlement, error) {
 	c := newCall(l, len(r.Charges))
 	defer c.end()
@@ -168,18 +168,18 @@ func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64) (Se
 	return c.settlement()
 }
 
-// settlement makes a Settlement of the answers that apply got.
+// settlement returns the Settlement that the last apply made.
 func (c *call) settlement() (Settlement, error) {
 	s := Settlement{Back: make([]int64, len(c.place))}
 	var flags Flags
 	for i := range c.answers {
 		flags |= c.answers[i].Flags
-		s.Back[slices.Index(c.place, i)] = c.answers[i].Granted // of several charges with one address, the first tells of all
+		s.Back[slices.Index(c.place, i)] = c.answers[i].Granted // the first of several charges with one address reports for all
 	}
 	s.Repeated = flags.Repeated()
 	if flags.Unsettled() {
-		return s, fmt.Errorf("slidegate: %w: the store remembers as many settlements of this key as it can; "+
-			"no units were given back or charged, so try again later", ErrUnsettled)
+		return s, fmt.Errorf("slidegate: %w: the store cannot remember another settlement of this key; "+
+			"no units were given back or charged; try again later", ErrUnsettled)
 	}
 	return s, nil
 }

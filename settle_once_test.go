@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// endsOf are the ways to end a reservation of 20 tokens, and how many are used then.
+// endsOf returns the ways to end a reservation of 20 tokens, and how many are used afterwards.
 func endsOf() map[string]struct {
 	end  func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) (slidegate.Settlement, error)
 	used int64
@@ -42,8 +42,8 @@ func endsOf() map[string]struct {
 	}
 }
 
-// Whatever ends a reservation first has ended it: everything after that changes nothing and returns what the first did, by
-// every algorithm, also a while later and from another process.
+// The first call that ends a reservation settles it: every later call changes nothing and returns what the first one did,
+// with every algorithm, also after some time and from another process.
 func TestReservationsSettleOnce(t *testing.T) {
 	for _, text := range []string{
 		"100/1m sliding-log", "100/1m sliding-window", "100/1m segments=4", "100/1m fixed-window", "100/1h token-bucket", "100/month",
@@ -66,7 +66,7 @@ func TestReservationsSettleOnce(t *testing.T) {
 						t.Errorf("%s, %s after %s: %+v, %v, want a repetition of %+v", text, second, first, repeated, err, done)
 					}
 					if n := used(t, limiter, "k"); n != want {
-						t.Errorf("%s, %s after %s: %d are used, want %d", text, second, first, n, want)
+						t.Errorf("%s, %s after %s: used %d, want %d", text, second, first, n, want)
 					}
 				})
 			}
@@ -74,13 +74,13 @@ func TestReservationsSettleOnce(t *testing.T) {
 	}
 }
 
-// lossy is a store whose answers get lost: after the request was carried out, or before.
+// lossy is a store whose responses get lost, either before or after the request is carried out.
 type lossy struct {
 	store.Store
 	random *rand.Rand
 }
 
-var errLost = errors.New("the answer is lost")
+var errLost = errors.New("the response is lost")
 
 func (l lossy) Apply(ctx context.Context, batch []store.Request) error {
 	lost := l.random.IntN(3)
@@ -96,7 +96,7 @@ func (l lossy) Apply(ctx context.Context, batch []store.Request) error {
 	return errLost
 }
 
-// Retrying after an unknown outcome, and cancelling behind that, leaves the counts as each sent once would.
+// Retrying after an unknown outcome, followed by a Cancel, leaves the counts as if each call had been sent once.
 func TestRetriesAfterLostAnswers(t *testing.T) {
 	const seed = 1
 	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
@@ -120,12 +120,13 @@ func TestRetriesAfterLostAnswers(t *testing.T) {
 			want += actual
 		}
 		if n := used(t, limiter, "k"); n != want {
-			t.Errorf("seed %d: %d are used, want %d", seed, n, want)
+			t.Errorf("seed %d: used %d, want %d", seed, n, want)
 		}
 	})
 }
 
-// When the store can remember no more settlements, nothing is given back, and the caller is told. Slots are released.
+// When the store cannot remember another settlement, nothing is returned, and the caller gets ErrUnsettled. Slots are
+// released.
 func TestUnsettled(t *testing.T) {
 	limiter := newPerCall(t, newMemory(t, storetest.NewClock(noon)))
 	tokens, slots := slidegate.MustParseLimit("1000/1h name=tokens"), slidegate.Slots(1, time.Minute)
@@ -143,17 +144,17 @@ func TestUnsettled(t *testing.T) {
 			t.Errorf("settlement %d: %+v, %v, want ErrUnsettled and the slot back", i, done, err)
 		}
 		if n := usedOf(t, limiter, tokens, "k"); n != 3 {
-			t.Errorf("%d are used, want the 3 that were not given back", n)
+			t.Errorf("used %d, want the 3 that were not returned", n)
 		}
 		if n := usedOf(t, limiter, slots, "k"); n != 0 {
-			t.Errorf("%d slots are held", n)
+			t.Errorf("%d slots are held, want 0", n)
 		}
 		return
 	}
-	t.Error("the store remembers any number of settlements")
+	t.Error("the store never ran out of memory for settlements")
 }
 
-// Charges of one address that were joined by hand are settled together, and the first of them tells what was done.
+// Charges of one address that were joined by hand are settled together, and the first of them reports what was done.
 func TestSettlementOfJoinedCharges(t *testing.T) {
 	limiter := newLimiter(t, newReference(), exact("tokens", 10, time.Minute))
 	first, second := reserve(t, limiter, 3), reserve(t, limiter, 4)

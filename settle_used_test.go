@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// A limit on requests beside limits on tokens: what is said about tokens leaves requests alone.
+// A limit on requests next to limits on tokens: settling tokens does not change the charge for requests.
 func TestSettleByLimit(t *testing.T) {
 	tpm, tpd, rpm := exact("tpm", 10_000, time.Minute), exact("tpd", 10_000, 24*time.Hour), exact("rpm", 5, time.Minute)
 	plain := exact("", 100, time.Hour)
@@ -44,7 +44,7 @@ func TestSettleByLimit(t *testing.T) {
 				}
 				for i, limit := range []slidegate.Limit{tpm, tpd, rpm, plain} {
 					if got := usedOf(t, limiter, limit, "ann"); got != test.want[i] {
-						t.Errorf("%d are used of %v, want %d", got, limit, test.want[i])
+						t.Errorf("used %d of %v, want %d", got, limit, test.want[i])
 					}
 				}
 			})
@@ -52,7 +52,7 @@ func TestSettleByLimit(t *testing.T) {
 	}
 }
 
-// The same limit for a user and for a tenant: the key says which.
+// If the same limit applies to a user and to a tenant, the key selects one.
 func TestSettleByKey(t *testing.T) {
 	limit := exact("tokens", 100, time.Minute)
 	limiter := newPerCall(t, newReference())
@@ -65,7 +65,7 @@ func TestSettleByKey(t *testing.T) {
 	}
 	_, err = limiter.Settle(t.Context(), r, slidegate.Used{Limit: "tokens", Key: "acme", Cost: 50})
 	if ann, acme := usedOf(t, limiter, limit, "ann"), usedOf(t, limiter, limit, "acme"); err != nil || ann != 20 || acme != 50 {
-		t.Errorf("%d and %d are used, want 20 and 50: %v", ann, acme, err)
+		t.Errorf("used %d and %d, want 20 and 50: %v", ann, acme, err)
 	}
 	both := []slidegate.Used{{Limit: "tokens", Key: "acme", Cost: 5}, {Limit: "tokens", Key: "ann", Cost: 6}}
 	if _, err := limiter.Settle(t.Context(), r, both...); err != nil {
@@ -73,7 +73,7 @@ func TestSettleByKey(t *testing.T) {
 	}
 }
 
-// What cannot be told which limit it means is refused, as a whole, with a list of the limits that there are.
+// A Used that does not identify one limit is rejected, along with the whole settlement, with a list of the limits.
 func TestSettleNamesTheLimits(t *testing.T) {
 	tpm, rpm := exact("tpm", 100, time.Minute), exact("", 50, time.Hour)
 	second, minute := exact("api", 10, time.Second), exact("api", 60, time.Minute)
@@ -112,13 +112,13 @@ func TestSettleNamesTheLimits(t *testing.T) {
 		}
 		for _, limit := range limits {
 			if n := usedOf(t, limiter, limit, "ann"); n != 5 {
-				t.Errorf("%s: refused, and yet %d are used of %v", name, n, limit)
+				t.Errorf("%s: rejected, but %d are used of %v", name, n, limit)
 			}
 		}
 	}
 }
 
-// An error about a cost has the cost that was given, and not what it differs by from the estimate.
+// An error about a cost contains the cost that was given, not its difference from the estimate.
 func TestSettledCostsOutOfRange(t *testing.T) {
 	limiter := newPerCall(t, newReference())
 	r, _, err := limiter.For(slidegate.Claim{Limit: slidegate.PerMinute(5), Key: "ann", Cost: 3}).Reserve(t.Context())
@@ -131,7 +131,7 @@ func TestSettledCostsOutOfRange(t *testing.T) {
 			"SettleAll": errOf(limiter.SettleAll(t.Context(), r, cost)),
 		} {
 			if !errors.Is(err, slidegate.ErrCost) || !strings.Contains(err.Error(), fmt.Sprintf("not %d", cost)) {
-				t.Errorf("%s of %d: %v, want an ErrCost that has the number", name, cost, err)
+				t.Errorf("%s of %d: %v, want an ErrCost that contains the number", name, cost, err)
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func TestSettledCostsOutOfRange(t *testing.T) {
 	}
 	for _, cost := range []int64{0, -1} {
 		if _, err := own.Charge(t.Context(), "ann", cost); !errors.Is(err, slidegate.ErrCost) || !strings.Contains(err.Error(), "must be 1 to") {
-			t.Errorf("Charge of %d: %v, want an ErrCost that says what can be charged", cost, err)
+			t.Errorf("Charge of %d: %v, want an ErrCost that contains the range", cost, err)
 		}
 	}
 }

@@ -3,17 +3,22 @@ package slidegate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// Two limits answer together: refused, by the one that says to come back last; admitted, by the one with the least left.
+// Two limits decide together: a denial comes from the one with the latest RetryAfter, an admission from the one with the
+// least left.
 func TestSeveralLimitsDecide(t *testing.T) {
 	const second, minute, never = time.Second, time.Minute, slidegate.Never
 	micros := func(d time.Duration) rule.Micros {
@@ -27,12 +32,12 @@ func TestSeveralLimitsDecide(t *testing.T) {
 			Allowed: allowed, Granted: granted, Remaining: remaining, RetryAfter: micros(retry), ResetAfter: micros(reset),
 		}
 	}
-	// left makes the answer of a limit that has none left until next.
+	// left returns the answer of a limit that has none left until next.
 	left := func(next time.Duration, a rule.Answer) rule.Answer {
 		a.NextAfter = micros(next)
 		return a
 	}
-	// by makes the decision of the limit at index, of which there are a "second" of quota 2 and a "minute" of quota 4.
+	// by returns the decision of the limit at index; there are a "second" of quota 2 and a "minute" of quota 4.
 	by := func(index int, allowed bool, retry, reset time.Duration, answers ...rule.Answer) slidegate.Decision {
 		a := answers[index]
 		return slidegate.Decision{
@@ -41,38 +46,38 @@ func TestSeveralLimitsDecide(t *testing.T) {
 		}
 	}
 	steps := []step{
-		{0, "the first", asks("Allow", "k", 1),
+		{0, "the first", calls("Allow", "k", 1),
 			by(0, true, 0, second, says(true, 1, 1, 0, second), says(true, 1, 3, 0, minute))},
-		{0, "up to the lesser room", asks("AllowUpTo", "k", 3),
+		{0, "up to the lesser remainder", calls("AllowUpTo", "k", 3),
 			by(0, true, 0, second, left(second, says(true, 1, 0, 0, second)), says(true, 1, 2, 0, minute))},
-		{0, "refused by one, charged to none", asks("Allow", "k", 1),
+		{0, "refused by one, charged to none", calls("Allow", "k", 1),
 			by(0, false, second, second, says(false, 0, 0, second, second), says(true, 0, 2, 0, minute))},
-		{second, "a second later", asks("Allow", "k", 1),
+		{second, "a second later", calls("Allow", "k", 1),
 			by(0, true, 0, second, says(true, 1, 1, 0, second), says(true, 1, 1, 0, minute))},
-		{0, "refused by both", asks("AllowN", "k", 2),
+		{0, "refused by both", calls("AllowN", "k", 2),
 			by(1, false, 59*second, minute, says(false, 0, 1, second, second), says(false, 0, 1, 59*second, minute))},
-		{0, "a peek at that", asks("PeekN", "k", 2),
+		{0, "a peek at that", calls("PeekN", "k", 2),
 			by(1, false, 59*second, minute, says(false, 0, 1, second, second), says(false, 0, 1, 59*second, minute))},
-		{0, "never, by the first", asks("AllowN", "k", 3),
+		{0, "never, by the first", calls("AllowN", "k", 3),
 			by(0, false, never, second, says(false, 0, 1, never, second), says(false, 0, 1, 59*second, minute))},
-		{second, "the last of the minute", asks("Allow", "k", 1),
+		{second, "the last of the minute", calls("Allow", "k", 1),
 			by(1, true, 0, minute, says(true, 1, 1, 0, second), left(58*second, says(true, 1, 0, 0, minute)))},
-		{0, "refused by the minute", asks("Allow", "k", 1),
+		{0, "refused by the minute", calls("Allow", "k", 1),
 			by(1, false, 58*second, minute, says(true, 0, 1, 0, second), says(false, 0, 0, 58*second, minute))},
-		{0, "given back to both", asks("Refund", "k", 2),
+		{0, "given back to both", calls("Refund", "k", 2),
 			by(0, true, 0, 0, says(true, 1, 2, 0, 0), says(true, 2, 2, 0, minute))},
 	}
 	limits := []slidegate.Limit{exact("second", 2, second), exact("minute", 4, minute)}
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		play(t, newLimiter(t, store, limits...), clock, steps)
 	})
-	// The other way round, only the places change.
+	// In the reverse order, only the indexes change.
 	slices.Reverse(limits)
 	for i := range steps {
 		if d := &steps[i].want; d.LimitName != "second" || !tied(d.Answers) {
 			d.Index = 1 - d.Index
 		} else {
-			d.Index, d.LimitName, d.Quota = 0, "minute", 4 // as much left of both: the first one answers
+			d.Index, d.LimitName, d.Quota = 0, "minute", 4 // both have the same left: the first one decides
 			d.Granted, d.ResetAfter = d.Answers[1].Granted, minute
 		}
 		slices.Reverse(steps[i].want.Answers)
@@ -86,12 +91,12 @@ func tied(answers []rule.Answer) bool {
 	return answers[0].Allowed && answers[1].Allowed && answers[0].Remaining == answers[1].Remaining
 }
 
-// claim is short for a claim.
+// claim is short for a Claim literal.
 func claim(limit slidegate.Limit, key string, cost int64) slidegate.Claim {
 	return slidegate.Claim{Limit: limit, Key: key, Cost: cost}
 }
 
-// Per user, per tenant and a global budget: each has its own key and cost, and a refusal by one charges none.
+// A limit per user, one per tenant and a global budget each have their own key and cost, and a denial by one charges none.
 func TestClaimsAreAllOrNothing(t *testing.T) {
 	user, tenant, global := exact("user", 5, time.Minute), exact("tenant", 20, time.Minute), exact("global", 100, time.Hour)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
@@ -111,18 +116,18 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 			t.Errorf("the tenant has the least left: got %+v, want 10 granted by tenant, the second, with 2 left", d)
 		}
 		if d := ask("ann", "acme", 3); d.Allowed || d.Index != 1 || d.Granted != 0 || len(d.Answers) != 3 || d.Answers[0].Remaining != 4 {
-			t.Errorf("the tenant has not enough: got %+v, want a refusal by the second of three, and 4 left of the user", d)
+			t.Errorf("the tenant has too little left: got %+v, want a denial by the second of three, and 4 left of the user", d)
 		}
 		if d := ask("cy", "corp", 20); !d.Allowed || d.Answers[2].Remaining != 24 {
 			t.Errorf("the budget has 100 - 16 - 20 - 40 left: %+v", d)
 		}
 		if d := ask("dee", "dint", 15); d.Allowed || d.Index != 2 || d.LimitName != "global" || d.Answers[1].Remaining != 20 {
-			t.Errorf("the budget has not enough: got %+v, want a refusal by global, the third, and 20 left of the tenant", d)
+			t.Errorf("the budget has too little left: got %+v, want a denial by global, the third, and 20 left of the tenant", d)
 		}
 	})
 }
 
-// The costs of claims on one address add up, and the places of the answers stay those of the claims.
+// The costs of claims on one address add up, and the answers keep the order of the claims.
 func TestSameAddressTwice(t *testing.T) {
 	a, b := exact("a", 10, time.Minute), exact("b", 4, time.Minute)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
@@ -141,7 +146,7 @@ func TestSameAddressTwice(t *testing.T) {
 		}
 		d, err = limiter.For(claim(a, "k", 3), claim(a, "k", 2)).Allow(t.Context())
 		if err != nil || d.Allowed || d.Remaining != 4 || d.RetryAfter != time.Minute {
-			t.Errorf("3 and 2 of the 4 that are left: got %+v, %v, want a refusal with 4 left, for a minute", d, err)
+			t.Errorf("3 and 2 of the 4 that are left: got %+v, %v, want a denial with 4 left, for a minute", d, err)
 		}
 		d, err = limiter.For(claim(a, "k", 2), claim(a, "other", 3)).Allow(t.Context())
 		if err != nil || !d.Allowed || d.Remaining != 2 || d.Answers[1].Remaining != 7 {
@@ -153,7 +158,7 @@ func TestSameAddressTwice(t *testing.T) {
 func TestSameAddressTwiceDoesNotOverflow(t *testing.T) {
 	limit := slidegate.PerMinute(rule.MaxQuota)
 	limiter := newPerCall(t, newReference())
-	claims := make([]slidegate.Claim, 2000) // together, they exceed 64 bits
+	claims := make([]slidegate.Claim, 2000) // together their costs exceed 64 bits
 	for i := range claims {
 		claims[i] = claim(limit, "k", rule.MaxQuota)
 	}
@@ -190,13 +195,13 @@ func TestConflict(t *testing.T) {
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, err, test.want)
 		}
-		if asked := store.take(); err != nil && len(asked) != 0 {
-			t.Errorf("%s: the store was asked all the same", test.name)
+		if sent := store.take(); err != nil && len(sent) != 0 {
+			t.Errorf("%s: the store received a request nevertheless", test.name)
 		}
 	}
 }
 
-// Up to n grants the same to every claim: the least that any of them wants and has room for.
+// AllowUpTo grants the same amount to every claim: the least that any of them wants and has left.
 func TestClaimsUpTo(t *testing.T) {
 	a, b := exact("a", 10, time.Minute), exact("b", 6, time.Minute)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
@@ -220,4 +225,24 @@ func TestClaimsUpTo(t *testing.T) {
 			t.Errorf("left over: %+v, %v", peek, err)
 		}
 	})
+}
+
+// TestOneKey: claims on several keys need a group where the store decides one key at once.
+func TestOneKey(t *testing.T) {
+	l := testkit.Must(slidegate.NewPerCall(entries{memstore.NewDefault()}, ""))(t)
+	claims := func(keys ...string) slidegate.Claims {
+		var all []slidegate.Claim
+		for i, key := range keys {
+			all = append(all, slidegate.Claim{Limit: exact(fmt.Sprint(i), 5, time.Minute), Key: key})
+		}
+		return l.For(all...)
+	}
+	if _, err := claims("ann", "192.0.2.1").Allow(t.Context()); !errors.Is(err, slidegate.ErrUnsupported) || !strings.Contains(err.Error(), "InGroup") {
+		t.Errorf("two keys: got %v, want ErrUnsupported and what to do", err)
+	}
+	for name, c := range map[string]slidegate.Claims{"one key": claims("ann", "ann"), "a group": claims("ann", "192.0.2.1").InGroup("g")} {
+		if d, err := c.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Errorf("%s: got %+v, %v, want it admitted", name, d, err)
+		}
+	}
 }

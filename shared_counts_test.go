@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// layers are ways to reach one store.
+// layers returns several paths to one store.
 func layers(t testing.TB, bottom store.Store) map[string]store.Store {
 	coalesced := testkit.Must(coalesce.New(bottom, coalesce.Options{}))(t)
 	failing := testkit.Must(failure.New(coalesced, failure.Open(), failure.Options{}))(t)
@@ -25,14 +25,14 @@ func layers(t testing.TB, bottom store.Store) map[string]store.Store {
 	}
 }
 
-// Two limiters whose limits differ and yet share their counts would refuse clients that are within both.
-func TestNewRefusesSharedCounts(t *testing.T) {
+// Two limiters whose limits differ but share their counts would deny clients that are within both.
+func TestNewRejectsSharedCounts(t *testing.T) {
 	bucket := func(quota, burst int64) slidegate.Limit {
 		return slidegate.Limit{Quota: quota, Window: time.Minute, Algorithm: slidegate.TokenBucket, Burst: burst}
 	}
 	for name, test := range map[string]struct {
 		first, second []slidegate.Limit
-		want          []string // in the error; nil if both may be
+		want          []string // in the error; nil if both limiters are valid
 	}{
 		"quotas":             {limits(slidegate.PerMinute(100)), limits(slidegate.PerMinute(5)), []string{`"100/1m"`, `"5/1m"`}},
 		"another spelling":   {limits(slidegate.PerMinute(500)), limits(slidegate.Limit{Quota: 5, Window: 60 * time.Second, Segments: 1}), []string{`"500/1m"`, `"5/1m`}},
@@ -75,7 +75,7 @@ func TestNewRefusesSharedCounts(t *testing.T) {
 
 func limits(limits ...slidegate.Limit) []slidegate.Limit { return limits }
 
-// Plans, limits per call, namespaces and other stores share counts, or do not, as they are meant to.
+// Plans and limits per call share counts as intended; other namespaces and other stores do not.
 func TestSharedCountsOnPurpose(t *testing.T) {
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		free := newLimiter(t, store, slidegate.PerMinute(5))
@@ -85,14 +85,14 @@ func TestSharedCountsOnPurpose(t *testing.T) {
 		}
 		allow(t, free, "k", 3)
 		if n := used(t, pro, "k"); n != 3 {
-			t.Errorf("%d are used under the other plan, want 3", n)
+			t.Errorf("used %d under the other plan, want 3", n)
 		}
 		perCall := newPerCall(t, store)
 		if d, err := perCall.AllowLimit(t.Context(), "k", slidegate.PerMinute(7)); err != nil || d.Remaining != 3 {
 			t.Errorf("a limit per call: %+v, %v", d, err)
 		}
 		if n := usedOf(t, perCall, slidegate.PerMinute(9), "k"); n != 4 {
-			t.Errorf("%d are used of a claim, want 4", n)
+			t.Errorf("used %d by a claim, want 4", n)
 		}
 		if _, err := slidegate.NewWithOptions(store, slidegate.Options{Namespace: "other", Limits: limits(slidegate.PerMinute(6))}); err != nil {
 			t.Errorf("another namespace: %v", err)
@@ -103,8 +103,8 @@ func TestSharedCountsOnPurpose(t *testing.T) {
 	})
 }
 
-// A limiter that could not be made leaves nothing behind.
-func TestRefusedLimitsAreNotRemembered(t *testing.T) {
+// A limiter that could not be created leaves nothing behind.
+func TestRejectedLimitsAreNotDeclared(t *testing.T) {
 	st := newReference()
 	newLimiter(t, st, slidegate.PerMinute(100))
 	if _, err := slidegate.New(st, slidegate.PerHour(10), slidegate.PerMinute(5)); !errors.Is(err, slidegate.ErrConflict) {

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// A store that can decide a single charge without a batch gives the same decisions either way, in every field.
+// A store that can decide a single charge without a batch makes the same decisions either way, in every field.
 func TestSameDecisionsWithAndWithoutBatch(t *testing.T) {
 	const seed = 1
 	limits := []slidegate.Limit{
@@ -32,7 +32,7 @@ func TestSameDecisionsWithAndWithoutBatch(t *testing.T) {
 			}
 			for name, newStore := range makers {
 				if _, ok := newStore().(store.SingleTaker); !ok {
-					t.Fatalf("%s has no other way", name)
+					t.Fatalf("%s is not a SingleTaker", name)
 				}
 				one, batch := newLimiter(t, newStore(), limit), newLimiter(t, batchOnly{newStore()}, limit)
 				random := rand.New(rand.NewPCG(seed, 0))
@@ -61,15 +61,15 @@ func allowOne(t testing.TB, limiter *slidegate.Limiter, key string) slidegate.De
 	return d
 }
 
-// The commonest question costs no memory.
+// The most common request does not allocate.
 func TestAllowDoesNotAllocate(t *testing.T) {
 	limiter := newLimiter(t, newMemory(t, storetest.NewClock(noon)), slidegate.PerMinute(10))
 	ctx := t.Context()
 	allowOne(t, limiter, "k")
 	if n := testing.AllocsPerRun(100, func() { _, _ = limiter.Allow(ctx, "k") }); n != 0 {
-		t.Errorf("Allow allocates %v times", n)
+		t.Errorf("Allow allocates %v times, want 0", n)
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = limiter.AllowN(ctx, "k", 2) }); n != 0 {
-		t.Errorf("AllowN allocates %v times", n)
+		t.Errorf("AllowN allocates %v times, want 0", n)
 	}
 }

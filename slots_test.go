@@ -15,22 +15,22 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// acquire takes a slot that must be free.
+// acquire takes a slot, which must be free.
 func acquire(t testing.TB, limiter *slidegate.Limiter, key string) slidegate.Reservation {
 	t.Helper()
 	r, d, err := limiter.Acquire(t.Context(), key)
 	if err != nil || !d.Allowed {
-		t.Fatalf("no slot: %+v, %v", d, err)
+		t.Fatalf("got no slot: %+v, %v", d, err)
 	}
 	return r
 }
 
-// full reports that there is no slot, and when there is one.
+// full checks that no slot is free, and returns when one will be.
 func full(t testing.TB, limiter *slidegate.Limiter, key string) time.Duration {
 	t.Helper()
 	r, d, err := limiter.Acquire(t.Context(), key)
 	if err != nil || d.Allowed || !reflect.DeepEqual(r, slidegate.Reservation{}) {
-		t.Fatalf("got %+v, %+v, %v, want a refusal and no reservation", r, d, err)
+		t.Fatalf("got %+v, %+v, %v, want a denial and no reservation", r, d, err)
 	}
 	return d.RetryAfter
 }
@@ -48,7 +48,7 @@ func TestSlots(t *testing.T) {
 		}
 		acquire(t, limiter, "other")
 
-		// Releasing is done once, however often it is asked for.
+		// A slot is released once, however often Release is called.
 		for i := range 3 {
 			done, err := limiter.Release(t.Context(), first)
 			if want := []int64{max(0, 1-int64(i))}; err != nil || !reflect.DeepEqual(done.Back, want) {
@@ -58,7 +58,7 @@ func TestSlots(t *testing.T) {
 		third := acquire(t, limiter, "k")
 		full(t, limiter, "k")
 
-		// Who renews keeps it, who does not loses it when its time has passed.
+		// A renewed slot is kept; one that is not renewed is lost when its time has passed.
 		advance(clock, 25*time.Second)
 		for range 2 {
 			if d, err := limiter.Renew(t.Context(), second); err != nil || !d.Allowed {
@@ -74,12 +74,12 @@ func TestSlots(t *testing.T) {
 			t.Error(err)
 		}
 		if wait := full(t, limiter, "k"); wait != 24*time.Second {
-			t.Errorf("the release of a lost slot freed another's: %v", wait)
+			t.Errorf("releasing a lost slot freed another one: %v", wait)
 		}
 	})
 }
 
-// A slot, a request and 700 tokens are taken together or not at all, and given back each in its way.
+// A slot, a request and 700 tokens are taken together or not at all, and each is returned in its own way.
 func TestSlotsTogetherWithRates(t *testing.T) {
 	slots, requests, tokens := slidegate.Slots(2, time.Minute), exact("requests", 3, time.Minute), exact("tokens", 2300, time.Hour)
 	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
@@ -89,15 +89,15 @@ func TestSlotsTogetherWithRates(t *testing.T) {
 			t.Helper()
 			r, d, err := claims.Acquire(t.Context())
 			if err != nil || d.Allowed != (want == "") || !d.Allowed && d.LimitName != want {
-				t.Fatalf("got %+v, %v, want it refused by %q", d, err, want)
+				t.Fatalf("got %+v, %v, want a denial by %q", d, err, want)
 			}
 			return r
 		}
-		check := func(what string, held, asked, spent int64) {
+		check := func(what string, held, started, spent int64) {
 			t.Helper()
 			got := [3]int64{usedOf(t, limiter, slots, "k"), usedOf(t, limiter, requests, "k"), usedOf(t, limiter, tokens, "k")}
-			if got != [3]int64{held, asked, spent} {
-				t.Fatalf("%s: %v are used, want %d slots, %d requests and %d tokens", what, got, held, asked, spent)
+			if got != [3]int64{held, started, spent} {
+				t.Fatalf("%s: used %v, want %d slots, %d requests and %d tokens", what, got, held, started, spent)
 			}
 		}
 		first, second := take(""), take("")
@@ -122,7 +122,7 @@ func TestSlotsTogetherWithRates(t *testing.T) {
 	})
 }
 
-// Of limits for all requests of a key, Reserve takes as many units as are asked for, and one slot.
+// Of a limiter's own limits, Reserve takes the given number of units and one slot.
 func TestReserveTakesOneSlot(t *testing.T) {
 	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
 		limiter := newLimiter(t, st, exact("tokens", 1000, time.Minute), slidegate.Slots(2, time.Minute))
@@ -140,11 +140,11 @@ func TestReserveTakesOneSlot(t *testing.T) {
 		if err != nil || d.Allowed || d.LimitName != "2 in-flight ttl=1m" {
 			t.Errorf("a peek at 300 with no slot: %+v, %v", d, err)
 		}
-		// What is given back without a reservation is units: the requests that hold the slots still run.
+		// A Refund returns units: the requests that hold the slots are still running.
 		if d, err = limiter.Refund(t.Context(), "k", 2); err != nil || d.Answers[1].Remaining != 0 || d.Answers[0].Remaining != 302 {
 			t.Errorf("after a refund of 2: %+v, %v, want no slot and 302 units left", d, err)
 		}
-		// Where there is nothing but slots it is for administrators, and takes those first that were renewed least recently.
+		// With in-flight limits only, Refund is for administrators, and frees the least recently renewed slots first.
 		only, err := limiter.With(slidegate.Slots(2, time.Minute))
 		if err != nil {
 			t.Fatal(err)
@@ -162,7 +162,8 @@ func TestReserveTakesOneSlot(t *testing.T) {
 	})
 }
 
-// A slot is taken only by what gives it back: everything else says what to use, and takes nothing of the other limits.
+// Only methods that return a reservation take a slot. All others return an error that says what to use, and take nothing of
+// the other limits.
 func TestSlotsNeedAReservation(t *testing.T) {
 	slots, rate := slidegate.Slots(2, time.Minute), slidegate.Limit{Name: "rate", Quota: 5, Window: time.Minute, CountDenied: true}
 	unfit := map[string]bool{}
@@ -175,12 +176,12 @@ func TestSlotsNeedAReservation(t *testing.T) {
 		} {
 			verbs := append(keyVerbs(), claimVerbs(slots)...)
 			verbs = append(verbs, claimVerbs(rate, slots)...)
-			verbs = append(verbs, verb{name: "AllowLimit", ask: func(ctx context.Context, l *slidegate.Limiter, key string, _ int64) (decision, error) {
+			verbs = append(verbs, verb{name: "AllowLimit", call: func(ctx context.Context, l *slidegate.Limiter, key string, _ int64) (decision, error) {
 				return l.AllowLimit(ctx, key, slots)
 			}})
 			unfit["AllowLimit"] = true
 			for _, verb := range verbs {
-				d, err := verb.ask(t.Context(), limiter, verb.name, 1)
+				d, err := verb.call(t.Context(), limiter, verb.name, 1)
 				switch {
 				case !unfit[verb.name]:
 					if err != nil {
@@ -190,15 +191,15 @@ func TestSlotsNeedAReservation(t *testing.T) {
 					strings.Contains(err.Error(), "this store") || !reflect.DeepEqual(d, decision{}):
 					t.Errorf("%s: got %+v, %v, want ErrUnsupported that says to use Acquire, and does not blame the store", verb.name, d, err)
 				case used(t, limiter, verb.name) != 0:
-					t.Errorf("%s: refused with an error, and yet something is used", verb.name)
+					t.Errorf("%s: returned an error, but units are used", verb.name)
 				}
 			}
 		}
 	})
 }
 
-// Waiting for a slot is refused at once, and not when the other limits have something left.
-func TestWaitDoesNotWaitForSlots(t *testing.T) {
+// Waiting for a slot is rejected immediately, not only once the other limits have units left.
+func TestWaitRejectsSlots(t *testing.T) {
 	rate := slidegate.Limit{Name: "rate", Quota: 5, Window: time.Minute, CountDenied: true}
 	limiter := newLimiter(t, newReference(), rate, slidegate.Slots(2, time.Minute))
 	if _, err := limiter.For(claim(rate, "k", 5)).Allow(t.Context()); err != nil {

@@ -20,7 +20,7 @@ import (
 // round numbers.
 const noon = rule.Micros(1_767_268_800_000_000)
 
-// overStores runs a test over the reference, which is the rule and nothing else, and over the store that people use.
+// overStores runs a test over the reference store, which is the rule alone, and over memstore.
 func overStores(t *testing.T, test func(t *testing.T, store store.Store, clock *storetest.Clock)) {
 	t.Run("reference", func(t *testing.T) {
 		clock := storetest.NewClock(noon)
@@ -44,7 +44,7 @@ func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *sli
 	return testkit.Must(slidegate.New(store, limits...))(t)
 }
 
-// newPerCall makes a limiter for limits that are given per call.
+// newPerCall returns a limiter for limits given per call.
 func newPerCall(t testing.TB, store store.Store) *slidegate.Limiter {
 	t.Helper()
 	return testkit.Must(slidegate.NewPerCall(store, ""))(t)
@@ -59,7 +59,7 @@ func allow(t testing.TB, limiter *slidegate.Limiter, key string, n int64) slideg
 	return d
 }
 
-// used is how much of the quota a key has used up, by a limiter of one limit.
+// used returns how much of the quota a key has used, under a limiter of one limit.
 func used(t testing.TB, limiter *slidegate.Limiter, key string) int64 {
 	t.Helper()
 	d, err := limiter.PeekN(t.Context(), key, 0)
@@ -74,25 +74,32 @@ func exact(name string, quota int64, window time.Duration) slidegate.Limit {
 	return slidegate.Limit{Name: name, Quota: quota, Window: window, Algorithm: slidegate.SlidingLog}
 }
 
-// batchOnly hides that a store can also decide a single charge without a batch.
+// batchOnly hides that a store is a SingleTaker.
 type batchOnly struct{ store.Store }
 
-// lonely is a store that is not atomic over several keys.
-type lonely struct{ store.Store }
+// singleCharge is a store that is not atomic over several keys.
+type singleCharge struct{ store.Store }
 
-func (lonely) Traits() store.Traits { return store.Traits{Name: "lonely", MaxCharges: 1} }
+func (singleCharge) Traits() store.Traits { return store.Traits{Name: "singleCharge", MaxCharges: 1} }
 
-// picky is a store that cannot keep token buckets.
-type picky struct{ store.Store }
+// entries is a store that decides one key at a time, or one group.
+type entries struct{ store.Store }
 
-func (picky) Check(limit *store.Limit) error {
+func (entries) Traits() store.Traits {
+	return store.Traits{Name: "entries", MaxCharges: 8, OneKey: true}
+}
+
+// noBuckets is a store that does not support token buckets.
+type noBuckets struct{ store.Store }
+
+func (noBuckets) Check(limit *store.Limit) error {
 	if limit.Rule().Algorithm == slidegate.TokenBucket {
-		return fmt.Errorf("picky: %w: algorithm: token-bucket", store.ErrUnsupported)
+		return fmt.Errorf("noBuckets: %w: algorithm: token-bucket", store.ErrUnsupported)
 	}
 	return nil
 }
 
-// broken is a store that fails, and leaves behind what nobody may take for an answer.
+// broken is a store that fails, and leaves garbage where its answers would be.
 type broken struct {
 	store.Store
 	err error
@@ -114,29 +121,29 @@ func (b broken) TakeSingle(context.Context, *store.Limit, string, int64) (
 	return true, 0, 7, 0, 0, noon, b.err
 }
 
-// recorder is a store that remembers what it was asked, as long as that comes in batches.
+// recorder is a store that records the requests it receives in batches.
 type recorder struct {
 	store.Store
 
-	mu    sync.Mutex
-	asked []store.Request // their charges are copies
+	mu   sync.Mutex
+	sent []store.Request // with copies of their charges
 }
 
 func (r *recorder) Apply(ctx context.Context, batch []store.Request) error {
 	r.mu.Lock()
 	for _, request := range batch {
 		request.Charges = slices.Clone(request.Charges)
-		r.asked = append(r.asked, request)
+		r.sent = append(r.sent, request)
 	}
 	r.mu.Unlock()
 	return r.Store.Apply(ctx, batch)
 }
 
-// take returns what was asked since the last time.
+// take returns the requests since the last call.
 func (r *recorder) take() []store.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	asked := r.asked
-	r.asked = nil
-	return asked
+	sent := r.sent
+	r.sent = nil
+	return sent
 }

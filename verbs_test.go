@@ -6,17 +6,17 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// A verb is one of the things that can be asked of a limiter, in a form common to all of them. Verbs without a cost of
-// their own ask for one unit, whatever n is.
+// A verb is a method of a limiter, in a form common to all of them. Verbs without a cost argument use one unit, whatever n
+// is.
 type verb struct {
 	name string
-	ask  func(ctx context.Context, l *slidegate.Limiter, key string, n int64) (slidegate.Decision, error)
-	free bool // it takes no cost from the caller
+	call func(ctx context.Context, l *slidegate.Limiter, key string, n int64) (slidegate.Decision, error)
+	free bool // it has no cost argument
 }
 
 type decision = slidegate.Decision
 
-// keyVerbs ask by the limiter's own limits.
+// keyVerbs are the methods that use the limiter's own limits.
 func keyVerbs() []verb {
 	type limiter = *slidegate.Limiter
 	return []verb{
@@ -65,10 +65,10 @@ func keyVerbs() []verb {
 	}
 }
 
-// claimVerbs ask by limits that are given with the question.
+// claimVerbs are the methods that use limits given with the request.
 func claimVerbs(limits ...slidegate.Limit) []verb {
 	one := func(name string, ask func(ctx context.Context, c slidegate.Claims) (decision, error)) verb {
-		return verb{name: "For." + name, ask: func(ctx context.Context, l *slidegate.Limiter, key string, n int64) (decision, error) {
+		return verb{name: "For." + name, call: func(ctx context.Context, l *slidegate.Limiter, key string, n int64) (decision, error) {
 			var claims []slidegate.Claim
 			for _, limit := range limits {
 				claims = append(claims, slidegate.Claim{Limit: limit, Key: key, Cost: n})

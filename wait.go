@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// pause sleeps for d, or returns at once with the reason why that is no use.
+// pause sleeps for d. If that is pointless, it returns the reason immediately.
 func pause(ctx context.Context, d time.Duration) error {
 	if d == Never {
 		return fmt.Errorf("slidegate: %w", ErrNever)

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// inBubble runs a test in virtual time, over a store that decides by it.
+// inBubble runs a test in virtual time, over a store that uses it.
 func inBubble(t *testing.T, test func(t *testing.T, store store.Store)) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := memstore.New(memstore.Options{})
@@ -24,7 +24,7 @@ func inBubble(t *testing.T, test func(t *testing.T, store store.Store)) {
 	})
 }
 
-// timed returns how much virtual time something took.
+// timed returns how much virtual time do takes.
 func timed(do func()) time.Duration {
 	start := time.Now()
 	do()
@@ -38,7 +38,7 @@ func wait(t *testing.T, limiter *slidegate.Limiter, n int64) {
 	}
 }
 
-// Wait takes exactly as long as a refusal says, for every algorithm, and takes the units.
+// Wait takes exactly RetryAfter, with every algorithm, and takes the units.
 func TestWaitTakesAsLongAsRetryAfter(t *testing.T) {
 	for _, limit := range []slidegate.Limit{
 		slidegate.PerMinute(10),
@@ -53,12 +53,12 @@ func TestWaitTakesAsLongAsRetryAfter(t *testing.T) {
 			inBubble(t, func(t *testing.T, store store.Store) {
 				limiter := newLimiter(t, store, limit)
 				if took := timed(func() { wait(t, limiter, 8) }); took != 0 {
-					t.Errorf("a free key waited for %v", took)
+					t.Errorf("a free key waited for %v, want 0", took)
 				}
 				time.Sleep(limit.Window / 7)
 				d, err := limiter.PeekN(t.Context(), "k", 9)
 				if err != nil || d.Allowed || d.RetryAfter <= 0 || d.Never() {
-					t.Fatalf("got %+v, %v, want a refusal that ends", d, err)
+					t.Fatalf("got %+v, %v, want a denial with a finite RetryAfter", d, err)
 				}
 				if took := timed(func() { wait(t, limiter, 9) }); took != d.RetryAfter {
 					t.Errorf("waited for %v, RetryAfter was %v", took, d.RetryAfter)
@@ -75,7 +75,7 @@ func TestWaitForNever(t *testing.T) {
 	inBubble(t, func(t *testing.T, store store.Store) {
 		second, minute := exact("second", 5, time.Second), exact("minute", 10, time.Minute)
 		limiter := newLimiter(t, store, second, minute)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a deadline does not hide that it is never
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the deadline must not hide ErrNever
 		defer cancel()
 		for _, ctx := range []context.Context{ctx, t.Context()} {
 			took := timed(func() {
@@ -84,7 +84,7 @@ func TestWaitForNever(t *testing.T) {
 				}
 			})
 			if took != 0 {
-				t.Errorf("it took %v to find out", took)
+				t.Errorf("returned after %v, want immediately", took)
 			}
 		}
 		alone, err := limiter.With(minute)
@@ -92,12 +92,12 @@ func TestWaitForNever(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := used(t, alone, "k"); n != 0 {
-			t.Errorf("%d were charged", n)
+			t.Errorf("charged %d, want 0", n)
 		}
 	})
 }
 
-// A wait that cannot end before the deadline does not begin: it neither sleeps nor charges, even where refusals count.
+// A wait that cannot end before the deadline does not begin: it neither sleeps nor charges, even if denials count.
 func TestWaitBeyondTheDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T, store store.Store) {
 		second, minute := exact("second", 5, time.Second), exact("minute", 5, time.Minute)
@@ -118,7 +118,7 @@ func TestWaitBeyondTheDeadline(t *testing.T) {
 			}
 		})
 		if took != 0 {
-			t.Errorf("it took %v to find out", took)
+			t.Errorf("returned after %v, want immediately", took)
 		}
 		d, err := both.Peek(t.Context(), "k")
 		if err != nil || d.RetryAfter != 50*time.Second || d.Answers[0].Remaining != 5 {
@@ -147,31 +147,31 @@ func TestWaitIsCancelled(t *testing.T) {
 			t.Errorf("returned after %v, want 7s", took)
 		}
 		if n := used(t, limiter, "k"); n != 3 {
-			t.Errorf("%d are used, want 3", n)
+			t.Errorf("used %d, want 3", n)
 		}
 	})
 }
 
-// Whoever has gone away takes nothing, though it is there to be taken; and is told of that, not of a deadline.
+// A caller that has gone takes nothing, even if units are free, and gets context.Canceled instead of a deadline error.
 func TestWaitAfterItWasCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T, store store.Store) {
 		limiter := newLimiter(t, store, exact("", 5, time.Minute))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		cancel()
-		for _, before := range []int64{0, 5} { // with room, and full
+		for _, before := range []int64{0, 5} { // with units left, and full
 			allow(t, limiter, "k", before)
 			if err := limiter.Wait(ctx, "k"); !errors.Is(err, context.Canceled) {
 				t.Errorf("with %d used: %v, want context.Canceled", before, err)
 			}
 			if n := used(t, limiter, "k"); n != before {
-				t.Errorf("%d are used, want %d", n, before)
+				t.Errorf("used %d, want %d", n, before)
 			}
 		}
 	})
 }
 
-// Where refusals count, asking too early would put the moment off, again and again.
-func TestWaitIsNotPutOffByItself(t *testing.T) {
+// If denials count, requesting too early would postpone the admission again and again.
+func TestWaitDoesNotPostponeItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, store store.Store) {
 		limit := exact("strict", 2, time.Minute)
 		limit.CountDenied = true
@@ -187,7 +187,7 @@ func TestWaitIsNotPutOffByItself(t *testing.T) {
 	})
 }
 
-// However many wait, all are served as soon as the limit admits them, and never more than it does.
+// However many callers wait, all are served as soon as the limit admits them, and no earlier.
 func TestManyWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, store store.Store) {
 		const waiters, quota = 10, 3
@@ -215,7 +215,7 @@ func TestManyWait(t *testing.T) {
 	})
 }
 
-// With several limits a wait lasts until all admit.
+// With several limits, a wait lasts until all of them admit.
 func TestWaitForSeveral(t *testing.T) {
 	inBubble(t, func(t *testing.T, store store.Store) {
 		second, minute := exact("second", 1, time.Second), exact("minute", 3, time.Minute)

@@ -33,7 +33,7 @@ func BenchmarkKey(b *testing.B) {
 	}
 }
 
-// BenchmarkKeyManyProxies has as many proxies as the largest networks publish.
+// BenchmarkKeyManyProxies uses as many proxies as the largest networks publish.
 func BenchmarkKeyManyProxies(b *testing.B) {
 	s := mustNew(b, Options{Header: "X-Forwarded-For", Trusted: manyPrefixes(10_000)})
 	r := &http.Request{RemoteAddr: "20.0.0.1:1234", Header: http.Header{"X-Forwarded-For": {"203.0.113.7"}}}

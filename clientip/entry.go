@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// maxEntry is the length of the longest entry that is read, in bytes. It bounds what a header can cost.
+// maxEntry is the length in bytes of the longest entry that is read. It bounds the work that a header can cause.
 const maxEntry = 1024
 
-// cutAddress is the entryShape of X-Forwarded-For: addresses with commas between them.
+// cutAddress is the cutEntry function of X-Forwarded-For, whose entries are addresses separated by commas.
 func cutAddress(line string) (addr netip.Addr, rest string, more, ok bool) {
 	tail := line[max(0, len(line)-maxEntry):]
 	comma := strings.LastIndexByte(tail, ',')
@@ -22,7 +22,7 @@ func cutAddress(line string) (addr netip.Addr, rest string, more, ok bool) {
 	return addr, line[:len(line)-len(tail)+comma], true, true
 }
 
-// trimSpace removes the spaces and tabs that may surround an entry. Other white space does not belong in a header.
+// trimSpace removes the spaces and tabs that may surround an entry. Other white space is not allowed in a header.
 func trimSpace(text string) string { return trimLeft(trimRight(text)) }
 
 func trimLeft(text string) string {
@@ -41,7 +41,7 @@ func trimRight(text string) string {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' }
 
-// isToken tells whether text can be a name in HTTP (RFC 9110, 5.6.2).
+// isToken reports whether text is a token of HTTP (RFC 9110, 5.6.2).
 func isToken(text string) bool {
 	for i := 0; i < len(text); i++ {
 		c := text[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 )
 
-// A server behind a load balancer in 10.0.0.0/8, which adds to X-Forwarded-For whom each request is from. The client has
-// sent such a header too, to be taken for somebody else.
+// A server runs behind a load balancer in 10.0.0.0/8, which appends the address of each request's sender to
+// X-Forwarded-For. The client has sent such a header too, to impersonate another client.
 func Example() {
 	proxies, err := clientip.ParseProxies("10.0.0.0/8", "loopback")
 	if err != nil {
@@ -29,14 +29,14 @@ func Example() {
 	r.Header.Set("X-Forwarded-For", "6.6.6.6, 203.0.113.7") // 203.0.113.7 claims to be 6.6.6.6
 	handler.ServeHTTP(nil, r)
 
-	r.RemoteAddr = "203.0.113.7:33221" // around the load balancer
+	r.RemoteAddr = "203.0.113.7:33221" // bypassing the load balancer
 	handler.ServeHTTP(nil, r)
 	// Output:
 	// 10.0.0.1:51634 is connected, the client is 203.0.113.7
 	// 203.0.113.7:33221 is connected, the client is 203.0.113.7
 }
 
-// For gRPC and others, the peer and the lines of the header are passed as they are.
+// For gRPC and other protocols, the peer and the header lines are passed as they are.
 func ExampleSource_KeyOf() {
 	source, err := clientip.New(clientip.Options{Header: "Forwarded", Hops: 1})
 	if err != nil {

@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// cutElement is the entryShape of Forwarded (RFC 7239): elements with commas between them, which are pairs with semicolons
-// between them, whose values may be in quotes. The pair that counts is for=, which an element must have once.
+// cutElement is the cutEntry function of Forwarded (RFC 7239). Its elements are separated by commas; they consist of pairs
+// separated by semicolons, whose values may be quoted. The pair that counts is for=, which an element must have exactly
+// once.
 //
-// It reads from the right, so that the client has no say in it: from the left, a quote that a client leaves open would
-// swallow the elements that the proxies have added after it. This works because of what stands before a quote. The one
-// that opens a value has "=" before it, and one that is part of a value has an odd number of backslashes, so the nearest
-// one to the left of a closing quote that is not part of the value opens it. The elements of proxies are thereby found
-// whole, whatever is to the left of them.
+// It reads from the right, so that the client cannot influence it: from the left, a quote that a client leaves open would
+// swallow the elements that the proxies have appended. This works because of what precedes a quote. An opening quote
+// follows "=", and a quote inside a value follows an odd number of backslashes, so the nearest quote to the left of a
+// closing quote that is not inside the value opens it. The elements of proxies are thus found whole, whatever is to the
+// left of them.
 //
-// It takes values without quotes that should have them (for=[2001:db8::1]:80, host=example.com:80), and spaces around the
-// semicolons, for some proxies write them. Names (for=_hidden, for=unknown) and ports that are names are no addresses.
+// It accepts unquoted values that should be quoted (for=[2001:db8::1]:80, host=example.com:80), and spaces around the
+// semicolons, because some proxies write them. Names (for=_hidden, for=unknown) and ports that are names are not addresses.
 func cutElement(line string) (addr netip.Addr, rest string, more, ok bool) {
 	tail := line[max(0, len(line)-maxEntry):]
 	named := false
@@ -40,11 +41,11 @@ func cutElement(line string) (addr netip.Addr, rest string, more, ok bool) {
 	}
 }
 
-// pair is one name=value of an element. An element may have empty ones, which have no name.
+// pair is one name=value of an element. Empty pairs, which have no name, are allowed.
 type pair struct {
 	name, value string
-	quoted      bool // whether value stood in quotes; it is still as it stood there
-	before      byte // the comma or the semicolon before the pair; 0 if it is the line's first
+	quoted      bool // whether value was quoted; its escapes are not yet removed
+	before      byte // the comma or semicolon before the pair; 0 for the line's first pair
 	rest        string
 }
 
@@ -81,7 +82,7 @@ func cutPair(text string) (p pair, ok bool) {
 	return p, ok && isToken(p.name)
 }
 
-// openingQuote returns where the quotes open that text ends with, or -1.
+// openingQuote returns the index of the quote that opens the quoted value at the end of text, or -1.
 func openingQuote(text string) int {
 	end := len(text) - 1
 	if isEscaped(text, end) {
@@ -95,7 +96,7 @@ func openingQuote(text string) int {
 	return -1
 }
 
-// isEscaped tells whether an odd number of backslashes stands before text[i].
+// isEscaped reports whether an odd number of backslashes precedes text[i].
 func isEscaped(text string, i int) bool {
 	first := i
 	for first > 0 && text[first-1] == '\\' {
@@ -104,7 +105,7 @@ func isEscaped(text string, i int) bool {
 	return (i-first)%2 == 1
 }
 
-// address returns the address that is the pair's value, or the zero Addr.
+// address returns the address in the pair's value, or the zero Addr.
 func (p pair) address() netip.Addr {
 	if !p.quoted || strings.IndexByte(p.value, '\\') < 0 {
 		addr, _ := Parse(p.value)
@@ -113,7 +114,7 @@ func (p pair) address() netip.Addr {
 	plain := make([]byte, 0, 64)
 	for i := 0; i < len(p.value); i++ {
 		if p.value[i] == '\\' {
-			i++ // there is one more: the closing quote is not escaped
+			i++ // there is one more byte: the closing quote is not escaped
 		}
 		plain = append(plain, p.value[i])
 	}

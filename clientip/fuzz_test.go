@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// attacks are what a client may send to be taken for another.
+// attacks are headers that a client may send to impersonate another.
 var attacks = []string{
 	"", "6.6.6.6", "6.6.6.6,", "6.6.6.6, 10.0.0.2", ",", "unknown", "for=6.6.6.6", `for="6.6.6.6`, `for="6.6.6.6"`, `for=6.6.6.6;x="`,
 	`for=6.6.6.6;x="\`, `for=6.6.6.6;`, `for=6.6.6.6;for=`, `"`, `\`, `\"`, "=", `for="`, `="`, `x="\\"`, "10.0.0.2, 10.0.0.3", "\x00", "é", "\t",
 	"for=6.6.6.6,for=10.0.0.2", strings.Repeat("6.6.6.6, ", 150), strings.Repeat("6", 1100), `for=6.6.6.6;x="` + strings.Repeat("y", 1100),
 }
 
-// FuzzSpoof holds the promise that everything else is for: what a client sends does not change who it is.
+// FuzzSpoof checks the main promise of the package: what a client sends does not change its identity.
 func FuzzSpoof(f *testing.F) {
 	for i, attack := range attacks {
 		f.Add(attack, "", uint64(i), uint8(i))
@@ -52,7 +52,7 @@ func FuzzSpoof(f *testing.F) {
 	})
 }
 
-// untrusted expects of a client that is connected that no header makes somebody else of it.
+// untrusted checks that no header changes the identity of a client that is connected directly.
 func untrusted(t *testing.T, built map[string]*Source, client netip.Addr, attack string) {
 	peer := netip.AddrPortFrom(client, 4711).String()
 	for _, name := range []string{"nobody", "xff", "fwd", "real"} {
@@ -67,15 +67,15 @@ func untrusted(t *testing.T, built map[string]*Source, client netip.Addr, attack
 	}
 }
 
-// proxied is a request that has come through two proxies, each of which has added its entry to what the client sent.
+// proxied is a request that has come through two proxies, each of which has appended its entry to what the client sent.
 type proxied struct {
 	client        netip.Addr
-	entry, second string // what the farther proxy has added, which names the client, and the nearer one
+	entry, second string // the entries of the farther proxy, which names the client, and of the nearer one
 	attack        string
 	choice        uint8
 }
 
-// check expects the client, whether each proxy adds to the last line or a line of its own.
+// check expects the client, whether each proxy appends to the last line or adds a line.
 func (p proxied) check(t *testing.T, one, two *Source) {
 	add := func(lines []string, entry string, ownLine bool) []string {
 		if ownLine {
@@ -91,12 +91,12 @@ func (p proxied) check(t *testing.T, one, two *Source) {
 	lines = add(lines, p.second, p.choice&16 != 0)
 	for _, s := range []*Source{one, two} {
 		if got, ok := s.Find("10.0.0.1:80", lines); !ok || got != p.client {
-			t.Fatalf("through two proxies, Find(%q) is %v, %v, want %v", lines, got, ok, p.client)
+			t.Fatalf("with Hops 2, Find(%q) is %v, %v, want %v", lines, got, ok, p.client)
 		}
 	}
 }
 
-// FuzzHeader compares any header with the model.
+// FuzzHeader compares arbitrary headers with the model.
 func FuzzHeader(f *testing.F) {
 	for i, attack := range attacks {
 		f.Add(attack, attack+", 10.0.0.2", uint8(i))
@@ -109,7 +109,7 @@ func FuzzHeader(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, first, second string, choice uint8) {
 		if len(first)+len(second) > 4000 {
-			return // the model takes its time
+			return // the model is slow
 		}
 		name := names[int(choice)%len(names)]
 		opts := sources[name]
@@ -119,7 +119,7 @@ func FuzzHeader(f *testing.F) {
 		lines := []string{first, second}
 		want, wantOK := modelFind(opts, "10.0.0.1:80", lines)
 		if got, ok := built[name].Find("10.0.0.1:80", lines); got != want || ok != wantOK {
-			t.Fatalf("%s: Find(%q) is %v, %v; by the model it is %v, %v", name, lines, got, ok, want, wantOK)
+			t.Fatalf("%s: Find(%q) is %v, %v; want %v, %v as the model says", name, lines, got, ok, want, wantOK)
 		}
 	})
 }

@@ -6,27 +6,28 @@ import (
 	"strconv"
 )
 
-// The prefix lengths of the zero Grouping: one IPv4 address, and the /64 that every IPv6 client has to itself at least.
+// The prefix lengths of the zero Grouping: one IPv4 address, and a /64, the smallest network that an IPv6 client has.
 const (
 	DefaultV4 = 32
 	DefaultV6 = 64
 )
 
-// Grouping is how many leading bits of an address tell clients apart: addresses that share them are one client. The zero
-// value is useful: every IPv4 address by itself, and IPv6 addresses by /64. It is a plain value and safe to share.
+// Grouping is how many leading bits of an address distinguish clients: addresses that share them are one client. The zero
+// value is ready to use: it groups IPv4 addresses individually, and IPv6 addresses by /64. It is a plain value and safe to
+// share.
 //
-// An IPv6 address that is made of an IPv4 address counts as that, since whoever has the one has the other: those of NAT64
-// (64:ff9b::/96, but not the local prefixes of 64:ff9b:1::/48, whose form is up to the network), of stateless translation
-// (::ffff:0:0:0/96), of 6to4 (2002::/16) and of Teredo (2001::/32). Otherwise all clients behind a NAT64 would be one, and a
-// client of 6to4 would have 65,536 groups to choose from.
+// An IPv6 address that embeds an IPv4 address counts as that address, since both belong to the same client. This applies to
+// addresses of NAT64 (64:ff9b::/96, but not the local prefixes of 64:ff9b:1::/48, whose form the network chooses), of
+// stateless translation (::ffff:0:0:0/96), of 6to4 (2002::/16) and of Teredo (2001::/32). Otherwise all clients behind a
+// NAT64 would be one, and a 6to4 client would have 65,536 groups to choose from.
 type Grouping struct {
 	V4 int // 1 to 32; 0 means DefaultV4
 	V6 int // 1 to 128; 0 means DefaultV6
-	// KeepEmbedded has the addresses of NAT64, translation, 6to4 and Teredo count as IPv6.
+	// KeepEmbedded treats the addresses of NAT64, translation, 6to4 and Teredo as IPv6.
 	KeepEmbedded bool
 }
 
-// Check returns an error that names the field and the fix, or nil if g can be used.
+// Check returns nil if g is valid, and otherwise an error that names the field and the fix.
 func (g Grouping) Check() error {
 	if g.V4 < 0 || g.V4 > 32 {
 		return fmt.Errorf("clientip: V4: must be a prefix length of 1 to 32, or 0 for %d, not %d", DefaultV4, g.V4)
@@ -37,7 +38,7 @@ func (g Grouping) Check() error {
 	return nil
 }
 
-// v4 returns the prefix length for IPv4. One that Check refuses counts as the default.
+// v4 returns the prefix length for IPv4. An invalid length counts as the default.
 func (g Grouping) v4() int {
 	if g.V4 < 1 || g.V4 > 32 {
 		return DefaultV4
@@ -45,7 +46,7 @@ func (g Grouping) v4() int {
 	return g.V4
 }
 
-// v6 returns the prefix length for IPv6. One that Check refuses counts as the default.
+// v6 returns the prefix length for IPv6. An invalid length counts as the default.
 func (g Grouping) v6() int {
 	if g.V6 < 1 || g.V6 > 128 {
 		return DefaultV6
@@ -53,7 +54,7 @@ func (g Grouping) v6() int {
 	return g.V6
 }
 
-// embedded returns the IPv4 address that an IPv6 address is made of, if it counts as that.
+// embedded returns the IPv4 address embedded in an IPv6 address, if the address counts as that.
 func (g Grouping) embedded(addr *[16]byte) (quad [4]byte, ok bool) {
 	if g.KeepEmbedded {
 		return quad, false
@@ -61,7 +62,7 @@ func (g Grouping) embedded(addr *[16]byte) (quad [4]byte, ok bool) {
 	switch first := uint32(addr[0])<<24 | uint32(addr[1])<<16 | uint32(addr[2])<<8 | uint32(addr[3]); {
 	case first>>16 == 0x2002: // 6to4 (RFC 3056)
 		return [4]byte(addr[2:6]), true
-	case first == 0x20010000: // Teredo (RFC 4380), which has the address of the client inverted
+	case first == 0x20010000: // Teredo (RFC 4380), which inverts the client's address
 		return [4]byte{^addr[12], ^addr[13], ^addr[14], ^addr[15]}, true
 	case first == 0x0064ff9b && [8]byte(addr[4:12]) == [8]byte{}: // NAT64 (RFC 6052)
 		return [4]byte(addr[12:]), true
@@ -71,9 +72,9 @@ func (g Grouping) embedded(addr *[16]byte) (quad [4]byte, ok bool) {
 	return quad, false
 }
 
-// Of returns the group that addr belongs to. An IPv4 address that is written in IPv6 (::ffff:192.0.2.1) belongs where the
-// IPv4 address does, and a zone makes no difference: both are ways to write an address, and a client that could choose
-// between them would have more than one key. The zero Addr belongs to the zero Prefix.
+// Of returns the group of addr. An IPv4-mapped IPv6 address (::ffff:192.0.2.1) belongs to the group of the IPv4 address,
+// and a zone makes no difference: both are ways to write an address, and a client that could choose between them would have
+// more than one key. The group of the zero Addr is the zero Prefix.
 func (g Grouping) Of(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")
 	if addr.Is6() {
@@ -88,7 +89,7 @@ func (g Grouping) Of(addr netip.Addr) netip.Prefix {
 	}
 	group, err := addr.Prefix(bits)
 	if err != nil {
-		return netip.Prefix{} // addr is the zero Addr: the length fits every other
+		return netip.Prefix{} // addr is the zero Addr; the length is valid for all others
 	}
 	return group
 }
@@ -116,8 +117,8 @@ func (g Grouping) append4(dst []byte, addr netip.Addr) []byte {
 	return group.AppendTo(dst)
 }
 
-// append6 is Append for IPv6. It is written out because netip takes three times as long, which would be most of the
-// time that a key by IPv6 takes.
+// append6 is Append for IPv6. It does not use netip, which takes three times as long and would dominate the time for an
+// IPv6 key.
 func (g Grouping) append6(dst []byte, addr [16]byte) []byte {
 	if quad, ok := g.embedded(&addr); ok {
 		return g.append4(dst, netip.AddrFrom4(quad))
@@ -132,20 +133,20 @@ func (g Grouping) append6(dst []byte, addr [16]byte) []byte {
 	return strconv.AppendUint(dst, uint64(bits), 10)
 }
 
-// AppendText is Parse and Append in one: it appends the key of the address in text, and tells whether there was one. If
-// not, it returns dst as it was. It is for those who read a million lines a second: an IPv4 address that is its own
-// group is copied as soon as it is known to be one.
+// AppendText combines Parse and Append: it appends the key of the address in text, and reports whether text is an address.
+// If not, it returns dst unchanged. It is for programs that read a million lines per second: an IPv4 address that is its
+// own group is copied as soon as it is recognized.
 func (g Grouping) AppendText(dst, text []byte) ([]byte, bool) {
 	if quad, end, ok := parse4(text); ok {
 		switch {
 		case !endsAfter4(text[end:]):
 			return dst, false
 		case g.v4() == 32:
-			return append(dst, text[:end]...), true // parse4 takes only the usual way to write an address: its key
+			return append(dst, text[:end]...), true // parse4 accepts only the canonical form of an address, which is its key
 		}
 		return g.append4(dst, netip.AddrFrom4(quad)), true
 	}
-	bytes, ok := parseDressed6(text)
+	bytes, ok := parseDecorated6(text)
 	if !ok {
 		return dst, false
 	}
@@ -155,9 +156,10 @@ func (g Grouping) AppendText(dst, text []byte) ([]byte, bool) {
 	return g.append6(dst, bytes), true
 }
 
-// Key is Parse and Append in one for a key that somebody wrote: it returns the key of the address in text, so that all ways to
-// write an address are one key. Text that is not an address, such as the key of a group, is returned as it is, with false. It
-// allocates only if the key has to be written: not for IPv4 addresses that are their own group, nor for what is not an address.
+// Key combines Parse and Append for a key given as text: it returns the key of the address in text, so that all ways to
+// write an address are one key. Text that is not an address, such as the key of a group, is returned unchanged, with false.
+// Key allocates only if it must write the key: not for IPv4 addresses that are their own group, nor for text that is not an
+// address.
 func (g Grouping) Key(text string) (key string, ok bool) {
 	if quad, end, ok := parse4(text); ok {
 		switch {
@@ -169,7 +171,7 @@ func (g Grouping) Key(text string) (key string, ok bool) {
 		var room [64]byte
 		return string(g.append4(room[:0], netip.AddrFrom4(quad))), true
 	}
-	bytes, ok := parseDressed6(text)
+	bytes, ok := parseDecorated6(text)
 	if !ok {
 		return text, false
 	}

@@ -26,14 +26,14 @@ func TestKeyOfGroup(t *testing.T) {
 		{Grouping{V4: 32, V6: 128}, "192.0.2.131", "192.0.2.131"},
 		{Grouping{V4: 32, V6: 128}, "2001:db8:0::1", "2001:db8::1"},
 		{Grouping{V4: 32, V6: 128}, "fe80::1%eth0", "fe80::1"},
-		{Grouping{V6: 128}, "1:0:2:3:4:5:6:7", "1:0:2:3:4:5:6:7"},         // one group of zeros is written out,
-		{Grouping{V6: 128}, "1:0:0:2:3:0:0:4", "1::2:3:0:0:4"},            // of two runs as long, the first is not,
-		{Grouping{V6: 128}, "1:0:0:2:0:0:0:4", "1:0:0:2::4"},              // and otherwise the longest
+		{Grouping{V6: 128}, "1:0:2:3:4:5:6:7", "1:0:2:3:4:5:6:7"},         // one group of zeros is written out
+		{Grouping{V6: 128}, "1:0:0:2:3:0:0:4", "1::2:3:0:0:4"},            // of two runs of the same length, the first is shortened
+		{Grouping{V6: 128}, "1:0:0:2:0:0:0:4", "1:0:0:2::4"},              // otherwise the longest run is shortened
 		{Grouping{V6: 128}, "0:0:0:abcd:ef0:10:1:0", "::abcd:ef0:10:1:0"}, // every length of a group
 		{Grouping{V6: 48}, "2001:db8:1:2::1", "2001:db8:1::/48"},
 		{Grouping{V6: 56}, "2001:db8:1:2ff::1", "2001:db8:1:200::/56"},
 		{Grouping{V6: 1}, "ffff::1", "8000::/1"},
-		{Grouping{V4: 33, V6: 129}, "2001:db8:1:2::1", "2001:db8:1:2::/64"}, // what Check refuses is the default
+		{Grouping{V4: 33, V6: 129}, "2001:db8:1:2::1", "2001:db8:1:2::/64"}, // an invalid length counts as the default
 		{Grouping{V4: -1, V6: -1}, "192.0.2.1", "192.0.2.1"},
 	}
 	for _, test := range tests {
@@ -65,7 +65,7 @@ func TestOf(t *testing.T) {
 		t.Errorf("Of the zero Addr is %v, want the zero Prefix", got)
 	}
 	if got := g.Append([]byte("x"), netip.Addr{}); string(got) != "x" {
-		t.Errorf("Append of the zero Addr makes %q, want nothing more", got)
+		t.Errorf("Append of the zero Addr returns %q, want nothing appended", got)
 	}
 }
 

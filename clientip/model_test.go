@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// modelFind is Find, slow and obvious: the whole header is read, by the grammar, and prefixes are compared one by one.
+// modelFind is Find, slow and obvious: it reads the whole header by the grammar, and compares prefixes one by one.
 func modelFind(opts Options, peer string, lines []string) (netip.Addr, bool) {
 	addr, ok := parseSlowly(peer)
 	believed := opts.Hops > 0 || modelTrusts(opts, addr)
@@ -41,13 +41,13 @@ func modelTrusts(opts Options, addr netip.Addr) bool {
 	return false
 }
 
-// modelHop is what a header says of one hop. Of a broken one nothing can be told, nor of those to the left of it.
+// modelHop is what a header contains about one hop. A broken hop, and those to the left of it, are unknown.
 type modelHop struct {
 	node   string
 	broken bool
 }
 
-// modelHops returns what a header says of each hop, from the right.
+// modelHops returns what a header contains about each hop, from the right.
 func modelHops(header string, lines []string) (hops []modelHop) {
 	if header != "X-Forwarded-For" && header != "Forwarded" {
 		if len(lines) == 0 {
@@ -77,7 +77,7 @@ func modelHops(header string, lines []string) (hops []modelHop) {
 	return hops
 }
 
-// The grammar of RFC 7239, and what is taken beyond it.
+// The grammar of RFC 7239, and what is accepted beyond it.
 const (
 	tokenGrammar  = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 	quotedGrammar = `"(?:[^"\\]|\\(?s:.))*"`
@@ -87,12 +87,12 @@ const (
 
 var (
 	elementGrammar = regexp.MustCompile("^" + pairGrammar + "(?:;" + pairGrammar + ")*$")
-	eachPair       = regexp.MustCompile(";" + pairGrammar) // of an element with a semicolon before it
+	eachPair       = regexp.MustCompile(";" + pairGrammar) // in an element that is preceded by a semicolon
 	escaped        = regexp.MustCompile(`\\((?s:.))`)
 )
 
-// modelComma returns where the comma before the last element of a line is: the one after which there is one whole element.
-// It is -1 if the line is one element, and -2 if there is no such comma.
+// modelComma returns the index of the comma before the last element of a line: the comma that is followed by one whole
+// element. It is -1 if the line is one element, and -2 if there is no such comma.
 func modelComma(line string) int {
 	for i := -1; i < len(line); i++ {
 		if (i < 0 || line[i] == ',') && elementGrammar.MatchString(latin(line[i+1:])) {
@@ -102,7 +102,7 @@ func modelComma(line string) int {
 	return -2
 }
 
-// latin makes a character of every byte, which is what regexp works on.
+// latin turns every byte into a character, because regexp works on characters.
 func latin(text string) string {
 	runes := make([]rune, len(text))
 	for i := range len(text) {
@@ -111,7 +111,7 @@ func latin(text string) string {
 	return string(runes)
 }
 
-// modelElement returns what an element says, which is the value of the one for= that it has.
+// modelElement returns what an element contains: the value of its only for=.
 func modelElement(element string) modelHop {
 	var hop modelHop
 	found := 0

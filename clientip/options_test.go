@@ -7,32 +7,32 @@ import (
 	"testing"
 )
 
-func TestNewRefuses(t *testing.T) {
+func TestNewErrors(t *testing.T) {
 	const xff = "X-Forwarded-For"
 	ten := prefixes("10.0.0.0/8")
 	tests := []struct {
 		opts Options
 		want string
 	}{
-		{Options{Header: xff}, "clientip: Trusted: is missing; say which proxies may write X-Forwarded-For, or with Hops how many " +
-			"there are, or leave Header empty to trust nobody"},
-		{Options{Header: "x-real-ip"}, "clientip: Trusted: is missing; say which proxies may write X-Real-Ip"},
-		{Options{Header: xff, Trusted: ten, Hops: 1}, "clientip: Hops: does not go together with Trusted; keep Trusted if"},
-		{Options{Trusted: ten}, "clientip: Header: is missing; name the header in which the proxies write the client"},
-		{Options{Hops: 1}, "clientip: Header: is missing"},
-		{Options{TrustUnix: true}, "clientip: Header: is missing"},
+		{Options{Header: xff}, "clientip: Trusted: missing; list the proxies that may write X-Forwarded-For, or set Hops to their " +
+			"number, or leave Header empty to trust no proxy"},
+		{Options{Header: "x-real-ip"}, "clientip: Trusted: missing; list the proxies that may write X-Real-Ip"},
+		{Options{Header: xff, Trusted: ten, Hops: 1}, "clientip: Hops: cannot be combined with Trusted; keep Trusted if"},
+		{Options{Trusted: ten}, "clientip: Header: missing; name the header in which the proxies write the client's address"},
+		{Options{Hops: 1}, "clientip: Header: missing"},
+		{Options{TrustUnix: true}, "clientip: Header: missing"},
 		{Options{Hops: -1}, "clientip: Hops: must be the number of proxies, 1 to 100, or 0 for none, not -1"},
 		{Options{Header: xff, Hops: -1}, "clientip: Hops: must be"},
 		{Options{Header: xff, Hops: 101}, "clientip: Hops: must be the number of proxies, 1 to 100, or 0 for none, not 101"},
-		{Options{Header: "X-Real-IP", Hops: 2}, "clientip: Hops: must be 1 with X-Real-Ip, which holds one address, not 2"},
-		{Options{Header: "X-Forwarded-For:", Hops: 1}, `clientip: Header: "X-Forwarded-For:" cannot be the name of a header`},
-		{Options{Header: " ", Hops: 1}, `clientip: Header: " " cannot be the name of a header`},
-		{Options{Header: "X-Förwarded", Hops: 1}, `clientip: Header: "X-Förwarded" cannot be the name of a header`},
-		{Options{Header: xff, Trusted: make([]netip.Prefix, 1)}, "clientip: Trusted[0]: invalid Prefix cannot be compared; take what"},
+		{Options{Header: "X-Real-IP", Hops: 2}, "clientip: Hops: must be 1 with X-Real-Ip, which contains one address, not 2"},
+		{Options{Header: "X-Forwarded-For:", Hops: 1}, `clientip: Header: "X-Forwarded-For:" is not a valid header name`},
+		{Options{Header: " ", Hops: 1}, `clientip: Header: " " is not a valid header name`},
+		{Options{Header: "X-Förwarded", Hops: 1}, `clientip: Header: "X-Förwarded" is not a valid header name`},
+		{Options{Header: xff, Trusted: make([]netip.Prefix, 1)}, "clientip: Trusted[0]: invalid Prefix cannot be compared; use the result"},
 		{Options{Header: xff, Trusted: prefixes("10.0.0.0/8", "0.0.0.0/0")},
-			"clientip: Trusted[1]: 0.0.0.0/0 trusts every client to be a proxy; name the addresses of the proxies, or use Hops"},
-		{Options{Header: xff, Trusted: prefixes("::/0")}, "clientip: Trusted[0]: ::/0 trusts every client"},
-		{Options{Header: xff, Trusted: prefixes("::ffff:0.0.0.0/96")}, "clientip: Trusted[0]: ::ffff:0.0.0.0/96 trusts every client"},
+			"clientip: Trusted[1]: 0.0.0.0/0 would trust every client as a proxy; name the addresses of the proxies, or use Hops"},
+		{Options{Header: xff, Trusted: prefixes("::/0")}, "clientip: Trusted[0]: ::/0 would trust every client"},
+		{Options{Header: xff, Trusted: prefixes("::ffff:0.0.0.0/96")}, "clientip: Trusted[0]: ::ffff:0.0.0.0/96 would trust every client"},
 		{Options{Header: xff, Trusted: prefixes("::ffff:10.0.0.0/95")},
 			"clientip: Trusted[0]: ::ffff:10.0.0.0/95 is IPv4 written in IPv6, where the length is 96 to 128; write it in IPv4"},
 		{Options{Grouping: Grouping{V4: 33}}, "clientip: V4: must be a prefix length"},
@@ -45,7 +45,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestNewTakes(t *testing.T) {
+func TestNewAccepts(t *testing.T) {
 	tests := []struct {
 		opts   Options
 		header string
@@ -64,13 +64,13 @@ func TestNewTakes(t *testing.T) {
 	}
 }
 
-// TestNewCopies changes the list that New was given.
+// TestNewCopies changes the list after it was passed to New.
 func TestNewCopies(t *testing.T) {
 	opts := Options{Header: "X-Forwarded-For", Trusted: prefixes("10.0.0.0/8")}
 	s := mustNew(t, opts)
 	opts.Trusted[0] = netip.MustParsePrefix("203.0.113.0/24")
 	if key := s.KeyOf("203.0.113.7:5", []string{"6.6.6.6"}); key != "203.0.113.7" {
-		t.Errorf("the key is %q, want that of the peer, whom New was not told to trust", key)
+		t.Errorf("got the key %q, want that of the peer, which New was not told to trust", key)
 	}
 }
 
@@ -99,14 +99,14 @@ func TestParseProxies(t *testing.T) {
 	}
 }
 
-func TestParseProxiesRefuses(t *testing.T) {
+func TestParseProxiesErrors(t *testing.T) {
 	const kinds = " must be an address, a prefix such as 10.0.0.0/8, or one of the words loopback and private"
 	tests := []struct{ text, want string }{
 		{"", kinds}, {" ", kinds}, {"localhost", kinds}, {"Private", kinds}, {"10.0.0.0/33", kinds}, {"10.0.0.0/", kinds},
 		{"10.0.0", kinds}, {"10.0.0.1:80", kinds}, {"[::1]", kinds}, {" 10.0.0.1", kinds}, {"10.0.0.1,10.0.0.2", kinds},
 		{"010.0.0.1", kinds}, {"2001:db8::/129", kinds}, {"10.0.0.0/08", kinds},
-		{"0.0.0.0/0", " trusts every client to be a proxy; name the addresses of the proxies, or use Hops if they are not known"},
-		{"::/0", " trusts every client to be a proxy; name the addresses of the proxies, or use Hops if they are not known"},
+		{"0.0.0.0/0", " would trust every client as a proxy; name the addresses of the proxies, or use Hops if they are not known"},
+		{"::/0", " would trust every client as a proxy; name the addresses of the proxies, or use Hops if they are not known"},
 		{"::ffff:10.0.0.0/8", " is IPv4 written in IPv6, where the length is 96 to 128; write it in IPv4"},
 		{"fe80::1%eth0", " has a zone, and zones are not compared; leave it out"},
 		{"fe80::%eth0/10", " has a zone, and zones are not compared; leave it out"},
@@ -119,7 +119,7 @@ func TestParseProxiesRefuses(t *testing.T) {
 	}
 }
 
-// TestProxyWords looks at who is in a word and who is not.
+// TestProxyWords checks which addresses each word includes.
 func TestProxyWords(t *testing.T) {
 	tests := []struct {
 		word    string

@@ -2,13 +2,14 @@ package clientip
 
 import "net/netip"
 
-// Parse reads an address as logs and headers write it: bare (192.0.2.1, 2001:db8::1), with a port (192.0.2.1:80,
-// [2001:db8::1]:443), in brackets ([2001:db8::1]) or with a zone (fe80::1%eth0), which it drops. An IPv4 address that is
-// written in IPv6 becomes IPv4. Everything else is refused: names, prefixes, quotes, spaces, numbers with leading zeros
-// (which some programs take for octal), and a port without brackets after IPv6, which could as well be part of the
-// address. It allocates nothing.
+// Parse reads an address as it is written in logs and headers: bare (192.0.2.1, 2001:db8::1), with a port (192.0.2.1:80,
+// [2001:db8::1]:443), in brackets ([2001:db8::1]) or with a zone (fe80::1%eth0), which it drops. An IPv4-mapped IPv6
+// address becomes IPv4. Everything else is rejected: names, prefixes, quotes, spaces, numbers with leading zeros (which
+// some programs read as octal), and a port after IPv6 without brackets, which could also be part of the address. It does
+// not allocate.
 //
-// The standard library's parser takes strings alone and allocates for what it refuses; this one takes the same addresses.
+// The standard library's parser accepts only strings and allocates for what it rejects; this one accepts the same
+// addresses.
 func Parse[Text ~string | ~[]byte](text Text) (addr netip.Addr, ok bool) {
 	if quad, end, ok := parse4(text); ok {
 		if !endsAfter4(text[end:]) {
@@ -16,15 +17,15 @@ func Parse[Text ~string | ~[]byte](text Text) (addr netip.Addr, ok bool) {
 		}
 		return netip.AddrFrom4(quad), true
 	}
-	bytes, ok := parseDressed6(text)
+	bytes, ok := parseDecorated6(text)
 	if !ok {
 		return netip.Addr{}, false
 	}
 	return netip.AddrFrom16(bytes).Unmap(), true
 }
 
-// parseDressed6 reads an IPv6 address with everything that may surround it.
-func parseDressed6[Text ~string | ~[]byte](text Text) (addr [16]byte, ok bool) {
+// parseDecorated6 reads an IPv6 address with everything that may surround it.
+func parseDecorated6[Text ~string | ~[]byte](text Text) (addr [16]byte, ok bool) {
 	bracket := len(text) > 0 && text[0] == '['
 	if bracket {
 		text = text[1:]
@@ -50,10 +51,10 @@ func parseDressed6[Text ~string | ~[]byte](text Text) (addr [16]byte, ok bool) {
 	return addr, len(rest) == 1 || isPort(rest[1:])
 }
 
-// endsAfter4 tells whether an address may end here: nothing follows, or a port.
+// endsAfter4 reports whether an address may end here: nothing follows, or a port.
 func endsAfter4[Text ~string | ~[]byte](rest Text) bool { return len(rest) == 0 || isPort(rest) }
 
-// isPort tells whether text is a colon and a port, 0 to 65535 in at most five digits.
+// isPort reports whether text is a colon and a port, 0 to 65535 in at most five digits.
 func isPort[Text ~string | ~[]byte](text Text) bool {
 	if len(text) < 2 || len(text) > 6 || text[0] != ':' {
 		return false
@@ -69,8 +70,8 @@ func isPort[Text ~string | ~[]byte](text Text) bool {
 	return port <= 65535
 }
 
-// zoneLength returns how many bytes at the start of text a zone can have: visible ASCII without what ends an address or
-// makes a prefix of it.
+// zoneLength returns how many bytes at the start of text can belong to a zone: visible ASCII, except characters that end an
+// address or turn it into a prefix.
 func zoneLength[Text ~string | ~[]byte](text Text) int {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -81,8 +82,8 @@ func zoneLength[Text ~string | ~[]byte](text Text) int {
 	return len(text)
 }
 
-// parse4 reads the IPv4 address that text begins with, and tells where it ends. What follows may still show that text is
-// none.
+// parse4 reads the IPv4 address at the start of text, and returns where it ends. What follows may still show that text is
+// not an address.
 func parse4[Text ~string | ~[]byte](text Text) (quad [4]byte, end int, ok bool) {
 	i := 0
 	for part := range quad {
@@ -108,11 +109,11 @@ func parse4[Text ~string | ~[]byte](text Text) (quad [4]byte, end int, ok bool) 
 	return quad, i, true
 }
 
-// parse6 reads the IPv6 address that text begins with, without brackets and zone, and tells where it ends. What
-// follows may still show that text is none.
+// parse6 reads the IPv6 address at the start of text, without brackets and zone, and returns where it ends. What follows
+// may still show that text is not an address.
 func parse6[Text ~string | ~[]byte](text Text) (addr [16]byte, end int, ok bool) {
-	i, n := 0, 0 // what was read of text, and written of addr
-	gap := -1    // where in addr the :: stands
+	i, n := 0, 0 // bytes read from text, and written to addr
+	gap := -1    // where in addr the :: is
 	if len(text) >= 2 && text[0] == ':' && text[1] == ':' {
 		i, gap = 2, 0
 	}
@@ -155,7 +156,7 @@ func parse6[Text ~string | ~[]byte](text Text) (addr [16]byte, end int, ok bool)
 		}
 	}
 	if (n == 16) != (gap < 0) {
-		return addr, 0, false // too few groups, or a :: that stands for none
+		return addr, 0, false // too few groups, or a :: that stands for no group
 	}
 	if gap >= 0 {
 		moved := copy(addr[16-(n-gap):], addr[gap:n])
@@ -164,7 +165,7 @@ func parse6[Text ~string | ~[]byte](text Text) (addr [16]byte, end int, ok bool)
 	return addr, i, true
 }
 
-// hexDigits has the value of each hexadecimal digit, and 255 for every other byte.
+// hexDigits maps each hexadecimal digit to its value, and every other byte to 255.
 var hexDigits = func() (table [256]byte) {
 	for c := range table {
 		switch {

@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// notAddresses are texts near to an address that are none.
+// notAddresses are texts similar to an address that are not addresses.
 var notAddresses = []string{
 	"", " ", "-", ".", ":", "[", "]", "[]", "%", "localhost", "unknown", "_hidden", "example.com:80",
 	"192.0.2", "192.0.2.", "192.0.2.1.", "192.0.2.1.5", ".192.0.2.1", "192..2.1",
@@ -65,13 +65,13 @@ var notAddresses = []string{
 	"::1%", "[::1%]", "::1%a b", "::1%a%b", "::1%a]", "::1%a/64", "::1%\x7f", "::1%é",
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	for _, text := range notAddresses {
 		if got, ok := Parse(text); ok || got.IsValid() {
-			t.Errorf("Parse(%q) is %v, but that is no address", text, got)
+			t.Errorf("Parse(%q) is %v, want it rejected", text, got)
 		}
 		if dst, ok := (Grouping{}).AppendText([]byte("x"), []byte(text)); ok || string(dst) != "x" {
-			t.Errorf("AppendText(x, %q) is %q, %v, but that is no address", text, dst, ok)
+			t.Errorf("AppendText(x, %q) is %q, %v, want it rejected", text, dst, ok)
 		}
 	}
 }
@@ -132,10 +132,10 @@ func FuzzParse(f *testing.F) {
 		want, wantOK := parseSlowly(text)
 		got, ok := Parse(text)
 		if ok != wantOK || ok && got != want {
-			t.Fatalf("Parse(%q) is %v, %v; by the standard library it is %v, %v", text, got, ok, want, wantOK)
+			t.Fatalf("Parse(%q) is %v, %v; want %v, %v as the standard library says", text, got, ok, want, wantOK)
 		}
 		if got, ok := Parse([]byte(text)); ok != wantOK || ok && got != want {
-			t.Fatalf("Parse([]byte(%q)) is %v, %v; by the standard library it is %v, %v", text, got, ok, want, wantOK)
+			t.Fatalf("Parse([]byte(%q)) is %v, %v; want %v, %v as the standard library says", text, got, ok, want, wantOK)
 		}
 		g := Grouping{V4: v4, V6: v6}
 		wantKey := "x"

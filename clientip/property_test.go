@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// addresses are few, so that they meet: proxies and others, in the ways that they are written.
+// addresses are few, so that they recur: proxies and others, in all notations.
 var addresses = []string{
 	"10.0.0.1", "10.0.0.2:80", "::ffff:10.0.0.3", "[::ffff:a00:4]:80", "2001:db8:ffff::1", "[2001:db8:ffff::2%eth0]:80",
 	"203.0.113.7", "203.0.113.8:80", "::ffff:203.0.113.9", "2001:db8::7", "[2001:db8::8]", "[2001:db8::9]:443", "fe80::1%eth0",
@@ -18,7 +18,7 @@ var addresses = []string{
 
 var junk = []string{"", " ", "unknown", "_hidden", "@", "/run/x", "10.0.0.256", "[10.0.0.1]", "10.0.0.1:", "é", `"`, "\\", "=", ",", ";"}
 
-// drawNode is an address, mostly.
+// drawNode returns an address, mostly.
 func drawNode(t *rapid.T) string {
 	if rapid.IntRange(0, 9).Draw(t, "junk") == 0 {
 		return rapid.SampledFrom(junk).Draw(t, "node")
@@ -26,7 +26,7 @@ func drawNode(t *rapid.T) string {
 	return rapid.SampledFrom(addresses).Draw(t, "node")
 }
 
-// pieces are what lines of a header are made of.
+// pieces are what header lines are made of.
 var pieces = slices.Concat(addresses, junk, []string{
 	"for=", "For=", "for=10.0.0.2", "for=203.0.113.7", `for="10.0.0.2"`, `for="[2001:db8::7]:80"`, `for="\203.0.113.7"`, "proto=http",
 	`host="a,b;c"`, `by="\"\\"`, `x="`, ", ", ",", ", ", ",", ";", "; ", "\t", `\"`, `\\`, `="`, strings.Repeat(" ", 500), "10.0.0.2, ",
@@ -40,7 +40,7 @@ var shapes = map[string][]string{
 	"X-Real-Ip":       {"%s"},
 }
 
-// drawLine is a list of hops, mostly, or else a heap of pieces.
+// drawLine returns a list of hops, mostly, or otherwise a sequence of random pieces.
 func drawLine(t *rapid.T, header string) string {
 	if rapid.IntRange(0, 3).Draw(t, "heap") == 0 {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 12).Draw(t, "pieces"), "")
@@ -53,7 +53,7 @@ func drawLine(t *rapid.T, header string) string {
 	return strings.Join(hops, rapid.SampledFrom([]string{",", ", ", "\t, "}).Draw(t, "comma"))
 }
 
-func TestFindIsTheModel(t *testing.T) {
+func TestFindMatchesModel(t *testing.T) {
 	named := 0
 	rapid.Check(t, func(t *rapid.T) {
 		opts := drawOptions(t)
@@ -66,7 +66,7 @@ func TestFindIsTheModel(t *testing.T) {
 			peer, lines := drawNode(t), rapid.SliceOfN(line, 0, 3).Draw(t, "lines")
 			want, wantOK := modelFind(opts, peer, lines)
 			if got, ok := s.Find(peer, lines); got != want || ok != wantOK {
-				t.Fatalf("%+v: Find(%q, %q) is %v, %v; by the model it is %v, %v", opts, peer, lines, got, ok, want, wantOK)
+				t.Fatalf("%+v: Find(%q, %q) is %v, %v; want %v, %v as the model says", opts, peer, lines, got, ok, want, wantOK)
 			}
 			wantKey := NoAddress
 			if wantOK {
@@ -81,7 +81,7 @@ func TestFindIsTheModel(t *testing.T) {
 		}
 	})
 	if named < 20 {
-		t.Errorf("a header named the client %d times of 2000: the test does not look at what it is about", named)
+		t.Errorf("a header named the client only %d times of 2000: the test misses its subject", named)
 	}
 }
 
@@ -103,8 +103,8 @@ func drawOptions(t *rapid.T) Options {
 	return opts
 }
 
-// TestWellFormedElements writes elements with all that the grammar allows, and expects to read from the right what it
-// wrote from the left.
+// TestWellFormedElements writes elements with everything that the grammar allows, and expects to read from the right what
+// it wrote from the left.
 func TestWellFormedElements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var elements []string
@@ -134,7 +134,7 @@ func TestWellFormedElements(t *testing.T) {
 	})
 }
 
-// forPair writes for= as RFC 7239 has it.
+// forPair writes for= as in RFC 7239.
 func forPair(addr netip.Addr, port bool) string {
 	switch {
 	case addr.Is6() && port:
@@ -147,13 +147,13 @@ func forPair(addr netip.Addr, port bool) string {
 	return "for=" + addr.String()
 }
 
-// quoted writes a text in quotes, as RFC 9110 has it.
+// quoted writes a quoted string as in RFC 9110.
 func quoted(text string) string {
 	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(text) + `"`
 }
 
-// TestProxySetIsTheModel compares the set with the list that it was made of, near to where prefixes begin and end.
-func TestProxySetIsTheModel(t *testing.T) {
+// TestProxySetMatchesModel compares the set with the list it was made from, near the edges of the prefixes.
+func TestProxySetMatchesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var list []netip.Prefix
 		var near []netip.Addr
@@ -174,7 +174,7 @@ func TestProxySetIsTheModel(t *testing.T) {
 		}
 		for _, addr := range near {
 			if addr.IsValid() && set.has(addr) != modelTrusts(Options{Trusted: list}, addr) {
-				t.Fatalf("the set of %v has %v is %v, but it should not be", list, addr, set.has(addr))
+				t.Fatalf("the set of %v contains %v: got %v, want the opposite", list, addr, set.has(addr))
 			}
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"sort"
 )
 
-// proxyWords are the words that ParseProxies knows.
+// proxyWords are the words that ParseProxies accepts.
 var proxyWords = map[string][]netip.Prefix{
 	"loopback": {netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 	"private": {
@@ -19,13 +19,13 @@ var proxyWords = map[string][]netip.Prefix{
 	},
 }
 
-// ParseProxies reads which proxies to trust, for Options.Trusted. Each text is a prefix (10.0.0.0/8, 2001:db8::/32), an
+// ParseProxies reads a list of proxies to trust, for Options.Trusted. Each text is a prefix (10.0.0.0/8, 2001:db8::/32), an
 // address (192.0.2.1, ::1) or one of two words: "loopback" is 127.0.0.0/8 and ::1; "private" is the private networks of
-// IPv4 (RFC 1918) and of IPv6 (RFC 4193), and the link-local addresses of both. IPv4 that is written in IPv6 becomes IPv4.
-// The error names the text that is none of these.
+// IPv4 (RFC 1918) and of IPv6 (RFC 4193), and the link-local addresses of both. IPv4-mapped IPv6 becomes IPv4. The error
+// names the text that is none of these.
 //
-// "private" has neither loopback nor 100.64.0.0/10 in it: behind the latter carriers keep their customers, who are clients
-// and must not be believed. Write it out if your proxies live there.
+// "private" includes neither loopback nor 100.64.0.0/10: carriers keep their customers behind the latter, and these are
+// clients and must not be believed. Write it out if your proxies have such addresses.
 func ParseProxies(texts ...string) ([]netip.Prefix, error) {
 	var proxies []netip.Prefix
 	for _, text := range texts {
@@ -60,12 +60,12 @@ func parseProxy(text string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// normalProxy returns prefix as it is compared: IPv4 as IPv4, and without the bits beyond its length. The error says what
-// is wrong with it, and not where it stands.
+// normalProxy returns prefix in the form in which it is compared: IPv4 as IPv4, and without the bits beyond its length. The
+// error says what is wrong with the prefix, but not which one it is.
 func normalProxy(prefix netip.Prefix) (netip.Prefix, error) {
 	addr, bits := prefix.Addr(), prefix.Bits()
 	if !prefix.IsValid() {
-		return netip.Prefix{}, errors.New("cannot be compared; take what ParseProxies returns")
+		return netip.Prefix{}, errors.New("cannot be compared; use the result of ParseProxies")
 	}
 	if addr.Is4In6() {
 		if bits < 96 {
@@ -74,20 +74,20 @@ func normalProxy(prefix netip.Prefix) (netip.Prefix, error) {
 		addr, bits = addr.Unmap(), bits-96
 	}
 	if bits == 0 {
-		return netip.Prefix{}, errors.New("trusts every client to be a proxy; name the addresses of the proxies, " +
+		return netip.Prefix{}, errors.New("would trust every client as a proxy; name the addresses of the proxies, " +
 			"or use Hops if they are not known")
 	}
 	return netip.PrefixFrom(addr, bits).Masked(), nil
 }
 
-// proxySet is a set of addresses: networks in order, none of which overlaps another. Some proxies publish thousands. Those
-// of IPv4 are apart, as numbers, because every request asks for them.
+// proxySet is a set of addresses: sorted networks that do not overlap. Some proxies publish thousands of them. IPv4
+// networks are kept separately, as numbers, because every request looks them up.
 type proxySet struct {
 	v4 []network4
 	v6 []netip.Prefix
 }
 
-// network4 is the addresses from first to last.
+// network4 is the range of addresses from first to last.
 type network4 struct{ first, last uint32 }
 
 func newProxySet(prefixes []netip.Prefix) (set proxySet, err error) {
@@ -101,7 +101,7 @@ func newProxySet(prefixes []netip.Prefix) (set proxySet, err error) {
 	var last netip.Prefix
 	for _, prefix := range all {
 		if last.Contains(prefix.Addr()) {
-			continue // one that starts no later and reaches into this one has all of it
+			continue // the previous network starts no later and overlaps this one, so it contains it
 		}
 		last = prefix
 		if addr := prefix.Addr(); addr.Is4() {
@@ -116,7 +116,7 @@ func newProxySet(prefixes []netip.Prefix) (set proxySet, err error) {
 
 func number4(quad [4]byte) uint32 { return binary.BigEndian.Uint32(quad[:]) }
 
-// has tells whether addr is in the set. It must be as Parse returns it: IPv4 as IPv4, and without a zone.
+// has reports whether addr is in the set. It must be in the form that Parse returns: IPv4 as IPv4, and without a zone.
 func (set *proxySet) has(addr netip.Addr) bool {
 	if addr.Is4() {
 		return set.has4(addr.As4())
@@ -125,10 +125,10 @@ func (set *proxySet) has(addr netip.Addr) bool {
 	return after > 0 && set.v6[after-1].Contains(addr)
 }
 
-// has4 is has for IPv4. The search is written out because it is most of what an untrusted client costs.
+// has4 is has for IPv4. The search is written out because it takes most of the time of an untrusted client's request.
 func (set *proxySet) has4(quad [4]byte) bool {
 	number := number4(quad)
-	low, high := 0, len(set.v4) // what is before low starts at number or earlier, what is at high or after starts later
+	low, high := 0, len(set.v4) // networks before low start at number or earlier, those from high on start later
 	for low < high {
 		middle := int(uint(low+high) >> 1)
 		if set.v4[middle].first <= number {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The sources of the tests. Proxies live in 10.0.0.0/8 and 2001:db8:ffff::/48; the real client is 203.0.113.7 or
-// 2001:db8::7; 6.6.6.6 and its like are lies.
+// sources are the sources used in the tests. Proxies live in 10.0.0.0/8 and 2001:db8:ffff::/48; the real client is
+// 203.0.113.7 or 2001:db8::7; 6.6.6.6 and similar addresses are forged.
 var sources = map[string]Options{
 	"nobody":    {},
 	"xff":       {Header: "X-Forwarded-For", Trusted: prefixes("10.0.0.0/8", "2001:db8:ffff::/48")},
@@ -49,21 +49,21 @@ func mustNew(t testing.TB, opts Options) *Source {
 	return s
 }
 
-// request has a peer and header lines as "Name: value", in the order in which they came.
+// request returns a request with a peer and with header lines such as "Name: value", in the order in which they arrive.
 func request(t testing.TB, peer string, lines ...string) *http.Request {
 	t.Helper()
 	r := &http.Request{RemoteAddr: peer, Header: http.Header{}}
 	for _, line := range lines {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			t.Fatalf("%q is not a line of a header", line)
+			t.Fatalf("%q is not a header line", line)
 		}
 		r.Header.Add(name, value)
 	}
 	return r
 }
 
-// one is a request, and who its client is and why; no client is one without an address.
+// one is a request with its expected client and the reason; an empty client has no address.
 type one struct {
 	why    string
 	source string
@@ -105,7 +105,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestZeroSource looks at the two Sources that nobody has configured.
+// TestZeroSource checks the zero Source and the nil Source.
 func TestZeroSource(t *testing.T) {
 	for name, s := range map[string]*Source{"nil": nil, "zero": {}} {
 		r := request(t, "203.0.113.7:80", "X-Forwarded-For: 6.6.6.6", "Forwarded: for=6.6.6.6", ": 6.6.6.6")
@@ -141,7 +141,7 @@ func TestRealRequest(t *testing.T) {
 	}
 	r.RemoteAddr = "10.0.0.1:80"
 	if key := mustNew(t, sources["xff"]).Key(r); key != "203.0.113.7" {
-		t.Errorf("the key is %q, want that of the client, which the farther proxy has added", key)
+		t.Errorf("got the key %q, want that of the client, which the farther proxy has appended", key)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestKeyIsGrouped(t *testing.T) {
 	}
 }
 
-// TestFarthest looks at the bound of entries from both sides, in lists that are longer than what is read of one entry.
+// TestFarthest checks both sides of the bound of entries, in lists that are longer than what is read of one entry.
 func TestFarthest(t *testing.T) {
 	for name, shape := range map[string]string{"xff": "%s", "fwd": `for="%s"`} {
 		s := mustNew(t, sources[name])
@@ -177,7 +177,7 @@ func TestFarthest(t *testing.T) {
 		}
 		tests := []struct{ why, want string }{
 			{"99 proxies and the client are 100 entries", "203.0.113.7"},
-			{"after 100 proxies, the client would be the entry at 101", "10.0.0.1"},
+			{"after 100 proxies, the client would be entry 101", "10.0.0.1"},
 		}
 		for _, test := range tests {
 			for _, lines := range [][]string{list, {strings.Join(list, ",")}} {
@@ -227,12 +227,12 @@ func TestAllocations(t *testing.T) {
 			t.Errorf("%s, %s with %q: Key allocates %v times, want %v", test.source, test.peer, test.lines, n, test.want)
 		}
 		if n := testing.AllocsPerRun(100, func() { s.Addr(r) }); n != 0 {
-			t.Errorf("%s, %s with %q: Addr allocates %v times, want none", test.source, test.peer, test.lines, n)
+			t.Errorf("%s, %s with %q: Addr allocates %v times, want 0", test.source, test.peer, test.lines, n)
 		}
 	}
 }
 
-// TestManyProxies looks at the first, the last and none of ten thousand.
+// TestManyProxies checks the first and the last of ten thousand proxies, and an address next to them.
 func TestManyProxies(t *testing.T) {
 	s := mustNew(t, Options{Header: "X-Forwarded-For", Trusted: manyPrefixes(10_000)})
 	tests := []struct{ peer, want string }{
@@ -246,7 +246,7 @@ func TestManyProxies(t *testing.T) {
 	}
 }
 
-// manyPrefixes are n networks of /24, from 20.0.0.0 on.
+// manyPrefixes returns n networks of /24, from 20.0.0.0 on.
 func manyPrefixes(n int) []netip.Prefix {
 	list := make([]netip.Prefix, n)
 	for i := range list {

@@ -1,7 +1,7 @@
 package clientip
 
 // appendAddr6 appends an IPv6 address in its usual form (RFC 5952): lower case, no leading zeros, and :: for the first of
-// the longest runs of two or more zero groups. It writes what netip's AppendTo does.
+// the longest runs of two or more zero groups. It writes the same as netip's AppendTo.
 func appendAddr6(dst []byte, addr *[16]byte) []byte {
 	const hex = "0123456789abcdef"
 	gapStart, gapEnd := longestGap(addr)
@@ -38,7 +38,7 @@ func appendAddr6(dst []byte, addr *[16]byte) []byte {
 	return append(dst, text[:n]...)
 }
 
-// longestGap returns where the zero groups start and end that :: stands for, in bytes; 16, 16 if there are none.
+// longestGap returns where the zero groups that :: stands for start and end, in bytes; 16, 16 if there are none.
 func longestGap(addr *[16]byte) (start, end int) {
 	start, end = 16, 16
 	longest := 2 // a single group of zeros is written out

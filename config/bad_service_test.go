@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-const schemeList = "(there are memory, redis, rediss, redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel, postgres, postgresql)"
+const schemeList = "(there are memory, redis, rediss, redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel, postgres, postgresql, nats, tls, memcached)"
 
 // top has lines before a policy that is right, and below puts them into a policy, of which they are line 4 and on.
 func top(lines string) string {
@@ -154,7 +154,7 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"candidate text", below("    candidate: 5/1h"), `4:16: candidate: must be a list, such as [100/1m, 1000/1h], not "5/1h"`},
 	{"candidate limit", below("    candidate: [5/1h, 6/1h, 7/1x]"), `
 4:23: the limit "6/1h" would share its counts with the one in line 4, which has the same name and shape; give it another name
-4:29: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d (in "7/1x")`},
+4:29: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d (in "7/1x")`},
 
 	{"overrides text", below("    overrides: alice"), `4:16: overrides: must be a list of mappings with key or keys, and limits, not "alice"`},
 	{"overrides mapping", below("    overrides: {alice: [1/s]}"), `4:16: overrides: must be a list of mappings with key or keys, and limits, not a mapping`},
@@ -176,7 +176,7 @@ var badServiceFiles = []struct{ name, text, want string }{
 7:15: key: must be a text, not a list`},
 	{"override limits", below("    overrides:\n      - {key: a, limits: [1/s, 2/s]}\n      - {key: b, limits: [1/1x]}"), `
 5:32: the limit "2/1s" would share its counts with the one in line 5, which has the same name and shape; give it another name
-6:27: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d (in "1/1x")`},
+6:27: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d (in "1/1x")`},
 	{"override never reached", below("    overrides:\n      - {key: a1, unlimited: true}\n      - {keys: \"a*\", unlimited: true}\n      - {key: a1, limits: [1/s]}\n      - {keys: \"a*\", limits: [1/s]}\n" +
 		"      - {key: a2, limits: [1/s]}\n      - {keys: \"a*b*\", limits: [1/s]}\n      - {keys: \"*a\", limits: [1/s]}\n      - {keys: \"*\", limits: [1/s]}\n      - {key: b, limits: [1/s]}"), `
 7:9: this override is never reached, since the one in line 5 fits all of its keys; put it before that one, or leave it out

@@ -88,23 +88,23 @@ var badFiles = []struct{ name, text, want string }{
 
 	{"lease of limits", "policies:\n  a:\n    limits:\n      - 100/1m lease\n      - {quota: 500, window: 1m, count_denied: true, lease: true}\n      - 500/1m anchor=first lease\n" +
 		"      - 5 in-flight ttl=30s lease\n      - 10/1s token-bucket burst=2 lease\n      - {quota: 5, window: 1m, overlap: whole, lease: 1}\n    overrides: [{key: k, limits: [60/1m lease]}]\n", `
-4:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the moment of its charge` + leasable + ` (in "100/1m lease")
-5:9: invalid limit: lease: a limit with count_denied cannot be leased, because the store has to hear of every request` + leasable + `
-6:9: invalid limit: lease: a limit with anchor first cannot be leased, because the store does not see the request that the window begins with` + leasable + ` (in "500/1m anchor=first lease")
-7:9: invalid limit: lease: an in-flight limit cannot be leased, because a slot is held from the moment of its charge` + leasable + ` (in "5 in-flight ttl=30s lease")
-8:9: invalid limit: lease: a bucket of 2 that refills 1 in 100ms is too small for it; take a burst of at least 4, or leave lease out (in "10/1s token-bucket burst=2 lease")
+4:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (in "100/1m lease")
+5:9: invalid limit: lease: a limit with count_denied cannot be leased, because the store must receive every request` + leasable + `
+6:9: invalid limit: lease: a limit with anchor first cannot be leased, because the store does not see the request that starts the window` + leasable + ` (in "500/1m anchor=first lease")
+7:9: invalid limit: lease: an in-flight limit cannot be leased, because a slot is held from the time of its charge` + leasable + ` (in "5 in-flight ttl=30s lease")
+8:9: invalid limit: lease: a bucket of 2 that refills 1 in 100ms is too small; set burst to at least 4, or leave lease out (in "10/1s token-bucket burst=2 lease")
 9:55: lease: must be true or false, not "1"
-10:35: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the moment of its charge` + leasable + ` (in "60/1m lease")`},
+10:35: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (in "60/1m lease")`},
 	{"lease of a policy", "policies:\n  a:\n    lease: true\n    limits:\n      - 100/1m\n      - {quota: 500, window: 1h, lease: false}\n    overrides: [{key: k, limits: [60/1h, 60/1d]}]\n    candidate: [1000/1m count-denied]\n" +
 		"  b: {limits: [1000/1m], lease: always}\n  c: {limits: [1000/1m], candidate: [1000/1m lease]}\n", `
-5:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the moment of its charge` + leasable + ` (the policy says lease: true in line 3)
+5:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (the policy says lease: true in line 3)
 6:34: lease: the policy says lease: true in line 3, which is for all of its limits; leave it out there and write lease: true for some limits, or leave it out here
-7:42: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the moment of its charge` + leasable + `
-8:17: invalid limit: lease: a limit with count_denied cannot be leased, because the store has to hear of every request` + leasable + ` (the policy says lease: true in line 3)
+7:42: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + `
+8:17: invalid limit: lease: a limit with count_denied cannot be leased, because the store must receive every request` + leasable + ` (the policy says lease: true in line 3)
 9:33: lease: must be true or false, not "always"
 10:37: candidate: these are the limits that the policy has; change one, or leave the candidate out`},
 	{"limit text", "policies:\n  a:\n    limits:\n      - 100/1x\n      - 100\n      -\n      - [1/s]\n", `
-4:9: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d (in "100/1x")
+4:9: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d (in "100/1x")
 5:9: invalid limit: write a quota and a window, such as 100/1m or 5000 per 24h, or slots, such as 50 in-flight ttl=30s (in "100")
 6:8: a limit must be a text such as 100/1m, or a mapping with quota and window, not nothing
 7:9: a limit must be a text such as 100/1m, or a mapping with quota and window, not a list`},
@@ -121,7 +121,7 @@ var badFiles = []struct{ name, text, want string }{
 2:3: the policy "a" has no limits; write limits: and below it at least one, such as - 100/1m
 3:10: key: "usr" is not a field; did you mean "user"? ` + fieldList + `
 6:9: the limit has no quota; add quota: 100, say
-6:17: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d
+6:17: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d
 7:9: "colour" is not a field of a limit ` + limitList},
 	{"limit numbers", `policies:
   a:
@@ -156,7 +156,7 @@ var badFiles = []struct{ name, text, want string }{
 `, `
 4:28: window: "60" has no unit; write a length of time such as 30s, 1m, 24h or 7d
 5:28: window: "1 h" has a space in it; write a length of time such as 30s, 1m, 24h or 7d
-6:28: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d
+6:28: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d
 7:28: invalid limit: window: must be 1ms to 5 years (43920h), not 1us
 8:28: window: must be a text, not a mapping`},
 	{"limit choices", `policies:
@@ -196,15 +196,15 @@ var badFiles = []struct{ name, text, want string }{
       - {quota: 20000, algorithm: in-flight, ttl: 1m}
       - {quota: 5, algorithm: in-flight, ttl: 1m, count_denied: true}
 `, `
-4:9: invalid limit: ttl: missing; it is how long a slot stays held unless it is renewed; write 50 in-flight ttl=30s (in "50 in-flight")
+4:9: invalid limit: ttl: missing; it is how long a slot is held unless it is renewed; write 50 in-flight ttl=30s (in "50 in-flight")
 5:21: ttl: applies to in-flight only; add algorithm: in-flight, or write window: instead
 6:9: the limit has no ttl; add ttl: 30s, say: how long a slot is held unless it is renewed
 7:43: window: an in-flight limit has none; write ttl: and how long a slot is held unless it is renewed
 8:43: calendar: an in-flight limit has none; write ttl: and how long a slot is held unless it is renewed
 9:48: ttl: "30" has no unit; write a length of time such as 30s, 1m, 24h or 7d
 10:48: invalid limit: ttl: must be 1ms to 5 years (43920h), not 1us
-11:9: invalid limit: quota: an in-flight limit keeps every slot and takes at most 10000, not 20000
-12:9: invalid limit: count_denied: a refused request holds no slot, so it does not apply to in-flight; leave it out`},
+11:9: invalid limit: quota: an in-flight limit stores every slot, so it must be at most 10000, not 20000
+12:9: invalid limit: count_denied: a denied request holds no slot, so it does not apply to in-flight; leave it out`},
 	{"calendar", `policies:
   a:
     limits:
@@ -222,15 +222,15 @@ var badFiles = []struct{ name, text, want string }{
 4:9: invalid limit: zone: "Europe/Berln" is not a time zone such as Europe/Berlin or UTC (in "5/month zone=Europe/Berln")
 5:30: calendar: "fortnight" is not a period of the calendar (there are day, week, month, year)
 6:37: window: stands in place of calendar; leave out one of them
-7:9: invalid limit: zone: Local differs between machines; name it, such as Europe/Berlin
+7:9: invalid limit: zone: Local differs between machines; name a zone such as Europe/Berlin
 8:33: zone: a window of "30s" is a length of time, the same in every zone; write calendar: day, week, month or year in its place, or leave the zone out
 9:9: the limit has no window; add window: 1m, say
-10:9: invalid limit: algorithm: windows of a calendar are fixed-window, not token-bucket; leave the algorithm out
+10:9: invalid limit: algorithm: calendar windows are fixed-window, not token-bucket; leave the algorithm out
 11:43: zone: must be a text, not a list
 12:43: zone: is empty; write a time zone such as Europe/Berlin, or leave it out for UTC
 13:39: zone: is empty; write a time zone such as Europe/Berlin, or leave it out for UTC`},
 	{"overrides that count as the policy does", "policies:\n  a:\n    overrides:\n      - {key: k, limits: [20000/1m]}\n      - {key: l, limits: [600/1m, 60/1m sliding-log]}\n    limits: [60/1m]\n", `
-4:27: invalid limit: quota: a sliding-log keeps every unit and takes at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the override counts as the policy's limit of this window does: name another algorithm to have it count apart
+4:27: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the override counts as the policy's limit of this window does: name another algorithm to have it count apart
 5:35: the limit "60/1m sliding-log" would share its counts with the one in line 5, which has the same name and shape; give it another name`},
 
 	{"alias", "policies:\n  a:\n    limits: *x\n  b:\n    limits: &x [1/s, 1/s]\n  c:\n    limits: *x\n", `

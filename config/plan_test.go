@@ -34,7 +34,7 @@ var badPlanFiles = []struct{ name, text, want string }{
 6:11: "limit" is not a field of a plan; did you mean "limits"? (there are limits, unlimited)
 7:7: the plan has limits and is unlimited; leave one out
 8:10: a plan must be a mapping with limits, not a list; write {limits: [1000/1m]}, say, or {unlimited: true}
-9:20: invalid limit: window: "x" is not a length of time such as 30s, 1m, 24h or 7d (in "1/x")
+9:20: invalid limit: window: "x" is not a duration such as 30s, 1m, 24h or 7d (in "1/x")
 10:7: a plan has no name; write one, or a pattern such as team-*
 11:7: the plan has no limits; add limits: [1000/1m], say, or unlimited: true
 12:7: "g" has no value; write one, or leave it out`},
@@ -42,7 +42,7 @@ var badPlanFiles = []struct{ name, text, want string }{
 6:7: this plan is never reached, since the one in line 5 fits all of its names; put it before that one, or leave it out
 8:7: "pro" is given twice; the first is in line 7`},
 	{"limits of plans", "policies:\n  a:\n    plan: user\n    plans:\n      big: {limits: [20000/1m]}\n    limits: [60/1m]\n",
-		`5:22: invalid limit: quota: a sliding-log keeps every unit and takes at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the plan counts as the policy's limit of this window does: name another algorithm to have it count apart`},
+		`5:22: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the plan counts as the policy's limit of this window does: name another algorithm to have it count apart`},
 	{"plans by address", "address_groups: {ipv6: 48}\npolicies:\n  a:\n    plan: key\n    plans:\n      \"2001:db8:1:2::3\": {unlimited: true}\n    limits: [60/1m]\n",
 		`6:7: plans: no request has this key, since addresses are counted in groups; write "2001:db8:1::/48"`},
 }

@@ -17,6 +17,7 @@ import (
 // schemes are the kinds of stores that there are.
 var schemes = []string{
 	"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres", "postgresql",
+	"nats", "tls", "memcached",
 }
 
 // store reads the URL of a store, in which ${NAME} stands for a variable of the environment and ${file:PATH} for what is in
@@ -82,6 +83,11 @@ func checkStore(text string) error {
 		}
 	case scheme == "memory" && host != "":
 		return errors.New("a store in memory has no host; write memory: instead")
+	case scheme == "nats" && !slashes:
+		if before, _, _ := strings.Cut(rest, "?"); before != "embedded" {
+			return errors.New("write nats:// and then the host, or nats:embedded?dir=FOLDER for a server in this process")
+		}
+		_, parameters, _ = strings.Cut(rest, "?")
 	case !slashes:
 		return fmt.Errorf("write %s:// and then the host", scheme)
 	case scheme != "memory":

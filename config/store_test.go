@@ -14,7 +14,9 @@ func TestStoresThatAreTaken(t *testing.T) {
 		"redis://localhost", "redis://localhost:6379/2", "rediss://:pass@h:1", "rediss://user:p%40ss@h_1.example-2.com:65535",
 		"redis+cluster://a:1,b:2,[::1]:3", "rediss+cluster://[2001:db8::1],b", "redis+sentinel://u:p@a:26379,b:26379/mymaster?db=1",
 		"rediss+sentinel://a/m", "postgres://u:p@h/db?sslmode=disable", "postgresql:///db?host=/run/postgresql", "postgres://",
-		"redis://$user:$x$@h",
+		"redis://$user:$x$@h", "nats://token@h", "nats://u:p@a:4222,b:4222?bucket=limits&replicas=3", "tls://a?credentials=/run/c.creds",
+		"nats:embedded?dir=/var/lib/slidegate", "nats:embedded?dir=d&route=10.0.0.1:6222&cluster=10.0.0.1:6222,10.0.0.2:6222&secret=a%26b",
+		"memcached://a:11211,b",
 	} {
 		if err := checkStore(text); err != nil {
 			t.Errorf("%s is refused: %v", text, err)
@@ -26,6 +28,11 @@ func TestStoresThatAreTaken(t *testing.T) {
 	for _, host := range []string{"", ":1", "a:", "a:0", "a:65536", "a:-1", "a:1:2", "a b", "::1", "[::1", "[::1]1", "[::1]:", "[1.2.3.4]", "[[::1]]", "x[::1]", "a,", ",a", "a/@", "a%41"} {
 		if err := checkStore("redis://" + host); err == nil {
 			t.Errorf("redis://%s is taken", host)
+		}
+	}
+	for _, text := range []string{"nats:", "nats:localhost", "nats:embed?dir=d", "nats:embedded?dir=%zz", "nats://", "memcached:h"} {
+		if err := checkStore(text); err == nil {
+			t.Errorf("%s is taken", text)
 		}
 	}
 }

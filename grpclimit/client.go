@@ -78,7 +78,7 @@ func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) 
 		return c, nil
 	}
 	var err error
-	if c.decider, err = newDecider(limiter, opts.Policies, nil, policy.Options{Failure: opts.Failure, Timeout: opts.Timeout, Optimism: opts.Optimism}, false); err != nil {
+	if c.decider, err = newDecider(limiter, opts.Policies, nil, policy.Options{Failure: opts.Failure, Timeout: opts.Timeout, Optimism: opts.Optimism}, false, opts.Group != nil); err != nil {
 		return nil, err
 	}
 	c.decider.group, c.decider.onDecision = opts.Group, opts.OnDecision

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
@@ -26,8 +27,8 @@ type decider struct {
 	items      *httplimit.HeaderItems // nil unless TellRemaining is set
 }
 
-// newDecider compiles policies. Those without a key get the given one.
-func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy.Options, tells bool) (*decider, error) {
+// newDecider compiles policies. Those without a key get the given one. grouped reports whether calls have a group.
+func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy.Options, tells, grouped bool) (*decider, error) {
 	d := &decider{}
 	if len(given) == 0 {
 		given = []Policy{{}}
@@ -50,7 +51,7 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy
 		err = d.set.CheckTogether(len(d.policies), func(made, other int) bool {
 			p := d.policies[other]
 			return p.Skip == nil && p.Plan == nil && p.matches(d.policies[made].Match)
-		})
+		}, d.sameKey(grouped))
 	}
 	if err != nil {
 		wrong = errors.Join(wrong, fmt.Errorf("grpclimit: %w", err))
@@ -65,6 +66,17 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy
 		}
 	}
 	return d, wrong
+}
+
+// sameKey returns what reports whether two policies count by the same key; nil if calls have a group. Keys that one function made,
+// such as those of two metadata fields, cannot be told apart here: the first call that faces both finds out.
+func (d *decider) sameKey(grouped bool) func(policy, other int) bool {
+	if grouped {
+		return nil
+	}
+	return func(policy, other int) bool {
+		return reflect.ValueOf(d.policies[policy].Key).Pointer() == reflect.ValueOf(d.policies[other].Key).Pointer()
+	}
 }
 
 // charges reports whether a policy charges calls of this method at this stage.

@@ -73,7 +73,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 	}
 	d, err := newDecider(limiter, opts.Policies, ByAddress(opts.Client), policy.Options{
 		Failure: opts.Failure, Timeout: opts.Timeout, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism,
-	}, opts.TellRemaining)
+	}, opts.TellRemaining, opts.Group != nil)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -95,7 +96,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		err = m.set.CheckTogether(len(samples), func(sample, policy int) bool {
 			p := m.policies[policy]
 			return p.Skip == nil && (p.Plan == nil || len(p.Plans) > 0) && p.matcher.Match(samples[sample])
-		})
+		}, m.sameKey())
 	}
 	if err != nil {
 		wrong = errors.Join(wrong, fmt.Errorf("httplimit: %w", err))
@@ -110,6 +111,18 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		m.simple = only
 	}
 	return m, nil
+}
+
+// sameKey returns what reports whether two policies count by the same key; nil if requests have a group. Keys that one function
+// made, such as those of two headers, cannot be told apart here: the first request that faces both finds out.
+func (m *Middleware) sameKey() func(policy, other int) bool {
+	if m.opts.Group != nil {
+		return nil
+	}
+	return func(policy, other int) bool {
+		a, b := m.policies[policy], m.policies[other]
+		return reflect.ValueOf(a.Key).Pointer() == reflect.ValueOf(b.Key).Pointer()
+	}
 }
 
 // Wrap returns a handler that limits the requests to next.

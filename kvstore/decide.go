@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// decide decides one request on an entry, at now, and changes the entry as the rule says.
+// decide decides one request on an entry at a moment. It changes the entry as the rule says, or not at all if it returns an error.
 func (e *entry) decide(r *store.Request, now rule.Micros) error {
 	ids := make([]string, len(r.Charges))
 	states := make([]rule.State, len(r.Charges))
@@ -15,11 +15,11 @@ func (e *entry) decide(r *store.Request, now rule.Micros) error {
 	for i := range r.Charges {
 		c := &r.Charges[i]
 		ids[i] = recordID(stateKind, c.Limit.Prefix(), r.Group, c.Key)
-		known, err := e.state(ids[i], c.Limit.Rule())
+		state, err := e.state(ids[i], c.Limit.Rule())
 		if err != nil {
 			return err
 		}
-		states[i] = known.Clone()
+		states[i] = state.Clone()
 		items[i] = rule.Item{Limit: c.Limit.Rule(), State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID}
 	}
 	if r.Op != rule.Settle {
@@ -35,9 +35,9 @@ func (e *entry) decide(r *store.Request, now rule.Micros) error {
 	return nil
 }
 
-// decideSettle settles a reservation unless that was done before. Settlements are remembered in stretches of time as long as they
-// must be known: one is written to the current stretch and looked for in that and those beside it, so that it is known for
-// at least so long, and nothing has to be forgotten one by one.
+// decideSettle settles a reservation unless that was done before. Settlements are kept in stretches of time as long as they must be
+// remembered. A settlement is written to the current stretch, and looked up there and in the ones before and after, so it is known
+// for at least that long and never has to be removed on its own.
 func (e *entry) decideSettle(items []rule.Item, now rule.Micros, r *store.Request) error {
 	var memory rule.Micros
 	var most int64
@@ -49,12 +49,12 @@ func (e *entry) decideSettle(items []rule.Item, now rule.Micros, r *store.Reques
 		rule.DecideSettle(items, &memo, now, r.Answers)
 		return nil
 	}
+	address := recordID(settlementKind, r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key)
 	stretch := func(number rule.Micros) string {
-		address := recordID(settlementKind, r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key)
 		return address + "\x00" + strconv.FormatInt(int64(memory), 36) + "." + strconv.FormatInt(int64(number), 36)
 	}
 	current := now / memory
-	for _, number := range []rule.Micros{current, current - 1, current + 1} { // a clock that was set back wrote the next one
+	for _, number := range []rule.Micros{current, current - 1, current + 1} { // the next one if the clock was set back
 		settled, err := e.settlements(stretch(number))
 		if err != nil {
 			return err

@@ -1,18 +1,23 @@
-// Package kvstore keeps state in a key-value engine that can swap a value if nobody has changed it meanwhile: NATS JetStream (package
-// kvstore/natskv), memcached (package kvstore/memcached), or any other that satisfies Engine. The rule runs in this process: the
-// store reads an entry, decides, and swaps in what has changed; if somebody else was faster, it begins again.
+// Package kvstore keeps state in any key-value engine that has compare-and-swap: NATS JetStream (package kvstore/natskv), memcached
+// (package kvstore/memcached), or another one behind the Engine interface. The rule runs in this process: the store reads an entry,
+// decides, and swaps in the result; if another process changed the entry in the meantime, it starts over.
 //
-// What it promises is what every store does, with three differences:
+//	engine, err := natskv.Open(ctx, conn, natskv.Options{})
+//	store, err := kvstore.New(engine, kvstore.Options{})
+//	limiter, err := slidegate.New(store, slidegate.PerMinute(100))
 //
-//   - A decision takes two round trips, a read and a swap, and one if this process was the last to write the entry. All who wait for
-//     an entry in this process are decided by one swap. A refusal reads and writes nothing.
-//   - The clock is the engine's, or one that this process keeps near it; Engine.Now says which, and by how much the clocks of two
-//     processes may differ. By that much a window may be too short for a key that several processes share. Time does not
-//     go backwards for a key, as everywhere.
-//   - An entry is what is decided atomically: all limits of one key, or of one group. A request without a group whose charges have
-//     different keys is an error that wraps store.ErrUnsupported. All keys of a group share an entry, and take turns: use
-//     groups of few keys.
+// The store keeps every promise of the Store interface. It differs from a store that decides at its data, such as redisstore, in
+// three ways:
 //
-// An entry carries the version of its format and the address of every state in it, so that two keys whose names have the same hash do
-// not share counts.
+//   - Round trips. A decision takes two, a read and a swap, or one if this process was the last to change the entry. A refusal
+//     takes one, a read, and writes nothing. All callers in this process that wait for the same entry are decided by one swap, so a
+//     busy key costs few round trips per decision. Processes that compete for an entry retry, and take turns.
+//   - The clock. Each process decides by Engine.Now. The clocks of two processes may differ by Traits.Skew, and a window may be
+//     too short by that much for a key that both of them use. Time never goes backwards for a key.
+//   - Atomicity. What is decided together is one entry: all limits of one key, or all keys of one group. A request without a group
+//     whose charges have different keys fails with an error that wraps store.ErrUnsupported. The keys of a group share one entry,
+//     which is read and written as a whole, so keep groups small.
+//
+// An entry carries the version of its format and the full address of every state in it. Names of entries are hashes, but two keys
+// whose names collide share an entry and never their counts.
 package kvstore

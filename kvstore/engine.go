@@ -8,37 +8,42 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Engine is a key-value engine. It is safe for concurrent use.
+// Engine is a key-value engine with compare-and-swap. An Engine is safe for concurrent use. Its methods return soon after ctx has
+// ended. Neither the engine nor the store changes the bytes of a value once it has been handed over.
 type Engine interface {
-	// Get returns the value of a name and its revision, or a revision of 0 if there is none. The value is at least as new as all that
-	// was swapped in before Get was called.
+	// Get returns the value of a name and its revision, or the revision 0 if there is no value. It sees every Swap that returned
+	// before Get was called, no matter which process called it.
 	Get(ctx context.Context, name string) (value []byte, revision uint64, err error)
 
-	// Swap writes a value and returns its revision, or 0 if the engine does not tell, if the revision of the name is still the given
-	// one; 0 means that there must be no value. If it is not, nothing is written, and the error wraps ErrConflict. Any other error means that the value may
-	// have been written, or may be later. The engine forgets the value after the time to keep it, and not before.
+	// Swap writes a value if the name still has the given revision; 0 means that the name must have no value. It returns the new
+	// revision, or 0 if the engine does not report it. If the name has another revision, Swap writes nothing and returns an error
+	// that wraps ErrConflict. Any other error means that the outcome is unknown: the value may have been written, or may be
+	// written later, still only if the revision matches. A name never has the same revision twice.
+	//
+	// The engine keeps the value for at least keep, and forgets it some time after that.
 	Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error)
 
-	// Now returns the time that decides. The clocks of processes that share the engine may differ by at most Traits().Skew.
+	// Now returns the time that decisions are made at. It does no I/O. The clocks of processes that share the engine differ by at
+	// most Traits.Skew.
 	Now() rule.Micros
 
-	// Traits reports what the engine can do.
+	// Traits reports what the engine can do. It does no I/O.
 	Traits() Traits
 }
 
-// ErrConflict is wrapped by the error of a Swap that came too late.
+// ErrConflict is wrapped by the error of a Swap that wrote nothing because the name has another revision.
 var ErrConflict = errors.New("another process has changed the entry")
 
-// Traits describe an Engine.
+// Traits describe what an Engine can do. The zero value is valid but has no name.
 type Traits struct {
 	// Name is what metrics and logs call the engine, such as "nats".
 	Name string
-	// MaxName is how many bytes a name may have. Names are of letters, digits and "-" alone. 0 means 64.
+	// MaxName is the largest number of bytes in a name; 0 means 64. Names consist of letters, digits and "-".
 	MaxName int
-	// MaxValue is how many bytes a value may have. 0 means a megabyte.
+	// MaxValue is the largest number of bytes in a value; 0 means a megabyte.
 	MaxValue int
-	// ServerClock: Now is the clock of the engine's server, not of this machine.
+	// ServerClock reports that Now follows the clock of the engine's server rather than this machine's.
 	ServerClock bool
-	// Skew is by how much the clocks of two processes may differ.
+	// Skew is the largest difference between the clocks of two processes; 0 means that it is not known.
 	Skew time.Duration
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/slidegate/slidegate/internal/statecode"
 	"github.com/slidegate/slidegate/rule"
@@ -16,14 +18,17 @@ const formatVersion = 1
 // ErrNewer is wrapped by errors about an entry that a newer version of this package has written.
 var ErrNewer = errors.New("the entry was written by a newer version")
 
-// entry is what one name of the engine holds: the states of a key or a group, and which reservations were settled.
+// errDamaged reports an entry that this package cannot have written.
+var errDamaged = errors.New("kvstore: an entry is damaged or was written by another program; delete it, or set another prefix")
+
+// entry is the contents of one name in the engine: the states of a key or of a group, and which of its reservations were settled.
 type entry struct {
-	records map[string]*record // by kind and address
-	order   []*record
+	records []*record
+	index   map[string]*record // by ID, once there are many records
 	changed bool
 }
 
-// kind is what a record holds.
+// kind says what a record holds.
 type kind byte
 
 const (
@@ -31,23 +36,27 @@ const (
 	settlementKind kind = 2
 )
 
-// record is one state, or the settlements of one address in one stretch of time.
+// record is the state at one address, or the settlements at one address in one stretch of time.
 type record struct {
-	id      string      // kind and address
-	expires rule.Micros // from then on it does not matter
-	payload []byte      // as it was read; nil if it was changed
-	limit   *rule.Limit // of a state
-	state   *rule.State // nil until somebody asks
-	settled map[rule.ID][]int64
+	id      string      // kind and address; see recordID
+	expires rule.Micros // from then on the record does not matter
+	payload []byte      // as it was read; nil once the record has changed
+
+	limit   *rule.Limit // of a state, once it was asked for
+	state   *rule.State
+	settled map[rule.ID][]int64 // what each settlement gave back
 }
 
-// longestAddress is up to which length an address stands in an entry as it is. A longer one stands there as its hash.
+// manyRecords is the number of records from which on an index is faster than comparing them all.
+const manyRecords = 16
+
+// longestAddress is the largest size of an address that an entry contains as it is. A longer one is replaced by its hash.
 const longestAddress = 512
 
-// recordID joins a kind and an address so that no two are joined alike: no prefix begins with another, the group is
-// preceded by its length, and the key is what is left.
+// recordID joins a kind and an address. Different ones are never joined alike: no prefix begins with another, the group follows its
+// length, and the key is the rest.
 func recordID(k kind, prefix, group, key string) string {
-	id := make([]byte, 0, 2+len(prefix)+len(group)+len(key)+4)
+	id := make([]byte, 0, 128) // on the stack unless the address is longer
 	id = append(id, byte(k), 'a')
 	id = append(id, prefix...)
 	id = binary.AppendUvarint(id, uint64(len(group)))
@@ -60,18 +69,22 @@ func recordID(k kind, prefix, group, key string) string {
 	return string(id)
 }
 
-// decodeEntry reads an entry; an empty value is one without records.
+// decodeEntry reads an entry. An empty value is an entry without records.
 func decodeEntry(value []byte) (*entry, error) {
-	e := &entry{records: map[string]*record{}}
+	e := &entry{}
 	if len(value) == 0 {
 		return e, nil
 	}
+	if value[0] > formatVersion {
+		return nil, fmt.Errorf("kvstore: %w: it has format %d, and this version reads formats up to %d; upgrade this program",
+			ErrNewer, value[0], formatVersion)
+	}
 	if value[0] != formatVersion {
-		return nil, fmt.Errorf("kvstore: %w: its format is %d and this program reads up to %d; upgrade this program", ErrNewer, value[0], formatVersion)
+		return nil, errDamaged
 	}
 	for src := (&source{rest: value[1:]}); len(src.rest) > 0; {
-		r := &record{id: string(src.text()), expires: rule.Micros(src.Int()), payload: src.text()}
-		if src.failed || len(r.id) < 2 || e.records[r.id] != nil {
+		r := &record{id: string(src.bytes()), expires: rule.Micros(src.Int()), payload: src.bytes()}
+		if src.failed || len(r.id) < 2 || e.find(r.id) != nil {
 			return nil, errDamaged
 		}
 		e.add(r)
@@ -79,65 +92,84 @@ func decodeEntry(value []byte) (*entry, error) {
 	return e, nil
 }
 
-var errDamaged = errors.New("kvstore: an entry is damaged, or was not written by this package; delete it, or give the store another prefix")
-
-func (e *entry) add(r *record) {
-	e.records[r.id] = r
-	e.order = append(e.order, r)
+// find returns the record with an ID, or nil.
+func (e *entry) find(id string) *record {
+	if e.index != nil {
+		return e.index[id]
+	}
+	for _, r := range e.records {
+		if r.id == id {
+			return r
+		}
+	}
+	return nil
 }
 
-// encode returns the entry's bytes without what has expired, and how long it must be kept.
-func (e *entry) encode(now rule.Micros) (value []byte, last rule.Micros) {
-	value = []byte{formatVersion}
-	for _, r := range e.order {
+func (e *entry) add(r *record) {
+	e.records = append(e.records, r)
+	switch {
+	case e.index != nil:
+		e.index[r.id] = r
+	case len(e.records) >= manyRecords:
+		e.index = map[string]*record{}
+		for _, r := range e.records {
+			e.index[r.id] = r
+		}
+	}
+}
+
+// encode returns the entry's bytes without the records that have expired, and when the last of the others will.
+func (e *entry) encode(now rule.Micros) (value []byte, expires rule.Micros) {
+	value = append(make([]byte, 0, 128), formatVersion)
+	for _, r := range e.records {
 		if r.expires <= now {
 			continue
 		}
-		last = max(last, r.expires)
+		expires = max(expires, r.expires)
 		if r.payload == nil {
 			r.payload = r.encode()
 		}
-		value = appendText(value, r.id)
+		value = appendBytes(value, r.id)
 		value = binary.AppendVarint(value, int64(r.expires))
-		value = appendText(value, r.payload)
+		value = appendBytes(value, r.payload)
 	}
-	return value, last
+	return value, expires
 }
 
 func (r *record) encode() []byte {
 	if kind(r.id[0]) == stateKind {
-		return statecode.Append([]byte{}, r.limit.Algorithm, r.state)
+		return statecode.Append(make([]byte, 0, 32), r.limit.Algorithm, r.state)
 	}
 	b := binary.AppendUvarint([]byte{}, uint64(len(r.settled)))
-	for id, back := range r.settled {
+	for _, id := range slices.Sorted(maps.Keys(r.settled)) { // sorted, so that equal entries have equal bytes
 		b = binary.LittleEndian.AppendUint64(b, uint64(id))
-		b = binary.AppendUvarint(b, uint64(len(back)))
-		for _, n := range back {
+		b = binary.AppendUvarint(b, uint64(len(r.settled[id])))
+		for _, n := range r.settled[id] {
 			b = binary.AppendVarint(b, n)
 		}
 	}
 	return b
 }
 
-// state returns the state at an address, and its record if there is one. The state is the entry's: clone it to change it.
-func (e *entry) state(id string, limit *rule.Limit) (*rule.State, error) {
-	r := e.records[id]
+// state returns the state with an ID. It belongs to the entry; clone it before changing it.
+func (e *entry) state(id string, limit *rule.Limit) (rule.State, error) {
+	r := e.find(id)
 	if r == nil {
-		return &rule.State{}, nil
+		return rule.State{}, nil
 	}
 	if r.state == nil {
-		src := source{rest: r.payload}
-		r.state, r.limit = &rule.State{}, limit
-		if statecode.Read(&src, limit, r.state); src.failed || len(src.rest) > 0 {
-			return nil, errDamaged
+		src, state := &source{rest: r.payload}, &rule.State{}
+		if statecode.Read(src, limit, state); src.failed || len(src.rest) > 0 {
+			return rule.State{}, errDamaged
 		}
+		r.state, r.limit = state, limit
 	}
-	return r.state, nil
+	return *r.state, nil
 }
 
-// setState replaces the state at an address.
+// setState replaces the state with an ID.
 func (e *entry) setState(id string, limit *rule.Limit, s *rule.State) {
-	r := e.records[id]
+	r := e.find(id)
 	if r == nil {
 		r = &record{id: id}
 		e.add(r)
@@ -146,102 +178,38 @@ func (e *entry) setState(id string, limit *rule.Limit, s *rule.State) {
 	e.changed = true
 }
 
-// settlements returns what was settled at an address in a stretch of time; nil if nothing was.
+// settlements returns what was settled in the record with an ID. It belongs to the entry and must not be changed.
 func (e *entry) settlements(id string) (map[rule.ID][]int64, error) {
-	r := e.records[id]
+	r := e.find(id)
 	if r == nil {
 		return nil, nil
 	}
 	if r.settled == nil {
-		src := source{rest: r.payload}
-		r.settled = map[rule.ID][]int64{}
+		src, settled := &source{rest: r.payload}, map[rule.ID][]int64{}
 		for range src.count() {
-			settled := rule.ID(src.Uint64())
+			reservation := rule.ID(src.Uint64())
 			back := make([]int64, 0, 1)
 			for range src.count() {
 				back = append(back, src.Int())
 			}
-			r.settled[settled] = back
+			settled[reservation] = back
 		}
 		if src.failed || len(src.rest) > 0 {
 			return nil, errDamaged
 		}
+		r.settled = settled
 	}
 	return r.settled, nil
 }
 
-// settle remembers a settlement until a moment.
-func (e *entry) settle(id string, settled rule.ID, back []int64, until rule.Micros) {
-	r := e.records[id]
+// settle adds a settlement to the record with an ID, which settlements has read, and keeps it until a moment.
+func (e *entry) settle(id string, reservation rule.ID, back []int64, until rule.Micros) {
+	r := e.find(id)
 	if r == nil {
 		r = &record{id: id, settled: map[rule.ID][]int64{}}
 		e.add(r)
 	}
-	r.settled[settled] = back
+	r.settled[reservation] = back
 	r.payload, r.expires = nil, until
 	e.changed = true
-}
-
-func appendText[T string | []byte](dst []byte, text T) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
-}
-
-// source reads an entry.
-type source struct {
-	rest   []byte
-	failed bool
-}
-
-// Int reads a number.
-func (s *source) Int() int64 {
-	n, size := binary.Varint(s.rest)
-	s.skip(size)
-	return n
-}
-
-// Uint64 reads eight bytes.
-func (s *source) Uint64() uint64 {
-	if len(s.rest) < 8 {
-		s.Check(false)
-		return 0
-	}
-	n := binary.LittleEndian.Uint64(s.rest)
-	s.rest = s.rest[8:]
-	return n
-}
-
-// Check fails if not ok.
-func (s *source) Check(ok bool) {
-	if !ok {
-		s.failed, s.rest = true, nil
-	}
-}
-
-// Failed reports whether the bytes were no entry.
-func (s *source) Failed() bool { return s.failed }
-
-func (s *source) skip(size int) {
-	if size <= 0 {
-		s.Check(false)
-		return
-	}
-	s.rest = s.rest[size:]
-}
-
-// count reads how many of something follow, each at least a byte long.
-func (s *source) count() int {
-	n, size := binary.Uvarint(s.rest)
-	s.skip(size)
-	if n > uint64(len(s.rest)) {
-		s.Check(false)
-		return 0
-	}
-	return int(n)
-}
-
-func (s *source) text() []byte {
-	n := s.count()
-	text := s.rest[:n:n]
-	s.rest = s.rest[n:]
-	return text
 }

@@ -2,266 +2,165 @@ package kvstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
-	"math/rand/v2"
-	"slices"
+	"runtime"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// shard is some of the lines, and of the entries that are remembered.
+// shard holds the lines of some names, and what is remembered about them.
 type shard struct {
-	mu    sync.Mutex
-	lines map[string]*line // of names that somebody waits for
-	known map[string]known // of names that this process wrote last
-	most  int              // of known
+	mu         sync.Mutex
+	lines      map[string]*line // for every name that callers wait for
+	remembered map[string]memory
+	most       int  // entries in remembered
+	values     bool // whether entries are remembered, and not only conflicts
 }
 
-// known is an entry as this process wrote it last.
-type known struct {
-	value    []byte
-	revision uint64
-	skips    int // so many times it is read all the same, since another process was at it
+func (s *shard) init(remember, shards int) {
+	s.lines, s.remembered = map[string]*line{}, map[string]memory{}
+	s.values = remember > 0
+	s.most = max((remember+shards-1)/shards, leastRemembered)
 }
 
-// line is those who wait for one entry. One goroutine works for all of them.
+// line is the callers that wait for one entry. While a line exists, exactly one goroutine works for it.
 type line struct{ waiting []*wait }
 
-// wait is the requests of one caller for one entry.
+// wait is the requests of one caller for one entry. The worker decides copies, because the caller may leave before that.
 type wait struct {
-	shard    *shard
-	line     *line
-	theirs   []*store.Request // the caller's, which are not touched once it has left
-	requests []store.Request  // copies
-	done     chan struct{}
-	taken    bool // guarded by the shard
+	shard  *shard
+	theirs []*store.Request // the caller's own requests; only the caller touches them
+	copies []*store.Request
+	done   chan struct{}
+	left   bool // guarded by shard.mu: the caller has gone
+
+	first      copied // memory for the usual single request
+	firstTheir [1]*store.Request
+	firstCopy  [1]*store.Request
 }
 
-// maxTogether is how many requests are decided by one swap at most: each may wait for the ones before it.
+// copied is a request with memory for its usual single charge.
+type copied struct {
+	request store.Request
+	charge  [1]store.Charge
+	answer  [1]rule.Answer
+}
+
+// maxTogether is the largest number of requests decided by one swap, so that a long line does not make its first callers wait.
 const maxTogether = 1024
 
-// join puts requests into the line for an entry, and sees to it that somebody works on it.
-func (s *Store) join(name string, requests []*store.Request) *wait {
-	shard := &s.lines[maphash.String(s.seed, name)%uint64(len(s.lines))]
-	w := &wait{shard: shard, theirs: requests, requests: make([]store.Request, len(requests)), done: make(chan struct{})}
-	for i, r := range requests {
-		w.requests[i] = copyOf(r)
+func newWait(r *store.Request) *wait {
+	w := &wait{done: make(chan struct{})}
+	w.theirs, w.copies = append(w.firstTheir[:0], r), append(w.firstCopy[:0], w.first.copyOf(r))
+	return w
+}
+
+func (w *wait) add(r *store.Request) {
+	w.theirs, w.copies = append(w.theirs, r), append(w.copies, new(copied).copyOf(r))
+}
+
+// copyOf copies a request into c so that it shares no memory with r.
+func (c *copied) copyOf(r *store.Request) *store.Request {
+	c.request = *r
+	c.request.Group = strings.Clone(r.Group)
+	c.request.Charges = append(c.charge[:0], r.Charges...)
+	for i := range c.request.Charges {
+		c.request.Charges[i].Key = strings.Clone(r.Charges[i].Key)
 	}
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	l := shard.lines[name]
+	if c.request.Answers = c.answer[:]; len(r.Charges) != 1 {
+		c.request.Answers = make([]rule.Answer, len(r.Charges))
+	}
+	return &c.request
+}
+
+// join adds w to the line for an entry, and starts a line if there is none.
+func (s *Store) join(name string, w *wait) *wait {
+	w.shard = &s.shards[maphash.String(s.seed, name)%uint64(len(s.shards))]
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
+	l := w.shard.lines[name]
 	if l == nil {
 		l = &line{}
-		if shard.lines == nil {
-			shard.lines, shard.known = map[string]*line{}, map[string]known{}
-		}
-		shard.lines[name] = l
-		go s.work(shard, name, l)
+		w.shard.lines[name] = l
+		go s.work(w.shard, name, l)
 	}
-	w.line = l
 	l.waiting = append(l.waiting, w)
 	return w
 }
 
-// copyOf returns a request that shares no memory with r: its caller may leave before it is decided.
-func copyOf(r *store.Request) store.Request {
-	c := *r
-	c.Group = strings.Clone(r.Group)
-	c.Charges = slices.Clone(r.Charges)
-	for i := range c.Charges {
-		c.Charges[i].Key = strings.Clone(c.Charges[i].Key)
-	}
-	c.Answers = make([]rule.Answer, len(r.Charges))
-	return c
-}
-
-// finish waits for the answers, or for the end of ctx, and hands them out.
+// finish waits until the requests have been decided, and gives the answers to the caller. If ctx ends first, they have its error.
 func (w *wait) finish(ctx context.Context) {
 	select {
 	case <-w.done:
 		for i, r := range w.theirs {
-			if r.Err = w.requests[i].Err; r.Err == nil {
-				copy(r.Answers, w.requests[i].Answers)
+			if r.Err = w.copies[i].Err; r.Err == nil {
+				copy(r.Answers, w.copies[i].Answers)
 			}
 		}
-		return
 	case <-ctx.Done():
-	}
-	w.shard.mu.Lock()
-	if !w.taken {
-		w.line.waiting = slices.DeleteFunc(w.line.waiting, func(other *wait) bool { return other == w })
-	}
-	w.shard.mu.Unlock()
-	err := fmt.Errorf("kvstore: %w", ctx.Err())
-	for _, r := range w.theirs {
-		r.Err = err
+		w.shard.mu.Lock()
+		w.left = true
+		w.shard.mu.Unlock()
+		err := fmt.Errorf("kvstore: %w", ctx.Err())
+		for _, r := range w.theirs {
+			r.Err = err
+		}
 	}
 }
 
-// next takes those who wait, up to maxTogether, and ends the line if there are none.
+// anyone reports whether callers wait in a line.
+func (s *shard) anyone(l *line) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(l.waiting) > 0
+}
+
+// next takes the first callers out of a line, without those that have left, whose requests are then never decided. If there are
+// none, it ends the line.
 func (s *shard) next(name string, l *line) (taken []*wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	count := 0
-	for len(l.waiting) > 0 && (count == 0 || count+len(l.waiting[0].requests) <= maxTogether) {
-		w := l.waiting[0]
-		w.taken = true
-		count += len(w.requests)
+	count, at := 0, 0
+	for ; at < len(l.waiting); at++ {
+		w := l.waiting[at]
+		if w.left {
+			continue
+		}
+		if count += len(w.copies); count > maxTogether && len(taken) > 0 {
+			break
+		}
 		taken = append(taken, w)
-		l.waiting = l.waiting[1:]
 	}
-	if len(taken) == 0 {
+	clear(l.waiting[:at])
+	if l.waiting = l.waiting[at:]; len(taken) == 0 {
 		delete(s.lines, name)
 	}
 	return taken
 }
 
-// work decides for all who wait for an entry, until nobody does.
+// work decides for the callers in a line until there are none.
 func (s *Store) work(shard *shard, name string, l *line) {
 	for {
+		runtime.Gosched() // callers that are about to ask, such as those just answered, then join this batch and not the next one
+		known := shard.recall(name)
+		if known.conflicts > 0 && shard.anyone(l) {
+			known.yield(s.opts.Timeout)
+		}
 		taken := shard.next(name, l)
 		if len(taken) == 0 {
 			return
 		}
-		if err := s.decideAll(shard, name, taken); err != nil {
-			for _, w := range taken {
-				for i := range w.requests {
-					w.requests[i].Err = err
-				}
-			}
+		requests := make([]*store.Request, 0, len(taken))
+		for _, w := range taken {
+			requests = append(requests, w.copies...)
 		}
+		shard.remember(name, s.decideTogether(name, known, requests))
 		for _, w := range taken {
 			close(w.done)
 		}
 	}
-}
-
-// tries is how often a swap is tried that others are faster with.
-const tries = 64
-
-// decideAll decides the requests of all who were taken by one swap. An error is one of them all, and means that the outcome is unknown.
-func (s *Store) decideAll(shard *shard, name string, taken []*wait) error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timeout)
-	defer cancel()
-	at, remembered := shard.recall(name)
-	for try := range tries {
-		if !remembered {
-			var err error
-			if at.value, at.revision, err = s.engine.Get(ctx, name); err != nil {
-				return s.failed("read", err)
-			}
-		}
-		e, err := decodeEntry(at.value)
-		if err != nil {
-			return err
-		}
-		now := s.decideOn(e, taken)
-		if !e.changed && remembered { // somebody else may have changed it since
-			remembered = false
-			continue
-		}
-		if !e.changed {
-			return nil
-		}
-		value, last := e.encode(now)
-		if len(value) > s.maxValue {
-			return fmt.Errorf("kvstore: the entry has %d bytes and %s takes %d: fewer limits and settlements to a key, or fewer keys to a group", len(value), s.traits.Name, s.maxValue)
-		}
-		revision, err := s.engine.Swap(ctx, name, value, at.revision, max(time.Second, (last-now).Duration())+s.opts.Grace)
-		switch {
-		case err == nil:
-			shard.remember(name, known{value: value, revision: revision, skips: at.skips})
-			return nil
-		case !errors.Is(err, ErrConflict):
-			shard.forget(name)
-			return s.failed("swap", err)
-		}
-		if remembered {
-			at.skips = skipsAfterConflict
-		}
-		remembered = false
-		if err := pause(ctx, try); err != nil {
-			return s.failed("swap", err)
-		}
-	}
-	return fmt.Errorf("kvstore: %s: %d attempts to change an entry met other processes that were faster; take fewer processes to a key, or leases", s.traits.Name, tries)
-}
-
-// decideOn decides all requests on an entry, in their order.
-func (s *Store) decideOn(e *entry, taken []*wait) (now rule.Micros) {
-	for _, w := range taken {
-		for i := range w.requests {
-			r := &w.requests[i]
-			now = s.now()
-			r.Err = e.decide(r, now)
-		}
-	}
-	return now
-}
-
-func (s *Store) failed(what string, err error) error {
-	return fmt.Errorf("kvstore: %s: %s: %w", s.traits.Name, what, err)
-}
-
-// pause waits longer the more attempts there were, and never equally long, so that processes that meet do not meet again.
-func pause(ctx context.Context, try int) error {
-	if try == 0 {
-		return nil
-	}
-	timer := time.NewTimer(rand.N(100 * time.Microsecond << min(try, 7)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// longestKnown is how long an entry may be that is remembered.
-const longestKnown = 4 << 10
-
-// skipsAfterConflict is how often an entry is read first after another process was found to write it too.
-const skipsAfterConflict = 8
-
-// recall returns the entry as this process wrote it last, if it did and no other process was met there lately.
-func (s *shard) recall(name string) (known, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k, ok := s.known[name]
-	if ok && k.skips > 0 {
-		k.skips--
-		s.known[name] = k
-		return known{skips: k.skips}, false
-	}
-	return k, ok
-}
-
-// remember keeps an entry that was written, in the place of any other if there are too many.
-func (s *shard) remember(name string, k known) {
-	if s.most == 0 || k.revision == 0 || len(k.value) > longestKnown {
-		s.forget(name)
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, there := s.known[name]; !there && len(s.known) >= s.most {
-		for other := range s.known {
-			delete(s.known, other)
-			break
-		}
-	}
-	s.known[name] = k
-}
-
-func (s *shard) forget(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.known, name)
 }

@@ -14,84 +14,94 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Options are the choices of a Store. The zero value is good.
+// Options configure a Store. The zero value is ready to use.
 type Options struct {
-	// Prefix is what the names of entries begin with: letters, digits and "-"; "slidegate" if it is empty.
+	// Prefix begins the name of every entry, so that several stores can share an engine. It consists of letters, digits and "-";
+	// if it is empty, "slidegate" is used.
 	Prefix string
-	// Timeout is how long the engine may take over a decision, all attempts together; 0 means a second. A caller's own deadline ends
-	// its waiting earlier.
+	// Timeout bounds the time the engine may take for a decision, including all retries; 0 means one second. A caller that arrives
+	// while a decision about the same entry is under way waits for that one first. A caller's own deadline ends its wait earlier.
 	Timeout time.Duration
-	// Grace is how much longer than needed the engine keeps an entry; 0 means a minute. It has to cover by how much clocks differ.
+	// Grace is how much longer than necessary the engine keeps an entry; 0 means one minute. It must exceed the difference between
+	// the clocks of the processes and that of the engine.
 	Grace time.Duration
-	// Remember is how many entries that this process has written last are remembered, so that the next decision about them need not
-	// read them first; 0 means 4,096, negative none.
+	// Remember is the number of entries this process remembers after writing them, so that its next decision about one of them
+	// need not read it first; 0 means 16,384, and a negative number means none. An entry of one limit takes about 300 bytes of memory;
+	// entries of more than 4 kB are not remembered.
 	Remember int
-	// Now replaces the engine's clock, for tests.
+	// Now replaces the engine's clock in tests.
 	Now func() rule.Micros
 }
 
 const (
-	maxCharges      = 64 // of one request
-	defaultRemember = 4096
+	maxCharges      = 64 // per request
+	defaultRemember = 16_384
 	defaultMaxName  = 64
 	defaultMaxValue = 1 << 20
-	nameBytes       = 16 // of the hash of a key that stand in the name of its entry
+	hashBytes       = 16 // of a key's hash, in the name of its entry
 )
 
-// Store keeps state in a key-value engine. It is safe for concurrent use. The zero value is not usable; New makes it.
+// Store keeps state in a key-value engine. It is safe for concurrent use. The zero value is not usable; call New.
 type Store struct {
-	store.Registry // of the limits that limiters have over this store
+	store.Registry // the limits declared by limiters over this store
 
-	engine   Engine
-	traits   Traits
-	opts     Options
-	now      func() rule.Micros
-	seed     maphash.Seed
-	lines    [64]shard
-	maxValue int
+	engine    Engine
+	traits    Traits
+	opts      Options
+	now       func() rule.Micros
+	hashBytes int // a field so that tests can make names collide
+	seed      maphash.Seed
+	shards    [64]shard
 }
 
-// New returns a store over an engine, which stays the caller's to close. It does no I/O.
+// New returns a store over an engine. The caller keeps the engine, and closes it after the store's last use. New does no I/O.
 func New(engine Engine, opts Options) (*Store, error) {
 	if engine == nil {
-		return nil, errors.New("kvstore: engine: must not be nil; packages natskv and memcached have some")
+		return nil, errors.New("kvstore: engine: must not be nil; open one with package natskv or memcached")
 	}
-	s := &Store{engine: engine, traits: engine.Traits(), opts: opts, now: opts.Now, seed: maphash.MakeSeed()}
+	opts = opts.withDefaults()
+	s := &Store{engine: engine, traits: engine.Traits(), opts: opts, now: opts.Now, hashBytes: hashBytes, seed: maphash.MakeSeed()}
 	if s.now == nil {
 		s.now = engine.Now
-	}
-	if s.opts.Prefix == "" {
-		s.opts.Prefix = "slidegate"
-	}
-	if s.opts.Timeout == 0 {
-		s.opts.Timeout = time.Second
-	}
-	if s.opts.Grace == 0 {
-		s.opts.Grace = time.Minute
-	}
-	if s.opts.Remember == 0 {
-		s.opts.Remember = defaultRemember
 	}
 	if s.traits.MaxName == 0 {
 		s.traits.MaxName = defaultMaxName
 	}
-	if s.maxValue = s.traits.MaxValue; s.maxValue == 0 {
-		s.maxValue = defaultMaxValue
+	if s.traits.MaxValue == 0 {
+		s.traits.MaxValue = defaultMaxValue
 	}
-	for i := range s.lines {
-		s.lines[i].most = max(0, s.opts.Remember/len(s.lines))
+	for i := range s.shards {
+		s.shards[i].init(opts.Remember, len(s.shards))
 	}
-	return s, s.opts.check(s.traits.MaxName)
+	return s, opts.check(s.traits.MaxName)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Prefix == "" {
+		o.Prefix = "slidegate"
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Second
+	}
+	if o.Grace == 0 {
+		o.Grace = time.Minute
+	}
+	if o.Remember == 0 {
+		o.Remember = defaultRemember
+	}
+	return o
 }
 
 func (o *Options) check(maxName int) error {
-	switch longest := maxName - 1 - 2*nameBytes; {
-	case strings.ContainsFunc(o.Prefix, notInName) || len(o.Prefix) > longest:
-		return fmt.Errorf("kvstore: prefix: %q: use at most %d letters, digits and -", o.Prefix, longest)
+	switch longest := maxName - 1 - 2*hashBytes; {
+	case strings.ContainsFunc(o.Prefix, notInName):
+		return fmt.Errorf("kvstore: prefix: %q: use only letters, digits and -", o.Prefix)
+	case len(o.Prefix) > longest:
+		return fmt.Errorf("kvstore: prefix: %q has %d bytes: use at most %d", o.Prefix, len(o.Prefix), longest)
 	case o.Timeout < 0:
-		return fmt.Errorf("kvstore: timeout: must not be negative, it is %v; 0 means a second", o.Timeout)
+		return fmt.Errorf("kvstore: timeout: must not be negative, but is %v; 0 means one second", o.Timeout)
 	case o.Grace < 0:
-		return fmt.Errorf("kvstore: grace: must not be negative, it is %v; 0 means a minute", o.Grace)
+		return fmt.Errorf("kvstore: grace: must not be negative, but is %v; 0 means one minute", o.Grace)
 	}
 	return nil
 }
@@ -100,55 +110,55 @@ func notInName(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-'
 }
 
-// Check accepts every limit: the rule itself decides.
+// Check accepts every limit, because the rule itself decides.
 func (s *Store) Check(*store.Limit) error { return nil }
 
 // Traits reports what the store can do.
 func (s *Store) Traits() store.Traits {
-	return store.Traits{Name: s.traits.Name, ServerClock: s.traits.ServerClock, MaxCharges: maxCharges, RoundTrips: 2}
+	return store.Traits{Name: s.traits.Name, ServerClock: s.traits.ServerClock, MaxCharges: maxCharges, OneKey: true, RoundTrips: 2}
 }
 
-// Apply decides a batch of requests: those of one entry together, entries side by side.
+// Apply decides a batch of requests: those for the same entry by one swap, different entries concurrently.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
 		err = fmt.Errorf("kvstore: %w", err)
 		for i := range batch {
 			batch[i].Err = err
 		}
-		return first(batch)
+		return firstError(batch)
 	}
-	if len(batch) == 1 { // the most common one
+	if len(batch) == 1 { // the most common case
 		r := &batch[0]
 		name, err := s.nameOf(r)
 		if r.Err = err; err == nil {
-			s.join(name, []*store.Request{r}).finish(ctx)
+			s.join(name, newWait(r)).finish(ctx)
 		}
 		return r.Err
 	}
-	byName := map[string][]*store.Request{}
-	var order []string
+	waits, names := map[string]*wait{}, []string(nil)
 	for i := range batch {
 		r := &batch[i]
 		name, err := s.nameOf(r)
 		if r.Err = err; err != nil {
 			continue
 		}
-		if byName[name] == nil {
-			order = append(order, name)
+		if w := waits[name]; w != nil {
+			w.add(r)
+			continue
 		}
-		byName[name] = append(byName[name], r)
+		waits[name] = newWait(r)
+		names = append(names, name)
 	}
-	waits := make([]*wait, len(order))
-	for i, name := range order {
-		waits[i] = s.join(name, byName[name])
+	for _, name := range names {
+		s.join(name, waits[name])
 	}
 	for _, w := range waits {
 		w.finish(ctx)
 	}
-	return first(batch)
+	return firstError(batch)
 }
 
-func first(batch []store.Request) error {
+func firstError(batch []store.Request) error {
 	for i := range batch {
 		if batch[i].Err != nil {
 			return batch[i].Err
@@ -157,20 +167,25 @@ func first(batch []store.Request) error {
 	return nil
 }
 
-// nameOf returns the name of the entry that a request is decided on, or an error if there is no such.
+// nameOf returns the name of the entry that decides a request, or an error if no single entry can.
 func (s *Store) nameOf(r *store.Request) (string, error) {
-	what, of := "k", r.Charges[0].Key
-	if r.Group != "" {
-		what, of = "g", r.Group
-	}
 	if len(r.Charges) > maxCharges {
-		return "", fmt.Errorf("kvstore: %w: %d limits at once, this store decides at most %d atomically", store.ErrUnsupported, len(r.Charges), maxCharges)
+		return "", fmt.Errorf("kvstore: %w: the request has %d charges, and this store decides at most %d atomically",
+			store.ErrUnsupported, len(r.Charges), maxCharges)
+	}
+	kind, of := byte('k'), r.Charges[0].Key
+	if r.Group != "" {
+		kind, of = 'g', r.Group
 	}
 	for i := range r.Charges {
 		if r.Group == "" && r.Charges[i].Key != of {
-			return "", fmt.Errorf("kvstore: %w: limits of different keys are decided together only in a group; set one, or ask for them one after the other", store.ErrUnsupported)
+			return "", fmt.Errorf("kvstore: %w: charges for different keys are decided atomically only in a group; set a group, or "+
+				"make one request per key", store.ErrUnsupported)
 		}
 	}
-	sum := sha256.Sum256([]byte(what + of))
-	return s.opts.Prefix + "-" + hex.EncodeToString(sum[:nameBytes]), nil
+	hashed := make([]byte, 0, 128) // on the stack unless the key is longer
+	sum := sha256.Sum256(append(append(hashed, kind), of...))
+	name := make([]byte, 0, 128)
+	name = append(append(name, s.opts.Prefix...), '-')
+	return string(hex.AppendEncode(name, sum[:s.hashBytes])), nil
 }

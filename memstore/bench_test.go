@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// benchLimits are one of each form, admitted as often as a benchmark asks.
+// benchLimits contains one limit of each form, with quotas large enough to admit every request of a benchmark.
 var benchLimits = map[string]slidegate.Limit{
 	"window": {Quota: 1 << 30, Window: time.Minute},
 	"log":    {Quota: 100, Window: time.Minute, Algorithm: slidegate.SlidingLog},
@@ -27,7 +27,7 @@ func benchKeys(n int) []string {
 	return keys
 }
 
-// Decisions about a million keys, none of which is asked for twice in a row.
+// Decisions about a million keys, no key twice in a row.
 func BenchmarkUniform(b *testing.B) {
 	keys := benchKeys(1 << 20)
 	for _, name := range []string{"window", "log", "parts6", "bucket"} {
@@ -53,7 +53,7 @@ func BenchmarkUniform(b *testing.B) {
 	}
 }
 
-// Decisions about one key that is always admitted, and one that is always refused.
+// Decisions about one key that is always admitted, and one that is always denied.
 func BenchmarkHot(b *testing.B) {
 	for _, name := range []string{"window", "log", "parts6", "bucket"} {
 		for _, refused := range []bool{false, true} {
@@ -62,9 +62,9 @@ func BenchmarkHot(b *testing.B) {
 			case refused:
 				limit.Quota, limit.Window = 10, time.Hour
 			case name == "log":
-				limit.Quota, limit.Window = 10_000, time.Millisecond // the most that a log can be asked for
+				limit.Quota, limit.Window = 10_000, time.Millisecond // the largest rate of a log
 			}
-			b.Run(fmt.Sprintf("%s/refused=%v", name, refused), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/denied=%v", name, refused), func(b *testing.B) {
 				limiter := newLimiter(b, open(b, memstore.Options{}), limit)
 				for range 10 {
 					allow(b, limiter, "user:00000001", 1)
@@ -83,7 +83,7 @@ func BenchmarkHot(b *testing.B) {
 	}
 }
 
-// Decisions about one key that faces two limits.
+// Decisions about one key under two limits.
 func BenchmarkTwoLimits(b *testing.B) {
 	for _, names := range [][2]string{{"window", "parts6"}, {"window", "log"}} {
 		b.Run(names[1], func(b *testing.B) {
@@ -100,7 +100,7 @@ func BenchmarkTwoLimits(b *testing.B) {
 	}
 }
 
-// New keys, each of which takes the place of another one.
+// New keys, each of which replaces another one.
 func BenchmarkFlood(b *testing.B) {
 	for _, name := range []string{"window", "log", "parts6", "bucket"} {
 		b.Run(name, func(b *testing.B) {

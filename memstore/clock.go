@@ -6,9 +6,9 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// clock is the store's clock: the monotonic one, set by the wall clock when it is made, or one that was given.
+// clock is the store's clock: the monotonic clock, set by the wall clock when it is created, or a given one.
 type clock struct {
-	now      func() rule.Micros // nil: the monotonic clock
+	now      func() rule.Micros // nil means the monotonic clock
 	wallBase rule.Micros
 	base     time.Time
 }
@@ -18,7 +18,8 @@ func newClock(now func() rule.Micros) clock {
 	return clock{now: now, wallBase: rule.Micros(base.UnixMicro()), base: base}
 }
 
-// read reads the clock. Only the monotonic one: it is half the price of the wall clock, and cannot be set back.
+// read reads the clock. It uses only the monotonic clock, which costs half as much as the wall clock and cannot be set
+// back.
 func (c *clock) read() rule.Micros {
 	if c.now != nil {
 		return c.readGiven()

@@ -37,9 +37,9 @@ func (d *decoder) begin() error {
 	case d.err != nil:
 		return fmt.Errorf("%w: %w", ErrSnapshot, d.err)
 	case err != nil || d.version < 1 || len(digits) == 10:
-		return fmt.Errorf("%w: its version is %q", ErrSnapshot, digits)
+		return fmt.Errorf("%w: invalid version %q", ErrSnapshot, digits)
 	case d.version > version:
-		return fmt.Errorf("%w: its format is %d and this program reads up to %d; upgrade this program", ErrNewer, d.version, version)
+		return fmt.Errorf("%w: its format is %d, but this program reads up to %d; upgrade this program", ErrNewer, d.version, version)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (d *decoder) bytes(n int) []byte {
 	return b
 }
 
-// ReadByte makes the decoder an io.ByteReader of what counts for the checksum.
+// ReadByte implements io.ByteReader over the bytes covered by the checksum.
 func (d *decoder) ReadByte() (byte, error) {
 	b, err := d.r.ReadByte()
 	if err == nil {
@@ -62,7 +62,7 @@ func (d *decoder) ReadByte() (byte, error) {
 	return b, err
 }
 
-// Int reads a number. With Uint64, Check and Failed it makes the decoder a statecode.Source.
+// Int reads a number. With Uint64, Check and Failed it implements statecode.Source.
 func (d *decoder) Int() int64 {
 	if d.err != nil {
 		return 0
@@ -72,7 +72,7 @@ func (d *decoder) Int() int64 {
 	return n
 }
 
-// saved is what a snapshot holds that is still live.
+// saved is the content of a snapshot that is still live.
 type saved struct {
 	limits      []*savedLimit
 	legacy      map[rule.Shape]*legacy
@@ -87,12 +87,12 @@ type savedLimit struct {
 	forgotten *forgotten
 }
 
-// records reads all records, and checks the sum that follows them.
+// records reads all records, and verifies the checksum that follows them.
 func (d *decoder) records(s *Store) (*saved, error) {
 	now := s.clock.read()
 	all := &saved{legacy: map[rule.Shape]*legacy{}}
-	var limit *savedLimit // the last one,
-	var old *legacy       // or the last shape
+	var limit *savedLimit // the last limit
+	var old *legacy       // the last shape
 	for kind := d.Int(); kind != recordEnd || d.err != nil; kind = d.Int() {
 		switch {
 		case d.err != nil:
@@ -129,7 +129,7 @@ func (d *decoder) records(s *Store) (*saved, error) {
 	return all, d.end()
 }
 
-// Failed reports whether something was wrong.
+// Failed reports whether an error has occurred.
 func (d *decoder) Failed() bool { return d.err != nil }
 
 func (d *decoder) fail(err error) {
@@ -138,7 +138,7 @@ func (d *decoder) fail(err error) {
 	}
 }
 
-// end checks the sum that follows the records, and that nothing follows the sum.
+// end verifies the checksum that follows the records, and that nothing follows the checksum.
 func (d *decoder) end() error {
 	want := d.sum.Sum32()
 	if got := binary.LittleEndian.Uint32(d.bytes(4)); d.err != nil || got != want {
@@ -146,14 +146,14 @@ func (d *decoder) end() error {
 	}
 	switch _, err := d.r.ReadByte(); {
 	case err == nil:
-		return fmt.Errorf("%w: there are bytes after its end", ErrSnapshot)
+		return fmt.Errorf("%w: unexpected bytes after its end", ErrSnapshot)
 	case !errors.Is(err, io.EOF):
 		return fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
 	return nil
 }
 
-// longestZone is more than the name of any time zone has, and longestName more than anybody gives a limit.
+// longestZone exceeds the name of any time zone, and longestName any reasonable name of a limit.
 const (
 	longestZone = 255
 	longestName = 1 << 20
@@ -181,7 +181,7 @@ func (d *decoder) limit() *savedLimit {
 	return l
 }
 
-// shape reads a shape that can be.
+// shape reads a shape, which must be valid.
 func (d *decoder) shape() rule.Shape {
 	code, anchor, segments, window := d.Int(), d.Int(), d.Int(), d.Int()
 	algorithm, known := rule.AlgorithmOf(code)
@@ -196,7 +196,7 @@ func (d *decoder) shape() rule.Shape {
 		return rule.Shape{}
 	}
 	if limit, err := shape.Limit().Normalize(); err != nil || limit.Shape() != shape {
-		d.fail(errors.Join(fmt.Errorf("impossible shape %v", shape), err))
+		d.fail(errors.Join(fmt.Errorf("invalid shape %v", shape), err))
 	}
 	return shape
 }
@@ -209,7 +209,7 @@ func (d *decoder) key(l *rule.Limit) (k savedKey) {
 	return k
 }
 
-// state reads a state as this version writes it; version 1 wrote token buckets in another way.
+// state reads a state as this version writes it; version 1 wrote token buckets differently.
 func (d *decoder) state(l *rule.Limit, s *rule.State) {
 	if d.version == 1 && l.Algorithm == rule.TokenBucket {
 		*s = rule.LegacyBucket(rule.Micros(d.Int()), d.Int())
@@ -235,7 +235,7 @@ func (d *decoder) settlement() savedSettlement {
 	return s
 }
 
-// Check fails if a number cannot be what was written.
+// Check records an error if ok is false, which means that a number is out of range.
 func (d *decoder) Check(ok bool) {
 	if d.err == nil && !ok {
 		d.err = errors.New("a number is out of range")

@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Freeze makes the page that a limit's first keys lie in look as if it had just been split, and nothing stood in its place
-// yet. It returns its lock, and what undoes it.
+// Freeze puts the page of a limit's first keys into the state in which it has just been split but not yet replaced. It
+// returns the page's lock, and a function that undoes this.
 func (s *Store) Freeze(limit *store.Limit) (lock sync.Locker, thaw func()) {
 	g := s.known(limit.Prefix()).page(0)
 	set := func(dead bool) {
@@ -24,11 +24,11 @@ func (s *Store) Freeze(limit *store.Limit) (lock sync.Locker, thaw func()) {
 	return &g.mu, func() { set(false) }
 }
 
-// SetRoom makes a store that holds nothing yet smaller than Options allow: n bytes for keys.
-func (s *Store) SetRoom(n int64) { s.room = n }
+// SetCapacity makes an empty store smaller than Options allow: n bytes for keys.
+func (s *Store) SetCapacity(n int64) { s.capacity = n }
 
-// Room returns how many bytes keys take, and may take.
-func (s *Store) Room() (used, room int64) { return s.used.Load(), s.room }
+// Capacity returns how many bytes keys take, and may take.
+func (s *Store) Capacity() (used, room int64) { return s.used.Load(), s.capacity }
 
 // EmptyShapes returns a snapshot of n shapes without a key, as version 1 wrote it.
 func EmptyShapes(n int) ([]byte, error) {
@@ -38,20 +38,20 @@ func EmptyShapes(n int) ([]byte, error) {
 	for i := range n {
 		e.int(recordShape)
 		e.shape(rule.Shape{Algorithm: rule.FixedWindow, Window: rule.Micros(i+1) * 1_000_000})
-		e.int(mostSets)
+		e.int(maxSets)
 	}
 	e.int(recordEnd)
 	e.flush()
 	return binary.LittleEndian.AppendUint32(b.Bytes(), crc32.Checksum(b.Bytes(), checksums)), e.err
 }
 
-// Sign gives bytes that are to pass for a snapshot the right checksum, in the place of the one that they end with.
+// Sign replaces the checksum at the end of forged snapshot bytes with the correct one.
 func Sign(snapshot []byte) []byte {
 	body := snapshot[:len(snapshot)-4]
 	return binary.LittleEndian.AppendUint32(body, crc32.Checksum(body, checksums))
 }
 
-// SlabBytes returns how much memory the states of a limit take beyond their pages.
+// SlabBytes returns how much memory the states of a limit take in addition to their pages.
 func SlabBytes(s *Store, limit *store.Limit) int64 {
 	t := s.known(limit.Prefix())
 	pages := int64(0)

@@ -12,8 +12,8 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// A request has read its key's state when the key is forgotten, and its place given to one with the same counts. Its charge must
-// not go to the other key: what it was told remains is what the key has from then on.
+// A request has read its key's state when the key is forgotten, and its slot given to a key with the same counts. Its
+// charge must not go to the other key: the remaining units that it returned are what the key has from then on.
 func TestKeyForgottenDuringADecision(t *testing.T) {
 	for _, limit := range limitsOfAllForms(10) {
 		t.Run(limit.String(), func(t *testing.T) {
@@ -46,14 +46,14 @@ func TestKeyForgottenDuringADecision(t *testing.T) {
 			peek := func() slidegate.Decision { return testkit.Must(limiter.Peek(t.Context(), "key"))(t) }
 			for i := 0; !peek().Flags.Inherited(); i++ {
 				if i == 100_000 {
-					t.Fatal("the key is never forgotten")
+					t.Fatal("the key was never forgotten")
 				}
 				allow(t, limiter, fmt.Sprint(i), unit)
 			}
 			close(goOn)
 			told := <-late
 			if left := peek().Remaining; !told.Allowed || left > told.Remaining {
-				t.Errorf("the late request was told that %d remain, and %d do (admitted: %v)", told.Remaining, left, told.Allowed)
+				t.Errorf("the late request got %d remaining, but %d remain (admitted: %v)", told.Remaining, left, told.Allowed)
 			}
 		})
 	}

@@ -8,57 +8,57 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// forgotten remembers the keys of one limit that lost their places while they still counted: by key, how many units and as of
-// when. It is small, so it is not exact, but it errs only towards refusing: it may take a key for one that it knows, say more
-// units than there were, or a later time. It is safe for concurrent use.
+// forgotten remembers the keys of one limit that lost their slots while they still counted: for each key, how many units
+// and as of when. It is small, so it is not exact, but it errs only toward denial: it may mistake a key for one that it
+// remembers, or return more units than there were, or a later time. It is safe for concurrent use.
 //
-// It consists of layers of rows, each layer larger than the one before. A key has two rows in each. A trace goes into the first
-// layer in which one of them has room, the emptier one, and never moves. So when fewer keys are forgotten, the large layers
-// are no longer written to, and go when the last of their traces has expired.
+// It consists of layers of rows, each layer larger than the one before. A key has two rows in each layer. A trace goes into
+// the first layer in which one of them has space, into the emptier one, and never moves. So when fewer keys are forgotten,
+// the large layers are no longer written to, and are dropped when the last of their traces has expired.
 type forgotten struct {
 	limit  rule.Limit // of the table's shape
-	exact  bool       // times must not be rounded: windows start with the first request
-	digits uint       // of the codes of units
+	exact  bool       // times must not be rounded, because windows start with the first request
+	digits uint       // precision of the codes of units
 	take   func(bytes int64) bool
 	give   func(bytes int64)
 	any    atomic.Bool // whether there are layers
 
 	mu      sync.Mutex
-	layers  []*forgottenLayer // the smallest first
-	latest  rule.Micros       // of all times that were remembered
-	waiting int               // how many more traces to remember before asking for memory again
+	layers  []*forgottenLayer // smallest first
+	latest  rule.Micros       // the latest time that was remembered
+	waiting int               // how many more traces to add before requesting memory again
 	touched uint64
-	clock   moment // the last one that was asked for
+	clock   layerTime // the last one that was used
 	freed   freedKeys
 }
 
 const (
-	rowBytes    = 64
-	firstLayer  = 16 << 10 // bytes of the first layer,
-	quadruples  = 4 << 20  // up to which the next one has four times as many, so that there are few, and twice as many beyond
-	mostOfLayer = rowBytes << rowIndexBits
-	leastLayer  = 4 << 10
-	scantLayer  = 1 << 10 // what the first one has if no memory is granted
-	mostLayers  = 16
-	askAgain    = 1024 // traces, after no memory was granted
+	rowBytes     = 64
+	firstLayer   = 16 << 10 // bytes of the first layer
+	quadruples   = 4 << 20  // up to this size the next layer is four times as large, so that there are few; above it, twice as large
+	maxLayer     = rowBytes << rowIndexBits
+	minLayer     = 4 << 10
+	smallLayer   = 1 << 10 // bytes of the first layer if no memory is granted
+	maxLayers    = 16
+	requestAgain = 1024 // how many traces to add before requesting memory again, after none was granted
 
-	rowIndexBits = 21 // a hash has two indexes of rows, and above them the fingerprint
+	rowIndexBits = 21 // a hash contains two row indexes, and above them the fingerprint
 	stepsOfLife  = 100
 )
 
-// forgottenLayer is rows of the same age.
+// forgottenLayer is a set of rows of the same age.
 type forgottenLayer struct {
-	rows    []forgottenRow // a power of two
+	rows    []forgottenRow // their number is a power of two
 	exact   bool
-	granted bool        // its memory was granted, and has to be given back
-	life    rule.Micros // how long after its time a trace counts at least
-	step    rule.Micros // to a multiple of which times are rounded up
+	granted bool        // its memory was granted, and must be released
+	life    rule.Micros // the least time that a trace counts after its own time
+	step    rule.Micros // times are rounded up to a multiple of this
 	latest  rule.Micros // the latest time of a trace, rounded up
-	held    int64       // traces, of which some may have expired
+	held    int64       // number of traces, some of which may have expired
 }
 
-// newForgotten returns an empty memory for the keys of a table. It asks take for memory, and calls give when it no longer needs
-// it, both with its lock held.
+// newForgotten returns an empty memory for the keys of a table. It calls take to request memory, and give to release it,
+// both with its lock held.
 func newForgotten(shape rule.Shape, take func(bytes int64) bool, give func(bytes int64)) *forgotten {
 	f := &forgotten{limit: shape.Limit(), exact: shape.Anchor == rule.First, digits: countDigits, take: take, give: give}
 	if shape.Algorithm == rule.SlidingLog || shape.Algorithm == rule.InFlight {
@@ -67,7 +67,7 @@ func newForgotten(shape rule.Shape, take func(bytes int64) bool, give func(bytes
 	return f
 }
 
-// remember keeps the summary of a key with hash h. It must be called before the key's place is given to another one.
+// remember stores the summary of a key with hash h. It must be called before the key's slot is given to another key.
 func (f *forgotten) remember(h uint64, m rule.Summary, now rule.Micros) {
 	if m.Units == 0 || m.Expires <= now {
 		return
@@ -84,20 +84,20 @@ func (f *forgotten) remember(h uint64, m rule.Summary, now rule.Micros) {
 	t := trace{hash: h, code: codeOf(m.Units, f.digits), at: m.At}
 	life := f.lifeOf(m)
 	for _, l := range f.layers {
-		if l.life >= life && l.put(&t, f.moment(l, now)) {
+		if l.life >= life && l.put(&t, f.timeOf(l, now)) {
 			return
 		}
 	}
-	if l := f.grow(life); l != nil && l.put(&t, f.moment(l, now)) {
+	if l := f.grow(life); l != nil && l.put(&t, f.timeOf(l, now)) {
 		return
 	}
 	l := f.squeezable(h)
 	l.life = max(l.life, life)
-	l.squeeze(&t, f.moment(l, now))
+	l.squeeze(&t, f.timeOf(l, now))
 }
 
-// touch reads a word of every row in which the key may be. None of these reads waits for another, so the rows come from memory
-// at the same time.
+// touch reads a word of every row in which the key may be. These reads do not depend on one another, so the rows are
+// fetched from memory in parallel.
 func (f *forgotten) touch(h uint64) {
 	for _, l := range f.layers {
 		a, b := l.rowsOf(h)
@@ -105,8 +105,8 @@ func (f *forgotten) touch(h uint64) {
 	}
 }
 
-// squeezable returns the layer that takes in a key for which there is no room: one of the large ones, each as often as it is
-// large.
+// squeezable returns a layer for a key for which there is no space: one of the large layers, chosen in proportion to their
+// size.
 func (f *forgotten) squeezable(h uint64) *forgottenLayer {
 	least := len(f.layers[len(f.layers)-1].rows) / 4
 	var rows uint64
@@ -128,8 +128,8 @@ func (f *forgotten) squeezable(h uint64) *forgottenLayer {
 	return f.layers[len(f.layers)-1]
 }
 
-// lifeOf returns how long a summary counts, or a little longer so that few layers are needed. Only token buckets have different
-// lives.
+// lifeOf returns how long a summary counts, or slightly longer so that few layers are needed. Only token buckets have
+// different lives.
 func (f *forgotten) lifeOf(m rule.Summary) rule.Micros {
 	switch {
 	case f.limit.Calendar != rule.NoPeriod:
@@ -144,7 +144,7 @@ func (f *forgotten) lifeOf(m rule.Summary) rule.Micros {
 	return life
 }
 
-// recall returns what is known of a key that has no place: at least what was remembered of it, or nothing.
+// recall returns what is known of a key that has no slot: at least what was remembered of it, or nothing.
 func (f *forgotten) recall(h uint64, now rule.Micros) (m rule.Summary, found bool) {
 	if !f.any.Load() {
 		return rule.Summary{}, false
@@ -159,7 +159,7 @@ func (f *forgotten) recall(h uint64, now rule.Micros) (m rule.Summary, found boo
 
 func (f *forgotten) find(h uint64, now rule.Micros) (m rule.Summary) {
 	for _, l := range f.layers {
-		code, at := l.find(h, f.moment(l, now))
+		code, at := l.find(h, f.timeOf(l, now))
 		if code == 0 {
 			continue
 		}
@@ -170,7 +170,7 @@ func (f *forgotten) find(h uint64, now rule.Micros) (m rule.Summary) {
 	if m.Units == 0 {
 		return rule.Summary{}
 	}
-	m.At = min(m.At, max(now, f.latest)) // no time that was remembered is later
+	m.At = min(m.At, max(now, f.latest)) // no remembered time is later
 	if f.limit.Calendar != rule.NoPeriod {
 		if _, m.Expires = f.limit.Bounds(m.At); m.Expires <= now {
 			return rule.Summary{}
@@ -179,7 +179,7 @@ func (f *forgotten) find(h uint64, now rule.Micros) (m rule.Summary) {
 	return m
 }
 
-// reset frees a key. What is known stays, because other keys may share it; the key itself is no longer looked up, until it is
+// reset frees a key. Its traces stay, because other keys may share them; the key itself is no longer looked up, until it is
 // forgotten again.
 func (f *forgotten) reset(h uint64, now rule.Micros) {
 	if !f.any.Load() {
@@ -196,7 +196,8 @@ func (f *forgotten) reset(h uint64, now rule.Micros) {
 	}
 }
 
-// expire gives back the memory of what has expired by now. Other methods do so too; this one is for when none is called.
+// expire releases the memory of layers that have expired by now. Other methods do so too; this one is for when none of them
+// is called.
 func (f *forgotten) expire(now rule.Micros) {
 	if !f.any.Load() {
 		return
@@ -206,7 +207,7 @@ func (f *forgotten) expire(now rule.Micros) {
 	f.dropExpired(now)
 }
 
-// held returns about how many keys are remembered.
+// held returns the approximate number of keys that are remembered.
 func (f *forgotten) held() (n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -246,7 +247,7 @@ func (f *forgotten) dropExpired(now rule.Micros) {
 	}
 }
 
-// removeExact takes a key out of all layers, where a trace can belong to no other key.
+// removeExact removes a key from all layers, for exact rows, in which a trace belongs to one key only.
 func (f *forgotten) removeExact(h uint64) {
 	for _, l := range f.layers {
 		a, b := l.rowsOf(h)
@@ -263,9 +264,10 @@ func (f *forgotten) longestLife() (life rule.Micros) {
 	return life
 }
 
-// grow adds a layer, as large as memory is granted for. It returns nil if there is none, unless it would be the first.
+// grow adds a layer, as large as memory is granted for. It returns nil if none is granted, unless it would be the first
+// layer.
 func (f *forgotten) grow(life rule.Micros) *forgottenLayer {
-	if len(f.layers) >= mostLayers {
+	if len(f.layers) >= maxLayers {
 		return nil
 	}
 	if f.waiting > 0 {
@@ -273,19 +275,19 @@ func (f *forgotten) grow(life rule.Micros) *forgottenLayer {
 		return nil
 	}
 	wanted := f.nextSize(life)
-	for size := wanted; size >= max(leastLayer, wanted/8); size /= 2 { // each layer costs time and finds strangers
+	for size := wanted; size >= max(minLayer, wanted/8); size /= 2 { // each layer costs time and adds false positives
 		if f.take(size) {
 			return f.addLayer(size, life, true)
 		}
 	}
 	if len(f.layers) == 0 {
-		return f.addLayer(scantLayer, life, false)
+		return f.addLayer(smallLayer, life, false)
 	}
-	f.waiting = askAgain
+	f.waiting = requestAgain
 	return nil
 }
 
-// nextSize returns the size of the layer to add, now that those of such a life have no room.
+// nextSize returns the size of the layer to add when those of this life are full.
 func (f *forgotten) nextSize(life rule.Micros) int64 {
 	var largest int64
 	for _, l := range f.layers {
@@ -297,7 +299,7 @@ func (f *forgotten) nextSize(life rule.Micros) int64 {
 	case largest < quadruples:
 		return min(max(firstLayer, 4*largest), quadruples)
 	default:
-		return min(2*largest, mostOfLayer)
+		return min(2*largest, maxLayer)
 	}
 }
 
@@ -309,8 +311,8 @@ func (f *forgotten) addLayer(size int64, life rule.Micros, granted bool) *forgot
 	return l
 }
 
-// stepOf returns the step of a layer: a part where parts start with the clock, so that nothing is rounded, else a hundredth of
-// its life. A calendar's periods are longer than that, so that a time is rounded within its period.
+// stepOf returns the step of a layer: the length of a part if parts start by the clock, so that nothing is rounded,
+// otherwise a hundredth of its life. Calendar periods are longer than that, so a time is rounded within its period.
 func (f *forgotten) stepOf(life rule.Micros) rule.Micros {
 	if parts := rule.Micros(f.limit.Parts()); parts > 0 && f.limit.Calendar == rule.NoPeriod && !f.exact {
 		return life / parts
@@ -320,16 +322,16 @@ func (f *forgotten) stepOf(life rule.Micros) rule.Micros {
 
 func (l *forgottenLayer) bytes() int64 { return int64(len(l.rows)) * rowBytes }
 
-// moment returns now as a layer sees it. Most layers see it alike, and divisions take time.
-func (f *forgotten) moment(l *forgottenLayer, now rule.Micros) *moment {
+// timeOf returns now as a layer sees it. Most layers share the same values, and divisions are slow.
+func (f *forgotten) timeOf(l *forgottenLayer, now rule.Micros) *layerTime {
 	if c := &f.clock; c.now != now || c.step != l.step || c.dead != now-l.life {
-		*c = l.moment(now)
+		*c = l.timeOf(now)
 	}
 	return &f.clock
 }
 
-func (l *forgottenLayer) moment(now rule.Micros) moment {
-	m := moment{now: now, step: l.step, index: floorOf(now, l.step), dead: now - l.life}
+func (l *forgottenLayer) timeOf(now rule.Micros) layerTime {
+	m := layerTime{now: now, step: l.step, index: floorOf(now, l.step), dead: now - l.life}
 	m.oldest = floorOf(m.dead, l.step) + 1
 	return m
 }
@@ -341,7 +343,7 @@ func floorOf(at, step rule.Micros) int64 {
 	return int64(at / step)
 }
 
-// date gives a trace the index of its time, if another layer has not.
+// date sets the index of a trace's time, unless another layer with the same step has done so.
 func (l *forgottenLayer) date(t *trace) {
 	if t.step != l.step {
 		t.step, t.index = l.step, l.indexOf(t.at)
@@ -351,14 +353,14 @@ func (l *forgottenLayer) date(t *trace) {
 // indexOf rounds a time up.
 func (l *forgottenLayer) indexOf(at rule.Micros) int64 { return floorOf(at+l.step-1, l.step) }
 
-// rowsOf returns the two rows in which a key can be; they may be the same.
+// rowsOf returns the two rows in which a key can be; they may be the same row.
 func (l *forgottenLayer) rowsOf(h uint64) (a, b *forgottenRow) {
 	mask := uint64(len(l.rows) - 1)
 	return &l.rows[h&mask], &l.rows[h>>rowIndexBits&mask]
 }
 
 // find returns the largest code and time of a key, or a code of 0.
-func (l *forgottenLayer) find(h uint64, m *moment) (code uint8, at rule.Micros) {
+func (l *forgottenLayer) find(h uint64, m *layerTime) (code uint8, at rule.Micros) {
 	a, b := l.rowsOf(h)
 	for _, r := range [...]*forgottenRow{a, b} {
 		if l.exact && !r.shared() {
@@ -372,8 +374,8 @@ func (l *forgottenLayer) find(h uint64, m *moment) (code uint8, at rule.Micros) 
 	return code, at
 }
 
-// put adds a trace, and reports whether there was room.
-func (l *forgottenLayer) put(t *trace, m *moment) bool {
+// put adds a trace, and reports whether there was space.
+func (l *forgottenLayer) put(t *trace, m *layerTime) bool {
 	l.date(t)
 	a, b := l.rowsOf(t.hash)
 	l.held -= a.tidy(t.index, l.exact, m) + b.tidy(t.index, l.exact, m)
@@ -394,8 +396,8 @@ func (l *forgottenLayer) put(t *trace, m *moment) bool {
 	return true
 }
 
-// squeeze adds a trace to a row that has no room.
-func (l *forgottenLayer) squeeze(t *trace, m *moment) {
+// squeeze adds a trace to a row that is full.
+func (l *forgottenLayer) squeeze(t *trace, m *layerTime) {
 	l.date(t)
 	a, b := l.rowsOf(t.hash)
 	if b.load() < a.load() {
@@ -407,7 +409,7 @@ func (l *forgottenLayer) squeeze(t *trace, m *moment) {
 	l.note(t)
 }
 
-// load is how full a row is: of two that have no room, the one with less should take in one more.
+// load returns how full a row is: of two full rows, the one with the lower load should take another trace.
 func (r *forgottenRow) load() uint64 {
 	if r.shared() {
 		return r[lastWord] & countMask
@@ -417,18 +419,18 @@ func (r *forgottenRow) load() uint64 {
 
 func (l *forgottenLayer) note(t *trace) { l.latest = max(l.latest, rule.Micros(t.index)*l.step) }
 
-// freedKeys are the keys that were reset. They are kept in two generations, the older of which goes when the newer is full or as
-// old as anything is remembered, so a key may be freed for a shorter time only if very many are.
+// freedKeys are the keys that were reset. They are kept in two generations. The older one is dropped when the newer is full
+// or as old as anything remembered, so a key is freed for a shorter time only if very many are.
 type freedKeys struct {
 	newer, older map[uint64]struct{}
 	since        rule.Micros
 }
 
-// mostFreed is the size of a generation.
-const mostFreed = 4096
+// maxFreed is the size of a generation.
+const maxFreed = 4096
 
 func (k *freedKeys) add(h uint64, now, life rule.Micros) {
-	if k.newer == nil || len(k.newer) >= mostFreed || now >= k.since+life {
+	if k.newer == nil || len(k.newer) >= maxFreed || now >= k.since+life {
 		k.newer, k.older, k.since = map[uint64]struct{}{}, k.newer, now
 	}
 	k.newer[h] = struct{}{}

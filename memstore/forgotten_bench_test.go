@@ -12,8 +12,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// BenchmarkForgotten floods a memory with keys and prints how many strangers it then takes for one of them, in percent, the bytes
-// that it has taken, and the processor time that remembering and recalling take. Run it with -benchtime 1x.
+// BenchmarkForgotten floods a memory with keys and reports the percentage of other keys that it then mistakes for one of
+// them, the bytes that it has taken, and the processor time of remembering and recalling. Run it with -benchtime 1x.
 func BenchmarkForgotten(b *testing.B) {
 	limit, err := rule.Limit{Algorithm: rule.SlidingLog, Quota: 3, Window: 60 * second}.Normalize()
 	if err != nil {
@@ -56,7 +56,7 @@ func flood(b *testing.B, limit rule.Limit, keys int, room int64) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// processorTime returns how long this process has run, whatever else runs on the machine.
+// processorTime returns the processor time of this process, whatever else runs on the machine.
 func processorTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

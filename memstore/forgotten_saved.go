@@ -7,13 +7,14 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// A forgotten memory is saved row by row, as it is: what its traces were made of is not known any more. Times are absolute.
+// A forgotten memory is saved row by row, as it is, because the original keys of its traces are no longer known. Times are
+// absolute.
 
-// chunkRows is how many rows are copied under the lock at once.
+// chunkRows is how many rows are copied at a time under the lock.
 const chunkRows = 1024
 
-// snapshot writes the memory. Traces are added meanwhile, so it must be called after the table's keys were written: a key that is
-// not found among them was forgotten before.
+// snapshot writes the memory. Traces are added concurrently, so it must be called after the table's keys were written: a
+// key that is not among them has been forgotten before.
 func (f *forgotten) snapshot(e *encoder, now rule.Micros) {
 	f.mu.Lock()
 	layers := slices.Clone(f.layers)
@@ -60,16 +61,16 @@ func keysOf(m map[uint64]struct{}) (keys []uint64) {
 	return keys
 }
 
-// restore reads what snapshot wrote into an empty memory. Where there is less memory than there was, rows are folded into fewer.
+// restore reads what snapshot wrote into an empty memory. If there is less memory than before, rows are folded into fewer.
 func (f *forgotten) restore(d *decoder, now rule.Micros) {
 	then, latest, layers := rule.Micros(d.Int()), rule.Micros(d.Int()), d.Int()
-	d.Check(then >= 0 && then <= rule.MaxNow && latest >= 0 && latest <= rule.MaxNow && layers >= 0 && layers <= mostLayers)
+	d.Check(then >= 0 && then <= rule.MaxNow && latest >= 0 && latest <= rule.MaxNow && layers >= 0 && layers <= maxLayers)
 	for i := int64(0); i < layers && d.err == nil; i++ {
 		f.restoreLayer(d, then, now)
 	}
-	f.latest = min(latest, now+2*f.longestLife()) // what is farther ahead was moved back
+	f.latest = min(latest, now+2*f.longestLife()) // times farther ahead were moved back
 	freed := d.Int()
-	d.Check(freed >= 0 && freed <= 2*mostFreed)
+	d.Check(freed >= 0 && freed <= 2*maxFreed)
 	for i := int64(0); i < freed && d.err == nil; i++ {
 		f.freed.add(binary.LittleEndian.Uint64(d.bytes(8)), now, f.longestLife())
 	}
@@ -80,14 +81,14 @@ func (f *forgotten) restore(d *decoder, now rule.Micros) {
 
 func (f *forgotten) restoreLayer(d *decoder, then, now rule.Micros) {
 	rows, life, step := d.Int(), rule.Micros(d.Int()), rule.Micros(d.Int())
-	d.Check(rows > 0 && rows <= mostOfLayer/rowBytes && rows&(rows-1) == 0)
+	d.Check(rows > 0 && rows <= maxLayer/rowBytes && rows&(rows-1) == 0)
 	d.Check(life > 0 && life <= 4*rule.MaxNow && step > 0 && step <= life)
 	if d.err != nil {
 		return
 	}
 	l := f.restoredLayer(rows*rowBytes, life)
 	l.step = step
-	before, m := l.moment(then), l.moment(now)
+	before, m := l.timeOf(then), l.timeOf(now)
 	for at := int64(0); at < rows && d.err == nil; at += chunkRows {
 		n := min(chunkRows, rows-at)
 		buf := d.bytes(int(n) * rowBytes)
@@ -101,19 +102,19 @@ func (f *forgotten) restoreLayer(d *decoder, then, now rule.Micros) {
 	}
 }
 
-// restoredLayer returns an empty layer of a size, or a smaller one if less memory is granted.
+// restoredLayer returns an empty layer of the given size, or a smaller one if less memory is granted.
 func (f *forgotten) restoredLayer(size int64, life rule.Micros) *forgottenLayer {
-	for wanted := size; wanted >= min(size, leastLayer); wanted /= 2 {
+	for wanted := size; wanted >= min(size, minLayer); wanted /= 2 {
 		if f.take(wanted) {
 			return f.addLayer(wanted, life, true)
 		}
 	}
-	return f.addLayer(min(size, scantLayer), life, false)
+	return f.addLayer(min(size, smallLayer), life, false)
 }
 
-// fold adds what was in a row before, at an index of a layer that was as large as this one or larger. Keys that had the row then
-// have the one with the low bits of its index now.
-func (l *forgottenLayer) fold(index int, from *forgottenRow, before, m *moment) {
+// fold adds the contents of a saved row, at its index in a layer that was at least as large as this one. Keys of that row
+// now belong to the row given by the low bits of its index.
+func (l *forgottenLayer) fold(index int, from *forgottenRow, before, m *layerTime) {
 	r := &l.rows[index&(len(l.rows)-1)]
 	if !from.shared() {
 		from.traces(l, before, func(t *trace) {
@@ -137,15 +138,15 @@ func (l *forgottenLayer) fold(index int, from *forgottenRow, before, m *moment) 
 	l.note(&t)
 }
 
-// moveBack moves a time to now that is so far ahead that a clock must have been wrong. The rule does the same with states.
-func (l *forgottenLayer) moveBack(t *trace, m *moment) {
+// moveBack moves a time to now if it is so far ahead that a clock must have been wrong. The rule does the same with states.
+func (l *forgottenLayer) moveBack(t *trace, m *layerTime) {
 	if t.index > l.indexOf(m.now+l.life) {
 		t.index, t.at = l.indexOf(m.now), m.now
 	}
 }
 
 // refold adds a trace to a row that may be full.
-func (l *forgottenLayer) refold(r *forgottenRow, t *trace, m *moment) {
+func (l *forgottenLayer) refold(r *forgottenRow, t *trace, m *layerTime) {
 	l.held -= r.tidy(t.index, l.exact, m)
 	l.note(t)
 	switch {

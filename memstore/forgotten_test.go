@@ -17,7 +17,7 @@ const (
 	today  = 1_767_000_000 * second
 )
 
-// budget is memory to be granted.
+// budget is memory that can be granted.
 type budget struct {
 	mu        sync.Mutex
 	left, out int64
@@ -73,11 +73,11 @@ type player struct {
 	room  *budget
 	f     *forgotten
 	keys  []uint64
-	truth map[uint64]rule.State // of what was forgotten and not reset
+	truth map[uint64]rule.State // states that were forgotten and not reset
 	now   rule.Micros
 }
 
-// Whatever happens, and however little memory there is, a key that was forgotten is recalled with at least what it had.
+// Whatever happens, and however little memory there is, a forgotten key is recalled with at least what it had.
 func TestForgottenOnlyErrsTowardsRefusing(t *testing.T) {
 	Alone(t)
 	for _, limit := range someLimits(t) {
@@ -113,7 +113,7 @@ func (p *player) step() {
 		p.f.reset(h, p.now)
 		delete(p.truth, h)
 		if m, found := p.f.recall(h, p.now); found {
-			p.t.Fatalf("recalled after a reset: %+v", m)
+			p.t.Fatalf("recalled %+v after a reset", m)
 		}
 	case n < 998:
 		p.now += rule.Micros(p.rng.Int64N(int64(p.limit.Window) / 300))
@@ -124,7 +124,7 @@ func (p *player) step() {
 	}
 }
 
-// forget charges a key and forgets it. What it is charged to is what was recalled, as a store does it.
+// forget charges a key and forgets it. It charges the recalled state, as a store does.
 func (p *player) forget(h uint64) {
 	var s rule.State
 	if m, found := p.f.recall(h, p.now); found {
@@ -136,7 +136,7 @@ func (p *player) forget(h uint64) {
 		units = 1
 	}
 	if p.limit.Anchor == rule.First && p.limit.Look(&s, p.now).Room < units {
-		return // charging it regardless would begin a grid of its own
+		return // charging it nevertheless would begin another grid
 	}
 	for _, state := range []*rule.State{&s, &truth} {
 		v := p.limit.Look(state, p.now)
@@ -155,22 +155,22 @@ func (p *player) recall(h uint64) {
 		return
 	}
 	if !found || got.Units < want.Units || got.At < want.At || got.Expires < want.Expires {
-		p.t.Fatalf("at %d: recalled %+v, %v, and %+v was forgotten: %+v", p.now, got, found, want, truth)
+		p.t.Fatalf("at %d: recalled %+v, %v, but %+v was forgotten: %+v", p.now, got, found, want, truth)
 	}
 	if p.limit.Anchor == rule.First && got.At != want.At && got.Units != rule.MaxQuota {
-		p.t.Fatalf("at %d: recalled %+v, and the window starts at %d", p.now, got, want.At)
+		p.t.Fatalf("at %d: recalled %+v, but the window starts at %d", p.now, got, want.At)
 	}
 	var s rule.State
 	p.limit.Recall(got, &s)
 	if used, want := p.limit.Used(&s, p.now), p.limit.Used(&truth, p.now); used < min(want, p.limit.Capacity()) {
-		p.t.Fatalf("at %d: %d units of %d are used, recalled from %+v", p.now, used, want, got)
+		p.t.Fatalf("at %d: used %d, want at least %d, recalled from %+v", p.now, used, want, got)
 	}
 	if p.limit.Expires(&s) < p.limit.Expires(&truth) {
-		p.t.Fatalf("at %d: recalled until %d, expires at %d", p.now, p.limit.Expires(&s), p.limit.Expires(&truth))
+		p.t.Fatalf("at %d: recalled until %d, but the state expires at %d", p.now, p.limit.Expires(&s), p.limit.Expires(&truth))
 	}
 }
 
-// restart saves the memory and goes on with what is restored, with more or less room than before.
+// restart saves the memory and continues with the restored one, with more or less memory than before.
 func (p *player) restart() {
 	p.room = &budget{left: p.room.left + p.room.out}
 	if p.rng.IntN(2) == 0 {
@@ -182,13 +182,13 @@ func (p *player) restart() {
 }
 
 func (p *player) end() {
-	if granted := p.f.bytes() - p.room.out; granted < 0 || granted > mostLayers*scantLayer {
-		p.t.Fatalf("it has %d bytes, and %d were granted", p.f.bytes(), p.room.out)
+	if granted := p.f.bytes() - p.room.out; granted < 0 || granted > maxLayers*smallLayer {
+		p.t.Fatalf("it has %d bytes, but %d were granted", p.f.bytes(), p.room.out)
 	}
 	p.now += 10_000 * p.limit.Window
 	p.f.expire(p.now)
 	if p.f.bytes() != 0 || p.f.held() != 0 || p.room.out != 0 {
-		p.t.Fatalf("when all has expired, it still has %d bytes and %d keys, and %d were not given back", p.f.bytes(), p.f.held(), p.room.out)
+		p.t.Fatalf("when all has expired: got %d bytes and %d keys, and %d bytes not released", p.f.bytes(), p.f.held(), p.room.out)
 	}
 }
 
@@ -207,7 +207,7 @@ func decoderOf(saved []byte) *decoder {
 	return &decoder{r: bufio.NewReader(bytes.NewReader(saved)), sum: crc32.New(checksums), version: version}
 }
 
-// With memory enough, little is rounded, and hardly a stranger is taken for one of the keys.
+// With enough memory, little is rounded, and hardly any other key is mistaken for one of the keys.
 func TestForgottenIsAlmostExact(t *testing.T) {
 	Alone(t)
 	for _, limit := range someLimits(t) {
@@ -239,7 +239,7 @@ func TestForgottenIsAlmostExact(t *testing.T) {
 				}
 			}
 			if other > keys/500 {
-				t.Errorf("%d of %d are recalled as of another time", other, keys)
+				t.Errorf("%d of %d are recalled with a different time", other, keys)
 			}
 			strangers := 0
 			for range keys {
@@ -248,13 +248,14 @@ func TestForgottenIsAlmostExact(t *testing.T) {
 				}
 			}
 			if strangers > keys/500 || f.exact && strangers > 0 {
-				t.Errorf("%d of %d strangers are recalled", strangers, keys)
+				t.Errorf("%d of %d other keys are recalled", strangers, keys)
 			}
 		})
 	}
 }
 
-// A flood takes memory by and by, and when it ends the large layers go though a few keys are still forgotten now and then.
+// A flood takes memory gradually, and after it ends the large layers are dropped even if a few keys are still being
+// forgotten.
 func TestForgottenShrinksAfterAFlood(t *testing.T) {
 	Alone(t)
 	room := &budget{left: 1 << 30}
@@ -270,20 +271,20 @@ func TestForgottenShrinksAfterAFlood(t *testing.T) {
 	}
 	forget(500_000, 10)
 	if held := f.held(); held < 499_000 || held > 500_000 {
-		t.Errorf("%d keys are held of 500,000", held)
+		t.Errorf("%d keys are held, want about 500,000", held)
 	}
 	if flooded := f.bytes(); flooded < 2_000_000 || flooded > 8_000_000 || flooded != room.out {
 		t.Errorf("half a million keys take %d bytes, of %d granted", flooded, room.out)
 	}
 	forget(100, 2*limit.Window/100)
 	if calm := f.bytes(); calm > firstLayer || calm != room.out {
-		t.Errorf("%d bytes are left of it, of %d granted", calm, room.out)
+		t.Errorf("%d bytes are left, of %d granted", calm, room.out)
 	}
 }
 
-// Reset frees one key and none of those that share its trace.
+// Reset frees one key, but none of those that share its trace.
 func TestForgottenReset(t *testing.T) {
-	room := &budget{} // so that all share a few rows
+	room := &budget{} // no memory, so that all keys share a few rows
 	limit := someLimits(t)[3]
 	f := room.memory(limit)
 	rng := rand.New(rand.NewPCG(1, 4))
@@ -295,20 +296,20 @@ func TestForgottenReset(t *testing.T) {
 	}
 	f.reset(keys[0], today)
 	if m, found := f.recall(keys[0], today); found {
-		t.Errorf("recalled after a reset: %+v", m)
+		t.Errorf("recalled %+v after a reset", m)
 	}
 	for _, h := range keys[1:] {
 		if got, found := f.recall(h, today); !found || got.Units < m.Units {
-			t.Fatalf("after a reset of another key, %+v is recalled", got)
+			t.Fatalf("recalled %+v after a reset of another key", got)
 		}
 	}
 	f.remember(keys[0], rule.Summary{Units: 1, At: today, Expires: m.Expires}, today)
 	if got, found := f.recall(keys[0], today); !found || got.Units < 1 {
-		t.Errorf("forgotten again after a reset, and not recalled: %+v", got)
+		t.Errorf("forgotten again after a reset, but recalled as %+v", got)
 	}
 }
 
-// Codes are exact for few units, and never stand for less than they were made of.
+// Codes are exact for few units, and never stand for less than they were made from.
 func TestCodesOfUnits(t *testing.T) {
 	for _, c := range []struct {
 		digits uint
@@ -332,8 +333,8 @@ func TestCodesOfUnits(t *testing.T) {
 			}
 		}
 	}
-	if unitsOf(mostCode, countDigits) != rule.MaxQuota {
-		t.Errorf("the highest code stands for %d", unitsOf(mostCode, countDigits))
+	if unitsOf(maxCode, countDigits) != rule.MaxQuota {
+		t.Errorf("the highest code stands for %d", unitsOf(maxCode, countDigits))
 	}
 }
 
@@ -395,7 +396,7 @@ func TestForgottenDamaged(t *testing.T) {
 	}
 }
 
-// Several goroutines forget and recall keys of their own at once; none of them misses any.
+// Several goroutines concurrently forget and recall keys of their own; none of them misses any.
 func TestForgottenConcurrently(t *testing.T) {
 	for _, limit := range someLimits(t) {
 		room := &budget{left: 64 << 10}

@@ -14,15 +14,15 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// Counts that outgrow the packed form are decided about as before: through the edge, on both sides of it, and for the
-// neighbours that move along.
+// Counts that outgrow the packed form are decided as before: across the edge, on both sides of it, and for the neighbors
+// that move along.
 func TestCountsOutgrowTheirWord(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range []slidegate.Limit{
 		{Quota: 5000, Window: time.Millisecond}, // a packed count of a millisecond ends at 4095
 		{Quota: 5000, Window: time.Millisecond, Overlap: slidegate.OverlapDown},
 		{Quota: 5000, Window: time.Millisecond, Overlap: slidegate.OverlapWhole, CountDenied: true},
-		{Quota: 20, Window: time.Millisecond, Algorithm: slidegate.SlidingWindow, CountDenied: true}, // outgrown by refusals alone
+		{Quota: 20, Window: time.Millisecond, Algorithm: slidegate.SlidingWindow, CountDenied: true}, // outgrown by denials alone
 		{Quota: 1 << 50, Window: time.Hour},
 		{Quota: 1 << 50, Window: time.Hour, Algorithm: slidegate.FixedWindow},
 		{Quota: 1 << 30, Window: 5 * 366 * 24 * time.Hour},
@@ -62,12 +62,12 @@ func TestCountsOutgrowTheirWord(t *testing.T) {
 	}
 }
 
-// Everything at once on few keys, while they change their form: what was granted and not given back never exceeds the
-// quota, and what remains at the end is what is left of it.
-func TestEverythingAtOnce(t *testing.T) {
+// Concurrent operations of every kind on few keys, while they change their form: what was granted and not given back never
+// exceeds the quota, and the remaining units in the end are correct.
+func TestConcurrentOperations(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	store := open(t, memstore.Options{Now: clock.Now})
-	const quota = 4000 // the costs of refusals and of a burst make counts cross 4095
+	const quota = 4000 // the costs of denials and of a burst make counts cross 4095
 	limits := []slidegate.Limit{
 		{Name: "a", Quota: quota, Window: time.Millisecond},
 		{Name: "b", Quota: quota, Window: time.Hour},

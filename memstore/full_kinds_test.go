@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// A full store admits no more than the rule does for slots and calendars either, also where slots are renewed and released, and
-// after a restart. The oracle is told what the store admitted.
+// A full store admits no more than the rule does for slots and calendars either, even if slots are renewed and released,
+// and after a restart. The oracle receives what the store admitted.
 func TestFullStoreOfSlotsAndCalendars(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range everyLimit(t, 3)[6:] {
@@ -52,31 +52,32 @@ func TestFullStoreOfSlotsAndCalendars(t *testing.T) {
 					continue
 				}
 				oracle.apply(&want, clock.Now())
-				// A key gives back what it inherited as if it were its own. Slots have owners, so it cannot with them.
+				// A key can give back inherited units as if they were its own. Slots have owners, so they cannot be given
+				// back.
 				differs := want.Answers[0].Allowed != got.Allowed || want.Answers[0].Granted != got.Granted
 				if differs && (r.Op != rule.GiveBack || limit.Rule().Algorithm == rule.InFlight) {
-					t.Fatalf("request %d, %v: %+v, but by the rule %+v", i, r.Op, got, want.Answers[0])
+					t.Fatalf("request %d, %v: got %+v, want %+v", i, r.Op, got, want.Answers[0])
 				}
 				clock.Advance(rule.Micros(random.Int64N(20_000)))
 			}
 			if inherited == 0 || limit.Rule().Algorithm == rule.InFlight && lost == 0 {
-				t.Fatalf("%d inherited, %d slots lost: the test shows nothing", inherited, lost)
+				t.Fatalf("%d inherited, %d slots lost: the test proves nothing", inherited, lost)
 			}
 		})
 	}
 }
 
-// A key that held many slots once does not keep the memory for them, and one that holds none takes none.
+// A key that once held many slots does not keep the memory for them, and one that holds none takes none.
 func TestSlotsGiveMemoryBack(t *testing.T) {
 	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
 	charge := store.Charge{Limit: everyLimit(t, 1_000)[7], Key: "key", Cost: 1, At: 1}
 	for id := range rule.ID(1_000) {
-		ask(t, st, rule.Take, id+1, charge)
+		decide(t, st, rule.Take, id+1, charge)
 	}
 	for id := range rule.ID(1_000) {
-		ask(t, st, rule.GiveBack, id+1, charge)
+		decide(t, st, rule.GiveBack, id+1, charge)
 		if held, bytes := 999-int64(id), memstore.SlabBytes(st, charge.Limit); bytes > 32<<10+64*held {
 			t.Fatalf("%d slots are held in %d bytes", held, bytes)
 		}

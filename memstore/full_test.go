@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// limitsOfAllForms are limits of every form in which state is kept.
+// limitsOfAllForms returns limits of every form of state.
 func limitsOfAllForms(quota int64) []slidegate.Limit {
 	return []slidegate.Limit{
 		{Quota: quota, Window: time.Minute, Algorithm: slidegate.SlidingWindow},
@@ -30,9 +30,9 @@ func limitsOfAllForms(quota int64) []slidegate.Limit {
 	}
 }
 
-// A store that is full of live keys must not admit what a store without bounds would refuse. The oracle is told only of
-// what the store admitted, so if it refuses, the store gave a key more than the rule does.
-func TestFullStoreOnlyEverRefuses(t *testing.T) {
+// A store that is full of live keys must not admit what a store without bounds would deny. The oracle receives only what
+// the store admitted, so if the oracle denies, the store gave a key more than the rule does.
+func TestFullStoreOnlyErrsTowardDenial(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(5) {
 		t.Run(limit.String(), func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestFullStoreOnlyEverRefuses(t *testing.T) {
 			for i := range 40_000 {
 				key := fmt.Sprint(random.IntN(9000))
 				if i%3 == 0 {
-					key = fmt.Sprint(random.IntN(20)) // some keep coming back
+					key = fmt.Sprint(random.IntN(20)) // some keys keep coming back
 				}
 				cost := unit * (1 + random.Int64N(2))
 				d := allow(t, limiter, key, cost)
@@ -60,13 +60,13 @@ func TestFullStoreOnlyEverRefuses(t *testing.T) {
 				clock.Advance(rule.Micros(random.Int64N(max(2, limit.Window.Microseconds()/1000))))
 			}
 			if inherited == 0 {
-				t.Fatal("the store was never full: the test shows nothing")
+				t.Fatal("the store was never full: the test proves nothing")
 			}
 		})
 	}
 }
 
-// allowIf charges the oracle if the store admitted, and only looks otherwise.
+// allowIf charges the oracle if the store admitted the request, and only peeks otherwise.
 func allowIf(t *testing.T, l *slidegate.Limiter, key string, cost int64, charge bool) slidegate.Decision {
 	t.Helper()
 	if charge {
@@ -79,7 +79,7 @@ func allowIf(t *testing.T, l *slidegate.Limiter, key string, cost int64, charge 
 	return d
 }
 
-// A flood of new keys must not push a refused key back in, grow the store, or give any key more than its quota.
+// A flood of new keys must not let a denied key back in, grow the store, or give any key more than its quota.
 func TestFlood(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(3)[:8] {
@@ -103,19 +103,19 @@ func TestFlood(t *testing.T) {
 				}
 			}
 			if d := allow(t, limiter, "victim", 1); d.Allowed {
-				t.Error("the flood let a refused key back in")
+				t.Error("the flood let a denied key back in")
 			}
-			if used, room := store.Room(); used > room {
+			if used, room := store.Capacity(); used > room {
 				t.Errorf("grew to %d bytes, want at most %d", used, room)
 			}
 			if store.Stats().Evictions == 0 {
-				t.Error("the store was never full: the test shows nothing")
+				t.Error("the store was never full: the test proves nothing")
 			}
 		})
 	}
 }
 
-// A larger quota on the same shape must not push out a key that has used up a smaller one.
+// A larger quota on the same shape must not evict a key that has used up a smaller one.
 func TestPlansShareAFullStore(t *testing.T) {
 	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_600_000_000)
@@ -130,7 +130,7 @@ func TestPlansShareAFullStore(t *testing.T) {
 	}
 	for i := range 50 {
 		if allow(t, free, fmt.Sprint("free", i), 1).Allowed {
-			t.Errorf("free key %d is back in", i)
+			t.Errorf("free key %d was admitted again", i)
 		}
 	}
 }
@@ -144,14 +144,14 @@ func TestRefuseWhenFull(t *testing.T) {
 		_, full = limiter.Allow(context.Background(), fmt.Sprint(i))
 	}
 	if !errors.Is(full, memstore.ErrFull) {
-		t.Fatalf("no ErrFull but %v", full)
+		t.Fatalf("got %v, want ErrFull", full)
 	}
 	if d := allow(t, limiter, "0", 1); !d.Allowed || d.Remaining != 1 {
-		t.Errorf("a key that is there is not served: %+v", d)
+		t.Errorf("an existing key was not served: %+v", d)
 	}
 	clock.Advance(rule.Micros(2) * rule.Micros(time.Minute.Microseconds()))
 	if d := allow(t, limiter, "one more", 1); !d.Allowed || d.Flags != 0 {
-		t.Errorf("no room after all keys expired: %+v", d)
+		t.Errorf("no space after all keys expired: %+v", d)
 	}
 }
 

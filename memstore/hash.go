@@ -6,11 +6,11 @@ import (
 	"unsafe"
 )
 
-// hashKey is the secret of the hash: 128 random bits, saved with a snapshot so that restored state is found again.
+// hashKey is the secret of the hash: 128 random bits, saved with a snapshot so that restored state can be found.
 type hashKey [16]byte
 
-// hasher is the state of SipHash-1-3, a keyed hash that was made for hash tables under attack: without the key, nobody
-// can tell which inputs collide.
+// hasher is the state of SipHash-1-3, a keyed hash designed for hash tables under attack: without the key, collisions
+// cannot be predicted.
 type hasher struct{ v0, v1, v2, v3 uint64 }
 
 func newHasher(key hashKey) hasher {
@@ -39,7 +39,7 @@ func (s hasher) word(w uint64) hasher {
 	return s
 }
 
-// field absorbs a field in whole words, its length first, so that it cannot run into what follows.
+// field absorbs a field in whole words, its length first, so that fields cannot run into one another.
 func (s hasher) field(text string) hasher {
 	s = s.word(uint64(len(text)))
 	for ; len(text) >= 8; text = text[8:] {
@@ -75,13 +75,13 @@ func tail(text string) uint64 {
 // load64 reads the eight bytes at p.
 func load64(p unsafe.Pointer) uint64 { return binary.LittleEndian.Uint64((*[8]byte)(p)[:]) }
 
-// schedule hashes short keys in a quarter of the time that SipHash takes. Its words are random: SipHash makes them of the
-// secret and of what comes before the key in an address.
+// schedule hashes short keys in a quarter of the time of SipHash. Its words are random: SipHash derives them from the
+// secret and from what precedes the key in an address.
 //
-// A key is cut into words, of which the last one carries its length, so different keys are different words. Each word
-// is added to one of the schedule, and the products of pairs of them are added up, in 128 bits. This is the hash NH of
-// UMAC, for which it is proved that two inputs that were chosen without knowledge of the random words give the same sum
-// with a probability of at most 2^-63. One more multiplication makes 64 bits of the 128, and hides how they were made.
+// A key is split into words, the last of which contains its length, so different keys have different words. Each word is
+// added to one of the schedule, and the products of pairs of them are summed up, in 128 bits. This is the hash NH of UMAC,
+// for which it is proven that two inputs chosen without knowledge of the random words have the same sum with a probability
+// of at most 2^-63. One more multiplication reduces the 128 bits to 64, and hides how they were made.
 type schedule struct {
 	words [shortWords]uint64
 	fold  [2]uint64
@@ -89,7 +89,7 @@ type schedule struct {
 
 const (
 	shortWords = 8
-	shortKey   = 8*shortWords - 1 // the longest key, in bytes: the last word has room for seven and the length
+	shortKey   = 8*shortWords - 1 // the longest key, in bytes: the last word holds seven and the length
 )
 
 func newSchedule(h hasher) schedule {
@@ -103,15 +103,15 @@ func newSchedule(h hasher) schedule {
 	return s
 }
 
-// sum returns the hash of a key of at most shortKey bytes. Lengths and places are unsigned here, because the remainders
-// of signed numbers take longer.
+// sum returns the hash of a key of at most shortKey bytes. Lengths and positions are unsigned here, because remainders of
+// signed numbers are slower.
 func (s *schedule) sum(key string) uint64 {
 	p, left := unsafe.Pointer(unsafe.StringData(key)), uint(len(key))
 	last := uint64(left) << 56
 	if rest := left % 8; left < 8 {
 		last |= tail(key)
 	} else if rest > 0 {
-		// What is left over after whole words is the upper part of the last eight bytes.
+		// The bytes after the last whole word are the upper part of the last eight bytes.
 		last |= load64(unsafe.Add(p, left-8)) >> ((64 - 8*rest) & 63)
 	}
 	var hi, lo, carry uint64

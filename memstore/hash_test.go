@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// plainHash is SipHash with c and d rounds, written as its paper has it.
+// plainHash is SipHash with c and d rounds, written as in its paper.
 func plainHash(c, d int, key [16]byte, text []byte) uint64 {
 	k0, k1 := binary.LittleEndian.Uint64(key[:8]), binary.LittleEndian.Uint64(key[8:])
 	v := [4]uint64{k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573}
@@ -50,7 +50,7 @@ func plainHash(c, d int, key [16]byte, text []byte) uint64 {
 	return v[0] ^ v[1] ^ v[2] ^ v[3]
 }
 
-// The published test value of SipHash-2-4 shows that plainHash is SipHash; ours must be the same with one and three rounds.
+// The published test value of SipHash-2-4 shows that plainHash is SipHash; hasher must equal it with one and three rounds.
 func TestHashIsSipHash(t *testing.T) {
 	var key [16]byte
 	text := make([]byte, 15)
@@ -78,7 +78,7 @@ func TestHashIsSipHash(t *testing.T) {
 	}
 }
 
-// Where a field ends and the next begins must not be for the caller to choose.
+// Callers must not be able to shift the boundary between two fields.
 func TestHashKeepsFieldsApart(t *testing.T) {
 	seen := map[uint64][2]string{}
 	for _, pair := range [][2]string{
@@ -93,7 +93,7 @@ func TestHashKeepsFieldsApart(t *testing.T) {
 	}
 }
 
-// plainShort is schedule.sum as its comment has it, in numbers without bounds.
+// plainShort is schedule.sum as its comment describes it, in unbounded integers.
 func plainShort(s *schedule, key []byte) uint64 {
 	var words []uint64
 	padded := append([]byte(nil), key...)
@@ -118,7 +118,7 @@ func plainShort(s *schedule, key []byte) uint64 {
 	return new(big.Int).Rsh(product, 64).Uint64() ^ new(big.Int).And(product, number(1<<64-1)).Uint64()
 }
 
-func TestShortHashIsWhatItSays(t *testing.T) {
+func TestShortHashMatchesItsDefinition(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range shortKey + 1 {
 		for range 20 {
@@ -134,7 +134,7 @@ func TestShortHashIsWhatItSays(t *testing.T) {
 	}
 }
 
-// Keys that differ little must be spread as if at random over pages and home lines.
+// Similar keys must be spread over pages and home lines as if at random.
 func TestShortHashSpreads(t *testing.T) {
 	const keys, places = 1 << 18, 1 << 10
 	s := newSchedule(newHasher(hashKey{1}))
@@ -150,14 +150,14 @@ func TestShortHashSpreads(t *testing.T) {
 		for _, n := range counts {
 			chi += (float64(n) - expected) * (float64(n) - expected) / expected
 		}
-		// The sum of squares has as many degrees of freedom; six standard deviations above is no chance.
+		// The expected value is the degrees of freedom; six standard deviations above it are not chance.
 		if free := float64(len(counts) - 1); chi > free+6*math.Sqrt(2*free) {
 			t.Errorf("%s: chi squared is %.0f for %.0f degrees of freedom", what, chi, free)
 		}
 	}
 }
 
-// No two of many short and look-alike keys have the same hash: by chance that would be one run in 2^30.
+// Of many short and similar keys, no two have the same hash: by chance that would happen in one run of 2^30.
 func TestShortHashTellsKeysApart(t *testing.T) {
 	s := newSchedule(newHasher(hashKey{2}))
 	seen := map[uint64]string{}

@@ -6,25 +6,25 @@ import (
 	"unsafe"
 )
 
-// A decision about one of a million keys reads a line that is far from the one before, and the processor has to find out where
-// its page is, too: that it remembers for a few thousand pages. A huge page stands for 512 small ones. Linux makes huge pages by
-// itself only where it is set to, but can be asked to make one of the pages that are there.
+// A decision about one of a million keys reads a line that is far from the previous one, and the processor must also
+// translate its address, which it caches for a few thousand pages. A huge page stands for 512 small ones. Linux creates
+// huge pages automatically only if configured to, but can be asked to make one from existing pages.
 
 const (
 	hugeBytes = 2 << 20
-	// enough is how many bytes of a huge page must have been allocated here: others may have the rest.
+	// enough is how many bytes of a huge page must have been allocated here; the rest may belong to others.
 	enough = hugeBytes * 3 / 4
-	// collapse is MADV_COLLAPSE, since Linux 6.1. An older kernel says that it does not know it, and nothing is lost.
+	// collapse is MADV_COLLAPSE, available since Linux 6.1. Older kernels return an error, which does no harm.
 	collapse = 25
 )
 
-// hugePages counts what was allocated in each huge page that is not one yet, by its address.
+// hugePages counts the bytes allocated in each potential huge page, by its address.
 var hugePages = struct {
 	mu    sync.Mutex
 	bytes map[uintptr]int
 }{bytes: map[uintptr]int{}}
 
-// placed notes where memory lies that keys are read from, and asks for a huge page where that is most of it.
+// placed records where memory for keys was allocated, and requests a huge page if that is most of it.
 func placed(p unsafe.Pointer, bytes int) {
 	at := uintptr(p) &^ (hugeBytes - 1)
 	hugePages.mu.Lock()
@@ -36,7 +36,7 @@ func placed(p unsafe.Pointer, bytes int) {
 	}
 	delete(hugePages.bytes, at)
 	hugePages.mu.Unlock()
-	go makeHuge(at) // it takes a millisecond or two, and the caller may hold locks
+	go makeHuge(at) // this takes a millisecond or two, and the caller may hold locks
 }
 
 var oneAtATime sync.Mutex

@@ -4,5 +4,5 @@ package memstore
 
 import "unsafe"
 
-// placed is about huge pages, which only Linux is asked for.
+// placed requests huge pages, on Linux only.
 func placed(unsafe.Pointer, int) {}

@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// TakeSingle answers as Apply does to a request without an ID, over every kind of state.
-func TestTakeSingleIsApply(t *testing.T) {
+// TakeSingle decides as Apply does for a request without an ID, over every kind of state.
+func TestTakeSingleMatchesApply(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	single, batch := open(t, memstore.Options{Now: clock.Now}), open(t, memstore.Options{Now: clock.Now})
 	limits := everyLimit(t, 3)
@@ -22,25 +22,25 @@ func TestTakeSingleIsApply(t *testing.T) {
 		if c.Limit.Rule().Algorithm == rule.InFlight {
 			c.Cost = min(c.Cost, 1)
 		}
-		want := ask(t, batch, rule.Take, 0, c)[0]
+		want := decide(t, batch, rule.Take, 0, c)[0]
 		allowed, flags, remaining, after, resetAfter, at, err := single.TakeSingle(t.Context(), c.Limit, c.Key, c.Cost)
 		if err != nil || allowed != want.Allowed || flags != want.Flags || remaining != want.Remaining ||
 			after != want.After() || resetAfter != want.ResetAfter || at != want.At {
 			t.Fatalf("%s, cost %d: %v %v %d %d %d %d, %v, want %+v", c.Limit.Name(), c.Cost, allowed, flags, remaining, after, resetAfter, at, err, want)
 		}
-		if random.IntN(8) == 0 { // somebody else takes or releases slots
+		if random.IntN(8) == 0 { // another request takes or releases slots
 			op, id := []rule.Op{rule.Take, rule.GiveBack}[random.IntN(2)], rule.ID(1+random.IntN(3))
 			c.Cost, c.At = 1, clock.Now()
-			ask(t, batch, op, id, c)
-			ask(t, single, op, id, c)
+			decide(t, batch, op, id, c)
+			decide(t, single, op, id, c)
 		}
 		clock.Advance(rule.Micros(random.Int64N(4_000_000)))
 	}
 }
 
-// Taking, renewing and releasing slots, windows of the calendar, and a settlement that is sent again take no memory.
+// Taking, renewing and releasing slots, calendar windows, and a repeated settlement do not allocate.
 func TestNoAllocationsOfReservations(t *testing.T) {
-	memstore.Alone(t) // which empties pools
+	memstore.Alone(t) // the race detector empties pools
 	st := open(t, memstore.Options{})
 	for _, limit := range everyLimit(t, 5) {
 		charges := []store.Charge{{Limit: limit, Key: "key", Cost: 1, At: 1}}
@@ -57,7 +57,7 @@ func TestNoAllocationsOfReservations(t *testing.T) {
 		}
 		round()
 		if n := testing.AllocsPerRun(200, round); n > 0 {
-			t.Errorf("%s: %v allocations a round", limit.Name(), n)
+			t.Errorf("%s: %v allocations per round, want 0", limit.Name(), n)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// What pack accepts, unpack gives back: no field runs into another, and none wraps around.
-func TestPackIsExactOrRefuses(t *testing.T) {
+// unpack is the inverse of pack for whatever pack accepts: no field runs into another, and none wraps around.
+func TestPackIsExactOrRejects(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 0))
 	const now = rule.Micros(1_767_225_600_000_000)
 	for _, window := range []time.Duration{

@@ -7,11 +7,11 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// legacy is what a snapshot of version 1 or 2 held of one shape. It does not say to which limits the keys belong, so they wait
-// here until they are asked for, or have expired: a hash is that of the whole address.
+// legacy is what a snapshot of version 1 or 2 contained of one shape. It does not record which limits the keys belong to,
+// so they wait here until they are requested, or have expired: each hash covers the whole address.
 //
-// A floor is a state that was nowhere below any that had been forgotten among the keys of one set, in all segments whose hashes
-// begin alike. A key that is not here begins with the floor that covers its hash.
+// A floor is a state that covers every state that had been forgotten among the keys of one set, in all segments whose
+// hashes share a prefix. A key that is not here begins with the floor for its hash.
 type legacy struct {
 	shape rule.Shape
 	limit rule.Limit
@@ -20,28 +20,29 @@ type legacy struct {
 	mu     sync.Mutex
 	keys   map[uint64]rule.State
 	floors map[floorPlace]rule.State
-	depths []uint // of floors
+	depths []uint // prefix lengths of the floors
 }
 
-// floorPlace is what a floor covers.
+// floorPlace identifies what a floor covers.
 type floorPlace struct {
-	first uint64 // the first hash of the segment,
-	depth uint   // which has this many bits in common with all others in it
+	first uint64 // the first hash of the segment
+	depth uint   // how many bits all hashes of the segment share
 	set   int
 }
 
-// Segments were cut into sets.
+// Segments were divided into sets.
 const (
-	mostSets    = 31
-	bucketSets1 = 21 // of token buckets in version 1
-	mostDepth2  = 28
+	maxSets     = 31
+	bucketSets1 = 21 // for token buckets in version 1
+	maxDepth2   = 28
 )
 
 func newLegacy(shape rule.Shape, sets int) *legacy {
 	return &legacy{shape: shape, limit: shape.Limit(), sets: sets, keys: map[uint64]rule.State{}, floors: map[floorPlace]rule.State{}}
 }
 
-// recall lets a claim begin with what is known of its key, and reports whether that is the key's own. It is false for a floor.
+// recall sets the initial state of a claim from what is known of its key, and reports whether that is the key's own. It
+// returns false for a floor.
 func (o *legacy) recall(c *claim, now rule.Micros) bool {
 	if o == nil {
 		return false
@@ -62,7 +63,7 @@ func (o *legacy) recall(c *claim, now rule.Micros) bool {
 	return false
 }
 
-// begin makes s the claim's state, in memory of its own.
+// begin sets the claim's state to a copy of s.
 func (c *claim) begin(s *rule.State) {
 	own := s.Clone()
 	copy(c.counts, own.Counts)
@@ -70,7 +71,7 @@ func (c *claim) begin(s *rule.State) {
 	c.state = own
 }
 
-// taken forgets a key that has its place in a table now.
+// taken drops a key that now has a slot in a table.
 func (o *legacy) taken(h uint64) {
 	if o == nil {
 		return
@@ -80,7 +81,7 @@ func (o *legacy) taken(h uint64) {
 	delete(o.keys, h)
 }
 
-// snapshot writes what has not been asked for and has not expired, as version 2 did.
+// snapshot writes what has been neither requested nor expired, as version 2 did.
 func (o *legacy) snapshot(e *encoder, shape rule.Shape, now rule.Micros) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,16 +116,16 @@ func (o *legacy) snapshot(e *encoder, shape rule.Shape, now rule.Micros) {
 // legacyShape reads a shape, and how many sets its segments had.
 func (d *decoder) legacyShape() *legacy {
 	shape := d.shape()
-	sets := int64(mostSets)
+	sets := int64(maxSets)
 	switch {
 	case d.version >= 2:
 		sets = d.Int()
-		d.Check(sets >= 1 && sets <= mostSets)
+		d.Check(sets >= 1 && sets <= maxSets)
 	case shape.Algorithm == rule.TokenBucket:
 		sets = bucketSets1
 	case !packable(shape):
 		parts := shape.Limit()
-		sets = int64(max(1, min(mostSets, (16<<10)/(32*8*(parts.Parts()+2)))))
+		sets = int64(max(1, min(maxSets, (16<<10)/(32*8*(parts.Parts()+2)))))
 	}
 	return newLegacy(shape, int(sets))
 }
@@ -140,9 +141,9 @@ func (d *decoder) legacyState(o *legacy, floor bool, now rule.Micros) {
 	set, depth := d.Int(), d.Int()
 	place := floorPlace{set: int(set), depth: uint(depth)}
 	place.first = d.Uint64()
-	d.Check(set >= 0 && set < int64(o.sets) && depth >= 0 && depth <= mostDepth2)
+	d.Check(set >= 0 && set < int64(o.sets) && depth >= 0 && depth <= maxDepth2)
 	if d.err == nil && depth < 64 && place.first<<depth != 0 {
-		d.Check(false) // it lies outside of its table
+		d.Check(false) // it lies outside its table
 	}
 	var s rule.State
 	d.state(&o.limit, &s)

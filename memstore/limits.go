@@ -10,20 +10,20 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// use is why a table is there. It is guarded by Store.mu.
+// use is why a table is kept. It is guarded by Store.mu.
 type use struct {
-	asked    bool        // a request came for the limit, or it was prepared
-	prepared int         // how often it is prepared
-	busy     rule.Micros // a key was live at the last look, so there is no sense in looking again before
-	looked   rule.Micros // when no two pages could become one
+	requested bool        // a request has used the limit, or it was prepared
+	prepared  int         // how many times it is prepared
+	busyUntil rule.Micros // a key was live at the last scan, so there is no point in scanning again before this time
+	scanned   rule.Micros // when the last scan found no two pages to merge
 }
 
-// counts reports whether the table counts towards MaxLimits: those of prepared limits have room of their own, and those that
-// came with a snapshot cost nothing more until they are asked for.
-func (u *use) counts() bool { return u.asked && u.prepared == 0 }
+// counts reports whether the table counts towards MaxLimits: tables of prepared limits have reserved space, and those from
+// a snapshot cost nothing more until they are requested.
+func (u *use) counts() bool { return u.requested && u.prepared == 0 }
 
-// Prepare makes room for limits whose requests are still to come, so that others cannot take it: they do not count towards
-// Options.MaxLimits and keep their tables until release is called. It may be called at any time, for the same limits too.
+// Prepare reserves space for limits in advance, so that others cannot take it: they do not count towards Options.MaxLimits
+// and keep their tables until release is called. It may be called at any time, also repeatedly for the same limits.
 func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,7 +33,7 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 		if t == nil {
 			t = s.addTable(idOf(limit), limit.Rule().Shape())
 		}
-		s.change(t, func(u *use) { u.asked, u.prepared = true, u.prepared+1 })
+		s.change(t, func(u *use) { u.requested, u.prepared = true, u.prepared+1 })
 		prefixes = append(prefixes, limit.Prefix())
 	}
 	var released atomic.Bool
@@ -51,7 +51,7 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 	}
 }
 
-// tableOf returns the table of a limit that a request came for.
+// tableOf returns the table of a limit that a request uses.
 func (s *Store) tableOf(limit *store.Limit) (*table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,12 +62,12 @@ func (s *Store) tableOf(limit *store.Limit) (*table, error) {
 		}
 		t = s.addTable(idOf(limit), limit.Rule().Shape())
 	}
-	s.change(t, func(u *use) { u.asked = true })
+	s.change(t, func(u *use) { u.requested = true })
 	return t, nil
 }
 
 func tooManyLimits(n int) error {
-	return fmt.Errorf("%w: there are %d already; use fewer different names and windows, or raise MaxLimits", ErrLimits, n)
+	return fmt.Errorf("%w: %d exist already; use fewer different names and windows, or raise MaxLimits", ErrLimits, n)
 }
 
 func idOf(limit *store.Limit) tableID {
@@ -81,14 +81,14 @@ func (s *Store) known(prefix string) *table {
 	return s.tables[prefix]
 }
 
-// addTable makes the table of a new limit. It holds s.mu, unless nobody else knows the store.
+// addTable adds the table of a new limit. The caller holds s.mu, unless the store is not shared yet.
 func (s *Store) addTable(id tableID, shape rule.Shape) *table {
 	t := newTable(s, id, shape)
 	s.tables[id.prefix] = t
 	return t
 }
 
-// change changes why a table is there, and keeps count.
+// change changes the use of a table, and updates the count of tables.
 func (s *Store) change(t *table, to func(*use)) {
 	before := t.use.counts()
 	to(&t.use)
@@ -100,15 +100,15 @@ func (s *Store) change(t *table, to func(*use)) {
 	}
 }
 
-// dropIdle drops a table that counts and has no live key, and reports whether there was one. It holds s.mu.
+// dropIdle drops a table that counts and has no live key, and reports whether there was one. The caller holds s.mu.
 func (s *Store) dropIdle() bool {
 	now := s.clock.read()
 	for _, t := range s.tables {
-		if !t.use.counts() || now < t.use.busy {
+		if !t.use.counts() || now < t.use.busyUntil {
 			continue
 		}
 		if until := t.liveUntil(now); until > now {
-			t.use.busy = max(until, now+lookAgain)
+			t.use.busyUntil = max(until, now+rescanAfter)
 			continue
 		}
 		if s.drop(t) {
@@ -118,7 +118,7 @@ func (s *Store) dropIdle() bool {
 	return false
 }
 
-// liveUntil returns when a live key of the table will expire, or 0 if none is live and nothing is remembered.
+// liveUntil returns when a live key of the table will expire, or 0 if no key is live and nothing is remembered.
 func (t *table) liveUntil(now rule.Micros) rule.Micros {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,9 +141,9 @@ func (t *table) liveUntil(now rule.Micros) rule.Micros {
 	return 0
 }
 
-// drop takes a table away, unless a key of it came to life meanwhile, and reports whether it did. Requests that know it find all of
-// its slots claimed and its pages dead, and come back for the table that is there then. It holds s.mu, for which those who come
-// back wait.
+// drop removes a table, unless one of its keys has become live again, and reports whether it did. Requests that still refer
+// to the table find all of its slots claimed and its pages dead, and look up the current table. The caller holds s.mu, for
+// which these requests wait.
 func (s *Store) drop(t *table) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *Store) drop(t *table) bool {
 	if f := t.forgotten.Load(); f != nil {
 		f.close()
 	}
-	for i := range s.plans { // which would keep its memory
+	for i := range s.plans { // they would keep its memory alive
 		if p := s.plans[i].Load(); p != nil && p.table == t {
 			s.plans[i].CompareAndSwap(p, nil)
 		}

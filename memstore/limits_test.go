@@ -19,10 +19,10 @@ import (
 
 const startMicros = 1_767_225_600_000_000
 
-// algorithms are one of each form in which state is kept.
+// algorithms contains one algorithm for each form of state.
 var algorithms = []slidegate.Algorithm{slidegate.FixedWindow, slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.TokenBucket}
 
-// windows returns limits of one unit, each of another shape.
+// windows returns limits of one unit, each of a different shape.
 func windows(n int, algorithm slidegate.Algorithm) []slidegate.Limit {
 	limits := make([]slidegate.Limit, n)
 	for i := range limits {
@@ -36,7 +36,7 @@ func takeEach(t testing.TB, st store.Store, limits []slidegate.Limit) {
 	t.Helper()
 	for _, limit := range limits {
 		if d := allow(t, newLimiter(t, st, limit), "key", 1); !d.Allowed {
-			t.Fatalf("%s: the first unit is refused", limit)
+			t.Fatalf("%s: the first unit was denied", limit)
 		}
 	}
 }
@@ -50,8 +50,8 @@ func isFull(t testing.TB, st store.Store, limit slidegate.Limit) bool {
 	return err != nil
 }
 
-// A shape makes room for another as soon as none of its keys is live, and not before.
-func TestIdleShapeMakesRoom(t *testing.T) {
+// A shape makes space for another as soon as none of its keys is live, and not before.
+func TestIdleShapeMakesSpace(t *testing.T) {
 	const most = 8
 	for _, algorithm := range algorithms {
 		t.Run(algorithm.String(), func(t *testing.T) {
@@ -61,16 +61,16 @@ func TestIdleShapeMakesRoom(t *testing.T) {
 			takeEach(t, st, limits)
 			hour := slidegate.Limit{Quota: 1, Window: time.Hour, Algorithm: algorithm}
 			if !isFull(t, st, hour) {
-				t.Fatalf("a shape beyond %d with live keys was accepted", most)
+				t.Fatalf("got no error for a shape beyond %d with live keys", most)
 			}
 			for _, limit := range limits {
 				if allow(t, newLimiter(t, st, limit), "key", 1).Allowed {
-					t.Fatalf("%s: admitted twice after another shape was refused for want of room", limit)
+					t.Fatalf("%s: admitted twice after another shape was rejected for lack of space", limit)
 				}
 			}
-			clock.Advance(4_000_000) // the windows of one and two seconds are over, and one or two others
+			clock.Advance(4_000_000) // the windows of one and two seconds have passed, and one or two others
 			if isFull(t, st, hour) {
-				t.Error("refused, though keys of one second have expired")
+				t.Error("denied although keys of one second have expired")
 			}
 			if allow(t, newLimiter(t, st, limits[most-1]), "key", 1).Allowed {
 				t.Errorf("%s: admitted twice within its window", limits[most-1])
@@ -79,7 +79,7 @@ func TestIdleShapeMakesRoom(t *testing.T) {
 	}
 }
 
-// Requests that use shapes while these are dropped and made again are never admitted twice in one window.
+// Requests that use shapes while these are dropped and created again are never admitted twice in one window.
 func TestDroppedShapeLosesNothing(t *testing.T) {
 	for _, algorithm := range algorithms {
 		t.Run(algorithm.String(), func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestDroppedShapeLosesNothing(t *testing.T) {
 				asking.Wait()
 				for i := range admitted {
 					if n := admitted[i].Load(); n > 1 {
-						t.Fatalf("round %d: %s admitted %d at one moment", round, limits[i], n)
+						t.Fatalf("round %d: %s admitted %d at one time", round, limits[i], n)
 					}
 				}
 				clock.Advance(100_000_000) // all have expired
@@ -118,7 +118,7 @@ func TestDroppedShapeLosesNothing(t *testing.T) {
 	}
 }
 
-// A request that had found its key when the shape was dropped is decided in the table that took its place.
+// A request that had found its key when the shape was dropped is decided in the table that replaced it.
 func TestDropDuringADecision(t *testing.T) {
 	for _, limit := range []slidegate.Limit{
 		{Quota: 1, Window: time.Second, Algorithm: slidegate.FixedWindow},
@@ -155,7 +155,7 @@ func TestDropDuringADecision(t *testing.T) {
 			}
 			clock.Advance(200_000)
 			if !allow(t, limiter, "key", limit.Quota).Allowed { // drops the other shape
-				t.Fatal("refused after a restart of the window")
+				t.Fatal("denied after the window restarted")
 			}
 			close(goOn)
 			if <-late {
@@ -170,8 +170,8 @@ func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	return testkit.Must(slidegate.Bind("", limit))(t)
 }
 
-// Limits that were prepared have room, whatever came before and after them.
-func TestPreparedShapesHaveRoom(t *testing.T) {
+// Prepared limits have space, whatever comes before and after them.
+func TestPreparedShapesHaveSpace(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		clock := storetest.NewClock(startMicros)
 		st := open(t, memstore.Options{MaxLimits: 3, Now: clock.Now})
@@ -187,25 +187,26 @@ func TestPreparedShapesHaveRoom(t *testing.T) {
 			takeEach(t, st, others)
 		}
 		if !isFull(t, st, slidegate.Limit{Quota: 1, Window: time.Minute}) {
-			t.Fatal("the bound on other shapes is not the one that was set")
+			t.Fatal("the bound on other shapes differs from MaxLimits")
 		}
 		takeEach(t, st, own)
 		release()
 		release() // does nothing
 		for _, limit := range own {
 			if isFull(t, st, limit) {
-				t.Errorf("%s: its room was given back, but its keys are live", limit)
+				t.Errorf("%s: its space was released although its keys are live", limit)
 			}
 		}
 		clock.Advance(30_000_000) // the other shapes are idle; those of the released limits are not
 		if isFull(t, st, slidegate.Limit{Quota: 1, Window: time.Minute}) {
-			t.Error("refused, though there are idle shapes")
+			t.Error("denied although there are idle shapes")
 		}
 		again()
 	}
 }
 
-// A snapshot has no shape without a live slot, and a shape of a snapshot that nobody asks for takes no other's room.
+// A snapshot contains no shape without a live key, and a shape of a snapshot that is not requested takes no space from
+// others.
 func TestSnapshotOfManyShapes(t *testing.T) {
 	for _, algorithm := range algorithms {
 		clock := storetest.NewClock(startMicros)
@@ -224,11 +225,11 @@ func TestSnapshotOfManyShapes(t *testing.T) {
 		saved := snapshot(t, st)
 		restored, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{Now: clock.Now, MaxLimits: 3})
 		if err != nil {
-			t.Fatalf("%v: more shapes than MaxLimits: %v", algorithm, err)
+			t.Fatalf("%v: with more shapes than MaxLimits: %v", algorithm, err)
 		}
 		for i := range 3 {
 			if isFull(t, restored, slidegate.Limit{Quota: 1, Window: time.Duration(i+1) * time.Hour}) {
-				t.Errorf("%v: new shape %d has no room, though nobody has asked for those of the snapshot", algorithm, i)
+				t.Errorf("%v: no space for new shape %d, although those of the snapshot were not requested", algorithm, i)
 			}
 		}
 		if allow(t, newLimiter(t, restored, limits[199]), "key", 1).Allowed {
@@ -244,7 +245,7 @@ func TestSnapshotOfManyShapes(t *testing.T) {
 	}
 }
 
-// emptyShapes is a snapshot as earlier versions wrote it after n shapes had been asked for and none had a key.
+// emptyShapes returns a snapshot as earlier versions wrote it after n shapes had been requested and none had a key.
 func emptyShapes(t testing.TB, n int) []byte {
 	t.Helper()
 	return testkit.Must(memstore.EmptyShapes(n))(t)
@@ -256,11 +257,11 @@ func TestOldSnapshotOfEmptyShapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if isFull(t, restored, sliding(1, time.Hour)) {
-		t.Error("a new shape has no room")
+		t.Error("no space for a new shape")
 	}
 }
 
-// What is not part of a snapshot is not overlooked.
+// Bytes that are not part of a snapshot are detected.
 func TestBytesAfterASnapshot(t *testing.T) {
 	st := open(t, memstore.Options{})
 	allow(t, newLimiter(t, st, sliding(2, time.Hour)), "key", 1)
@@ -268,12 +269,12 @@ func TestBytesAfterASnapshot(t *testing.T) {
 	for _, more := range [][]byte{{0}, []byte("\n"), saved} {
 		damaged := append(bytes.Clone(saved), more...)
 		if _, err := memstore.Restore(bytes.NewReader(damaged), memstore.Options{}); !errors.Is(err, memstore.ErrSnapshot) {
-			t.Errorf("%d bytes more: got %v, want ErrSnapshot", len(more), err)
+			t.Errorf("with %d more bytes: got %v, want ErrSnapshot", len(more), err)
 		}
 	}
 }
 
-// A clock may be near the epoch, as those of tests and replays are, and may be set back to there.
+// A clock may be near the epoch, as in tests and replays, and may be set back to there.
 func TestSnapshotNearTheEpoch(t *testing.T) {
 	for _, limit := range limitsOfAllForms(5) {
 		for _, step := range []slidegate.Micros{1, 1000, 700_000, 20_000_000} {

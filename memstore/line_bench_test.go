@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// BenchmarkLineForms compares slots of lines with the one-part window, all in short rounds one after the other, and reports the
-// fastest tenth of each in nanoseconds, which other processes disturb least. It has its own number of rounds: run it with
+// BenchmarkLineForms compares slots of lines with the one-part window, in alternating short rounds, and reports the fastest
+// tenth of each in nanoseconds, which other processes disturb least. It has a fixed number of rounds: run it with
 // -benchtime 1x.
 func BenchmarkLineForms(b *testing.B) {
 	const keys = 1 << 20
@@ -84,7 +84,7 @@ type benchTaker struct {
 	rounds []float64
 }
 
-// newBenchTaker returns what decides by limit.
+// newBenchTaker returns a taker that decides by limit.
 func newBenchTaker(b *testing.B, name string, limit rule.Limit) *benchTaker {
 	s, err := New(Options{MaxBytes: 1 << 30})
 	if err != nil {

@@ -8,29 +8,30 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// bucketForm holds token buckets, one line each. What is missing from a bucket is its debt, in 1/window of a unit, in one word.
+// bucketForm holds token buckets, one line each. What is missing from a bucket is its debt, in 1/window of a unit, in one
+// word.
 //
-// Every atomic write costs as much as a compare-and-swap, so most takes write the control word alone. Its fields say what
-// happened since the other words were written: how much later the start is, and how many units were taken. The debt has become
-// larger by these units, and smaller by what the quota refills in that time; or it is these units alone, if the bucket was full
-// in between. Where that is not what the rule says (the quota is another one), or a field is too narrow, the other words are
-// written again.
+// Every atomic write costs as much as a compare-and-swap, so most takes write only the control word. Its fields describe
+// what happened since the other words were written: how much later the start is, and how many units were taken. The debt
+// has grown by these units, and shrunk by what the quota refills in that time; or it is these units alone, if the bucket
+// was full in between. If that is not what the rule computes (the quota is a different one), or if a field is too narrow,
+// the other words are written again.
 type bucketForm struct {
-	limit  rule.Limit // of the shape: its quota and burst mean nothing
+	limit  rule.Limit // of the shape: its quota and burst are meaningless
 	window uint64
 	quick  rule.QuickBucket
 }
 
-// The words of a bucket, after hash and control. If the debt does not fit a word, or the state is one of an older version, the
-// debt word has the whole units that are missing and the rest word the fraction plus 1; else the rest word is 0. A slot of zeros is
-// a full bucket.
+// The words of a bucket, after hash and control. If the debt does not fit in a word, or the state was written by an older
+// version, the debt word contains the missing whole units and the rest word the fraction plus 1; otherwise the rest word is
+// 0. A slot of zeros is a full bucket.
 const (
 	bucketStart = 2 + iota
 	bucketDebt
 	bucketLife // how long after the start the state ends
 	bucketRest
-	bucketQuota      // what a microsecond has refilled since the words were written, or 0,
-	bucketReciprocal // and what to divide by it with
+	bucketQuota      // what a microsecond has refilled since the words were written, or 0
+	bucketReciprocal // the Reciprocal of bucketQuota
 
 	bucketUnitsAt   = fieldsAt
 	bucketUnitsMask = uint64(1)<<6 - 1
@@ -46,7 +47,7 @@ func newBucketForm(limit *rule.Limit) *bucketForm {
 
 func (f *bucketForm) lines() int { return 1 }
 
-// debtAfter returns what a debt has become when these units were taken and since microseconds have refilled quota each.
+// debtAfter returns a debt after units were taken and since microseconds refilled quota each.
 func (f *bucketForm) debtAfter(debt, units, quota, since uint64) uint64 {
 	return debt + units*f.window - quota*since
 }
@@ -54,7 +55,7 @@ func (f *bucketForm) debtAfter(debt, units, quota, since uint64) uint64 {
 func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
 	verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros,
 ) {
-	for range patience {
+	for range maxTries {
 		control := l[controlWord].Load()
 		if control&busy != 0 {
 			if control == moved {
@@ -78,7 +79,7 @@ func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, co
 		}
 		units, since := control>>bucketUnitsAt&bucketUnitsMask, control>>bucketSinceAt&bucketSinceMask
 		start := rule.Micros(base + since)
-		var now rule.Micros // read after control: who wrote that had read the clock before. This is clock.read, one call shorter.
+		var now rule.Micros // read after control, whose writer had read the clock before; this is clock.read, inlined
 		if clock.now == nil {
 			now = clock.wallBase + rule.Micros(time.Since(clock.base).Microseconds())
 		} else {
@@ -117,7 +118,7 @@ func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, co
 	return rule.Uncommon, 0, 0, 0, 0
 }
 
-// write makes the words those of a state. The fields that go with it are 0.
+// write sets the words to a state. The fields that belong to it are 0.
 func (f *bucketForm) write(l *line, start, until rule.Micros, debt, rest uint64) {
 	put(&l[bucketStart], uint64(start))
 	put(&l[bucketDebt], debt)
@@ -147,8 +148,8 @@ func (f *bucketForm) load(l *line, control uint64, s *rule.State) {
 	s.Start, s.Until, s.Missing, s.Rest = there.Start, there.Until, there.Missing, there.Rest
 }
 
-func (f *bucketForm) store(l *line, control uint64, s *rule.State) (newControl uint64, ok outcomeOfStore) {
-	// The Missing of a state of an older version is no number of units, and makes a product that does not fit.
+func (f *bucketForm) store(l *line, control uint64, s *rule.State) (newControl uint64, ok storeResult) {
+	// The Missing of a state of an older version is not a number of units, and makes a product that does not fit.
 	hi, debt := bits.Mul64(uint64(s.Missing), f.window)
 	if hi == 0 && debt <= math.MaxInt64-uint64(s.Rest) && uint64(s.Rest) < f.window {
 		f.write(l, s.Start, s.Until, debt+uint64(s.Rest), 0)
@@ -168,7 +169,7 @@ func (f *bucketForm) expires(l *line, control uint64) rule.Micros {
 	return f.limit.Expires(&s)
 }
 
-// weight takes off what the quota has refilled that last charged the bucket.
+// weight subtracts what was refilled at the quota that last charged the bucket.
 func (f *bucketForm) weight(l *line, control uint64, now rule.Micros) int64 {
 	s := f.read(l, control)
 	if f.limit.Expires(&s) <= now {

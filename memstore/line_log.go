@@ -6,16 +6,17 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// logForm is how sliding logs lie in slots of one line.
+// logForm is how sliding logs are laid out in slots of one line.
 //
-// Each unit is the low 32 bits of its time, or 48 where the window is longer than 71 minutes: as in rule.Log, that is enough,
-// because every charge drops what has expired, so no unit is a window or more older than the newest. The upper half of the
-// last word has what is above the low bits of the newest one.
+// Each unit is the low 32 bits of its time, or 48 if the window is longer than 71 minutes. As in rule.Log, that is enough,
+// because every charge drops expired units, so no unit is a window or more older than the newest. The upper half of the
+// last word contains the newest time's bits above the low bits.
 //
-// Up to 11 units (7 wide ones) lie in the slot, in a ring. What is more is a chain of lines from the slab, and the ring is
-// shorter by the two numbers of its first and last line: the oldest units are in front, the newest in back, and the rest of them
-// in between, in the chain. Charges take from the front and add to the back, so the chain is only touched when the front runs
-// out or the ring is full. Neither front nor back is ever empty while there is a chain.
+// Up to 11 units (7 wide ones) are in the slot, in a ring. Further units are in a chain of lines from the slab, and the
+// ring is shorter by the two numbers of the chain's first and last line: the oldest units are in the front of the ring, the
+// newest in its back, and all others in between, in the chain. Charges take from the front and add to the back, so the
+// chain is touched only when the front is used up or the ring is full. Neither front nor back is ever empty while there is
+// a chain.
 //
 //	word  0     1        2 ... 7
 //	      hash  control  ring (352 bits), epoch of the newest (32 bits)                      without a chain
@@ -25,11 +26,11 @@ type logForm struct {
 	window  rule.Micros
 	width   uint   // bits of a unit
 	low     uint64 // its mask
-	plain   int    // how many units the ring holds without a chain,
-	chained int    // and with one
+	plain   int    // how many units the ring holds without a chain
+	chained int    // how many units the ring holds with a chain
 	perLine int    // how many units a line of a chain holds
-	keep    int    // how many units stay in front when a ring gets a chain,
-	refill  int    // and how many come to the front when it has run out: more would leave less room in back
+	keep    int    // how many units stay in front when a ring gets a chain
+	refill  int    // how many units move to an empty front: more would leave less space in back
 }
 
 const (
@@ -51,7 +52,7 @@ func newLogForm(s *slab, window rule.Micros) *logForm {
 	}
 }
 
-// logFields is the control word of a log, for the small numbers that are in it.
+// logFields is the control word of a log, for the small numbers it contains.
 type logFields uint64
 
 const (
@@ -65,12 +66,12 @@ const (
 
 func (u logFields) total() int     { return int(u >> logTotalAt & (1<<14 - 1)) } // units in all
 func (u logFields) start() int     { return int(u >> logStartAt & 15) }          // where the ring starts
-func (u logFields) front() int     { return int(u >> logFrontAt & 15) }          // units in front, all of them if there is no chain
+func (u logFields) front() int     { return int(u >> logFrontAt & 15) }          // units in front; all units if there is no chain
 func (u logFields) back() int      { return int(u >> logBackAt & 15) }           // units in back
-func (u logFields) offset() int    { return int(u >> logOffsetAt & 15) }         // units of the chain's first line that are gone
+func (u logFields) offset() int    { return int(u >> logOffsetAt & 15) }         // units of the chain's first line that were removed
 func (u logFields) hasChain() bool { return u.total() != u.front() }
 
-// with returns the control word with other numbers.
+// with returns the control word with the given numbers.
 func (u logFields) with(total, start, front, back, offset int) uint64 {
 	return uint64(u)&^fieldsMask | uint64(total)<<logTotalAt | uint64(start)<<logStartAt | uint64(front)<<logFrontAt |
 		uint64(back)<<logBackAt | uint64(offset)<<logOffsetAt
@@ -86,7 +87,7 @@ func (f *logForm) size(u logFields) int {
 	return f.plain
 }
 
-// place returns where in the ring its i-th unit is.
+// place returns the position of the i-th unit in the ring.
 func (f *logForm) place(u logFields, i int) uint {
 	if i += u.start(); i >= f.size(u) {
 		i -= f.size(u)
@@ -94,7 +95,7 @@ func (f *logForm) place(u logFields, i int) uint {
 	return uint(i)
 }
 
-// copyRing appends the units of the ring from the i-th to before the end.
+// copyRing appends units i to end-1 of the ring to to.
 func (f *logForm) copyRing(to []uint64, l *line, u logFields, i, end int) []uint64 {
 	place, size := f.place(u, i), uint(f.size(u))
 	for ; i < end; i++ {
@@ -106,7 +107,7 @@ func (f *logForm) copyRing(to []uint64, l *line, u logFields, i, end int) []uint
 	return to
 }
 
-// newest returns the time of the newest unit, of which there is one.
+// newest returns the time of the newest unit; there must be one.
 func (f *logForm) newest(l *line, u logFields) rule.Micros {
 	i, size := u.start()+u.front()+u.back()-1, f.size(u)
 	if i >= size {
@@ -121,16 +122,16 @@ func (f *logForm) newest(l *line, u logFields) rule.Micros {
 	return rule.Micros(int64(int32(upper(l[lineWords-1].Load())))<<f.width | int64(low))
 }
 
-// time returns the time of a unit, given that of the newest.
+// time returns the time of a unit, given the newest time.
 func (f *logForm) time(newest rule.Micros, low uint64) rule.Micros {
 	return newest - rule.Micros((uint64(newest)-low)&f.low)
 }
 
-// take is in lineForm.
+// take implements lineForm.
 func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
 	verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros,
 ) {
-	for range patience {
+	for range maxTries {
 		control := l[controlWord].Load()
 		if control&busy != 0 {
 			if control == moved {
@@ -142,7 +143,7 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 		if l[hashWord].Load() != h || cost > limit.Quota {
 			break
 		}
-		now := clock.read() // after the control word: who wrote it had read the clock before
+		now := clock.read() // after the control word, whose writer had read the clock before
 		u := logFields(control)
 		at, newest, oldest := now, now, now // oldest: of the units that count
 		total := u.total()
@@ -158,12 +159,12 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 			drop, oldest = f.expired(l, u, newest, at-f.window)
 		}
 		live := int64(total - drop)
-		if live > limit.Quota { // the quota was larger, and the newest count
+		if live > limit.Quota { // the quota was larger before; only the newest units count
 			drop, live = total-int(limit.Quota), limit.Quota
 			oldest = f.unit(l, u, newest, drop)
 		}
 		room := limit.Quota - live
-		blocking := oldest // the unit that must expire before the cost fits, or another unit after an admission
+		blocking := oldest // the unit that must expire before the cost fits or, after an admission, before one unit fits
 		charged := cost
 		switch {
 		case cost <= room:
@@ -173,7 +174,7 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 			}
 		case limit.CountDenied:
 			verdict, remaining = rule.Refused, 0
-			drop = total - int(limit.Quota-cost) // the cost takes the place of the oldest
+			drop = total - int(limit.Quota-cost) // the cost replaces the oldest units
 			if blocking = at; cost <= limit.Quota-cost {
 				blocking = f.unit(l, u, newest, drop+int(cost)-1)
 			}
@@ -211,7 +212,7 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 	return rule.Uncommon, 0, 0, 0, 0
 }
 
-// expired returns how many of the oldest units are not later than cutoff, and the time of the one that comes after them.
+// expired returns how many of the oldest units are not later than cutoff, and the time of the next one.
 func (f *logForm) expired(l *line, u logFields, newest, cutoff rule.Micros) (n int, oldest rule.Micros) {
 	if newest <= cutoff {
 		return u.total(), 0
@@ -236,7 +237,7 @@ func (f *logForm) expired(l *line, u logFields, newest, cutoff rule.Micros) (n i
 	return n, f.unit(l, u, newest, n)
 }
 
-// expiredBehindFront is expired where all units in front have.
+// expiredBehindFront is expired for a log whose front units have all expired.
 func (f *logForm) expiredBehindFront(l *line, u logFields, newest, cutoff rule.Micros) int {
 	chain := u.total() - u.back()
 	at := upper(l[chainHeadWord].Load())
@@ -278,8 +279,8 @@ func (f *logForm) unit(l *line, u logFields, newest rule.Micros, i int) rule.Mic
 	return f.time(newest, stamp(f.slab.line(at), 0, f.width, uint(i)))
 }
 
-// charge drops the oldest units and adds n of time at, in a slot that is busy. It returns the control word with what is there
-// now, or false if there is no memory, and nothing has changed.
+// charge drops the oldest units and adds n with time at, in a busy slot. It returns the new control word, or false if there
+// is no memory, in which case nothing has changed.
 func (f *logForm) charge(l *line, h uint64, u logFields, drop int, at rule.Micros, n int) (uint64, bool) {
 	front, back, size := u.front()-drop, u.back(), f.plain
 	if u.hasChain() {
@@ -322,7 +323,7 @@ func (f *logForm) setEpoch(l *line, newest rule.Micros) {
 	}
 }
 
-// reshape is charge where the chain is concerned.
+// reshape is charge if the chain is involved.
 func (f *logForm) reshape(l *line, h uint64, u logFields, drop int, at rule.Micros, n int) (uint64, bool) {
 	var c logChain
 	c.open(f, l, u)
@@ -350,7 +351,7 @@ func (f *logForm) reshape(l *line, h uint64, u logFields, drop int, at rule.Micr
 		}
 		return f.lay(l, u, ring, front, at, &c), true
 	}
-	// A few stay in front, and the newest in back. All others go to the chain.
+	// A few units stay in front, and the newest in back. All others go to the chain.
 	if c.count == 0 {
 		front = f.keep
 		for len(ring) < front {
@@ -362,7 +363,7 @@ func (f *logForm) reshape(l *line, h uint64, u logFields, drop int, at rule.Micr
 		return 0, false
 	}
 	back := ring[front:]
-	if !refilled && front > f.keep { // units come faster than they go: make room for them
+	if !refilled && front > f.keep { // units arrive faster than they expire: make space for them
 		front -= c.unpop(front - f.keep)
 	}
 	c.push(back)
@@ -372,7 +373,7 @@ func (f *logForm) reshape(l *line, h uint64, u logFields, drop int, at rule.Micr
 	return f.lay(l, u, append(ring[:front], unit), front, at, &c), true
 }
 
-// lay writes a ring of which so many are in front, and what is left of the chain, and gives the rest of the chain back.
+// lay writes a ring with that many units in front, and the rest of the chain, and returns unused lines to the slab.
 func (f *logForm) lay(l *line, u logFields, ring []uint64, front int, newest rule.Micros, c *logChain) uint64 {
 	c.settle()
 	setStamps(l, ringWord, f.width, 0, ring)
@@ -390,7 +391,7 @@ func (f *logForm) lay(l *line, u logFields, ring []uint64, front int, newest rul
 	return u.with(len(ring)+c.count, 0, front, len(ring)-front, offset)
 }
 
-// load is in lineForm.
+// load implements lineForm.
 func (f *logForm) load(l *line, control uint64, s *rule.State) {
 	s.Clear()
 	u := logFields(control)
@@ -398,7 +399,7 @@ func (f *logForm) load(l *line, control uint64, s *rule.State) {
 		return
 	}
 	newest := f.newest(l, u)
-	var memory [mostInRing]uint64
+	var memory [maxInRing]uint64
 	add := func(units []uint64) {
 		for _, v := range units {
 			s.Log.Append(f.time(newest, v))
@@ -413,21 +414,21 @@ func (f *logForm) load(l *line, control uint64, s *rule.State) {
 	add(f.copyRing(memory[:0], l, u, u.front(), u.front()+u.back()))
 }
 
-// mostInRing is more than a ring or a line has units.
-const mostInRing = 20
+// maxInRing is more units than a ring or a line can hold.
+const maxInRing = 20
 
-// store is in lineForm.
-func (f *logForm) store(l *line, control uint64, s *rule.State) (newControl uint64, ok outcomeOfStore) {
+// store implements lineForm.
+func (f *logForm) store(l *line, control uint64, s *rule.State) (newControl uint64, ok storeResult) {
 	n := s.Log.Len()
 	if n == 0 {
 		return f.clear(l, control), stored
 	}
 	newest := s.Log.Time(n - 1)
 	first := 0
-	for s.Log.Time(first) <= newest-f.window { // it has expired for good
+	for s.Log.Time(first) <= newest-f.window { // it has expired under any limit
 		first++
 	}
-	var memory [mostInRing]uint64
+	var memory [maxInRing]uint64
 	low := func(from, to int) []uint64 {
 		units := memory[:0]
 		for i := from; i < to; i++ {
@@ -453,7 +454,7 @@ func (f *logForm) store(l *line, control uint64, s *rule.State) (newControl uint
 	return f.lay(l, u, ring, f.keep, newest, &c), stored
 }
 
-// clear makes the slot that of a key never seen.
+// clear resets the slot to a key never seen.
 func (f *logForm) clear(l *line, control uint64) (newControl uint64) {
 	u := logFields(control)
 	var c logChain
@@ -463,7 +464,7 @@ func (f *logForm) clear(l *line, control uint64) (newControl uint64) {
 	return control &^ fieldsMask
 }
 
-// expires is in lineForm.
+// expires implements lineForm.
 func (f *logForm) expires(l *line, control uint64) rule.Micros {
 	u := logFields(control)
 	if u.total() == 0 {
@@ -472,7 +473,7 @@ func (f *logForm) expires(l *line, control uint64) rule.Micros {
 	return f.newest(l, u) + f.window
 }
 
-// weight is in lineForm. Units in the chain all count.
+// weight implements lineForm. All units in the chain count.
 func (f *logForm) weight(l *line, control uint64, now rule.Micros) int64 {
 	u := logFields(control)
 	if u.total() == 0 {

@@ -1,17 +1,17 @@
 package memstore
 
-// logChain is the chain of a log while it is changed: units are taken from its first line and added to its last.
+// logChain is the chain of a log while it is being changed: units are taken from its first line and added to its last.
 type logChain struct {
 	f           *logForm
 	first, last uint32 // 0 if there is none
-	offset      int    // how many units of the first line are not there any more
+	offset      int    // how many units of the first line were removed
 	count       int    // units in all lines
-	fill        int    // where the units of the last line end
-	oldest      uint32 // the first line of those to give back, which come before first,
-	spent       int    // and how many they are
+	fill        int    // the end of the units in the last line
+	oldest      uint32 // the first of the lines to return, which come before first
+	spent       int    // how many lines to return
 }
 
-// open makes c the chain of a slot.
+// open sets c to the chain of a slot.
 func (c *logChain) open(f *logForm, l *line, u logFields) {
 	c.f, c.fill = f, f.perLine
 	if u.hasChain() {
@@ -25,7 +25,7 @@ func (c *logChain) open(f *logForm, l *line, u logFields) {
 // linesOf returns how many lines n units take.
 func (f *logForm) linesOf(n int) int { return (n + f.perLine - 1) / f.perLine }
 
-// advance takes away the n oldest units. The last line stays, even if no unit is left in it.
+// advance removes the n oldest units. The last line stays, even if no unit is left in it.
 func (c *logChain) advance(n int) {
 	c.offset += n
 	c.count -= n
@@ -36,7 +36,7 @@ func (c *logChain) advance(n int) {
 	}
 }
 
-// reserve makes room for n more units, or returns false and leaves the chain as it is.
+// reserve makes space for n more units, or returns false and leaves the chain unchanged.
 func (c *logChain) reserve(h uint64, n int) bool {
 	missing := n - (c.f.perLine - c.fill)
 	if missing <= 0 {
@@ -54,7 +54,7 @@ func (c *logChain) reserve(h uint64, n int) bool {
 	return true
 }
 
-// renew makes the chain empty, with lines for n units, at least one, or returns false and leaves the chain as it is.
+// renew empties the chain, with lines for n units, at least one, or returns false and leaves the chain unchanged.
 func (c *logChain) renew(h uint64, n int) bool {
 	had, want := 0, c.f.linesOf(n)
 	if c.first != 0 {
@@ -69,7 +69,7 @@ func (c *logChain) renew(h uint64, n int) bool {
 	return true
 }
 
-// push adds units for which there is room.
+// push adds units for which there is space.
 func (c *logChain) push(units []uint64) {
 	for len(units) > 0 {
 		if c.fill == c.f.perLine {
@@ -83,7 +83,7 @@ func (c *logChain) push(units []uint64) {
 	}
 }
 
-// pushSame adds n units of the same time.
+// pushSame adds n units with the same time.
 func (c *logChain) pushSame(unit uint64, n int) {
 	var units [lineBits / narrow]uint64
 	for i := range units {
@@ -95,7 +95,7 @@ func (c *logChain) pushSame(unit uint64, n int) {
 	c.push(units[:n])
 }
 
-// pop takes away the oldest units, up to n of those in the first line, and appends them to those that are given.
+// pop removes the oldest units, up to n of those in the first line, and appends them to to.
 func (c *logChain) pop(to []uint64, n int) []uint64 {
 	n = min(n, c.count, c.f.perLine-c.offset)
 	if n == 0 {
@@ -109,7 +109,7 @@ func (c *logChain) pop(to []uint64, n int) []uint64 {
 	return to
 }
 
-// unpop puts back up to n units that were the last to be taken away, and returns how many: those of the first line still lie there.
+// unpop restores up to n of the last removed units, and returns how many: those of the first line are still there.
 func (c *logChain) unpop(n int) int {
 	n = min(n, c.offset)
 	c.offset -= n
@@ -117,7 +117,7 @@ func (c *logChain) unpop(n int) int {
 	return n
 }
 
-// settle gives back the lines in which nothing is left.
+// settle returns empty lines to the slab.
 func (c *logChain) settle() {
 	c.advance(0)
 	if c.count == 0 && c.first != 0 {

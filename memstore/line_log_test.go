@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// bytesTaken is the memory that a slab has, at most limit of it.
+// bytesTaken is the memory that a slab has, at most limit.
 type bytesTaken struct{ now, limit atomic.Int64 }
 
 func (b *bytesTaken) take(n int64, must bool) bool {
@@ -65,7 +65,7 @@ func (f *logForm) slowly(t *testing.T, l *line, decide func(s *rule.State) (chan
 	l.release(next)
 }
 
-// checkLog holds what must be true of a slot at rest.
+// checkLog checks the invariants of a slot that is not busy.
 func checkLog(t *testing.T, f *logForm, l *line, want *rule.State) {
 	t.Helper()
 	control := l[controlWord].Load()
@@ -95,19 +95,20 @@ func checkLog(t *testing.T, f *logForm, l *line, want *rule.State) {
 	checkNoLine(t)
 }
 
-// checkNoLine fails if something was written to a line that is not there.
+// checkNoLine fails if something was written to noLine.
 func checkNoLine(t *testing.T) {
 	t.Helper()
 	for i := range noLine {
 		if noLine[i].Load() != 0 {
-			t.Fatal("something was written to a line that is not there")
+			t.Fatal("something was written to noLine")
 		}
 	}
 }
 
 var logWindows = []rule.Micros{rule.MinWindow, 1_000_000, math.MaxUint32 - 1, math.MaxUint32, 3 << 31, 86_400_000_000, rule.MaxWindow}
 
-// Every answer and every state is what the rule makes of the same requests, whatever they cost and however clock and quota move.
+// Every answer and every state equals the rule's for the same requests, whatever they cost and however clock and quota
+// change.
 func TestLogLineDecidesAsTheRule(t *testing.T) {
 	Alone(t)
 	for _, window := range logWindows {
@@ -145,7 +146,7 @@ func playLog(t *testing.T, window rule.Micros, seed uint64) {
 			now = max(0, now-rule.Micros(random.Int64N(int64(window)*3/2))/2)
 		case 2:
 			now = max(0, now-2*window)
-		case 3: // nothing for a while, and nearly all expires
+		case 3: // a pause, in which nearly everything expires
 			now = min(rule.MaxNow, now+window-rule.Micros(random.Int64N(step)))
 		default:
 			now = min(rule.MaxNow, now+rule.Micros(random.Int64N(step)))
@@ -159,7 +160,7 @@ func playLog(t *testing.T, window rule.Micros, seed uint64) {
 			t.Fatalf("window %d seed %d step %d quota %d cost %d now %d: "+format,
 				append([]any{window, seed, i, limit.Quota, cost, now}, args...)...)
 		}
-		if random.IntN(100) == 0 { // what take has nothing to do with
+		if random.IntN(100) == 0 { // operations other than take
 			op := []rule.Op{rule.Charge, rule.GiveBack, rule.Reset}[random.IntN(3)]
 			decide := func(s *rule.State) bool {
 				items := []rule.Item{{Limit: limit, State: s, Cost: cost, At: rule.Oldest}}
@@ -177,12 +178,12 @@ func playLog(t *testing.T, window rule.Micros, seed uint64) {
 		if verdict == rule.Uncommon {
 			slow++
 			if cost <= limit.Quota && want.Flags == 0 {
-				fail("left to the slow way")
+				fail("left to the slow path")
 			}
 			f.slowly(t, &l, func(s *rule.State) bool {
 				a, changed := limit.TakeOne(s, now, cost)
 				if a != want {
-					fail("slowly %+v, want %+v", a, want)
+					fail("slow path: got %+v, want %+v", a, want)
 				}
 				return changed
 			})
@@ -199,11 +200,12 @@ func playLog(t *testing.T, window rule.Micros, seed uint64) {
 	checkLog(t, f, &l, &rule.State{})
 	memory.trim()
 	if n := taken.now.Load(); n != 0 {
-		t.Fatalf("%d bytes are not given back", n)
+		t.Fatalf("%d bytes were not released", n)
 	}
 }
 
-// Without memory for another line nothing changes, and the request is left to the slow way, which takes what it must have.
+// Without memory for another line nothing changes, and the request is left to the slow path, which takes the memory it
+// needs.
 func TestLogLineWithoutMemory(t *testing.T) {
 	for _, window := range []rule.Micros{60_000_000, rule.MaxWindow} {
 		memory, taken := unlimitedSlab()
@@ -233,9 +235,9 @@ func TestLogLineWithoutMemory(t *testing.T) {
 	}
 }
 
-// What changes a slot between the look at it and the decision is not overlooked, whatever is decided: the clock is read in
-// between, and here another request comes then.
-func TestLogLineDecidesAboutWhatIsThere(t *testing.T) {
+// A change of the slot between its reading and the decision is detected, whatever is decided: the clock is read in between,
+// and here another request arrives then.
+func TestLogLineDetectsConcurrentChanges(t *testing.T) {
 	const window = rule.Micros(1_000_000)
 	for _, c := range []struct {
 		name       string
@@ -244,11 +246,11 @@ func TestLogLineDecidesAboutWhatIsThere(t *testing.T) {
 		verdict    rule.Verdict
 		remaining  int64
 	}{
-		{"the last unit goes", 19, 1, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, rule.Refused, 0},
-		{"a unit goes", 12, 1, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, rule.Admitted, 6},
-		{"a unit goes before a peek", 5, 0, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, rule.Admitted, 14},
-		{"all come back", 20, 1, func(s *rule.State, _ *rule.Limit) { s.Clear() }, rule.Admitted, 19},
-		{"all come back before a refusal", 20, 20, func(s *rule.State, limit *rule.Limit) { s.Clear(); limit.TakeOne(s, testStart, 1) }, rule.Refused, 19},
+		{"the last unit is taken", 19, 1, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, rule.Refused, 0},
+		{"a unit is taken", 12, 1, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, rule.Admitted, 6},
+		{"a unit is taken before a peek", 5, 0, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, rule.Admitted, 14},
+		{"all are returned", 20, 1, func(s *rule.State, _ *rule.Limit) { s.Clear() }, rule.Admitted, 19},
+		{"all are returned before a denial", 20, 20, func(s *rule.State, limit *rule.Limit) { s.Clear(); limit.TakeOne(s, testStart, 1) }, rule.Refused, 19},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			memory, _ := unlimitedSlab()
@@ -272,8 +274,8 @@ func TestLogLineDecidesAboutWhatIsThere(t *testing.T) {
 	}
 }
 
-// A slot that has moved, or became another key's, is nothing to decide about.
-func TestLogLineOfAnother(t *testing.T) {
+// A slot that has moved, or now belongs to another key, is not decided about.
+func TestLogLineOfAnotherKey(t *testing.T) {
 	memory, _ := unlimitedSlab()
 	f := newLogForm(memory, 1_000_000)
 	limit := &rule.Limit{Algorithm: rule.SlidingLog, Quota: 20, Window: 1_000_000}
@@ -281,7 +283,7 @@ func TestLogLineOfAnother(t *testing.T) {
 	var l line
 	l[hashWord].Store(8)
 	if verdict, _, _, _, _ := f.take(&l, 7, limit, clock, 1); verdict != rule.Uncommon {
-		t.Fatal("decided about another's slot")
+		t.Fatal("decided about another key's slot")
 	}
 	l[controlWord].Store(moved)
 	if verdict, _, _, _, _ := f.take(&l, 8, limit, clock, 1); verdict != rule.Uncommon {
@@ -289,7 +291,7 @@ func TestLogLineOfAnother(t *testing.T) {
 	}
 }
 
-// The weight is what is used, or a little more.
+// The weight is what is used, or slightly more.
 func TestLogLineWeighs(t *testing.T) {
 	memory, _ := unlimitedSlab()
 	f := newLogForm(memory, 1000)
@@ -302,13 +304,13 @@ func TestLogLineWeighs(t *testing.T) {
 		}
 	}
 	if w := f.weight(&l, f.clear(&l, control), testStart); w != 0 {
-		t.Errorf("nothing weighs %d", w)
+		t.Errorf("an empty log weighs %d, want 0", w)
 	}
 }
 
-// Of many goroutines that share a few keys, no more are admitted than the quota in any window, and what they are told fits
-// together: after all of them, the slot holds what was admitted.
-func TestLogLinesAtOnce(t *testing.T) {
+// For many goroutines that share a few keys, no more than the quota is admitted in any window, and their answers are
+// consistent: in the end, the slot contains what was admitted.
+func TestLogLinesConcurrently(t *testing.T) {
 	const quota, keys, workers, rounds = 40, 3, 4, 4000
 	const window = rule.Micros(1000)
 	memory, _ := unlimitedSlab()
@@ -343,7 +345,7 @@ func TestLogLinesAtOnce(t *testing.T) {
 					})
 				case rule.Refused:
 					if after <= 0 || remaining >= cost {
-						t.Errorf("a cost of %d is refused for %d with %d remaining", cost, after, remaining)
+						t.Errorf("a cost of %d is denied for %d with %d remaining", cost, after, remaining)
 					}
 				}
 				if verdict == rule.Admitted && cost > 0 {
@@ -361,7 +363,7 @@ func TestLogLinesAtOnce(t *testing.T) {
 		slices.Sort(times)
 		for i := range times[:len(times)-quota] {
 			if times[i+quota]-times[i] < window {
-				t.Fatalf("key %d: %d admitted in %d us", key, quota+1, times[i+quota]-times[i])
+				t.Fatalf("key %d: %d were admitted in %d us", key, quota+1, times[i+quota]-times[i])
 			}
 		}
 		l := &slots[key]
@@ -369,7 +371,7 @@ func TestLogLinesAtOnce(t *testing.T) {
 		f.load(l, l[controlWord].Load(), &s)
 		held := s.Log.Times()
 		if want := times[len(times)-len(held):]; !slices.Equal(held, want) {
-			t.Fatalf("key %d holds %v, admitted were %v", key, held, want)
+			t.Fatalf("key %d holds %v, but %v were admitted", key, held, want)
 		}
 	}
 }

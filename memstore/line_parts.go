@@ -8,27 +8,28 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// partsForm holds sliding windows of several segments. Their counts lie in a ring of which the control word has the position of
-// the current one, so that a roll moves nothing. The control word also has the current count, and what else decides is in the first
-// line: a charge within the current part is one compare-and-swap of that word, and `whole` is one comparison.
+// partsForm holds sliding windows of several segments. Their counts are in a ring, and the control word contains the
+// position of the current count, so that a roll moves nothing. The control word also contains the current count, and
+// everything else that decides is in the first line: a charge within the current part is one compare-and-swap of that word,
+// and `whole` is one comparison.
 //
-// There are two layouts. A count of the narrow one has 16 bits. The wide one has 64 bits for each, for states that do not fit; its
-// control word has what was added to the current count since that was last written.
+// There are two layouts. A count of the narrow layout has 16 bits. The wide layout has 64 bits per count, for states that
+// do not fit; its control word contains what was added to the current count since that was last written.
 type partsForm struct {
-	limit rule.Limit // of the shape: its quota means nothing
+	limit rule.Limit // of the shape: its quota is meaningless
 	quick rule.QuickParts
 	part  rule.Micros
-	parts uint // how many counts there are
+	parts uint // number of counts
 	wide  bool
-	ring  uint   // the word at which the ring begins
-	most  uint64 // the most that the control word has of the current count
+	ring  uint   // index of the word at which the ring begins
+	most  uint64 // the largest current count, or addition to it, in the control word
 }
 
-// The words of a slot, after hash and control. A slot of zeros is a state that is not there.
+// The words of a slot, after hash and control. A slot of zeros is an absent state.
 const (
-	partsStart  = 2 + iota // of the current part, as the difference to rule.Absent
-	partsOlder             // the sum of all counts but the current one; narrow: and above it the oldest count
-	partsRing              // narrow: here the ring begins
+	partsStart  = 2 + iota // start of the current part, relative to rule.Absent
+	partsOlder             // the sum of all counts but the current one; in the narrow layout, the oldest count is above it
+	partsRing              // start of the ring in the narrow layout
 	partsOldest = iota + 1
 	partsCurrent
 	partsWideRing
@@ -66,7 +67,7 @@ func (f *partsForm) word(l *line, i uint) *atomic.Uint64 {
 	return &l.next(i / lineWords)[i%lineWords]
 }
 
-// count returns the count at a position, which is not that of the current one: there the ring has nothing.
+// count returns the count at a position other than the current one, whose count is not in the ring.
 func (f *partsForm) count(l *line, position uint) int64 {
 	if f.wide {
 		return int64(f.word(l, position).Load())
@@ -87,7 +88,7 @@ func (f *partsForm) set(l *line, position uint, count int64) {
 	}
 }
 
-// after returns the position that comes n after another; n is at most the number of parts.
+// after returns the position n after another; n is at most the number of parts.
 func (f *partsForm) after(position, n uint) uint {
 	if position += n; position >= f.parts {
 		position -= f.parts
@@ -95,7 +96,7 @@ func (f *partsForm) after(position, n uint) uint {
 	return position
 }
 
-// look returns what decides while the current part lasts.
+// look returns what decides during the current part.
 func (f *partsForm) look(l *line, control uint64) (position uint, current, older, oldest int64) {
 	position = uint(control >> partsPositionAt & partsPositions)
 	current, word := int64(control>>partsAddedAt&partsAdded), l[partsOlder].Load()
@@ -105,7 +106,7 @@ func (f *partsForm) look(l *line, control uint64) (position uint, current, older
 	return position, current, int64(word & (1<<partsOldestAt - 1)), int64(word >> partsOldestAt)
 }
 
-// roll returns what older and oldest become when the counts are shifted.
+// roll returns the new older and oldest if the counts are shifted.
 func (f *partsForm) roll(l *line, position uint, current, older int64, shift uint) (newOlder, newOldest int64) {
 	if shift == f.parts {
 		return 0, 0
@@ -123,7 +124,7 @@ func (f *partsForm) roll(l *line, position uint, current, older int64, shift uin
 func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
 	verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros,
 ) {
-	for range patience {
+	for range maxTries {
 		control := l[controlWord].Load()
 		if control&busy != 0 {
 			if control == moved {
@@ -137,7 +138,7 @@ func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cos
 		if l[hashWord].Load() != h {
 			break
 		}
-		var now rule.Micros // read after control: who wrote that had read the clock before. This is clock.read, one call shorter.
+		var now rule.Micros // read after control, whose writer had read the clock before; this is clock.read, inlined
 		if clock.now == nil {
 			now = clock.wallBase + rule.Micros(time.Since(clock.base).Microseconds())
 		} else {
@@ -191,7 +192,7 @@ func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cos
 	return rule.Uncommon, 0, 0, 0, 0
 }
 
-// charge writes a roll to the part that begins at start and adds cost to it.
+// charge rolls to the part that begins at start and adds cost to it.
 func (f *partsForm) charge(
 	l *line, control uint64, start rule.Micros, shift, position uint, current, older, oldest, cost int64,
 ) (newControl uint64) {
@@ -215,7 +216,7 @@ func (f *partsForm) charge(
 	return f.finish(l, control, position, cost, older, oldest)
 }
 
-// finish writes what is kept beside the older counts.
+// finish writes what is stored in addition to the older counts.
 func (f *partsForm) finish(l *line, control uint64, position uint, current, older, oldest int64) (newControl uint64) {
 	newControl = control&^partsFields | uint64(position)<<partsPositionAt
 	if f.wide {
@@ -228,17 +229,17 @@ func (f *partsForm) finish(l *line, control uint64, position uint, current, olde
 	return newControl | uint64(current)<<partsAddedAt
 }
 
-// partsRolled is a state as it is after a roll that was not written yet.
+// partsRolled is a state after a roll that has not been written yet.
 type partsRolled struct {
-	position uint        // where the current part was before
+	position uint        // position of the current part before the roll
 	shift    uint        // by how many parts the state is rolled
-	start    rule.Micros // of what is the current part now
-	current  int64       // what was the current count before; it is shift parts old
-	cost     int64       // what is added to the current part now
-	older    int64       // the sum of all but the cost, and but current if nothing is shifted
+	start    rule.Micros // start of the part that is now current
+	current  int64       // the previously current count, now shift parts old
+	cost     int64       // units added to the current part
+	older    int64       // the sum of all counts without cost, and without current if shift is 0
 }
 
-// refuse returns what a take is told that changes nothing. The times are moments, or 0.
+// refuse returns the answer to a take that changes nothing. The times are absolute, or 0.
 func (f *partsForm) refuse(l *line, limit *rule.Limit, r *partsRolled, remaining, cost int64) (
 	verdict rule.Verdict, after, resetAfter rule.Micros,
 ) {
@@ -250,7 +251,7 @@ func (f *partsForm) refuse(l *line, limit *rule.Limit, r *partsRolled, remaining
 			after = f.freeAt(l, limit, r, cost)
 			break
 		}
-		// Mostly it is the current part that must fade. This is freeAt, without the search.
+		// Usually the current part must fade. This is freeAt without the search.
 		last := r.start + rule.Micros(f.parts-1)*f.part
 		var ok bool
 		if after, ok = f.quick.FreeAt(limit, last, r.current, limit.Quota-cost); !ok {
@@ -261,7 +262,7 @@ func (f *partsForm) refuse(l *line, limit *rule.Limit, r *partsRolled, remaining
 	}
 	switch {
 	case remaining+cost >= limit.Quota:
-	case r.current > 0 && limit.Overlap != rule.Down: // resetAt, without the calls
+	case r.current > 0 && limit.Overlap != rule.Down: // resetAt, inlined
 		resetAfter = r.start + rule.Micros(f.parts-r.shift)*f.part
 	default:
 		resetAfter = f.resetAt(l, limit, r)
@@ -269,7 +270,7 @@ func (f *partsForm) refuse(l *line, limit *rule.Limit, r *partsRolled, remaining
 	return verdict, after, resetAfter
 }
 
-// freeAt returns the first moment at which n fits. It is waitWindow of the rule, over the ring.
+// freeAt returns the first time at which n fits. It is the rule's waitWindow, over the ring.
 func (f *partsForm) freeAt(l *line, limit *rule.Limit, r *partsRolled, n int64) rule.Micros {
 	start, position, current, older := r.start, f.after(r.position, r.shift), r.current, r.older
 	switch r.shift {
@@ -280,12 +281,12 @@ func (f *partsForm) freeAt(l *line, limit *rule.Limit, r *partsRolled, n int64) 
 	default:
 		older -= current
 	}
-	age := f.parts - 1 // of the oldest part, in parts
+	age := f.parts - 1 // age of the oldest part, in parts
 	room := limit.Quota - n - current - older
 	if r.shift > 0 {
 		room -= r.cost
 	}
-	if r.shift < f.parts && room+older < 0 { // not before all of them are gone
+	if r.shift < f.parts && room+older < 0 { // not before all of them have expired
 		start += rule.Micros(age-r.shift) * f.part
 		room += older
 		age = r.shift
@@ -311,7 +312,7 @@ func (f *partsForm) freeAt(l *line, limit *rule.Limit, r *partsRolled, n int64) 
 	}
 }
 
-// goneAt returns when nothing counts any more of a count that is the oldest from start on, if nothing is newer.
+// goneAt returns when nothing is left of a count whose part is the oldest from start on, if there is nothing newer.
 func (f *partsForm) goneAt(limit *rule.Limit, start rule.Micros, count int64) rule.Micros {
 	if limit.Overlap == rule.Down {
 		if at, ok := f.quick.FreeAt(limit, start, count, 0); ok {
@@ -321,7 +322,7 @@ func (f *partsForm) goneAt(limit *rule.Limit, start rule.Micros, count int64) ru
 	return start + f.part
 }
 
-// resetAt returns when nothing counts any more of a state in which something does, and to which nothing is added.
+// resetAt returns when nothing is left of a state in which something counts, if nothing is added.
 func (f *partsForm) resetAt(l *line, limit *rule.Limit, r *partsRolled) rule.Micros {
 	age, count := r.shift, r.current
 	for position := r.position; count == 0 && age < f.parts-1; {
@@ -342,7 +343,7 @@ func (f *partsForm) load(l *line, control uint64, s *rule.State) {
 	}
 }
 
-func (f *partsForm) store(l *line, control uint64, s *rule.State) (newControl uint64, ok outcomeOfStore) {
+func (f *partsForm) store(l *line, control uint64, s *rule.State) (newControl uint64, ok storeResult) {
 	if len(s.Counts) == 0 || s.Start == rule.Absent {
 		return f.clear(l, control), stored
 	}
@@ -360,7 +361,7 @@ func (f *partsForm) store(l *line, control uint64, s *rule.State) (newControl ui
 	return f.finish(l, control, last, s.Counts[0], older, s.Counts[last]), stored
 }
 
-// fits reports whether the counts fit after up to cost more units.
+// fits reports whether the counts still fit after up to cost more units.
 func (f *partsForm) fits(s *rule.State, cost int64) bool {
 	if f.wide {
 		return true

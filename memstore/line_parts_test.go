@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// drawParts returns limits of one shape with any quota and overlap that there can be, up to most.
+// drawParts returns limits of one shape with any valid quota up to most, and any overlap.
 func drawParts(t *testing.T, random *rand.Rand, segments int, most int64) []rule.Limit {
 	parts := rule.Micros(segments)
 	part := (rule.MinWindow+parts-1)/parts + rule.Micros(random.Int64N(int64((rule.MaxWindow-rule.MinWindow)/parts))>>random.IntN(48))
@@ -24,7 +24,7 @@ func drawParts(t *testing.T, random *rand.Rand, segments int, most int64) []rule
 	return limits
 }
 
-// playParts plays a script over a slot of the narrow layout, which becomes wide if it must.
+// playParts plays a script over a slot of the narrow layout, which becomes wide if necessary.
 func playParts(t *testing.T, seed uint64, segments int, most int64) *lineScript {
 	p := newLineScript(t, seed)
 	limits := drawParts(t, p.random, segments, most)
@@ -47,7 +47,7 @@ func TestPartsFormDecidesAsTheRule(t *testing.T) {
 		}
 	}
 	if quick < 250*300/2 || wide == 0 {
-		t.Errorf("only %d takes went the short way, and %d slots became wide", quick, wide)
+		t.Errorf("only %d takes used the fast path, and %d slots became wide", quick, wide)
 	}
 }
 
@@ -65,7 +65,8 @@ func TestPartsFormLines(t *testing.T) {
 	}
 }
 
-// What is stored is loaded again, in both layouts, whatever the slot held before; a narrow one that cannot hold it stays as it is.
+// A stored state can be loaded again, in both layouts, whatever the slot contained before; a narrow slot that cannot hold
+// it stays unchanged.
 func TestPartsFormStores(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 0))
 	for _, wide := range []bool{false, true} {
@@ -98,7 +99,8 @@ func TestPartsFormStores(t *testing.T) {
 	}
 }
 
-// A count goes to 65,535 in the narrow layout; what would go beyond is left to the slow way, in the current part and in a new one.
+// A count goes up to 65,535 in the narrow layout; anything beyond is left to the slow path, in the current part and in a
+// new one.
 func TestPartsFormNarrowCounts(t *testing.T) {
 	limit := normal(t, rule.Limit{Algorithm: rule.SlidingWindow, Segments: 6, Quota: 1 << 20, Window: 60_000_000})
 	for _, c := range []struct {
@@ -114,12 +116,12 @@ func TestPartsFormNarrowCounts(t *testing.T) {
 		p.now += c.later
 		p.take(&limit, c.cost)
 		if p.quick != c.quick || p.form.(*partsForm).wide != (c.quick == 0) {
-			t.Errorf("%+v: %d went the short way", c, p.quick)
+			t.Errorf("%+v: %d used the fast path", c, p.quick)
 		}
 	}
 }
 
-// Every unit that is admitted is counted in the part of its moment, and with `whole` no window ever holds more than the quota.
+// Every admitted unit is counted in the part of its time, and with `whole` no window ever holds more than the quota.
 func TestPartsFormUnderContention(t *testing.T) {
 	for _, wide := range []bool{false, true} {
 		limit := normal(t, rule.Limit{Algorithm: rule.SlidingWindow, Segments: 6, Overlap: rule.Whole, Quota: 2_500, Window: 60_000_000})
@@ -127,10 +129,10 @@ func TestPartsFormUnderContention(t *testing.T) {
 		p.hammer(&limit, 0)
 		s := p.state()
 		if p.admitted.Load() != limit.Quota || s.Counts[0] != limit.Quota || p.refused.Load() == 0 {
-			t.Errorf("%d were admitted and %d counted, of %d", p.admitted.Load(), s.Counts[0], limit.Quota)
+			t.Errorf("%d were admitted and %d counted, with a quota of %d", p.admitted.Load(), s.Counts[0], limit.Quota)
 		}
 		p = newHammered(newPartsForm(&limit, wide), 1_767_225_600_000_000)
-		var byPart [64]atomic.Int64 // what was admitted in each part
+		var byPart [64]atomic.Int64 // units admitted in each part
 		p.admittedAt = func(at rule.Micros, cost int64) {
 			byPart[(at-1_767_225_600_000_000)/10_000_000].Add(cost)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// hammered is a slot that several goroutines take from at once, while the clock goes on.
+// hammered is a slot that several goroutines take from concurrently, while the clock advances.
 type hammered struct {
 	form     lineForm
 	slot     *line
@@ -18,7 +18,7 @@ type hammered struct {
 	admitted atomic.Int64 // units
 	refused  atomic.Int64
 
-	admittedAt func(at rule.Micros, cost int64) // nil: nobody wants to know
+	admittedAt func(at rule.Micros, cost int64) // optional
 }
 
 func newHammered(form lineForm, now rule.Micros) *hammered {
@@ -29,7 +29,7 @@ func newHammered(form lineForm, now rule.Micros) *hammered {
 	return p
 }
 
-// take decides the short way, or the slow one if that is uncommon.
+// take uses the fast path, or the slow path if the case is uncommon.
 func (p *hammered) take(limit *rule.Limit, cost int64) {
 	verdict, _, _, _, at := p.form.take(p.slot, scriptHash, limit, &p.clock, cost)
 	if verdict == rule.Uncommon {
@@ -64,7 +64,7 @@ func (p *hammered) count(allowed bool, cost int64, at rule.Micros) {
 	}
 }
 
-// hammer lets workers take, some of them the slow way, and move the clock on by up to step at a time.
+// hammer runs workers that take, some of them on the slow path, and advance the clock by up to step at a time.
 func (p *hammered) hammer(limit *rule.Limit, step int64) {
 	var wg sync.WaitGroup
 	for w := range 4 {
@@ -90,21 +90,21 @@ func (p *hammered) state() (s rule.State) {
 	return s
 }
 
-// Every unit that was admitted is missing, but for what was refilled, and no more is missing than there can be.
+// Every admitted unit is missing, except what was refilled, and no more is missing than possible.
 func TestBucketFormUnderContention(t *testing.T) {
 	limit := normal(t, rule.Limit{Algorithm: rule.TokenBucket, Quota: 5_000, Burst: 3_000, Window: 60_000_000})
 	window := int64(limit.Window)
 	for _, step := range []int64{0, 100, 10_000} {
 		p := newHammered(newBucketForm(&limit), 1_767_225_600_000_000)
 		begin := rule.Micros(p.now.Load())
-		p.take(&limit, 2_000) // enough that the bucket is never full in between
+		p.take(&limit, 2_000) // enough to keep the bucket from becoming full
 		p.hammer(&limit, step)
 		s := p.state()
 		if got, want := s.Missing*window+s.Rest, p.admitted.Load()*window-limit.Quota*int64(s.Start-begin); got != want {
-			t.Errorf("%d are missing and not %d, of %d admitted", got, want, p.admitted.Load())
+			t.Errorf("%d are missing, want %d, of %d admitted", got, want, p.admitted.Load())
 		}
 		if p.refused.Load() == 0 || s.Missing*window+s.Rest > limit.Burst*window {
-			t.Errorf("%d were refused, and %d are missing", p.refused.Load(), s.Missing)
+			t.Errorf("%d were denied, and %d are missing", p.refused.Load(), s.Missing)
 		}
 	}
 }

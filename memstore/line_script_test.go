@@ -8,24 +8,25 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Does a slot of lines decide as the rule does? Random scripts are played on a slot and on a state of the rule side by side.
+// These tests compare a slot of lines with the rule: random scripts are played on a slot and on a state of the rule side by
+// side.
 
-// lineScript is a slot on a page and the state that it must hold.
+// lineScript is a slot on a page and the state that it must contain.
 type lineScript struct {
 	t      *testing.T
 	random *rand.Rand
 	form   lineForm
-	widen  func() lineForm // what the state moves to when it is too wide; nil if it cannot be
+	widen  func() lineForm // the form for states that are too wide; nil if there is none
 	slot   *line
 	clock  clock
 	now    rule.Micros
 	want   rule.State
-	quick  int // takes that were decided without acquiring the slot
+	quick  int // takes decided without acquiring the slot
 }
 
 const scriptHash = 12345
 
-// newLineScript returns a script over a slot of zeros. Its form and where it begins are the caller's to set.
+// newLineScript returns a script over a slot of zeros. The caller must set its form and start.
 func newLineScript(t *testing.T, seed uint64) *lineScript {
 	p := &lineScript{t: t, random: rand.New(rand.NewPCG(seed, 0)), slot: &new(page).lines[7]}
 	p.clock.now = func() rule.Micros { return p.now }
@@ -33,7 +34,7 @@ func newLineScript(t *testing.T, seed uint64) *lineScript {
 	return p
 }
 
-// write changes the slot as one who has acquired it.
+// write acquires the slot and changes it.
 func (p *lineScript) write(change func(control uint64) uint64) {
 	control, ok := p.slot.acquire()
 	if !ok {
@@ -42,7 +43,7 @@ func (p *lineScript) write(change func(control uint64) uint64) {
 	p.slot.release(change(control))
 }
 
-// take asks both and compares the answers and the states.
+// take sends a take to both and compares the answers and the states.
 func (p *lineScript) take(limit *rule.Limit, cost int64) rule.Answer {
 	before := p.want.Clone()
 	want, changed := limit.TakeOne(&p.want, p.now, cost)
@@ -63,13 +64,13 @@ func (p *lineScript) take(limit *rule.Limit, cost int64) rule.Answer {
 		got.RetryAfter = after
 	}
 	if got != want {
-		p.t.Fatalf("%+v\n%+v at %d, cost %d: the slot says %+v, the rule %+v", limit, before, p.now, cost, got, want)
+		p.t.Fatalf("%+v\n%+v at %d, cost %d: the slot answers %+v, the rule %+v", limit, before, p.now, cost, got, want)
 	}
 	p.same(&p.want, limit)
 	return want
 }
 
-// giveBack takes the oldest units back, or those of the last moments, as the slow way does.
+// giveBack takes back the oldest units, or recent ones, as the slow path does.
 func (p *lineScript) giveBack(limit *rule.Limit, cost int64) {
 	item := []rule.Item{{Limit: limit, State: &p.want, Cost: cost, At: rule.Oldest}}
 	if p.random.IntN(2) == 0 {
@@ -82,7 +83,7 @@ func (p *lineScript) giveBack(limit *rule.Limit, cost int64) {
 	p.same(&p.want, limit)
 }
 
-// store writes a state as the slow way does, into a wider form if it must.
+// store writes a state as the slow path does, into a wider form if necessary.
 func (p *lineScript) store(s *rule.State) {
 	p.write(func(control uint64) uint64 {
 		next, outcome := p.form.store(p.slot, control, s)
@@ -98,7 +99,7 @@ func (p *lineScript) store(s *rule.State) {
 	})
 }
 
-// same fails unless the slot holds s.
+// same fails unless the slot contains s.
 func (p *lineScript) same(s *rule.State, limit *rule.Limit) {
 	p.t.Helper()
 	var got rule.State
@@ -108,7 +109,7 @@ func (p *lineScript) same(s *rule.State, limit *rule.Limit) {
 	if limit.Parts() > 0 && len(want.Counts) == 0 {
 		want.Start, want.Counts = rule.Absent, make([]int64, limit.Parts())
 	}
-	if limit.Algorithm == rule.TokenBucket && want.Missing == 0 && want.Rest == 0 { // the times of a full bucket mean nothing
+	if limit.Algorithm == rule.TokenBucket && want.Missing == 0 && want.Rest == 0 { // the times of a full bucket are meaningless
 		got.Start, got.Until = want.Start, want.Until
 	}
 	if got.Start != want.Start || got.Until != want.Until || got.Missing != want.Missing || got.Rest != want.Rest ||
@@ -116,11 +117,11 @@ func (p *lineScript) same(s *rule.State, limit *rule.Limit) {
 		p.t.Fatalf("%+v\nthe slot holds %+v, the rule %+v", limit, got, want)
 	}
 	if got, want := p.form.expires(p.slot, control), limit.Expires(s); got != want {
-		p.t.Fatalf("%+v\n%+v expires at %d, not at %d", limit, s, want, got)
+		p.t.Fatalf("%+v\n%+v expires at %d, want %d", limit, s, want, got)
 	}
 }
 
-// step moves the clock: not at all, a little, to where the last answer says that something changes or beside it, or far away.
+// step moves the clock: not at all, a little, to the next change according to the last answer or next to it, or far away.
 func (p *lineScript) step(limit *rule.Limit, last rule.Answer) {
 	part := limit.Window / rule.Micros(max(1, limit.Segments))
 	switch p.random.IntN(16) {
@@ -152,7 +153,7 @@ func (p *lineScript) step(limit *rule.Limit, last rule.Answer) {
 	p.now = min(max(0, p.now), rule.MaxNow)
 }
 
-// cost returns a cost, often the whole room or one more.
+// cost returns a cost, often everything that is left or one more.
 func (p *lineScript) cost(limit *rule.Limit) int64 {
 	room := limit.Look(&p.want, p.now).Room
 	switch p.random.IntN(12) {
@@ -169,7 +170,7 @@ func (p *lineScript) cost(limit *rule.Limit) int64 {
 	}
 }
 
-// play plays a script over limits of the same shape, among which it changes now and then.
+// play plays a script over limits of the same shape, switching between them from time to time.
 func (p *lineScript) play(steps int, limits []rule.Limit) {
 	var last rule.Answer
 	limit := &limits[0]
@@ -190,7 +191,7 @@ func drawn(random *rand.Rand, most int64) int64 {
 	return 1 + random.Int64N(most)>>random.IntN(63)
 }
 
-// origin returns a moment at which a script may begin.
+// origin returns a time at which a script may begin.
 func (p *lineScript) origin(window rule.Micros) rule.Micros {
 	switch p.random.IntN(4) {
 	case 0:

@@ -2,15 +2,15 @@ package memstore
 
 import "github.com/slidegate/slidegate/rule"
 
-// slotsForm is how the slots that a key holds under an in-flight limit lie in one line, or in a chain of lines. Nothing is
-// decided about them in a hurry, so each change writes all of them.
+// slotsForm is how the slots that a key holds under an in-flight limit are laid out in one line, or in a chain of lines.
+// Decisions about them need not be fast, so each change writes all of them.
 //
 //	word  0     1        2 3 4    5 6 7
 //	      hash  control  IDs      times                                      up to three
 //	                     ID       time of the newest, first line (32 bits)   more: the others are in the chain
 //
-// A line of the chain has four IDs, then the low 48 bits of their times, the least recently renewed first. A slot that was renewed a
-// window before the newest is not held any more, so 48 bits are enough.
+// A line of the chain has four IDs, then the low 48 bits of their times, the least recently renewed first. A slot that was
+// renewed a window before the newest is no longer held, so 48 bits are enough.
 type slotsForm struct {
 	slab   *slab
 	window rule.Micros
@@ -39,14 +39,14 @@ func heldLines(n int) int {
 
 func (f *slotsForm) lines() int { return 1 }
 
-// take leaves all to the slow way: a slot belongs to somebody.
+// take leaves everything to the slow path, because a slot belongs to a reservation.
 func (f *slotsForm) take(*line, uint64, *rule.Limit, *clock, int64) (
 	verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros,
 ) {
 	return rule.Uncommon, 0, 0, 0, 0
 }
 
-// load is in lineForm.
+// load implements lineForm.
 func (f *slotsForm) load(l *line, control uint64, s *rule.State) {
 	*s = rule.State{Counts: s.Counts[:0], Slots: s.Slots[:0]}
 	total := heldTotal(control)
@@ -70,11 +70,10 @@ func (f *slotsForm) load(l *line, control uint64, s *rule.State) {
 	s.Slots = append(s.Slots, newest)
 }
 
-// store writes the state, and returns the control word with what is there now, or false if there is no memory for it, and
-// nothing has changed.
-func (f *slotsForm) store(l *line, control uint64, s *rule.State) (newControl uint64, ok outcomeOfStore) {
+// store implements lineForm.
+func (f *slotsForm) store(l *line, control uint64, s *rule.State) (newControl uint64, ok storeResult) {
 	held := s.Slots
-	for len(held) > 0 && held[0].Renewed <= held[len(held)-1].Renewed-f.window { // it has run out for good
+	for len(held) > 0 && held[0].Renewed <= held[len(held)-1].Renewed-f.window { // it has expired under any limit
 		held = held[1:]
 	}
 	first, enough := f.slab.resize(l[hashWord].Load(), f.chain(l, control), heldLines(heldTotal(control)), heldLines(len(held)))
@@ -116,13 +115,13 @@ func (f *slotsForm) chain(l *line, control uint64) uint32 {
 	return upper(l[chainWord].Load())
 }
 
-// clear makes the slot that of a key never seen.
+// clear resets the slot to a key never seen.
 func (f *slotsForm) clear(l *line, control uint64) (newControl uint64) {
 	f.slab.put(f.chain(l, control), heldLines(heldTotal(control)))
 	return heldControl(control, 0)
 }
 
-// newest returns when the slot was renewed that was last, of which there is one.
+// newest returns when the most recently renewed slot was renewed; there must be one.
 func (f *slotsForm) newest(l *line, control uint64) rule.Micros {
 	if total := heldTotal(control); total <= heldInLine {
 		return rule.Micros(l[heldAtWord+total-1].Load())
@@ -130,7 +129,7 @@ func (f *slotsForm) newest(l *line, control uint64) rule.Micros {
 	return rule.Micros(l[heldAtWord].Load())
 }
 
-// expires is in lineForm.
+// expires implements lineForm.
 func (f *slotsForm) expires(l *line, control uint64) rule.Micros {
 	if heldTotal(control) == 0 {
 		return 0
@@ -138,7 +137,7 @@ func (f *slotsForm) expires(l *line, control uint64) rule.Micros {
 	return f.newest(l, control) + f.window
 }
 
-// weight is in lineForm.
+// weight implements lineForm.
 func (f *slotsForm) weight(l *line, control uint64, now rule.Micros) int64 {
 	if f.expires(l, control) <= now {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// What is stored is what is loaded again, however many slots there are, and a line is in use for no slot that is not.
-func TestSlotsLineHoldsWhatTheRuleMakes(t *testing.T) {
+// A stored state can be loaded again, whatever the number of slots, and no line is in use unnecessarily.
+func TestSlotsLineMatchesTheRule(t *testing.T) {
 	Alone(t)
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 2))
@@ -50,14 +50,14 @@ func TestSlotsLineHoldsWhatTheRuleMakes(t *testing.T) {
 				t.Fatalf("seed %d: %v, want %v", seed, got.Slots, want.Slots)
 			}
 			if n := linesInUse(memory); n != heldLines(len(want.Slots)) {
-				t.Fatalf("seed %d: %d slots in %d lines", seed, len(want.Slots), n)
+				t.Fatalf("seed %d: %d slots take %d lines", seed, len(want.Slots), n)
 			}
 			checkNoLine(t)
 			if e := f.expires(&l, l[controlWord].Load()); e != limit.Expires(&want) {
 				t.Fatalf("seed %d: expires at %d, want %d", seed, e, limit.Expires(&want))
 			}
 			if w := f.weight(&l, l[controlWord].Load(), now); w < limit.Used(&want, now) && limit.Expires(&want) > now {
-				t.Fatalf("seed %d: a weight of %d, used are %d", seed, w, limit.Used(&want, now))
+				t.Fatalf("seed %d: got a weight of %d, want %d", seed, w, limit.Used(&want, now))
 			}
 		}
 		if control := f.clear(&l, l[controlWord].Load()); f.expires(&l, control) != 0 {
@@ -65,7 +65,7 @@ func TestSlotsLineHoldsWhatTheRuleMakes(t *testing.T) {
 		}
 		memory.trim()
 		if n := taken.now.Load(); n != 0 {
-			t.Fatalf("seed %d: %d bytes are not given back", seed, n)
+			t.Fatalf("seed %d: %d bytes were not released", seed, n)
 		}
 	}
 }

@@ -6,35 +6,36 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// lineForm is how the states of one shape lie in slots of whole lines. The slot's first line is l; the others follow it in memory.
-// All methods but take are called while the slot is busy for the caller, or before anybody else knows it. The fields of a state that was
-// stored are in the control word that store returned: until that is in the slot, nothing else can be asked about it.
+// lineForm is how the states of one shape are laid out in slots of whole lines. The slot's first line is l; the others
+// follow it in memory. All methods except take are called while the slot is busy for the caller, or before it is published.
+// The fields of a stored state are in the control word that store returned: until that is in the slot, no other method may
+// be called.
 type lineForm interface {
 	// lines returns how many lines a slot takes.
 	lines() int
-	// take decides a Take of cost for the key with hash h. rule.Uncommon means that nothing was done, and that the slot must be
-	// acquired to decide. After is RetryAfter of a refusal and NextAfter of an admission.
+	// take decides a Take of cost for the key with hash h. rule.Uncommon means that nothing was done, and that the slot
+	// must be acquired to decide. After is RetryAfter of a denial and NextAfter of an admission.
 	take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
 		verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros)
-	// load copies the state out. Counts and Slots are appended to s.Counts[:0] and s.Slots[:0].
+	// load copies the state to s. Counts and Slots are appended to s.Counts[:0] and s.Slots[:0].
 	load(l *line, control uint64, s *rule.State)
-	// store writes the state in, or changes nothing and says why. The fields of newControl are those that belong to the state.
-	store(l *line, control uint64, s *rule.State) (newControl uint64, ok outcomeOfStore)
-	// clear makes the slot hold a state never seen.
+	// store writes the state, or changes nothing and returns why. The fields of newControl belong to the state.
+	store(l *line, control uint64, s *rule.State) (newControl uint64, ok storeResult)
+	// clear resets the slot to a state never seen.
 	clear(l *line, control uint64) (newControl uint64)
-	// expires returns what rule.Limit.Expires does.
+	// expires returns the same as rule.Limit.Expires.
 	expires(l *line, control uint64) rule.Micros
-	// weight returns about how many units are in use.
+	// weight returns approximately how many units are in use.
 	weight(l *line, control uint64, now rule.Micros) int64
 }
 
-// outcomeOfStore is what became of a state that was to be stored.
-type outcomeOfStore uint8
+// storeResult is the result of storing a state.
+type storeResult uint8
 
 const (
-	stored  outcomeOfStore = iota
-	tooWide                // a count does not fit this form
-	noRoom                 // there is no memory for what does not fit the slot
+	stored  storeResult = iota
+	tooWide             // a count does not fit this form
+	noRoom              // there is no memory for what does not fit in the slot
 )
 
 // raised returns a control word with the next version.
@@ -42,15 +43,16 @@ func raised(control uint64) uint64 {
 	return control&^versionMask | (control+1)&versionMask
 }
 
-// change writes a word unless it is the same already: to read is a tenth of the price. The caller has acquired the slot.
+// change writes a word unless it is the same already: a read costs a tenth of a write. The caller has acquired the slot.
 func (l *line) change(i int, word uint64) {
 	if l[i].Load() != word {
 		put(&l[i], word)
 	}
 }
 
-// patience is how often a take looks at a slot that others are changing before it leaves the request to those who wait in turn.
-const patience = 64
+// maxTries is how often a take retries a slot that others are changing, before it leaves the request to the slow path,
+// where requests wait in turn.
+const maxTries = 64
 
 // fitter is implemented by line forms that cannot store every state.
 type fitter interface {
@@ -77,7 +79,7 @@ func (f *linesForm) at(g *page, i int) *line { return &g.lines[i*f.stride] }
 // next returns the line i lines after l, in the same slot.
 func (l *line) next(i uint) *line { return (*line)(unsafe.Add(unsafe.Pointer(l), i*lineBytes)) }
 
-// findLine is find, for those in a hurry.
+// findLine is find, optimized for speed.
 func (f *linesForm) findLine(g *page, h uint64) *line {
 	at := uint(homeOf(h, f.n))
 	for range reachLines {
@@ -102,7 +104,7 @@ func (f *linesForm) peek(g *page, i int) uint64 { return f.at(g, i)[controlWord]
 func (f *linesForm) claim(g *page, i int) uint64 {
 	control, ok := f.at(g, i).acquire()
 	if !ok {
-		panic("memstore: a slot has moved whose page is not dead")
+		panic("memstore: a slot has moved, but its page is not dead")
 	}
 	return control
 }
@@ -140,7 +142,7 @@ func (f *linesForm) write(_ *table, g *page, i int, control, h uint64, s *rule.S
 	}
 	control, how := f.store(l, control, s)
 	if how != stored {
-		panic("memstore: a state was let through that cannot be stored")
+		panic("memstore: a state cannot be stored although fits accepted it")
 	}
 	l.release(control)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// job is a request that is decided under the locks of all the pages it touches: several charges, a key that is not
-// there yet, or anything but a take. Its memory is used again.
+// job is a request that is decided under the locks of all the pages it touches: several charges, a key without a slot, or
+// anything but a take. Its memory is reused.
 type job struct {
 	store  *Store
 	op     rule.Op
@@ -18,14 +18,14 @@ type job struct {
 	items  []rule.Item
 	locks  []*page
 	answer [1]rule.Answer
-	moment rule.Micros // the moment that decides, as a clock
+	now    rule.Micros // the time that decides, which fixed returns
 	fixed  clock
 
-	settling settling  // what is remembered of a settlement, and
+	settling settling  // how the settlement is remembered
 	memo     rule.Memo // what is known of it already
 }
 
-// claim is one charge of a job, and the slot that is kept for it.
+// claim is one charge of a job, and the slot that is claimed for it.
 type claim struct {
 	plan *plan
 	h    uint64
@@ -37,32 +37,32 @@ type claim struct {
 
 	slot      int // claimed, or -1
 	word      uint64
-	state     rule.State // what the slot holds, or what a key begins with that is not there
-	evicts    bool       // the slot is taken from a live key,
-	victim    uint64     // whose hash this is,
-	lost      rule.State // and which had this state
+	state     rule.State // the state in the slot, or the initial state of a key without a slot
+	evicts    bool       // the slot is taken from a live key
+	victim    uint64     // hash of that key
+	lost      rule.State // state of that key
 	inherited bool
-	lazy      bool // the state is still in the slot alone
-	crowded   bool // there is no room for another page
-	line      line // a copy of the slot, which has been charged if copied is set
+	lazy      bool // the state has not been loaded from the slot yet
+	crowded   bool // there is no space for another page
+	line      line // a copy of the slot; it has been charged if copied is set
 	copied    bool
 	counts    []int64 // memory for state.Counts
 }
 
-// outcome is what stands in the way of deciding a job.
+// outcome is why a job cannot be decided yet.
 type outcome int
 
 const (
 	ready      outcome = iota
 	stale              // a page was replaced since it was looked up
-	needSplit          // a new key finds no place in its page, which can be split
-	needSecond         // a state may not fit its form any more
-	full               // a new key finds no place, and new keys are to be refused then
+	needSplit          // a new key has no slot in its page, which can be split
+	needSecond         // a state may no longer fit its form
+	full               // a new key has no slot, and RefuseWhenFull is set
 )
 
 func newJobMemory() *job {
 	j := new(job)
-	j.fixed.now = func() rule.Micros { return j.moment }
+	j.fixed.now = func() rule.Micros { return j.now }
 	return j
 }
 
@@ -74,7 +74,7 @@ func (s *Store) newJob(op rule.Op, n int) *job {
 	return j
 }
 
-// end gives the job's memory back. What it points to must not be kept alive by it.
+// end returns the job to the pool, without references that would keep memory alive.
 func (j *job) end() {
 	for i := range j.claims {
 		j.claims[i] = claim{counts: j.claims[i].counts[:0], state: rule.State{Log: j.claims[i].state.Log, Slots: j.claims[i].state.Slots[:0]}}
@@ -85,7 +85,7 @@ func (j *job) end() {
 	j.store.work.Put(j)
 }
 
-// takeOneLocked is TakeSingle for what is not common, such as a key that is not there yet.
+// takeOneLocked is TakeSingle for uncommon cases, such as a new key.
 func (s *Store) takeOneLocked(p *plan, h uint64, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
@@ -113,11 +113,11 @@ func (s *Store) applyLocked(r *store.Request) error {
 	return j.decide(r.Answers)
 }
 
-// mostReplans is how often a request asks for its tables again. A request whose limits do not fit into MaxLimits together
-// would otherwise go on for ever: each table that it asks for takes the place of another one of its own that is still empty.
-const mostReplans = 16
+// maxReplans is how often a request looks up its tables again. Otherwise a request whose limits do not fit into MaxLimits
+// together would never end: each table that it looks up replaces another of its own that is still empty.
+const maxReplans = 16
 
-// decide tries until nothing stands in the way.
+// decide repeats until the job is decided.
 func (j *job) decide(answers []rule.Answer) error {
 	for replans := 0; ; {
 		j.lock()
@@ -135,10 +135,10 @@ func (j *job) decide(answers []rule.Answer) error {
 			if err != nil {
 				return err
 			}
-			if again { // and not just a page that was split, which happens as often as it has to
+			if again { // not counting split pages, which are always retried
 				replans++
 			}
-			if replans > mostReplans {
+			if replans > maxReplans {
 				return tooManyLimits(j.store.opts.MaxLimits)
 			}
 		case full:
@@ -147,14 +147,14 @@ func (j *job) decide(answers []rule.Answer) error {
 			t := c.plan.table
 			c.crowded = !t.reservePage() || !t.split(c.page, c.h)
 		case needSecond:
-			c.plan.table.heighten(c.page, c.h)
+			c.plan.table.toSecondForm(c.page, c.h)
 		}
 	}
 }
 
-// trim brings the store back under its bound, if the job's states took it beyond.
+// trim brings the store back under its bound, if the job's states exceeded it.
 func (j *job) trim() {
-	if j.store.used.Load() <= j.store.room {
+	if j.store.used.Load() <= j.store.capacity {
 		return
 	}
 	for i := range j.claims {
@@ -185,7 +185,7 @@ func (j *job) carryOut(now rule.Micros, answers []rule.Answer) {
 	}
 }
 
-// replan finds the tables of claims again whose own were dropped, and reports whether there were any.
+// replan looks up the tables of claims again if theirs were dropped, and reports whether there were any.
 func (j *job) replan() (again bool, err error) {
 	for i := range j.claims {
 		c := &j.claims[i]
@@ -201,7 +201,7 @@ func (j *job) replan() (again bool, err error) {
 	return again, nil
 }
 
-// lock finds the pages of all claims and locks them, in the order in which everybody does.
+// lock finds the pages of all claims and locks them, in the common order.
 func (j *job) lock() {
 	j.locks = j.locks[:0]
 	for i := range j.claims {
@@ -217,16 +217,16 @@ func (j *job) lock() {
 	}
 }
 
-// open loads the state of every claim and claims its slot. It reads the clock once the keys that are there are claimed: only
-// then can nobody else decide about them, nor about those that are not, which takes the lock. It returns the first claim that
-// something stands in the way of.
+// open loads the state of every claim and claims its slot. It reads the clock once the existing keys are claimed: only then
+// can no other request decide about them, nor about new keys, which requires the lock. It returns the first claim that
+// prevents the decision.
 func (j *job) open() (what outcome, in *claim, now rule.Micros) {
 	for _, g := range j.locks {
 		if g.dead {
 			return stale, nil, 0
 		}
 	}
-	// Keys that are there come first, so that no other one takes their place for expired.
+	// Existing keys come first, so that no other claim takes their slots as expired ones.
 	for i := range j.claims {
 		c := &j.claims[i]
 		c.find(j.claims[:i])
@@ -249,7 +249,7 @@ func (j *job) open() (what outcome, in *claim, now rule.Micros) {
 		case c.slot < 0 || !j.grows():
 		case !c.fits(j.op, now):
 			return needSecond, c, 0
-		case c.plan.table.isStuffed():
+		case c.plan.table.isOverfull():
 			return full, c, 0
 		}
 	}
@@ -266,8 +266,8 @@ func (j *job) grows() bool {
 	}
 }
 
-// needsPlace reports whether the operation may write a state for a key that is not there, or has to know what it would begin
-// with. There is nothing to give back to, to renew or to forget.
+// needsPlace reports whether the operation may write a state for a key without a slot, or must know its initial state.
+// Without a slot there is nothing to give back to, to renew or to forget.
 func (j *job) needsPlace(c *claim) bool {
 	switch j.op {
 	case rule.GiveBack, rule.Renew, rule.Reset:
@@ -287,7 +287,7 @@ func (c *claim) charges() int64 {
 	return max(0, c.used-c.cost)
 }
 
-// close stores what changed, if the job was decided, gives all other slots back and unlocks.
+// close stores what changed, if the job was decided, releases all other slots and unlocks.
 func (j *job) close(decided bool, answers []rule.Answer) {
 	for i := range j.claims {
 		c := &j.claims[i]
@@ -319,8 +319,9 @@ func (c *claim) countRecalled(a *rule.Answer) {
 	}
 }
 
-// wouldHide reports whether a slot that was never used must not be given back as such: a new key of the same request may have
-// been placed behind it, where nobody would look for it. Its own key is stored there as it began.
+// wouldHide reports whether a slot that was never used must not be released as unused: a new key of the same request may
+// have been placed behind it, where a search would not find it. The claim's own key is then stored in it with its initial
+// state.
 func (j *job) wouldHide(c *claim) bool {
 	if c.form.hash(c.page, c.slot) != unused {
 		return false
@@ -333,8 +334,8 @@ func (j *job) wouldHide(c *claim) bool {
 	return false
 }
 
-// find claims the slot of the claim's key, if it is there, and loads its state. Two claims of a job never have the same key, and
-// could have the same hash by chance.
+// find claims the slot of the claim's key, if there is one, and loads its state. Two claims of a job never have the same
+// key, but could have the same hash by chance.
 func (c *claim) find(earlier []claim) {
 	c.evicts, c.inherited, c.lazy, c.copied = false, false, false, false
 	for i := range earlier {
@@ -355,7 +356,7 @@ func (c *claim) find(earlier []claim) {
 	}
 }
 
-// loadState loads the state that find left where it was.
+// loadState loads the state that find left in the slot.
 func (c *claim) loadState() {
 	if c.lazy {
 		c.form.load(c.plan.table, c.page, c.slot, c.word, &c.state)
@@ -363,7 +364,7 @@ func (c *claim) loadState() {
 	}
 }
 
-// open finds a place for a key that is not there, and what it begins with: nothing, or what is known of it from before it was
+// open finds a slot for a key that has none, and its initial state: nothing, or what is known of it from before it was
 // forgotten, or before a restart.
 func (c *claim) open(op rule.Op, needsPlace bool, now rule.Micros) outcome {
 	t := c.plan.table
@@ -388,7 +389,7 @@ func (c *claim) open(op rule.Op, needsPlace bool, now rule.Micros) outcome {
 	return ready
 }
 
-// ownState makes the claim's state that of a key never seen, in memory of its own.
+// ownState resets the claim's state to a key never seen, in the claim's own memory.
 func (c *claim) ownState() {
 	n := c.plan.table.limit.Parts()
 	c.counts = slices.Grow(c.counts[:0], n)[:n]
@@ -396,7 +397,7 @@ func (c *claim) ownState() {
 	c.state.Clear()
 }
 
-// put stores the claim's state. If that costs another key its place, that is remembered first.
+// put stores the claim's state. If that evicts another key, it is remembered first.
 func (c *claim) put() {
 	t := c.plan.table
 	if c.evicts {
@@ -410,7 +411,7 @@ func (c *claim) put() {
 	t.legacy.taken(c.h)
 }
 
-// fits reports whether the claim's state can still be kept in the form of its page after the operation, which adds units.
+// fits reports whether the claim's state still fits the form of its page after the operation, which adds units.
 func (c *claim) fits(op rule.Op, now rule.Micros) bool {
 	cost := c.cost
 	switch op {

@@ -1,6 +1,6 @@
-// Package memstore keeps the state of limits in the memory of the process: no server, no allocation per decision, a
-// bounded amount of it, and nothing per key for the garbage collector to look at. It is the store to begin with, and the one
-// that others fall back to.
+// Package memstore keeps the state of limits in the memory of the process: no server, no allocation per decision, bounded
+// memory, and nothing per key for the garbage collector to scan. It is the store to begin with, and the one that others
+// fall back to.
 package memstore
 
 import (
@@ -15,91 +15,92 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Options are the choices of a Store. The zero value is a store of up to 256 MiB.
+// Options configures a Store. The zero value is valid: a store of up to 256 MiB.
 type Options struct {
-	// MaxBytes is how much memory the store takes at most. 0 means 256 MiB; the least is 256 KiB, the most 1 TiB. It is taken as
-	// keys come, from 16 KB a limit on. Garbage collection may double it, as it does all memory of a Go program; debug.SetMemoryLimit
-	// bounds that.
+	// MaxBytes is how much memory the store takes at most. 0 means 256 MiB; the minimum is 256 KiB, the maximum 1 TiB. It
+	// is allocated as keys arrive, starting with 16 KB per limit. Garbage collection may double it, as it does all memory
+	// of a Go program; debug.SetMemoryLimit bounds that.
 	//
-	// Half of it is for keys. A key takes 21 to 28 bytes for each limit it faces if that is a sliding window of one segment or a
-	// fixed window, twice that where its counts are too large to be packed or its windows do not begin at multiples of their length,
-	// 87 to 120 for a token bucket and for up to 15 segments, 270 for 60 segments, and for a sliding log or an in-flight limit 87 to 120 and
-	// 4 to 7 for each unit beyond the eleventh (6 if the window is longer than 71 minutes), 21 for each slot beyond the second.
-	// So 256 MiB hold 5 million keys of windows and a million of sliding logs.
+	// Half of it is for keys. For each limit that applies to it, a key takes 21 to 28 bytes if the limit is a sliding
+	// window of one segment or a fixed window, and twice that if its counts are too large to be packed or its windows do
+	// not begin at multiples of their length; 87 to 120 bytes for a token bucket and for up to 15 segments; 270 for 60
+	// segments; and for a sliding log or an in-flight limit 87 to 120 bytes, plus 4 to 7 for each unit beyond the eleventh
+	// (6 if the window is longer than 71 minutes), or 21 for each slot beyond the second. So 256 MiB hold 5 million keys of
+	// windows or a million of sliding logs.
 	//
-	// When there is no room for a new key, it takes the place of the least-used one near it, and what was forgotten is
-	// remembered by key, in less: about 5 bytes a key, in up to three eighths of MaxBytes. A key that was forgotten, and in rare
-	// cases one that looks like it, begins with at least what it had used, and the answer says Inherited. So a flood of new keys can
-	// cause refusals, and never admissions. Limits share the room equally if they need it.
+	// If there is no space for a new key, it replaces the least-used key near it, and the replaced key is remembered in
+	// less space: about 5 bytes per key, in up to three eighths of MaxBytes. A key that was forgotten, and in rare cases
+	// one that looks like it, starts with at least what it had used, and the answer has the flag Inherited. So a flood of
+	// new keys can cause denials, but never admissions. Limits share the space equally if they need it.
 	//
-	// An eighth is for settlements of reservations, at 128 bytes each. One is remembered for one to two times as long as the
-	// units of its limits count. When there is no room, another one changes nothing, and its answer says Unsettled.
+	// An eighth is for settlements of reservations, at 128 bytes each. A settlement is remembered for one to two times as
+	// long as the units of its limits count. If there is no space, another settlement changes nothing, and its answer has
+	// the flag Unsettled.
 	MaxBytes int64
-	// RefuseWhenFull makes a decision about a new key an error, ErrFull, instead of forgetting another one. One limit then has
-	// at most seven eighths of the room that others have left.
+	// RefuseWhenFull makes a decision about a new key return ErrFull instead of forgetting another key. One limit then gets
+	// at most seven eighths of the space that others have left.
 	RefuseWhenFull bool
-	// MaxLimits is how many different limits (namespace, name, algorithm, window, segments, anchor, calendar, zone) there may be. One
-	// without a live key makes room for another. Those that were given to Prepare do not count, nor do those of a snapshot before
-	// they are asked for. 0 means 4,096; the most is 1,048,576.
+	// MaxLimits is how many different limits (namespace, name, algorithm, window, segments, anchor, calendar, zone) there
+	// may be. A limit without a live key makes space for another. Limits passed to Prepare do not count, nor do those of a
+	// snapshot before they are requested. 0 means 4,096; the maximum is 1,048,576.
 	MaxLimits int
 	// Now is the clock, in microseconds since the Unix epoch, for replaying recorded traffic and for tests. It must be safe
-	// for concurrent use. nil means the monotonic clock, set by the wall clock when the store is made.
+	// for concurrent use. nil means the monotonic clock, set by the wall clock when the store is created.
 	Now func() rule.Micros
 }
 
-// The bounds of Options.
+// Bounds of Options.
 const (
 	defaultBytes  = 256 << 20
-	leastBytes    = 256 << 10
-	mostBytes     = 1 << 40
+	minBytes      = 256 << 10
+	maxBytes      = 1 << 40
 	defaultLimits = 1 << 12
-	mostLimits    = 1 << 20
+	maxLimits     = 1 << 20
 )
 
-// MaxCharges is how many limits one request may face at once.
+// MaxCharges is how many limits one request may have.
 const MaxCharges = 64
 
 // Errors of a Store.
 var (
-	// ErrFull is returned for a new key when Options.RefuseWhenFull is set and there is no place for it.
+	// ErrFull is returned for a new key if Options.RefuseWhenFull is set and there is no space for it.
 	ErrFull = errors.New("memstore: full of live keys")
-	// ErrLimits is returned for a new limit when there are Options.MaxLimits with live keys already.
+	// ErrLimits is returned for a new limit if Options.MaxLimits limits with live keys exist already.
 	ErrLimits = errors.New("memstore: too many limits")
 )
 
-// Store is a store.Store in memory. It is safe for concurrent use. The zero value is not usable; New makes it.
+// Store is a store.Store in memory. It is safe for concurrent use. The zero value is not usable; call New.
 //
-// Keys are not stored, only a hash of 64 bits, made under a random key of 128 bits: among a million live keys, the chance
-// that any two of them share their counts is about 1 in 18 million, and nobody who does not know the random key can
-// choose keys that do. Apply and TakeSingle never block for long, and look at
-// their context only before they decide.
+// Keys are not stored, only a hash of 64 bits, computed with a random key of 128 bits: among a million live keys, the
+// chance that any two of them share their counts is about 1 in 18 million, and without the random key nobody can choose
+// keys that do. Apply and TakeSingle never block for long, and check their context only before they decide.
 type Store struct {
-	store.Registry // of the limits that limiters have over this store
+	store.Registry // the limits of the limiters over this store
 
 	opts  Options
 	key   hashKey
 	clock clock
 
-	plans   [1024]atomic.Pointer[plan] // by the limit's ID; a miss is worked out again
+	plans   [1024]atomic.Pointer[plan] // by the limit's ID; a missing plan is computed again
 	mu      sync.Mutex                 // guards tables and their use; taken before any table's lock
 	tables  map[string]*table          // by prefix
 	counted int                        // tables that count towards MaxLimits
 	work    sync.Pool                  // of *job
 
-	room          int64        // for keys
-	used          atomic.Int64 // of that
-	forgottenRoom int64
-	forgottenUsed atomic.Int64
+	capacity          int64        // capacity for keys, in bytes
+	used              atomic.Int64 // bytes of capacity in use
+	forgottenCapacity int64
+	forgottenUsed     atomic.Int64
 
 	settlements *settlements
-	legacy      map[rule.Shape]*legacy // what a snapshot of an earlier version held; it does not change once the store is in use
+	legacy      map[rule.Shape]*legacy // the contents of a snapshot of an earlier version; the map does not change once the store is in use
 }
 
 // New returns an empty store.
 func New(opts Options) (*Store, error) {
 	s, err := newStore(opts)
 	if err == nil {
-		rand.Read(s.key[:]) //nolint:errcheck // it never fails: see crypto/rand
+		rand.Read(s.key[:]) //nolint:errcheck // it never fails; see crypto/rand
 	}
 	return s, err
 }
@@ -108,7 +109,7 @@ func New(opts Options) (*Store, error) {
 func NewDefault() *Store {
 	s, err := New(Options{})
 	if err != nil {
-		panic(err) // the defaults are in range
+		panic(err) // unreachable: the defaults are in range
 	}
 	return s
 }
@@ -120,17 +121,17 @@ func newStore(opts Options) (*Store, error) {
 	if opts.MaxLimits == 0 {
 		opts.MaxLimits = defaultLimits
 	}
-	if opts.MaxBytes < leastBytes || opts.MaxBytes > mostBytes {
+	if opts.MaxBytes < minBytes || opts.MaxBytes > maxBytes {
 		return nil, fmt.Errorf("memstore: MaxBytes: must be %d (256 KiB) to %d (1 TiB), or 0 for %d (256 MiB), not %d",
-			leastBytes, int64(mostBytes), defaultBytes, opts.MaxBytes)
+			minBytes, int64(maxBytes), defaultBytes, opts.MaxBytes)
 	}
-	if opts.MaxLimits < 0 || opts.MaxLimits > mostLimits {
-		return nil, fmt.Errorf("memstore: MaxLimits: must be 1 to %d, or 0 for the default, not %d", mostLimits, opts.MaxLimits)
+	if opts.MaxLimits < 0 || opts.MaxLimits > maxLimits {
+		return nil, fmt.Errorf("memstore: MaxLimits: must be 1 to %d, or 0 for the default, not %d", maxLimits, opts.MaxLimits)
 	}
 	part := opts.MaxBytes / 16
 	s := &Store{
 		opts: opts, clock: newClock(opts.Now), tables: map[string]*table{},
-		room: keyShare * part, forgottenRoom: forgottenShare * part,
+		capacity: keyShare * part, forgottenCapacity: forgottenShare * part,
 		settlements: newSettlements(settlementShare * part / settlementBytes),
 	}
 	s.work.New = func() any { return newJobMemory() }
@@ -160,7 +161,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 
 func (s *Store) apply(ctx context.Context, r *store.Request) error {
 	if len(r.Charges) == 0 || len(r.Charges) > MaxCharges || len(r.Answers) < len(r.Charges) {
-		return fmt.Errorf("memstore: %w: a request has 1 to %d charges and an answer for each, not %d and %d",
+		return fmt.Errorf("memstore: %w: a request must have 1 to %d charges and an answer for each, not %d and %d",
 			store.ErrUnsupported, MaxCharges, len(r.Charges), len(r.Answers))
 	}
 	if len(r.Charges) > 1 || r.Op != rule.Take || r.Group != "" || r.Charges[0].Limit.Rule().Algorithm == rule.InFlight {
@@ -180,15 +181,15 @@ func (s *Store) apply(ctx context.Context, r *store.Request) error {
 	return err
 }
 
-// ended is the error of a request whose context had ended before it came.
+// ended returns the error of a request whose context had ended before it arrived.
 func ended(err error) error { return fmt.Errorf("memstore: %w", err) }
 
-// plan is what the store works out once about a limit.
+// plan is what the store computes once per limit.
 type plan struct {
 	bound *store.Limit
 	limit *rule.Limit
 	table *table
-	// The hash of what comes before group and key in an address, and what it makes of short keys without a group.
+	// The hash of what precedes group and key in an address, and the schedule for short keys without a group.
 	prefix hasher
 	short  schedule
 }
@@ -212,7 +213,7 @@ func (s *Store) newPlan(bound *store.Limit) (*plan, error) {
 	return p, nil
 }
 
-// hash returns the hash of an address, which is none of the reserved ones.
+// hash returns the hash of an address, which is never one of the reserved hashes.
 func (p *plan) hash(group, key string) uint64 {
 	if group == "" && len(key) <= shortKey {
 		return p.hashShort(key)

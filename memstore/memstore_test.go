@@ -21,12 +21,12 @@ func open(t testing.TB, opts memstore.Options) *memstore.Store {
 	return testkit.Must(memstore.New(opts))(t)
 }
 
-// openTiny opens a store with room for one page.
+// openTiny opens a store with space for one page.
 func openTiny(t testing.TB, opts memstore.Options) *memstore.Store {
 	t.Helper()
 	opts.MaxBytes = 256 << 10
 	store := open(t, opts)
-	store.SetRoom(20_000)
+	store.SetCapacity(20_000)
 	return store
 }
 
@@ -35,7 +35,7 @@ func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *sli
 	return testkit.Must(slidegate.New(store, limits...))(t)
 }
 
-// sliding returns a sliding window of one segment, the form of state that is decided about without a lock.
+// sliding returns a sliding window of one segment, whose state is decided without a lock.
 func sliding(quota int64, window time.Duration) slidegate.Limit {
 	return slidegate.Limit{Quota: quota, Window: window, Algorithm: slidegate.SlidingWindow}
 }
@@ -64,7 +64,7 @@ func TestContract(t *testing.T) {
 func TestOptions(t *testing.T) {
 	for _, opts := range []memstore.Options{{MaxBytes: -1}, {MaxBytes: 1}, {MaxBytes: 1<<40 + 1}, {MaxLimits: -1}, {MaxLimits: 1<<20 + 1}} {
 		if _, err := memstore.New(opts); err == nil {
-			t.Errorf("%+v was accepted", opts)
+			t.Errorf("%+v: got no error", opts)
 		}
 	}
 }
@@ -99,18 +99,18 @@ func TestNoAllocations(t *testing.T) {
 				t.Fatal(err)
 			}
 		}); n != 0 {
-			t.Errorf("%s: %v allocations a decision", limit, n)
+			t.Errorf("%s: %v allocations per decision, want 0", limit, n)
 		}
 	}
 }
 
-// While the table grows by splits, every key must be found where it was put: each has a quota of one, and many ask for
-// it at the same time.
+// While the table grows by splits, every key must be found where it was put: each has a quota of one, and many goroutines
+// request it concurrently.
 func TestGrowthUnderLoad(t *testing.T) {
 	for _, limit := range []slidegate.Limit{
 		sliding(1, time.Hour),
 		{Quota: 1, Window: time.Hour, Algorithm: slidegate.TokenBucket},
-		{Quota: 1 << 40, Window: time.Hour}, // of which every request takes all: not to be packed
+		{Quota: 1 << 40, Window: time.Hour}, // every request takes all of it: cannot be packed
 	} {
 		limiter := newLimiter(t, open(t, memstore.Options{}), limit)
 		const workers, keys = 8, 30_000
@@ -119,7 +119,7 @@ func TestGrowthUnderLoad(t *testing.T) {
 		for w := range workers {
 			wg.Go(func() {
 				for i := range keys {
-					// The workers run through the keys in different orders.
+					// The workers go through the keys in different orders.
 					key := fmt.Sprint((i*(2*w+1) + w*977) % keys)
 					if d, err := limiter.AllowN(context.Background(), key, limit.Quota); err == nil && d.Allowed {
 						admitted.Add(1)
@@ -135,7 +135,7 @@ func TestGrowthUnderLoad(t *testing.T) {
 			}
 		}
 		if int(admitted.Load()) != seen || seen != keys {
-			t.Errorf("%s: %d keys, %d admissions, %d refused afterwards", limit, keys, admitted.Load(), seen)
+			t.Errorf("%s: %d keys, %d admissions, %d denied afterwards", limit, keys, admitted.Load(), seen)
 		}
 	}
 }

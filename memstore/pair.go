@@ -6,13 +6,13 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// pairForm holds states that fit one word each: a hash and the word, four slots in a line. A decision about a key that is there
-// takes no lock: it reads the word, decides, and swaps the word for the new one if nobody else has meanwhile. A refusal writes
-// nothing at all, so refusing scales with the processors.
+// pairForm holds states that fit in one word each: a hash and the word, four slots per line. A decision about an existing
+// key takes no lock: it reads the word, decides, and swaps the word for the new one unless another request has changed it.
+// A denial writes nothing at all, so denials scale with the number of processors.
 //
-// Everything else happens under the page's lock, and minds those who do not take it: a claimed slot has the word `locked`,
-// which sends them to wait for the lock; a slot gets a new owner in the order word locked, new hash, new word, and who
-// reads a word looks at the hash again after it.
+// Everything else happens under the page's lock, and must respect requests without the lock: a claimed slot has the word
+// `locked`, which makes them wait for the lock; a slot gets a new owner in the order word locked, new hash, new word, and a
+// request that reads a word checks the hash again afterwards.
 type pairForm struct{ layout }
 
 const pairsInLine = lineWords / 2
@@ -27,7 +27,7 @@ func pairAt(g *page, i int) (hash, word *atomic.Uint64) {
 	return &l[at], &l[at+1]
 }
 
-// findPair returns the word of h, and the place of its hash; nil if it is not there. It is find, for those in a hurry.
+// findPair returns pointers to the hash and the word of h; nil if it is not there. It is find, optimized for speed.
 func findPair(g *page, h uint64) (hash, word *atomic.Uint64) {
 	at := uint(homeOf(h, pageLines))
 	for range reachLines {
@@ -65,7 +65,7 @@ func (pairForm) claim(g *page, i int) uint64 {
 func (pairForm) tryClaim(g *page, i int) (uint64, bool) {
 	_, word := pairAt(g, i)
 	w := word.Load()
-	// The slot of an expired key may come to life before it is ours: its owner needs no lock for that.
+	// The slot of an expired key may become live before it is claimed: its owner needs no lock for that.
 	return w, w != locked && word.CompareAndSwap(w, locked)
 }
 
@@ -74,7 +74,7 @@ func (pairForm) release(g *page, i int, w uint64) {
 	word.Store(w)
 }
 
-func (pairForm) bury(*page, int) {} // locked is for ever, if nobody ends it
+func (pairForm) bury(*page, int) {} // locked stays until it is overwritten
 
 func (f pairForm) expires(_ *table, _ *page, _ int, w uint64) rule.Micros { return f.layout.expires(w) }
 
@@ -90,12 +90,12 @@ func (f pairForm) load(_ *table, _ *page, _ int, w uint64, s *rule.State) {
 func (f pairForm) write(_ *table, g *page, i int, w, h uint64, s *rule.State) {
 	packed, fits := f.pack(s)
 	if !fits {
-		panic("memstore: a state was let through that cannot be packed")
+		panic("memstore: a state cannot be packed although fits accepted it")
 	}
 	hash, word := pairAt(g, i)
 	owner := w & f.owner
 	if hash.Load() != h {
-		// Who read the word of the old key must not be able to swap it for one of the new key's.
+		// A request that read the old key's word must not be able to swap it for one of the new key's.
 		owner = (w + f.nextOwner) & f.owner
 		hash.Store(h)
 	}

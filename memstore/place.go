@@ -2,8 +2,8 @@ package memstore
 
 import "github.com/slidegate/slidegate/rule"
 
-// Where a key goes that has no place: to a slot that was never used or whose key has expired, and if there is none, to that of
-// the least-used key near its home.
+// A key without a slot gets one that was never used or whose key has expired or, if there is none, the slot of the
+// least-used key near its home.
 
 // placeFree claims a slot that was never used or whose key has expired, if there is one.
 func (c *claim) placeFree(now rule.Micros) bool {
@@ -18,21 +18,21 @@ func (c *claim) placeFree(now rule.Micros) bool {
 		if !ok {
 			return false
 		}
-		if c.form.hash(c.page, i) != unused && c.form.expires(c.plan.table, c.page, i, word) > now { // it came to life meanwhile
+		if c.form.hash(c.page, i) != unused && c.form.expires(c.plan.table, c.page, i, word) > now { // it has become live again
 			c.form.release(c.page, i, word)
 			return false
 		}
 		c.slot, c.word = i, word
 		return true
 	})
-	if !found && c.crowded { // those who come next need not look again
+	if !found && c.crowded { // the next requests need not search again
 		c.page.fullUntil = c.plan.table.firstToExpire(c.page)
 	}
 	return found
 }
 
-// firstToExpire returns when the first key of a page expires, 0 if a slot was never used. Those who decide without the page's
-// lock only make keys expire later.
+// firstToExpire returns when the first key of a page expires; 0 if a slot was never used. Requests that decide without the
+// page's lock only make keys expire later.
 func (t *table) firstToExpire(g *page) rule.Micros {
 	f := t.form(g)
 	first := rule.Never
@@ -52,7 +52,7 @@ func (c *claim) evict(now rule.Micros) bool {
 	if best >= 0 {
 		word, ok = c.form.tryClaim(c.page, best)
 	}
-	if !ok { // a claimed slot was taken for a good one: only now is it worth claiming each
+	if !ok { // the guess was a claimed slot: only now is it worth claiming each slot
 		best = c.leastUsed(now, func(g *page, i int) uint64 {
 			if word, ok := c.form.tryClaim(g, i); ok {
 				c.form.release(g, i, word)
@@ -70,10 +70,10 @@ func (c *claim) evict(now rule.Micros) bool {
 	return true
 }
 
-// leastUsed returns the slot near the claim's home whose key has used the least, by what words says; -1 if all are locked.
+// leastUsed returns the slot near the claim's home whose key has used the least, according to words; -1 if all are locked.
 func (c *claim) leastUsed(now rule.Micros, words func(g *page, i int) uint64) (best int) {
 	best, least := -1, int64(0)
-	c.each(uint32(c.h>>32), func(i int) bool { // not always from home on: of keys that have used the same, any may be forgotten
+	c.each(uint32(c.h>>32), func(i int) bool { // not always from home on: among keys with the same usage, any may be forgotten
 		word := words(c.page, i)
 		if word == locked {
 			return false
@@ -81,13 +81,13 @@ func (c *claim) leastUsed(now rule.Micros, words func(g *page, i int) uint64) (b
 		if weight := c.form.weight(c.plan.table, c.page, i, word, now); best < 0 || weight < least {
 			best, least = i, weight
 		}
-		return least <= 1 // nobody live has used less
+		return least <= 1 // no live key has used less
 	})
 	return best
 }
 
-// each calls do for the slots in which the claim's key may lie, from one of them on, until it returns true, and reports whether
-// it did.
+// each calls do for the slots in which the claim's key may be, starting at one of them, until it returns true, and reports
+// whether it did.
 func (c *claim) each(from uint32, do func(i int) bool) bool {
 	n, reach, home := c.form.slots(), c.form.reach(), c.form.home(c.h)
 	k := int(from % uint32(reach))

@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// A page that is full is remembered as such. What a reset frees, and what expires, is used again all the same.
-func TestPlacesThatBecomeFree(t *testing.T) {
+// A full page is recorded as full. Slots freed by a reset or by expiry are reused nevertheless.
+func TestFreedSlotsAreReused(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(5) {
 		for _, how := range []string{"reset", "expire"} {
@@ -29,7 +29,7 @@ func TestPlacesThatBecomeFree(t *testing.T) {
 					return store.Stats().Evictions - before
 				}
 				held := 0
-				for add(100) < 100 { // until every new key takes the place of another one
+				for add(100) < 100 { // until every new key replaces another one
 					held += 100
 				}
 				if how == "reset" {
@@ -42,7 +42,7 @@ func TestPlacesThatBecomeFree(t *testing.T) {
 					clock.Advance(3 * rule.Micros(limit.Window.Microseconds()))
 				}
 				if lost := add(held / 4); lost > int64(held/40) {
-					t.Errorf("%d of %d new keys took the place of another one, though all were free", lost, held/4)
+					t.Errorf("%d of %d new keys replaced another one although all slots were free", lost, held/4)
 				}
 			})
 		}

@@ -4,9 +4,9 @@ package memstore
 
 import "testing"
 
-// Alone skips a test of a single goroutine that the race detector makes ten times as slow, and has nothing to find in. make
-// test runs it without.
+// Alone skips a single-goroutine test that the race detector makes ten times slower and in which it has nothing to find.
+// make test also runs it without the race detector.
 func Alone(t *testing.T) {
 	t.Helper()
-	t.Skip("SKIPPED with the race detector: it is run without")
+	t.Skip("SKIPPED with the race detector: make test runs it without")
 }

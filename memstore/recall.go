@@ -2,7 +2,8 @@ package memstore
 
 import "github.com/slidegate/slidegate/rule"
 
-// forget remembers a live key that loses its place. The caller has claimed its slot, so nobody decides about it meanwhile.
+// forget remembers a live key that loses its slot. The caller has claimed the slot, so no other request decides about the
+// key.
 func (t *table) forget(h uint64, s *rule.State, now rule.Micros) {
 	f := t.forgotten.Load()
 	if f == nil {
@@ -15,7 +16,7 @@ func (t *table) forget(h uint64, s *rule.State, now rule.Micros) {
 	t.counts.evictions.Add(1)
 }
 
-// recallForgotten lets a key that is not there begin with what it, or one that looks like it, had used when it was forgotten.
+// recallForgotten makes a key without a slot start with what it, or one that looks like it, had used when it was forgotten.
 func (c *claim) recallForgotten(now rule.Micros) {
 	t := c.plan.table
 	f := t.forgotten.Load()
@@ -27,7 +28,7 @@ func (c *claim) recallForgotten(now rule.Micros) {
 		return
 	}
 	before := c.state
-	if c.inherited { // it has a floor already, from before a restart
+	if c.inherited { // it already has a floor, from before a restart
 		before = before.Clone()
 	}
 	t.limit.Recall(known, &c.state)
@@ -37,7 +38,7 @@ func (c *claim) recallForgotten(now rule.Micros) {
 	c.inherited = true
 }
 
-// resetForgotten lets a key begin with nothing again.
+// resetForgotten makes a key start with nothing again.
 func (c *claim) resetForgotten(now rule.Micros) {
 	t := c.plan.table
 	if f := t.forgotten.Load(); f != nil {
@@ -46,11 +47,11 @@ func (c *claim) resetForgotten(now rule.Micros) {
 	t.legacy.taken(c.h)
 }
 
-// reserveForgotten takes memory for what is remembered, at most half of what is left, so that there is some for other limits.
+// reserveForgotten reserves memory for forgotten keys, at most half of what is left, so that other limits can have some.
 func (s *Store) reserveForgotten(n int64) bool {
 	for {
 		used := s.forgottenUsed.Load()
-		if n > (s.forgottenRoom-used)/2 {
+		if n > (s.forgottenCapacity-used)/2 {
 			return false
 		}
 		if s.forgottenUsed.CompareAndSwap(used, used+n) {
@@ -61,7 +62,7 @@ func (s *Store) reserveForgotten(n int64) bool {
 
 func (s *Store) releaseForgotten(n int64) { s.forgottenUsed.Add(-n) }
 
-// until returns when the last of what is remembered expires; 0 if nothing is.
+// until returns when the last remembered key expires; 0 if there is none.
 func (f *forgotten) until() (last rule.Micros) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,5 +72,5 @@ func (f *forgotten) until() (last rule.Micros) {
 	return last
 }
 
-// close gives all memory back.
+// close releases all memory.
 func (f *forgotten) close() { f.expire(rule.Never) }

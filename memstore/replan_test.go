@@ -8,7 +8,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// A request that finds a segment gone looks for it again until it is there: that says nothing about the number of shapes.
+// A request that finds its page being replaced retries until the new page is there: that must not count against the number
+// of shapes.
 func TestSplitsAreNotShapes(t *testing.T) {
 	st := open(t, memstore.Options{})
 	l := newLimiter(t, st, sliding(5, time.Minute))
@@ -19,13 +20,13 @@ func TestSplitsAreNotShapes(t *testing.T) {
 		_, err := l.Allow(context.Background(), "new")
 		done <- err
 	}()
-	for turns := 0; turns < 100_000; { // each lets the request try again
+	for turns := 0; turns < 100_000; { // each lets the request retry
 		lock.Lock()
 		turns++
 		lock.Unlock()
 	}
 	thaw()
 	if err := <-done; err != nil {
-		t.Errorf("got %v, want the request to wait for the segment", err)
+		t.Errorf("got %v, want the request to wait for the page", err)
 	}
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Restore returns a store that goes on from a snapshot. Time that has passed since counts as passed. What does not fit a smaller
-// MaxBytes is forgotten as live keys in a full store are, and remembered by key, also with RefuseWhenFull. There may be
-// more limits in it than MaxLimits, and those that nobody asks for do not count. Bytes after the end of the snapshot are an error.
+// Restore returns a store that continues from a snapshot. Time that has passed since counts as passed. Keys that do not fit
+// into a smaller MaxBytes are forgotten like live keys in a full store, and remembered by key, even with RefuseWhenFull. A
+// snapshot may contain more limits than MaxLimits; limits that are not requested do not count. Bytes after the end of the
+// snapshot are an error.
 //
-// Snapshots of earlier versions are read too. What their token buckets of version 1 lack is known only by when they are full, and
-// counts at the rate of the limit that next asks for the key.
+// Snapshots of earlier versions are read too. For token buckets of version 1 only the time at which they are full is known,
+// so what is missing counts at the rate of the limit that next uses the key.
 func Restore(r io.Reader, opts Options) (*Store, error) {
 	s, err := newStore(opts)
 	if err != nil {
@@ -25,15 +26,15 @@ func Restore(r io.Reader, opts Options) (*Store, error) {
 		return nil, err
 	}
 	copy(s.key[:], d.bytes(len(s.key)))
-	d.Int() // when it was taken; the states have their own times
+	d.Int() // the time of the snapshot; the states have their own times
 	all, err := d.records(s)
 	if err != nil {
 		return nil, err
 	}
-	if len(all.limits) > mostLimits {
-		return nil, fmt.Errorf("%w: it has more than %d limits", ErrSnapshot, mostLimits)
+	if len(all.limits) > maxLimits {
+		return nil, fmt.Errorf("%w: it has more than %d limits", ErrSnapshot, maxLimits)
 	}
-	// Nothing is taken over before all of it is known to be whole.
+	// Nothing is used before the whole snapshot has been verified.
 	s.legacy = all.legacy
 	for _, limit := range all.limits {
 		limit.restore(s)
@@ -42,7 +43,7 @@ func Restore(r io.Reader, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// restore makes the table of a limit.
+// restore creates the table of a limit.
 func (l *savedLimit) restore(s *Store) {
 	if len(l.keys) == 0 && l.forgotten == nil {
 		return
@@ -84,7 +85,7 @@ func (t *table) restore(k *savedKey) {
 		case needSplit:
 			c.crowded = !t.reservePage() || !t.split(c.page, c.h)
 		case needSecond:
-			t.heighten(c.page, c.h)
+			t.toSecondForm(c.page, c.h)
 		}
 	}
 }

@@ -23,8 +23,8 @@ func boundTo(t testing.TB, name string, limit rule.Limit) *store.Limit {
 	return store.Bind("", name, name, testkit.Must(limit.Normalize())(t))
 }
 
-// ask applies one request and returns its answers.
-func ask(t testing.TB, st store.Store, op rule.Op, id rule.ID, charges ...store.Charge) []rule.Answer {
+// decide applies one request and returns its answers.
+func decide(t testing.TB, st store.Store, op rule.Op, id rule.ID, charges ...store.Charge) []rule.Answer {
 	t.Helper()
 	r := store.Request{Op: op, ID: id, Charges: charges, Answers: make([]rule.Answer, len(charges))}
 	if err := st.Apply(t.Context(), []store.Request{r}); err != nil {
@@ -33,7 +33,7 @@ func ask(t testing.TB, st store.Store, op rule.Op, id rule.ID, charges ...store.
 	return r.Answers
 }
 
-// everyLimit has limits of every kind of state, named so that one request can face all of them.
+// everyLimit returns limits of every kind of state, named so that one request can have all of them.
 func everyLimit(t testing.TB, quota int64) []*store.Limit {
 	t.Helper()
 	return []*store.Limit{
@@ -41,7 +41,7 @@ func everyLimit(t testing.TB, quota int64) []*store.Limit {
 		boundTo(t, "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota, Window: minute}),
 		boundTo(t, "parts", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota, Window: minute, Segments: 6}),
 		boundTo(t, "fixed", rule.Limit{Algorithm: rule.FixedWindow, Quota: quota, Window: minute}),
-		boundTo(t, "large", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota << 36, Window: minute}), // not to be packed
+		boundTo(t, "large", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota << 36, Window: minute}), // cannot be packed
 		boundTo(t, "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Burst: 2 * quota, Window: minute}),
 		boundTo(t, "day", rule.Limit{Calendar: rule.Day, Zone: "Europe/Berlin", Quota: quota}),
 		boundTo(t, "slots", rule.Limit{Algorithm: rule.InFlight, Quota: min(quota, rule.MaxLogQuota), Window: minute}),
@@ -92,7 +92,7 @@ func (p *plainStore) apply(r *store.Request, now rule.Micros) {
 	}
 }
 
-// Every operation at random, over limits of every kind, answers as the rule does over plain maps.
+// Random operations over limits of every kind decide as the rule does over plain maps.
 func TestEveryOperationAtRandom(t *testing.T) {
 	memstore.Alone(t)
 	const seed, rounds = 15, 60_000
@@ -138,13 +138,13 @@ func TestEveryOperationAtRandom(t *testing.T) {
 	}
 	for _, want := range []string{"settle true none", "settle true repeated", "renew true none", "renew false none", "take false none"} {
 		if seen[want] == 0 {
-			t.Errorf("no answer %q: the test shows nothing about it", want)
+			t.Errorf("no answer %q: the test proves nothing about it", want)
 		}
 	}
 }
 
-// A generation holds as many settlements as the limit has units, at least a thousand. Beyond that nothing is given back, but
-// slots are released; what is remembered is known until the next generation ends, and then room is there again.
+// A generation holds as many settlements as the limit has units, at least a thousand. Beyond that nothing is given back,
+// but slots are released; remembered settlements are known until the next generation ends, and then there is space again.
 func TestSettlementsAreBounded(t *testing.T) {
 	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_750_000_000)
@@ -153,19 +153,19 @@ func TestSettlementsAreBounded(t *testing.T) {
 	slots := boundTo(t, "slots", rule.Limit{Algorithm: rule.InFlight, Quota: 10, Window: minute})
 	memory, most := limit.Rule().Memory(), rule.ID(limit.Rule().Settlements())
 	if memory != 2*minute || most != 250_000 {
-		t.Fatalf("the test expects other bounds than %d for %d", most, memory)
+		t.Fatalf("unexpected bounds: %d for %d", most, memory)
 	}
-	at := ask(t, st, rule.Take, 0, store.Charge{Limit: limit, Key: "key", Cost: 500_000})[0].At
+	at := decide(t, st, rule.Take, 0, store.Charge{Limit: limit, Key: "key", Cost: 500_000})[0].At
 	settle := func(id rule.ID) rule.Answer {
-		return ask(t, st, rule.Settle, id, store.Charge{Limit: limit, Key: "key", Cost: 2, Used: 1, At: at})[0]
+		return decide(t, st, rule.Settle, id, store.Charge{Limit: limit, Key: "key", Cost: 2, Used: 1, At: at})[0]
 	}
 	for id := rule.ID(1); id <= most; id++ {
 		if a := settle(id); a.Granted != 1 || a.Flags != 0 {
 			t.Fatalf("settlement %d: %+v", id, a)
 		}
 	}
-	ask(t, st, rule.Take, most+1, store.Charge{Limit: slots, Key: "key", Cost: 1})
-	both := ask(t, st, rule.Settle, most+1, store.Charge{Limit: limit, Key: "key", Cost: 2, Used: 1, At: at},
+	decide(t, st, rule.Take, most+1, store.Charge{Limit: slots, Key: "key", Cost: 1})
+	both := decide(t, st, rule.Settle, most+1, store.Charge{Limit: limit, Key: "key", Cost: 2, Used: 1, At: at},
 		store.Charge{Limit: slots, Key: "key", Cost: 1})
 	if both[0].Granted != 0 || both[0].Flags != rule.Unsettled || both[0].Remaining != 750_000 {
 		t.Errorf("one settlement too many: %+v", both[0])
@@ -176,8 +176,8 @@ func TestSettlementsAreBounded(t *testing.T) {
 	if a := settle(1); a.Granted != 1 || a.Flags != rule.Repeated || a.Remaining != 750_000 {
 		t.Errorf("the first settlement again: %+v", a)
 	}
-	if a := ask(t, st, rule.Settle, most+1, store.Charge{Limit: limit, Key: "other", Cost: 2, Used: 1, At: at})[0]; a.Flags != 0 {
-		t.Errorf("another key has no room: %+v", a)
+	if a := decide(t, st, rule.Settle, most+1, store.Charge{Limit: limit, Key: "other", Cost: 2, Used: 1, At: at})[0]; a.Flags != 0 {
+		t.Errorf("no space for another key: %+v", a)
 	}
 	clock.Set((clock.Now()/memory + 2) * memory)
 	clock.Advance(-1)
@@ -190,7 +190,7 @@ func TestSettlementsAreBounded(t *testing.T) {
 	}
 }
 
-// A flood of reservations of many keys fills what can be remembered in all, no more, and room comes back with time.
+// A flood of reservations of many keys fills the memory for settlements, and no more, and space returns with time.
 func TestFloodOfSettlements(t *testing.T) {
 	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_750_000_000)
@@ -198,8 +198,8 @@ func TestFloodOfSettlements(t *testing.T) {
 	limit := boundTo(t, "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 10, Window: minute})
 	settle := func(key int) rule.Answer {
 		charge := store.Charge{Limit: limit, Key: fmt.Sprint(key), Cost: 1}
-		charge.At = ask(t, st, rule.Take, 0, charge)[0].At
-		return ask(t, st, rule.Settle, 1, charge)[0]
+		charge.At = decide(t, st, rule.Take, 0, charge)[0].At
+		return decide(t, st, rule.Settle, 1, charge)[0]
 	}
 	for round := range 3 {
 		for i := range 20_000 {
@@ -208,28 +208,28 @@ func TestFloodOfSettlements(t *testing.T) {
 			}
 		}
 		if n := st.Stats().Settlements; n != 5000 {
-			t.Fatalf("%d are remembered, not 5000", n)
+			t.Fatalf("%d are remembered, want 5000", n)
 		}
 		clock.Advance(2 * minute)
 	}
 }
 
-// A reset forgets the counts of a key, not that its reservations were settled.
+// A reset forgets the counts of a key, but not that its reservations were settled.
 func TestResetForgetsNoSettlement(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_750_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
 	charge := store.Charge{Limit: everyLimit(t, 10)[0], Key: "key", Cost: 3}
-	charge.At = ask(t, st, rule.Take, 7, charge)[0].At
-	ask(t, st, rule.Settle, 7, charge)
-	ask(t, st, rule.Reset, 0, charge)
-	ask(t, st, rule.Take, 8, charge)
-	if a := ask(t, st, rule.Settle, 7, charge)[0]; a.Flags != rule.Repeated || a.Remaining != 7 {
+	charge.At = decide(t, st, rule.Take, 7, charge)[0].At
+	decide(t, st, rule.Settle, 7, charge)
+	decide(t, st, rule.Reset, 0, charge)
+	decide(t, st, rule.Take, 8, charge)
+	if a := decide(t, st, rule.Settle, 7, charge)[0]; a.Flags != rule.Repeated || a.Remaining != 7 {
 		t.Errorf("settled again after a reset: %+v", a)
 	}
 }
 
-// Every settlement is sent one to three times from many goroutines, downwards, upwards and to nothing, over all limits at
-// once: the counts are those of each sent once.
+// Every settlement is sent one to three times from many goroutines, for less, for more and for nothing, over all limits
+// together: the counts are as if each was sent once.
 func TestSettleIsDoneOnce(t *testing.T) {
 	const workers, reservations, quota = 8, 400, 10_000
 	clock := storetest.NewClock(1_767_225_750_000_000)
@@ -250,7 +250,7 @@ func TestSettleIsDoneOnce(t *testing.T) {
 			s.charges = append(s.charges, store.Charge{Limit: limit, Key: "key", Cost: 3, Used: used})
 		}
 		s.charges[7].Cost = 1
-		for i, a := range ask(t, st, rule.Take, s.id, s.charges...) {
+		for i, a := range decide(t, st, rule.Take, s.id, s.charges...) {
 			s.charges[i].At = a.At
 		}
 		for range 1 + random.IntN(3) {
@@ -280,20 +280,20 @@ func TestSettleIsDoneOnce(t *testing.T) {
 		if limit.Rule().Algorithm != rule.InFlight {
 			free -= want
 		}
-		if a := ask(t, st, rule.Peek, 0, store.Charge{Limit: limit, Key: "key", Cost: 1})[0]; a.Remaining != free {
+		if a := decide(t, st, rule.Peek, 0, store.Charge{Limit: limit, Key: "key", Cost: 1})[0]; a.Remaining != free {
 			t.Errorf("%s: %d remain, want %d", limit.Name(), a.Remaining, free)
 		}
 	}
 }
 
-// What was used beyond a reservation may be too much for the word that the state is packed into.
+// Units used beyond a reservation may be too many for the word that the state is packed into.
 func TestSettlementOutgrowsItsWord(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_750_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
 	charge := store.Charge{Limit: boundTo(t, "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1 << 50, Window: minute}), Key: "key", Cost: 1}
-	charge.At = ask(t, st, rule.Take, 1, charge)[0].At
+	charge.At = decide(t, st, rule.Take, 1, charge)[0].At
 	charge.Used = 1 << 49
-	if a := ask(t, st, rule.Settle, 1, charge)[0]; a.Granted != 1-1<<49 || a.Remaining != 1<<49 {
+	if a := decide(t, st, rule.Settle, 1, charge)[0]; a.Granted != 1-1<<49 || a.Remaining != 1<<49 {
 		t.Errorf("half of the quota was used: %+v", a)
 	}
 }

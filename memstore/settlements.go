@@ -7,41 +7,42 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// settlements is what the store remembers of reservations that were settled: that they were, and what it did. It is bounded
-// twice: by the number of settlements of one address and generation, and by the number in all.
+// settlements is what the store remembers of settled reservations: that they were settled, and with which result. It is
+// bounded twice: by the number of settlements per address and generation, and by their total number.
 //
-// A generation is as long as a settlement must be remembered at least. What is settled in one generation is known until the
-// next one ends. So all settlements of a generation are forgotten at the same moment, and only their number need be kept.
+// A generation is as long as a settlement must be remembered at least. Settlements of one generation are known until the
+// next one ends. So all settlements of a generation are forgotten together, and only their number must be kept.
 //
-// All requests about an address hold the lock of its page, so nobody else settles the same reservation between recall and
-// remember. The locks here only guard the maps, which hold no pointers for the garbage collector to follow.
+// All requests about an address hold the lock of its page, so no other request settles the same reservation between recall
+// and remember. The locks here only guard the maps, which contain no pointers for the garbage collector to follow.
 type settlements struct {
 	most   int64
-	held   atomic.Int64 // in all shards, expired ones that have not been dropped yet included
+	held   atomic.Int64 // in all shards, including expired ones that have not been dropped yet
 	shards [settlementShards]settlementShard
 }
 
 const (
 	settlementShards = 64
-	leastSettlements = 4096 // remembered in all, however small MaxBytes is
-	firstDrop        = 256  // the least that is added to a shard before expired ones are dropped
+	minSettlements   = 4096 // minimum capacity, however small MaxBytes is
+	firstDrop        = 256  // minimum number added to a shard before expired ones are dropped
 )
 
-// settlementShard has the settlements of some addresses.
+// settlementShard holds the settlements of some addresses.
 type settlementShard struct {
 	mu          sync.Mutex
 	known       map[settlementKey]settlement
 	generations map[uint64]generation // by address
-	backs       []int64               // of all that are known, in the order in which they were added
-	added       int                   // since expired ones were last dropped,
-	dropAt      int                   // and how many there must be before that is done again
-	soonest     rule.Micros           // none of them expires before
+	backs       []int64               // of all known settlements, in the order in which they were added
+	added       int                   // settlements added since expired ones were last dropped
+	dropAt      int                   // value of added at which expired ones are dropped again
+	soonest     rule.Micros           // no settlement expires before this time
 }
 
-// settlementKey names a settlement. The address is a hash of the first charge's address and of how long it is remembered.
+// settlementKey identifies a settlement. The address is a hash of the first charge's address and of how long it is
+// remembered.
 type settlementKey struct{ address, id uint64 }
 
-// settlement is where its Back is in backs, and the end of the generation after its own.
+// settlement is the position of its Back in backs, and the end of the generation after its own.
 type settlement struct {
 	expires rule.Micros
 	first   uint32
@@ -54,19 +55,19 @@ type generation struct {
 	count   int64
 }
 
-// settling is the part of a job that is about its memo. It is nothing if the reservation need not be remembered.
+// settling is the part of a job that is about its memo. It is the zero value if the reservation need not be remembered.
 type settling struct {
 	shard       *settlementShard
 	key         settlementKey
 	expires     rule.Micros
-	settlements int64 // how many of them one generation may have
+	settlements int64 // how many settlements one generation may have
 }
 
 func newSettlements(most int64) *settlements {
-	return &settlements{most: max(most, leastSettlements)}
+	return &settlements{most: max(most, minSettlements)}
 }
 
-// settlingOf works out under which name the job's reservation is remembered, and until when.
+// settlingOf computes the key under which the job's reservation is remembered, and until when.
 func (j *job) settlingOf(now rule.Micros) settling {
 	var memory rule.Micros
 	var s settling
@@ -103,7 +104,7 @@ func (m *settlements) recall(s *settling, now rule.Micros, memo *rule.Memo) {
 func (d *settlementShard) recall(s *settling, now rule.Micros, memo *rule.Memo) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// The generation may be one to come: the clock may have been set back since.
+	// The generation may be in the future, because the clock may have been set back since.
 	if known, ok := d.known[s.key]; ok && known.expires > now {
 		memo.Known = true
 		memo.Back = append(memo.Back, d.backs[known.first:][:known.charges]...)
@@ -113,7 +114,7 @@ func (d *settlementShard) recall(s *settling, now rule.Micros, memo *rule.Memo) 
 	memo.Full = g.expires == s.expires && g.count >= s.settlements
 }
 
-// remember keeps what settling a reservation did.
+// remember stores the result of settling a reservation.
 func (m *settlements) remember(s *settling, now rule.Micros, back []int64) {
 	d := s.shard
 	d.mu.Lock()
@@ -126,7 +127,7 @@ func (m *settlements) remember(s *settling, now rule.Micros, back []int64) {
 	m.held.Add(int64(len(d.known) - before))
 }
 
-// add makes a settlement known that is not, or that has expired.
+// add adds a settlement that is not known, or that has expired.
 func (d *settlementShard) add(key settlementKey, expires rule.Micros, back []int64) {
 	if d.known == nil {
 		d.known, d.generations = map[settlementKey]settlement{}, map[uint64]generation{}
@@ -144,8 +145,8 @@ func (d *settlementShard) add(key settlementKey, expires rule.Micros, back []int
 	}
 }
 
-// makeRoom drops expired settlements of all shards and reports whether that made room. Those of a shard are looked through
-// only if one has expired, which happens to many at the same moment.
+// makeRoom drops expired settlements of all shards and reports whether that made space. A shard is scanned only if one of
+// its settlements has expired, because many expire together.
 func (m *settlements) makeRoom(now rule.Micros) bool {
 	for i := range m.shards {
 		d := &m.shards[i]
@@ -159,7 +160,7 @@ func (m *settlements) makeRoom(now rule.Micros) bool {
 	return m.held.Load() < m.most
 }
 
-// dropExpired forgets the settlements that have expired. It builds the maps again, because a map never gives memory back.
+// dropExpired drops the settlements that have expired. It rebuilds the maps, because a map never releases memory.
 func (d *settlementShard) dropExpired(now rule.Micros) {
 	old := settlementShard{known: d.known, generations: d.generations, backs: d.backs}
 	d.known, d.generations, d.backs, d.soonest = map[settlementKey]settlement{}, map[uint64]generation{}, nil, rule.Never
@@ -185,7 +186,7 @@ type savedSettlement struct {
 	back    []int64
 }
 
-// snapshot writes all settlements that have not expired. No lock is held while they are written.
+// snapshot writes all settlements that have not expired. It holds no lock while it writes.
 func (m *settlements) snapshot(e *encoder, now rule.Micros) {
 	for i := range m.shards {
 		for _, saved := range m.shards[i].copyLive(now) {
@@ -207,7 +208,7 @@ func (d *settlementShard) copyLive(now rule.Micros) []savedSettlement {
 	return saved
 }
 
-// restore makes the settlements of a snapshot known, also if they are more than the store remembers else.
+// restore adds the settlements of a snapshot, even if they exceed the store's bounds.
 func (m *settlements) restore(saved []savedSettlement) {
 	for _, s := range saved {
 		d := m.shardOf(s.key)

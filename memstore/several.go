@@ -2,12 +2,12 @@ package memstore
 
 import "github.com/slidegate/slidegate/rule"
 
-// A log is not made a rule.State of where that can be avoided: it may have thousands of units, of which a decision looks at two.
-// Takes over several limits decide about logs as takes over one do, in a copy of the slot's line that nobody else knows. It is
-// the rule of several limits in rule.Decide, once more, and a test holds the two together.
+// Loading a log into a rule.State is avoided if possible: it may have thousands of units, of which a decision needs two.
+// Takes over several limits decide about logs as takes over one limit do, in a private copy of the slot's line. This
+// repeats the rule for several limits of rule.Decide, and a test keeps the two equal.
 
-// takesLines reports whether a take over several limits can be decided without loading logs: all keys are there, and a refusal
-// charges nothing.
+// takesLines reports whether a take over several limits can be decided without loading logs: all keys have slots, and
+// denials do not count.
 func (j *job) takesLines() bool {
 	if j.op != rule.Take || len(j.claims) == 1 {
 		return false
@@ -29,7 +29,7 @@ func (c *claim) isLog() bool { return c.plan.limit.Algorithm == rule.SlidingLog 
 
 // takeLines decides the job, or changes nothing and returns false if one of the logs is not a common case.
 func (j *job) takeLines(now rule.Micros, answers []rule.Answer) bool {
-	j.moment = now
+	j.now = now
 	all := true
 	for i := range j.claims {
 		c := &j.claims[i]
@@ -40,17 +40,17 @@ func (j *job) takeLines(now rule.Micros, answers []rule.Answer) bool {
 	}
 	for i := range j.claims {
 		c, a := &j.claims[i], &answers[i]
-		if all == a.Allowed && (!all || c.cost > 0) { // else it is as it was looked at
+		if all == a.Allowed && (!all || c.cost > 0) { // otherwise look's answer stands
 			c.carryOut(j, i, a)
 		}
 	}
 	return true
 }
 
-// look fills a with the answer to a claim that admits, but is not charged. It is not ok if the claim is for the slow way.
+// look fills a with the answer for a claim that admits but is not charged. It is not ok if the claim needs the slow path.
 func (c *claim) look(j *job, i int, a *rule.Answer) (ok bool) {
 	if !c.isLog() {
-		v := c.plan.limit.Look(&c.state, j.moment)
+		v := c.plan.limit.Look(&c.state, j.now)
 		*a = c.plan.limit.Answer(&c.state, &v, c.cost, 0, c.cost <= v.Room && c.cost <= c.plan.limit.Capacity())
 		return true
 	}
@@ -59,7 +59,7 @@ func (c *claim) look(j *job, i int, a *rule.Answer) (ok bool) {
 		c.line[w].Store(l[w].Load())
 	}
 	c.line[controlWord].Store(c.word)
-	// What a peek says remains is what there is room for, unless more is used than the quota.
+	// The remaining units that a peek returns are what is left, unless more is used than the quota.
 	verdict, remaining, next, resetAfter, at := c.takeLine(j, 0)
 	if verdict == rule.Uncommon {
 		return false
@@ -76,10 +76,10 @@ func (c *claim) takeLine(j *job, cost int64) (verdict rule.Verdict, remaining in
 	return c.form.(*linesForm).take(&c.line, c.h, c.plan.limit, &j.fixed, cost)
 }
 
-// carryOut charges a claim, since all admit, or answers that it does not.
+// carryOut charges a claim, if all admit, or answers that it is denied.
 func (c *claim) carryOut(j *job, i int, a *rule.Answer) {
 	if !c.isLog() {
-		*a, j.items[i].Changed = c.plan.limit.TakeOne(&c.state, j.moment, c.cost)
+		*a, j.items[i].Changed = c.plan.limit.TakeOne(&c.state, j.now, c.cost)
 		return
 	}
 	verdict, remaining, after, resetAfter, at := c.takeLine(j, c.cost)
@@ -89,9 +89,9 @@ func (c *claim) carryOut(j *job, i int, a *rule.Answer) {
 		c.copied = true
 	case rule.Refused:
 		*a = rule.Answer{Remaining: remaining, RetryAfter: after, ResetAfter: resetAfter, At: at}
-	default: // it costs more than the quota, or there is no line in the slab
+	default: // the cost exceeds the quota, or the slab has no line
 		c.loadState()
-		*a, j.items[i].Changed = c.plan.limit.TakeOne(&c.state, j.moment, c.cost)
+		*a, j.items[i].Changed = c.plan.limit.TakeOne(&c.state, j.now, c.cost)
 	}
 }
 

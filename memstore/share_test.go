@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// named returns limits of every form, whose names begin alike.
+// named returns limits of every form, whose names share a prefix.
 func named(name string, quota int64) []slidegate.Limit {
 	limits := limitsOfAllForms(quota)
 	for i := range limits {
@@ -23,8 +23,8 @@ func named(name string, quota int64) []slidegate.Limit {
 	return limits
 }
 
-// A flood of keys on one limit takes the room of no other: its first-time clients are all admitted, though all there is was taken,
-// and nothing is said to be inherited. The refused key of the flooded limit stays refused.
+// A flood of keys on one limit takes no space from others: their first-time clients are all admitted although all memory
+// was taken, without the flag Inherited. The denied key of the flooded limit stays denied.
 func TestFloodOnAnotherLimit(t *testing.T) {
 	memstore.Alone(t)
 	for _, flooded := range named("flooded", 100) {
@@ -45,21 +45,21 @@ func TestFloodOnAnotherLimit(t *testing.T) {
 				}
 				for client := range 300 {
 					if d := allow(t, l, fmt.Sprint(client), 1); d.Allowed || d.Flags.Inherited() {
-						t.Fatalf("%s: client %d: %+v, want it refused by its own counts", limit, client, d)
+						t.Fatalf("%s: client %d: %+v, want it denied by its own counts", limit, client, d)
 					}
 				}
 			}
 			if d := allow(t, flood, "victim", 1); d.Allowed {
-				t.Error("the refused key of the flooded limit is back in")
+				t.Error("the denied key of the flooded limit was admitted again")
 			}
-			if used, room := st.Room(); used > room {
+			if used, room := st.Capacity(); used > room {
 				t.Errorf("%d bytes in use, want at most %d", used, room)
 			}
 		})
 	}
 }
 
-// When the windows of a flood have passed, another limit can have all the room, and nothing is remembered.
+// When the windows of a flood have passed, another limit can have all the memory, and nothing is remembered.
 func TestFloodLeavesNothingBehind(t *testing.T) {
 	memstore.Alone(t)
 	for _, flooded := range named("flooded", 3) {
@@ -72,7 +72,7 @@ func TestFloodLeavesNothingBehind(t *testing.T) {
 			}
 			clock.Advance(3 * rule.Micros(flooded.Window.Microseconds()))
 			other := newLimiter(t, st, slidegate.Limit{Name: "other", Quota: 3, Window: time.Hour, Algorithm: slidegate.TokenBucket})
-			const clients = 3500 // lines of 64 bytes: half of the room at the least
+			const clients = 3500 // lines of 64 bytes: at least half of the memory
 			for client := range clients {
 				if d := allow(t, other, fmt.Sprint(client), 3); !d.Allowed || d.Flags != 0 {
 					t.Fatalf("client %d: %+v, want it admitted", client, d)
@@ -80,7 +80,7 @@ func TestFloodLeavesNothingBehind(t *testing.T) {
 			}
 			for client := range clients {
 				if d := allow(t, other, fmt.Sprint(client), 1); d.Allowed || d.Flags != 0 {
-					t.Fatalf("client %d: %+v, want it refused by its own counts", client, d)
+					t.Fatalf("client %d: %+v, want it denied by its own counts", client, d)
 				}
 			}
 			for _, stats := range st.Stats().Limits {
@@ -92,7 +92,7 @@ func TestFloodLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// Reset frees a key that was forgotten, and no other.
+// Reset frees a forgotten key, and no other.
 func TestResetOfAForgottenKey(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(3) {
@@ -109,7 +109,7 @@ func TestResetOfAForgottenKey(t *testing.T) {
 				key := fmt.Sprint(i)
 				d := testkit.Must(l.Peek(t.Context(), key))(t)
 				if d.Allowed {
-					t.Fatalf("key %d is back in", i)
+					t.Fatalf("key %d was admitted again", i)
 				}
 				if !d.Flags.Inherited() || freed == 10 {
 					continue
@@ -126,14 +126,14 @@ func TestResetOfAForgottenKey(t *testing.T) {
 				}
 			}
 			if freed == 0 {
-				t.Fatal("no key was forgotten: the test shows nothing")
+				t.Fatal("no key was forgotten: the test proves nothing")
 			}
 		})
 	}
 }
 
-// With RefuseWhenFull a snapshot of more keys than there is room for still gives none of them its quota again.
-func TestRestoreIntoLessRoomThatRefuses(t *testing.T) {
+// With RefuseWhenFull, restoring a snapshot of more keys than there is space for does not give any of them its quota again.
+func TestRestoreIntoLessSpaceWithRefuseWhenFull(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(3) {
 		clock := storetest.NewClock(startMicros)
@@ -148,7 +148,7 @@ func TestRestoreIntoLessRoomThatRefuses(t *testing.T) {
 		after := newLimiter(t, small, limit)
 		for i := range keys {
 			if d, err := after.Allow(t.Context(), fmt.Sprint(i)); err == nil && d.Allowed {
-				t.Fatalf("%s: key %d is back in", limit, i)
+				t.Fatalf("%s: key %d was admitted again", limit, i)
 			}
 		}
 	}

@@ -7,15 +7,15 @@ import (
 	"unsafe"
 )
 
-// slab is where lines come from for states that do not fit their slot. A line has a number instead of an address, so there is
-// nothing in it, nor in the slots, that the garbage collector follows. Lines of one state are a chain: each ends with the
-// number of the next.
+// slab provides lines for states that do not fit into their slot. A line has a number instead of an address, so neither the
+// slab nor the slots contain anything for the garbage collector to follow. The lines of one state are a chain: each ends
+// with the number of the next.
 //
-// The slab takes memory in pages of 64 lines and gives a page back when all of its lines are free. Lines are taken and given
-// back under a lock per shard; line needs none.
+// The slab allocates pages of 64 lines and releases a page when all of its lines are free. Lines are taken and returned
+// under a lock per shard; line needs no lock.
 type slab struct {
-	take   func(bytes int64, must bool) bool // asks for memory, which must be there if must is set; called with a shard's lock held
-	give   func(bytes int64)                 // gives it back
+	take   func(bytes int64, must bool) bool // requests memory, which is always granted if must is set; called with a shard's lock held
+	give   func(bytes int64)                 // releases memory
 	shards [slabShards]slabShard
 }
 
@@ -26,45 +26,45 @@ const (
 
 	// chainWord is the word of a line whose upper half is the number of the next line in its chain.
 	chainWord = lineWords - 1
-	// lineBits is how much of a line the number of the next one leaves.
+	// lineBits is how many bits of a line are left besides the number of the next one.
 	lineBits = lineWords*64 - 32
 )
 
 type slabPage [slabPageLines]line
 
-// slabShard has the pages whose number modulo slabShards is its own. Within the shard they are numbered from 1.
+// slabShard holds the pages whose number modulo slabShards is its own. Within the shard they are numbered from 1.
 type slabShard struct {
-	pages   atomic.Pointer[[]atomic.Pointer[slabPage]] // its length is that of notes
+	pages   atomic.Pointer[[]atomic.Pointer[slabPage]] // as long as notes
 	mu      sync.Mutex                                 // guards the rest
 	notes   []slabNote
-	usable  uint32   // the first page of a list of those that have free lines; 0 if there is none
-	numbers []uint32 // of pages that were given back
-	highest uint32   // the highest number that a page has had
+	usable  uint32   // the first page in the list of pages with free lines; 0 if there is none
+	numbers []uint32 // numbers of pages that were released
+	highest uint32   // the highest page number so far
 
-	_ [lineBytes]byte // what a lock's owner writes is not on a line that others read
+	_ [lineBytes]byte // keeps the lock off the cache lines that others read
 }
 
-// slabNote is what a shard knows about a page.
+// slabNote is a shard's record of a page.
 type slabNote struct {
 	free           uint64 // a bit for each line
 	next, previous uint32 // in the list of pages with free lines
 }
 
-// noteBytes is what a shard needs for each page that it can have.
+// noteBytes is what a shard needs per page that it can have.
 const noteBytes = int64(unsafe.Sizeof(slabNote{}) + unsafe.Sizeof(atomic.Pointer[slabPage]{}) + 4)
 
-// mostPages is how many pages a shard can have before the numbers of lines run out.
-const mostPages = 1 << 32 / slabPageLines / slabShards
+// maxPages is how many pages a shard can have before the numbers of lines run out.
+const maxPages = 1 << 32 / slabPageLines / slabShards
 
 func newSlab(take func(bytes int64, must bool) bool, give func(bytes int64)) *slab {
 	return &slab{take: take, give: give}
 }
 
-// noLine is read instead of a line that is not there.
+// noLine is read in place of a line that does not exist.
 var noLine line
 
-// line returns the line with a number. A reader without a lock may ask for a line that is free by now, or with a number that
-// never was one: it reads what is there, or zeros, and finds out afterwards that its slot has changed.
+// line returns the line with a number. A reader without a lock may request a line that has been freed, or a number that was
+// never valid: it reads what is there, or zeros, and finds out afterwards that its slot has changed.
 func (s *slab) line(number uint32) *line {
 	page := number / slabPageLines
 	pages := s.shards[page%slabShards].pages.Load()
@@ -78,10 +78,10 @@ func (s *slab) line(number uint32) *line {
 	return &p[number%slabPageLines]
 }
 
-// follow returns the number of the line that comes after the given one in its chain.
+// follow returns the number of the next line in the chain.
 func (s *slab) follow(number uint32) uint32 { return upper(s.line(number)[chainWord].Load()) }
 
-// link makes next the line that comes after the given one.
+// link makes next the line after the given one.
 func (s *slab) link(number, next uint32) {
 	word := &s.line(number)[chainWord]
 	put(word, withUpper(word.Load(), next))
@@ -91,8 +91,8 @@ func upper(word uint64) uint32                 { return uint32(word >> 32) }
 func withUpper(word uint64, up uint32) uint64  { return word&(1<<32-1) | uint64(up)<<32 }
 func withLower(word uint64, low uint32) uint64 { return word>>32<<32 | uint64(low) }
 
-// get returns the first of a chain of n free lines, which is the caller's from now on, or false if there is no memory for all
-// of them. With must there is. The shard is chosen by the hash h; the others are only asked when it has nothing left.
+// get returns the first of a chain of n free lines, which the caller then owns, or false if there is no memory for all of
+// them. With must there always is. The shard is chosen by the hash h; the others are tried only when it has nothing left.
 func (s *slab) get(h uint64, n int, must bool) (first uint32, ok bool) {
 	got := 0
 	for i := range uint64(slabShards) {
@@ -130,7 +130,7 @@ func (s *slab) getLocked(g *slabShard, shard uint32, must bool) (number uint32, 
 	return (page*slabShards+shard)*slabPageLines + i, true
 }
 
-// put gives back the first n lines of a chain.
+// put returns the first n lines of a chain.
 func (s *slab) put(first uint32, n int) {
 	var g *slabShard
 	for range n {
@@ -151,8 +151,8 @@ func (s *slab) put(first uint32, n int) {
 	}
 }
 
-// resize makes a chain of had lines one of want lines, with nothing of use in them, and returns its first line, or leaves the chain
-// as it is and returns false if there is no memory.
+// resize turns a chain of had lines into one of want lines with undefined contents, and returns its first line. If there is
+// no memory, it leaves the chain unchanged and returns false.
 func (s *slab) resize(h uint64, first uint32, had, want int) (newFirst uint32, ok bool) {
 	switch {
 	case want > had:
@@ -170,7 +170,7 @@ func (s *slab) resize(h uint64, first uint32, had, want int) (newFirst uint32, o
 	return first, true
 }
 
-// nth returns the line of a chain that has i before it.
+// nth returns the i-th line of a chain, counted from 0.
 func (s *slab) nth(first uint32, i int) uint32 {
 	for range i {
 		first = s.follow(first)
@@ -181,20 +181,21 @@ func (s *slab) nth(first uint32, i int) uint32 {
 func (s *slab) putLocked(g *slabShard, page uint32, bit uint64) {
 	note := &g.notes[page]
 	if note.free&bit != 0 {
-		panic("memstore: a line was given back twice")
+		panic("memstore: a line was returned twice")
 	}
 	if note.free == 0 {
 		g.list(page)
 	}
 	note.free |= bit
-	// The last page with free lines stays, so that a state which needs one line now and then does not need a page each time.
+	// The last page with free lines is kept, so that a state which needs a line from time to time does not need a new page
+	// each time.
 	if note.free == 1<<slabPageLines-1 && (note.next != 0 || note.previous != 0) {
 		s.dropPageLocked(g, page)
 	}
 }
 
-// list puts a page in front of those that have free lines. It has one, so it will be full before pages that have many, which
-// thus have a chance to become free as a whole.
+// list puts a page at the front of the list of pages with free lines. It has just one, so it will be full before pages that
+// have many, which thus have a chance to become entirely free.
 func (g *slabShard) list(page uint32) {
 	g.notes[page].next, g.notes[page].previous = g.usable, 0
 	if g.usable != 0 {
@@ -234,10 +235,10 @@ func (s *slab) newPageLocked(g *slabShard, must bool) bool {
 	return true
 }
 
-// growLocked makes room for notes about twice as many pages.
+// growLocked makes space for notes about twice as many pages.
 func (s *slab) growLocked(g *slabShard, must bool) bool {
 	had, want := len(g.notes), max(8, 2*len(g.notes))
-	if want > mostPages || !s.take(int64(want-had)*noteBytes, must) {
+	if want > maxPages || !s.take(int64(want-had)*noteBytes, must) {
 		return false
 	}
 	pages := make([]atomic.Pointer[slabPage], want)
@@ -260,7 +261,7 @@ func (s *slab) dropPageLocked(g *slabShard, page uint32) {
 	s.give(slabPageBytes)
 }
 
-// trim gives back the pages that put keeps for the next get.
+// trim releases the pages that put keeps for the next get.
 func (s *slab) trim() {
 	for i := range s.shards {
 		g := &s.shards[i]

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Lines are nobody else's while they are taken, all of them come back, and so does the memory.
-func TestSlabLinesAreOnesOwn(t *testing.T) {
+// A line belongs to one owner while it is taken, all lines are returned in the end, and so is the memory.
+func TestSlabLinesHaveOneOwner(t *testing.T) {
 	s, taken := unlimitedSlab()
 	var wg sync.WaitGroup
 	for w := range uint64(4) {
@@ -40,7 +40,7 @@ func TestSlabLinesAreOnesOwn(t *testing.T) {
 				c := chain{n: 1 + random.IntN(20), mark: w<<32 | i}
 				var ok bool
 				if c.first, ok = s.get(random.Uint64(), c.n, false); !ok {
-					t.Error("there is no line, and memory without end")
+					t.Error("got no line although memory is unlimited")
 					return
 				}
 				number := c.first
@@ -58,14 +58,14 @@ func TestSlabLinesAreOnesOwn(t *testing.T) {
 	}
 	wg.Wait()
 	if n := linesInUse(s); n != 0 {
-		t.Fatalf("%d lines did not come back", n)
+		t.Fatalf("%d lines were not returned", n)
 	}
 	if n := taken.now.Load(); n > slabShards*slabPageBytes+slabNotesOf(s) {
-		t.Fatalf("%d bytes are kept for no line", n)
+		t.Fatalf("%d bytes are held for no line", n)
 	}
 	s.trim()
 	if n := taken.now.Load(); n != 0 {
-		t.Fatalf("%d bytes are not given back", n)
+		t.Fatalf("%d bytes were not released", n)
 	}
 }
 
@@ -76,8 +76,8 @@ func slabNotesOf(s *slab) (bytes int64) {
 	return bytes
 }
 
-// A page goes back when its last line does, and those that are partly used are filled first.
-func TestSlabPagesGoBack(t *testing.T) {
+// A page is released along with its last line, and partly used pages are filled first.
+func TestSlabReleasesPages(t *testing.T) {
 	s, taken := unlimitedSlab()
 	pages := func() int64 { return (taken.now.Load() - slabNotesOf(s)) / slabPageBytes }
 	var lines []uint32
@@ -86,7 +86,7 @@ func TestSlabPagesGoBack(t *testing.T) {
 		lines = append(lines, number)
 	}
 	if n := pages(); n != 20 {
-		t.Fatalf("%d pages for 20 pages of lines", n)
+		t.Fatalf("got %d pages for 20 pages of lines", n)
 	}
 	for i, number := range lines { // all but one line of each page
 		if i%slabPageLines != 7 {
@@ -94,7 +94,7 @@ func TestSlabPagesGoBack(t *testing.T) {
 		}
 	}
 	if n := pages(); n != 20 {
-		t.Fatalf("%d pages are left, each with a line in use", n)
+		t.Fatalf("got %d pages, each with a line in use", n)
 	}
 	var again []uint32
 	for range 5 * (slabPageLines - 1) {
@@ -102,23 +102,23 @@ func TestSlabPagesGoBack(t *testing.T) {
 		again = append(again, number)
 	}
 	if n := pages(); n != 20 {
-		t.Fatalf("%d pages, though there was room in 20", n)
+		t.Fatalf("got %d pages although there was space in 20", n)
 	}
 	for i := 7; i < len(lines); i += slabPageLines {
 		s.put(lines[i], 1)
 	}
-	if n := pages(); n > 5+1 { // the one is kept for the next line
-		t.Fatalf("%d pages for 5 pages of lines", n)
+	if n := pages(); n > 5+1 { // one is kept for the next line
+		t.Fatalf("got %d pages for 5 pages of lines", n)
 	}
 	for _, number := range again {
 		s.put(number, 1)
 	}
 	if n := pages(); n != 1 {
-		t.Fatalf("%d pages for no line", n)
+		t.Fatalf("got %d pages for no line", n)
 	}
 }
 
-// When one shard has no memory left, lines that others have are used; and then there is none, for anybody, until some come back.
+// When one shard has no memory left, lines of other shards are used; after that there are none until some are returned.
 func TestSlabUsesAllItHas(t *testing.T) {
 	s, taken := unlimitedSlab()
 	kept, _ := s.get(3, 1, false)
@@ -128,11 +128,11 @@ func TestSlabUsesAllItHas(t *testing.T) {
 		t.Fatal("free lines of another shard are not used")
 	}
 	if _, ok := s.get(3, 1, false); ok {
-		t.Fatal("there is a line without memory")
+		t.Fatal("got a line without memory")
 	}
 	s.put(first, slabPageLines-1)
 	if _, ok := s.get(3, slabPageLines, false); ok {
-		t.Fatal("there are more lines than memory")
+		t.Fatal("got more lines than there is memory for")
 	}
 	if n := linesInUse(s); n != 1 {
 		t.Fatalf("%d lines in use after a get that failed, want 1", n)
@@ -146,13 +146,13 @@ func TestSlabPanicsWhenALineIsGivenBackTwice(t *testing.T) {
 	s.put(chain, 1)
 	defer func() {
 		if recover() == nil {
-			t.Fatal("it did not")
+			t.Fatal("it did not panic")
 		}
 	}()
 	s.put(chain, 1)
 }
 
-// A number of a line that is not there reads as zeros.
+// The number of a line that does not exist reads as zeros.
 func TestSlabReadsAnyNumber(t *testing.T) {
 	s, _ := unlimitedSlab()
 	for range 2 {
@@ -162,7 +162,7 @@ func TestSlabReadsAnyNumber(t *testing.T) {
 			}
 		}
 		if _, ok := s.get(1, 1, false); !ok {
-			t.Fatal("there is no line")
+			t.Fatal("got no line")
 		}
 	}
 }

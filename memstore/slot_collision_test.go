@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Two keys that are new come in one request, and only the second is charged. Where both have the same home slot, the second
-// lies behind a slot that the first does not use, and must be found there again. That is so for every kind of state.
+// A request has two new keys, and only the second is charged. If both have the same home slot, the second is behind a slot
+// that the first does not use, and must be found there again. This holds for every kind of state.
 func TestSecondNewKeyIsFoundAgain(t *testing.T) {
 	memstore.Alone(t)
 	for _, text := range []string{"10/1s sliding-window", "100000000/1s", "10/1s segments=10", "10/1s token-bucket", "10/1s sliding-log"} {

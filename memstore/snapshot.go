@@ -12,44 +12,44 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// A snapshot is a stream of bytes, in this order: a magic text with a version, the hash key, the time of the snapshot, then for
-// each limit its name and shape, its keys and what it remembers of forgotten ones, then the settlements, and last a checksum of
-// all that. Numbers are varints, times are in microseconds since the Unix epoch. Keys are saved by their hash alone.
+// A snapshot is a stream of bytes, in this order: a magic text with a version, the hash key, the time of the snapshot, then
+// for each limit its name and shape, its keys and its forgotten ones, then the settlements, and finally a checksum of all
+// that. Numbers are varints, times are in microseconds since the Unix epoch. Keys are saved only as hashes.
 //
-// Versions 1 and 2 did not keep limits apart: keys were saved by shape, and with them floors, each of which was below nothing
-// that had been forgotten among the hashes it covered. What has not been asked for since is saved again like that; see legacy.go.
-// Version 1 had neither calendars nor slots nor settlements, did not say how many sets a segment has, and kept of a token
-// bucket the two numbers that rule.LegacyBucket takes.
+// Versions 1 and 2 did not distinguish limits: keys were saved by shape, along with floors, each of which covered
+// everything that had been forgotten among its hashes. What has not been requested since is saved again in that form; see
+// legacy.go. Version 1 had neither calendars nor slots nor settlements, did not record how many sets a segment has, and
+// kept of a token bucket the two numbers that rule.LegacyBucket takes.
 
 const (
-	magic   = "slidegate memory " // and the version, and a line feed
+	magic   = "slidegate memory " // followed by the version and a line feed
 	version = 3
 )
 
 // Errors of Restore.
 var (
-	// ErrSnapshot is wrapped by every error about bytes that are not a whole snapshot.
+	// ErrSnapshot is wrapped by errors that report an incomplete, damaged or unknown snapshot.
 	ErrSnapshot = errors.New("memstore: not a snapshot, or a damaged one")
-	// ErrNewer is returned for a snapshot whose format this version does not know.
+	// ErrNewer is returned for a snapshot in a newer format than this version reads.
 	ErrNewer = errors.New("memstore: the snapshot was written by a newer version of Slidegate")
 )
 
-// The kinds of records.
+// Kinds of records.
 const (
 	recordEnd        = 0
-	recordShape      = 1 // until version 2: what follows is of that shape
+	recordShape      = 1 // until version 2: the records that follow have this shape
 	recordKey        = 2 // a key of the last limit or shape
 	recordFloor      = 3 // a floor of the last shape
 	recordSettlement = 4
 	recordLimit      = 5
-	recordForgotten  = 6 // what the last limit remembers
+	recordForgotten  = 6 // the forgotten keys of the last limit
 )
 
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
-// Snapshot writes all live state to w, so that Restore can go on from there after a restart. The store stays in use
-// meanwhile: each key is saved as it is at some moment during the call. What a reservation gave back is never saved without
-// the settlement, so it cannot be given back again. The bytes contain the secret of the hash, but no keys.
+// Snapshot writes all live state to w, so that Restore can continue from there after a restart. The store stays in use
+// during the call: each key is saved as it is at some time during the call. Units that a settlement gave back are never
+// saved without the settlement, so they cannot be given back again. The bytes contain the secret of the hash, but no keys.
 func (s *Store) Snapshot(w io.Writer) error {
 	sum := crc32.New(checksums)
 	e := &encoder{w: bufio.NewWriter(io.MultiWriter(w, sum))}
@@ -66,7 +66,7 @@ func (s *Store) Snapshot(w io.Writer) error {
 	for shape, legacy := range s.legacy {
 		legacy.snapshot(e, shape, s.clock.read())
 	}
-	s.settlements.snapshot(e, s.clock.read()) // after the states, as a settlement without its state only refuses
+	s.settlements.snapshot(e, s.clock.read()) // after the states, because a settlement without its state can only cause denials
 	e.int(recordEnd)
 	e.flush()
 	if e.err == nil {
@@ -78,8 +78,8 @@ func (s *Store) Snapshot(w io.Writer) error {
 	return nil
 }
 
-// snapshot writes a table, or nothing if no key of it is live. What is remembered of forgotten keys comes last: one that is
-// forgotten meanwhile is then in one of the two.
+// snapshot writes a table, or nothing if none of its keys is live. Forgotten keys come last, so that a key that is
+// forgotten during the call is in one of the two.
 func (t *table) snapshot(e *encoder) {
 	named := false
 	name := func() {
@@ -88,13 +88,13 @@ func (t *table) snapshot(e *encoder) {
 		}
 		named = true
 	}
-	// Pages split and become one while this goes on. The next one begins where this one ends.
+	// Pages split and merge concurrently. The next one begins where this one ends.
 	for at := uint64(0); e.err == nil; {
 		g := t.page(at)
 		g.mu.Lock()
 		if g.dead {
 			g.mu.Unlock()
-			if t.dropped.Load() { // what came to life in it meanwhile is in the table that took its place
+			if t.dropped.Load() { // keys that became live since are in the table that replaced it
 				if other := t.store.known(t.id.prefix); other != nil {
 					other.snapshot(e)
 				}

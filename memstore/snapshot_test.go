@@ -26,7 +26,7 @@ func snapshot(t testing.TB, store *memstore.Store) []byte {
 	return saved.Bytes()
 }
 
-// A restored store answers as the one that was saved would have.
+// A restored store decides as the saved one would have.
 func TestSnapshotForgetsNothing(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(5) {
@@ -58,21 +58,21 @@ func TestSnapshotForgetsNothing(t *testing.T) {
 				}
 			}
 			if limit.Window > time.Second && denied == 0 {
-				t.Error("nothing was refused: the test shows nothing")
+				t.Error("nothing was denied: the test proves nothing")
 			}
 		})
 	}
 }
 
-// What a full store had to forget must not come back by way of a snapshot, into a store of any size.
-func TestSnapshotKeepsFloors(t *testing.T) {
+// Keys that a full store had to forget must not get their quota back through a snapshot, in a store of any size.
+func TestSnapshotKeepsForgottenKeys(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(3) {
 		for _, size := range []int64{256 << 10, 64 << 20} {
 			clock := storetest.NewClock(1_767_225_600_000_000)
 			store := openTiny(t, memstore.Options{Now: clock.Now})
 			limiter := newLimiter(t, store, limit)
-			for i := range 9000 { // all keys use up what they are given
+			for i := range 9000 { // all keys use up their quota
 				for allow(t, limiter, fmt.Sprint(i), max(1, limit.Quota/3)).Allowed {
 				}
 			}
@@ -82,7 +82,7 @@ func TestSnapshotKeepsFloors(t *testing.T) {
 			}
 			after := newLimiter(t, restored, limit)
 			for i := range 9000 {
-				// The last unit of some may be left, which the floor had refused them; three were never.
+				// Some keys may have their last unit left, which the floor had denied them; none has three.
 				if allow(t, after, fmt.Sprint(i), limit.Quota).Allowed {
 					t.Fatalf("%s: key %d has its quota back in a store of %d", limit, i, size)
 				}
@@ -91,7 +91,7 @@ func TestSnapshotKeepsFloors(t *testing.T) {
 	}
 }
 
-func TestRestoreIntoLessRoom(t *testing.T) {
+func TestRestoreIntoLessSpace(t *testing.T) {
 	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	store := open(t, memstore.Options{Now: clock.Now})
@@ -106,12 +106,12 @@ func TestRestoreIntoLessRoom(t *testing.T) {
 	after := newLimiter(t, small, sliding(1, time.Minute))
 	for i := range 20_000 {
 		if allow(t, after, fmt.Sprint(i), 1).Allowed {
-			t.Fatalf("key %d was let in again", i)
+			t.Fatalf("key %d was admitted again", i)
 		}
 	}
 }
 
-// By the real clock too, a restart forgets nothing: times are saved as wall times.
+// With the real clock too, a restart forgets nothing: times are saved as wall times.
 func TestSnapshotByTheRealClock(t *testing.T) {
 	store := open(t, memstore.Options{})
 	limiter := newLimiter(t, store, sliding(2, time.Hour))
@@ -125,7 +125,7 @@ func TestSnapshotByTheRealClock(t *testing.T) {
 	}
 }
 
-func TestRestoreRefusesDamage(t *testing.T) {
+func TestRestoreDetectsDamage(t *testing.T) {
 	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	store := open(t, memstore.Options{Now: clock.Now})
@@ -145,7 +145,7 @@ func TestRestoreRefusesDamage(t *testing.T) {
 			damaged := bytes.Clone(saved)
 			damaged[n] ^= 0x10
 			if _, err := memstore.Restore(bytes.NewReader(damaged), memstore.Options{}); err == nil {
-				t.Fatalf("byte %d of %d was changed, and nobody noticed", n, len(saved))
+				t.Fatalf("byte %d of %d was changed, but Restore returned no error", n, len(saved))
 			}
 		}
 		if _, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{}); err != nil {
@@ -154,19 +154,19 @@ func TestRestoreRefusesDamage(t *testing.T) {
 	}
 }
 
-// useEveryKind makes state of every kind in a store, settlements included.
+// useEveryKind creates state of every kind in a store, including settlements.
 func useEveryKind(t testing.TB, st store.Store) {
 	t.Helper()
 	for _, limit := range everyLimit(t, 5) {
 		charge := store.Charge{Limit: limit, Key: "key", Cost: 1}
 		for id := range rule.ID(3) {
-			ask(t, st, rule.Take, id+1, charge)
+			decide(t, st, rule.Take, id+1, charge)
 		}
-		ask(t, st, rule.Settle, 1, charge)
+		decide(t, st, rule.Settle, 1, charge)
 	}
 }
 
-// Damage that has the right checksum is an error, or it is a state that can be decided about: nothing panics.
+// Damage with a correct checksum either is an error or gives a state that can be decided about: nothing panics.
 func TestRestoreOfForgedBytes(t *testing.T) {
 	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_600_000_000)
@@ -189,7 +189,7 @@ func TestRestoreOfForgedBytes(t *testing.T) {
 			useEveryKind(t, restored)
 		}
 		if accepted < 100 {
-			t.Errorf("only %d were accepted: the test shows nothing", accepted)
+			t.Errorf("only %d were accepted: the test proves nothing", accepted)
 		}
 	}
 }

@@ -1,13 +1,13 @@
 package memstore
 
-// Stamps are times of which only the low bits are kept, side by side in the words of a line.
+// Stamps are times of which only the low bits are kept, packed into the words of a line.
 
 const (
-	narrow = 32 // bits of a stamp, or
+	narrow = 32 // bits of a narrow stamp
 	wide   = 48
 )
 
-// stamp returns the i-th stamp from a word of the line on.
+// stamp returns the i-th stamp, counted from a word of the line.
 func stamp(l *line, word, width, i uint) uint64 {
 	bit := i * width
 	word, bit = word+bit/64, bit%64
@@ -18,12 +18,12 @@ func stamp(l *line, word, width, i uint) uint64 {
 	return v & (1<<width - 1)
 }
 
-// narrowStamp is stamp for narrow ones, in a few instructions less.
+// narrowStamp is stamp for narrow stamps, with fewer instructions.
 func narrowStamp(l *line, word, i uint) uint64 {
 	return uint64(uint32(l[(word+i/2)%lineWords].Load() >> (i % 2 * narrow)))
 }
 
-// setStamp writes the i-th stamp, in a slot that is busy.
+// setStamp writes the i-th stamp, in a busy slot.
 func setStamp(l *line, word, width, i uint, v uint64) {
 	bit := i * width
 	word, bit = word+bit/64, bit%64
@@ -36,7 +36,7 @@ func setStamp(l *line, word, width, i uint, v uint64) {
 	}
 }
 
-// setNarrowStamp is setStamp for narrow ones.
+// setNarrowStamp is setStamp for narrow stamps.
 func setNarrowStamp(l *line, word, i uint, v uint32) {
 	at := &l[(word+i/2)%lineWords]
 	if i%2 == 0 {

@@ -5,30 +5,31 @@ import (
 	"slices"
 )
 
-// Stats says how large the store is.
+// Stats describes the size of a store.
 type Stats struct {
-	Bytes       int64 // of memory in use, of at most MaxBytes
+	Bytes       int64 // bytes in use, at most MaxBytes
 	MaxBytes    int64
-	Keys        int64 // keys that are held, expired ones included whose place nobody has taken yet
-	Evictions   int64 // live keys that were forgotten to make room
-	Settlements int64 // settlements that are remembered, or have expired and are not dropped yet
+	Keys        int64 // keys held, including expired ones whose slots have not been reused yet
+	Evictions   int64 // live keys forgotten to make space
+	Settlements int64 // settlements remembered, including expired ones that have not been dropped yet
 	Limits      []LimitStats
 }
 
-// LimitStats is the part of one limit in Stats. Limits of the same name and another window are another one each.
+// LimitStats describes one limit in Stats. Limits with the same name but different windows are separate.
 type LimitStats struct {
 	Namespace string
 	Name      string
-	Shape     string // algorithm and window, as rule.Shape has it
+	Shape     string // algorithm and window, as in rule.Shape
 	Bytes     int64
-	Held      int64 // keys that are held, expired ones included whose place nobody has taken yet
-	Forgotten int64 // keys of which only a trace is left, about
-	Evictions int64 // how many live keys were forgotten in all
-	Recalled  int64 // decisions about keys that had been forgotten, or looked like it
-	Refused   int64 // those of them that were refused
+	Held      int64 // keys held, including expired ones whose slots have not been reused yet
+	Forgotten int64 // approximate number of keys of which only a trace is left
+	Evictions int64 // total number of live keys that were forgotten
+	Recalled  int64 // decisions about keys that had been forgotten, or looked like one
+	Refused   int64 // how many of those decisions were denials
 }
 
-// Stats looks at every limit, not at every key: it is cheap enough to be asked for each time metrics are read.
+// Stats returns the size of the store. It visits every limit, not every key, so it is cheap enough to call each time
+// metrics are collected.
 func (s *Store) Stats() Stats {
 	stats := Stats{MaxBytes: s.opts.MaxBytes, Settlements: s.settlements.held.Load()}
 	s.mu.Lock()

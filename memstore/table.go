@@ -9,66 +9,66 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// table holds all keys under one limit: one namespace, name and shape. It is an extendible hash table: a directory of pages, of
-// which each splits in two by itself when it is full, so that growing never stops anybody for longer than one page takes. Two
-// pages that have become one keep what fits; see room.go.
+// table holds all keys under one limit: one namespace, name and shape. It is an extendible hash table: a directory of
+// pages, each of which splits in two independently when it is full, so that growing never blocks a request for longer than
+// one page takes. When two pages are merged, they keep what fits; see reclaim.go.
 //
-// Within a page a key is looked for from its home slot on, up to the first slot that was never used; slots are used again, but
-// never become unused. A key that has expired is simply overwritten when its place is wanted: there is no sweep.
+// Within a page a key is searched from its home slot on, up to the first slot that was never used; slots are reused, but
+// never become unused again. An expired key is simply overwritten when its slot is needed: there is no sweep.
 //
-// When a key finds no place and there is no room to split, the least-used key near its home is forgotten and its place given
-// away. What is forgotten is remembered by key; see forgotten.go.
+// If a key has no slot and there is no space to split the page, the least-used key near its home is forgotten and its slot
+// reused. Forgotten keys are remembered; see forgotten.go.
 type table struct {
 	store  *Store
 	id     tableID
 	shape  rule.Shape
-	limit  rule.Limit // of this shape, to read states by whose limit is not known
+	limit  rule.Limit // a limit of this shape, to read states whose limit is unknown
 	layout layout     // of a pairForm
 	lines  *linesForm // the first form, if its slots take whole lines
-	forms  [2]form    // what pages have at first, and what they have after a state that does not fit; the second may be nil
-	slab   *slab      // of the lines form
+	forms  [2]form    // the initial form of pages, and the form after a state did not fit; the second may be nil
+	slab   *slab      // for the lines form
 
 	dir     atomic.Pointer[directory]
-	mixed   atomic.Bool // there are pages of the second form
+	mixed   atomic.Bool // some pages have the second form
 	mu      sync.Mutex  // held to change the directory; taken before any page's lock
-	at      uint64      // where to look next for pages that can become one
-	dropped atomic.Bool // it is no longer the table of its limit: ask the store for that again
+	at      uint64      // where to search next for pages to merge
+	dropped atomic.Bool // it is no longer the table of its limit: look it up in the store again
 	use     use
 
-	bytes     atomic.Int64 // of pages, slab and directory
-	crowded   atomic.Int32 // how often a key must still be forgotten before asking for more room makes sense
+	bytes     atomic.Int64 // bytes of pages, slab and directory
+	crowded   atomic.Int32 // how many more keys to forget before requesting more memory
 	forgotten atomic.Pointer[forgotten]
-	legacy    *legacy // what a snapshot of an earlier version holds of the limit's shape
+	legacy    *legacy // the contents of a snapshot of an earlier version for the limit's shape
 	counts    tableCounts
 }
 
-// tableID names a table.
+// tableID identifies a table.
 type tableID struct {
 	prefix    string // of the addresses in it
 	namespace string
 	name      string
 }
 
-// tableCounts is what metrics are made of.
+// tableCounts are the counters behind metrics.
 type tableCounts struct {
-	held      atomic.Int64 // slots that have a key, which may have expired
+	held      atomic.Int64 // slots with a key, which may have expired
 	evictions atomic.Int64 // live keys that were forgotten
-	recalled  atomic.Int64 // decisions about keys that had been, or looked like one that had been
-	refused   atomic.Int64 // those of them that were refused
+	recalled  atomic.Int64 // decisions about keys that had been forgotten, or looked like one
+	refused   atomic.Int64 // how many of those decisions were denials
 }
 
-// directory finds a page by the first depth bits of a hash.
+// directory maps the first depth bits of a hash to a page.
 type directory struct {
 	depth uint
 	pages []atomic.Pointer[page]
 }
 
 const (
-	maxDepth = 30 // the directory's bits must not meet those that choose the home slot
-	dirBytes = 8  // of an entry
+	maxDepth = 30 // the directory's bits must not overlap those that choose the home slot
+	dirBytes = 8  // bytes per entry
 )
 
-// newTable returns an empty table, which the store has room for.
+// newTable returns an empty table, for which the store must have space.
 func newTable(s *Store, id tableID, shape rule.Shape) *table {
 	t := &table{store: s, id: id, shape: shape, limit: shape.Limit(), legacy: s.legacy[shape]}
 	t.makeForms()
@@ -79,7 +79,7 @@ func newTable(s *Store, id tableID, shape rule.Shape) *table {
 	return t
 }
 
-// makeForms chooses how the states of the table's shape lie in pages.
+// makeForms chooses how the states of the table's shape are laid out in pages.
 func (t *table) makeForms() {
 	pairs := 2
 	if t.shape.Algorithm == rule.FixedWindow {
@@ -126,7 +126,7 @@ func (t *table) form(g *page) form {
 // page returns the page that a hash belongs to.
 func (t *table) page(h uint64) *page {
 	d := t.dir.Load()
-	return d.pages[h>>1>>(63-d.depth&63)].Load() // two shifts: one by 64 would have to be told apart
+	return d.pages[h>>1>>(63-d.depth&63)].Load() // two shifts, because a shift by 64 would need a special case
 }
 
 // pages yields every page once, with the first hash that belongs to it. The caller holds t.mu.
@@ -144,7 +144,7 @@ func (t *table) pages() iter.Seq2[uint64, *page] {
 	}
 }
 
-// tenant is a slot of a page that is about to be replaced, claimed.
+// tenant is a claimed slot of a page that is about to be replaced.
 type tenant struct {
 	g    *page
 	slot int
@@ -175,7 +175,8 @@ func (t *table) releaseAll(g *page, words []uint64) {
 	}
 }
 
-// retire ends a page all of whose slots are claimed: what expired keys have elsewhere is given back, and all slots stay claimed.
+// retire ends a page whose slots are all claimed: it releases what expired keys have elsewhere, and leaves all slots
+// claimed.
 func (t *table) retire(g *page, words []uint64, now rule.Micros) {
 	f := t.form(g)
 	for i, w := range words {
@@ -190,21 +191,22 @@ func (t *table) retire(g *page, words []uint64, now rule.Micros) {
 	g.dead = true
 }
 
-// arrange finds a slot of a new page for every tenant, as near to its home as can be, and reports whether there is one for all.
+// arrange finds a slot in a new page for every tenant, as close to its home as possible, and reports whether all of them
+// got one.
 //
-// Keys that are placed in the order of their homes, beginning where none comes from before, reach no farther than in any other
-// order. So a part of what fitted a page fits another.
+// Keys that are placed in the order of their homes, starting where none overflows from before, are no farther from their
+// homes than in any other order. So a subset of the keys of one page always fits into another.
 func arrange(f form, tenants []tenant) bool {
 	n := f.slots()
 	if len(tenants) > n {
 		return false
 	}
-	at := make([]int, n) // how many have their home there
+	at := make([]int, n) // number of tenants with this home
 	for i := range tenants {
 		tenants[i].home = f.home(tenants[i].h)
 		at[tenants[i].home]++
 	}
-	// Where the fewest more keys than slots have come by, nobody is left over who would have to go on.
+	// Start where the surplus of keys over slots so far is smallest: there no key overflows to the next slot.
 	first, sum, least := 0, 0, 0
 	for i := range n {
 		if sum += at[i] - 1; sum < least {
@@ -225,7 +227,7 @@ func arrange(f form, tenants []tenant) bool {
 	return all
 }
 
-// moveIn copies tenants of the same form to the places that arrange found in a page nobody knows yet.
+// moveIn copies tenants of the same form to the slots that arrange found, in an unpublished page.
 func (t *table) moveIn(to *page, tenants []tenant) {
 	f := t.form(to)
 	for i := range tenants {
@@ -236,8 +238,8 @@ func (t *table) moveIn(to *page, tenants []tenant) {
 	}
 }
 
-// split replaces the page of h by two of the same form, and reports whether it, or somebody else, did. The store must have had
-// room for a page.
+// split replaces the page of h by two pages of the same form, and reports whether it, or another request, did. The store
+// must have reserved a page.
 func (t *table) split(old *page, h uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -259,7 +261,7 @@ func (t *table) split(old *page, h uint64) bool {
 			}
 		}
 		if !arrange(t.form(old), part) {
-			panic("memstore: a part of what fitted a page does not fit another")
+			panic("memstore: a subset of a page does not fit into another page")
 		}
 		t.moveIn(halves[bit], part)
 	}
@@ -269,11 +271,11 @@ func (t *table) split(old *page, h uint64) bool {
 	return true
 }
 
-// heighten rewrites the page of h in the second form, in which a state fits that did not. If that has fewer slots than there are
-// keys, the page is split first.
-func (t *table) heighten(old *page, h uint64) {
+// toSecondForm rewrites the page of h in the second form, because a state did not fit into the first. If the second form
+// has fewer slots than there are keys, the page is split first.
+func (t *table) toSecondForm(old *page, h uint64) {
 	if !t.rewrite(old, h) {
-		t.account(pageBytes) // beyond the bound if need be; see trim
+		t.account(pageBytes) // even beyond the bound; see trim
 		t.split(old, h)
 	}
 }
@@ -300,7 +302,7 @@ func (t *table) rewrite(old *page, h uint64) bool {
 		t.forms[1].write(t, to, m.to, 0, m.h, &s)
 		t.counts.held.Add(1)
 	}
-	t.mixed.Store(true) // before anybody can find the page
+	t.mixed.Store(true) // before the page is published
 	t.retire(old, words, now)
 	bit := uint64(0)
 	if old.depth > 0 {
@@ -310,8 +312,8 @@ func (t *table) rewrite(old *page, h uint64) bool {
 	return true
 }
 
-// publish lets a new page be found: the one that h is in, or its sibling, as the last bit of its prefix has it. It
-// holds t.mu. Who reads the directory meanwhile finds the old page, where every slot is claimed, and comes back.
+// publish puts a new page into the directory: at h's own prefix, or at its sibling's, according to the last bit. The caller
+// holds t.mu. Concurrent readers of the directory find the old page, in which every slot is claimed, and retry.
 func (t *table) publish(h, bit uint64, to *page) {
 	depth := uint(to.depth)
 	d := t.dir.Load()

@@ -7,8 +7,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TakeSingle decides the commonest request: without any lock if the key is there, its state fits one word and the case is a
-// common one. All it has goes through registers.
+// TakeSingle decides the most common request: without any lock if the key has a slot, its state fits in one word and the
+// case is a common one. Everything is passed in registers.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
@@ -43,10 +43,10 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	for {
 		word := slot.Load()
 		index := word >> (y.indexAt & 63)
-		if index-1 >= y.maxIndex || hash.Load() != h { // locked, or not there, or another's
+		if index-1 >= y.maxIndex || hash.Load() != h { // locked, absent, or another key's
 			return s.takeOneLocked(p, h, cost)
 		}
-		// After the word was read: who wrote it had read the clock before.
+		// This comes after the word was read, whose writer had read the clock before.
 		now := s.clock.read()
 		verdict, shift, current, previous, remaining, after, resetAfter := p.limit.TakePair(
 			rule.Micros(y.first+int64(index))*y.window, int64(word)&y.maxCount, int64(word>>(y.countBits&63))&y.maxCount, now, cost)
@@ -83,9 +83,9 @@ func (s *Store) takeLine(g *page, p *plan, h uint64, cost int64) (
 	return verdict == rule.Admitted, 0, remaining, after, resetAfter, at, nil
 }
 
-// stepBack is what the loser of a race for a word does: nothing, for a few microseconds. The winner then decides
-// many times before the cache line has to travel again, which costs more than a decision. Without it, two processors
-// together decide half as many requests for one key as one alone.
+// stepBack makes the loser of a race for a word pause for a few microseconds. The winner then decides many times before the
+// cache line has to move again, which costs more than a decision. Without it, two processors together decide half as many
+// requests for one key as one alone.
 func stepBack() {
 	for range 10000 {
 	}

@@ -6,22 +6,23 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// tallForm holds the same states as pairForm in twice the memory, without bounds on counts and times: it takes over where a
-// state cannot be packed, and has the windows that do not begin at multiples of their length. Who is there and in the current
-// window is decided about without the lock, by a swap of the word that holds the current count. The other words change under the
-// page's lock alone, while the word is `locked`, so who reads them between two looks at the same word has read what belongs to it.
+// tallForm holds the same states as pairForm in twice the memory, without bounds on counts and times. It takes over if a
+// state cannot be packed, and holds windows that do not begin at multiples of their length. Requests for an existing key in
+// the current window are decided without the lock, by a swap of the word that contains the current count. The other words
+// change only under the page's lock, while the word is `locked`, so a reader that finds the same word before and after
+// reading them has read consistent values.
 type tallForm struct{ parts int }
 
-// tallSlot is a slot. Its word is the current count, above it the low bits of the window's number and those that tell owners
-// of a slot apart.
+// tallSlot is a slot. Its word is the current count, and above it the low bits of the window's number and the bits that
+// distinguish owners of a slot.
 type tallSlot struct{ hash, word, start, previous *atomic.Uint64 }
 
 const (
 	tallsInLine = lineWords / 4
 	tallCount   = uint64(rule.MaxQuota)
-	tallIndex   = 53 // where the window's number begins, 8 bits of it
+	tallIndex   = 53 // where the 8 bits of the window's number begin
 	tallNumber  = 1<<8 - 1
-	tallOwner   = 3 << 61 // the number below is never all ones with it, so no word is `locked`
+	tallOwner   = 3 << 61 // bit 63 above it stays 0, so no word equals `locked`
 	tallNext    = 1 << 61
 )
 
@@ -80,7 +81,7 @@ func (tallForm) tryClaim(g *page, i int) (uint64, bool) {
 
 func (tallForm) release(g *page, i int, w uint64) { tallAt(g, i).word.Store(w) }
 
-func (tallForm) bury(*page, int) {} // locked is for ever, if nobody ends it
+func (tallForm) bury(*page, int) {} // locked stays until it is overwritten
 
 func (f tallForm) expires(t *table, g *page, i int, _ uint64) rule.Micros {
 	slot := tallAt(g, i)

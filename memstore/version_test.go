@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// saved is what the version that wrote a snapshot in testdata had to say about it.
+// saved is what the version that wrote a snapshot in testdata recorded about it.
 type saved struct {
 	Now    rule.Micros
 	Limits []struct {
@@ -40,7 +40,7 @@ type savedKey struct {
 	}
 }
 
-// readSaved returns a snapshot of an earlier version, and what that version had to say.
+// readSaved returns a snapshot of an earlier version, and what that version recorded.
 func readSaved(t *testing.T, name string) ([]byte, saved) {
 	t.Helper()
 	var s saved
@@ -50,7 +50,7 @@ func readSaved(t *testing.T, name string) ([]byte, saved) {
 	return testkit.Must(os.ReadFile("testdata/" + name + ".snapshot"))(t), s
 }
 
-// limits binds the limits as the program did that wrote the snapshot.
+// limits binds the limits as the program that wrote the snapshot did.
 func (s *saved) limits(t *testing.T) []*store.Limit {
 	t.Helper()
 	var bound []*store.Limit
@@ -61,8 +61,8 @@ func (s *saved) limits(t *testing.T) []*store.Limit {
 	return bound
 }
 
-// A snapshot that version 1 wrote decides about every key as version 1 would have, by itself and after it was saved again in
-// the format of this version.
+// A snapshot written by version 1 decides about every key as version 1 would have, both directly and after it was saved
+// again in the current format.
 func TestSnapshotOfVersion1(t *testing.T) {
 	snapshot1, want := readSaved(t, "version1")
 	clock := storetest.NewClock(want.Now)
@@ -74,7 +74,7 @@ func TestSnapshotOfVersion1(t *testing.T) {
 			for _, peek := range key.Peeks {
 				clock.Set(want.Now + peek.After)
 				for _, st := range []*memstore.Store{st, again} {
-					a := ask(t, st, rule.Peek, 0, store.Charge{Limit: limit, Key: key.Key, Cost: 1})[0]
+					a := decide(t, st, rule.Peek, 0, store.Charge{Limit: limit, Key: key.Key, Cost: 1})[0]
 					if a.Allowed != peek.Allowed || a.Remaining != peek.Remaining || a.RetryAfter != peek.RetryAfter {
 						t.Errorf("%v, key %s, %d later: %+v, want %+v", limit.Rule(), key.Key, peek.After, a, peek)
 					}
@@ -86,12 +86,12 @@ func TestSnapshotOfVersion1(t *testing.T) {
 		}
 	}
 	if refused < 20 {
-		t.Errorf("%d refusals show nothing", refused)
+		t.Errorf("only %d denials: the test proves nothing", refused)
 	}
 }
 
-// Version 1 had other sets for token buckets, so what a full store had forgotten has other places now: no key gets its quota
-// back.
+// Version 1 had other sets for token buckets, so what a full store had forgotten is now in other places: no key gets its
+// quota back.
 func TestFullSnapshotOfVersion1(t *testing.T) {
 	full, want := readSaved(t, "version1-full")
 	clock := storetest.NewClock(want.Now)
@@ -99,36 +99,36 @@ func TestFullSnapshotOfVersion1(t *testing.T) {
 	for _, size := range []int64{256 << 10, 64 << 20} {
 		st := testkit.Must(memstore.Restore(bytes.NewReader(full), memstore.Options{Now: clock.Now, MaxBytes: size}))(t)
 		for i := range 1200 {
-			// The last unit of some may be left, which the floor had refused them; three were never.
-			if ask(t, st, rule.Take, 0, store.Charge{Limit: limit, Key: fmt.Sprint("key", i), Cost: 3})[0].Allowed {
+			// Some keys may have their last unit left, which the floor had denied them; none has three.
+			if decide(t, st, rule.Take, 0, store.Charge{Limit: limit, Key: fmt.Sprint("key", i), Cost: 3})[0].Allowed {
 				t.Fatalf("key %d has its quota back in a store of %d", i, size)
 			}
 		}
 	}
 }
 
-// A token bucket of version 1 is charged, given back to and saved like any other.
+// A token bucket of version 1 can be charged, given back to and saved like any other.
 func TestBucketOfVersion1GoesOn(t *testing.T) {
 	snapshot1, want := readSaved(t, "version1")
 	clock := storetest.NewClock(want.Now)
 	st := testkit.Must(memstore.Restore(bytes.NewReader(snapshot1), memstore.Options{Now: clock.Now}))(t)
-	bucket := want.limits(t)[7] // 7 per minute, 20 at once
+	bucket := want.limits(t)[7] // 7 per minute, burst 20
 	for _, key := range want.Limits[7].Keys {
 		charge := store.Charge{Limit: bucket, Key: key.Key, Cost: 1}
-		if a := ask(t, st, rule.Charge, 0, charge)[0]; a.Remaining != max(0, key.Peeks[0].Remaining-1) {
+		if a := decide(t, st, rule.Charge, 0, charge)[0]; a.Remaining != max(0, key.Peeks[0].Remaining-1) {
 			t.Errorf("key %s: one more charged: %+v, %d were left", key.Key, a, key.Peeks[0].Remaining)
 		}
 	}
 	restored := testkit.Must(memstore.Restore(bytes.NewReader(snapshot(t, st)), memstore.Options{Now: clock.Now}))(t)
 	for _, key := range want.Limits[7].Keys {
 		charge := store.Charge{Limit: bucket, Key: key.Key, Cost: 1}
-		if got, want := ask(t, restored, rule.Peek, 0, charge)[0], ask(t, st, rule.Peek, 0, charge)[0]; got != want {
+		if got, want := decide(t, restored, rule.Peek, 0, charge)[0], decide(t, st, rule.Peek, 0, charge)[0]; got != want {
 			t.Errorf("key %s: after a restart %+v, want %+v", key.Key, got, want)
 		}
 	}
 }
 
-// A snapshot of a version to come is refused, and the error says what to do.
+// A snapshot of a future version is rejected, and the error says what to do.
 func TestNewerSnapshot(t *testing.T) {
 	bytes3 := snapshot(t, open(t, memstore.Options{}))
 	for _, version := range []string{"4", "10", "999999999"} {
@@ -146,7 +146,7 @@ func TestNewerSnapshot(t *testing.T) {
 	}
 }
 
-// Slots, calendars, buckets and settlements are there after a restart.
+// Slots, calendars, buckets and settlements survive a restart.
 func TestSnapshotOfEveryKind(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
@@ -155,22 +155,22 @@ func TestSnapshotOfEveryKind(t *testing.T) {
 		charges = append(charges, store.Charge{Limit: limit, Key: "key", Cost: 1, Used: 3})
 	}
 	for id := range rule.ID(3) {
-		for i, a := range ask(t, st, rule.Take, id+1, charges...) {
+		for i, a := range decide(t, st, rule.Take, id+1, charges...) {
 			charges[i].At = a.At
 		}
 		clock.Advance(1_000_001)
 	}
-	settled := ask(t, st, rule.Settle, 2, charges...)
+	settled := decide(t, st, rule.Settle, 2, charges...)
 	clock.Advance(1_000_001)
 	restored := testkit.Must(memstore.Restore(bytes.NewReader(snapshot(t, st)), memstore.Options{Now: clock.Now}))(t)
 	if n := restored.Stats().Settlements; n != 1 {
-		t.Errorf("%d settlements after a restart", n)
+		t.Errorf("got %d settlements after a restart", n)
 	}
 	for _, step := range []struct {
 		op rule.Op
 		id rule.ID
 	}{{rule.Settle, 2}, {rule.Renew, 2}, {rule.Renew, 3}, {rule.Peek, 0}, {rule.Settle, 1}, {rule.Take, 4}, {rule.Peek, 0}} {
-		want, got := ask(t, st, step.op, step.id, charges...), ask(t, restored, step.op, step.id, charges...)
+		want, got := decide(t, st, step.op, step.id, charges...), decide(t, restored, step.op, step.id, charges...)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%v %d after a restart:\n got %+v\nwant %+v", step.op, step.id, got, want)
 		}
@@ -187,10 +187,10 @@ func TestSnapshotOfFullGeneration(t *testing.T) {
 	st := open(t, memstore.Options{Now: clock.Now})
 	charge := store.Charge{Limit: everyLimit(t, 5)[0], Key: "key", Cost: 1}
 	for id := range rule.ID(1000) {
-		ask(t, st, rule.Settle, id, charge)
+		decide(t, st, rule.Settle, id, charge)
 	}
 	restored := testkit.Must(memstore.Restore(bytes.NewReader(snapshot(t, st)), memstore.Options{Now: clock.Now}))(t)
-	if a := ask(t, restored, rule.Settle, 1000, charge)[0]; !a.Flags.Unsettled() {
+	if a := decide(t, restored, rule.Settle, 1000, charge)[0]; !a.Flags.Unsettled() {
 		t.Errorf("one settlement too many after a restart: %+v", a)
 	}
 	clock.Advance(2 * minute)

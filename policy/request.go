@@ -165,7 +165,7 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 		r.batch.pardon()
 	}
 	if len(r.batch.requests) > 0 {
-		if err := r.set.checkCharges(r.batch.ends[0], r.mode); err != nil {
+		if err := r.check(); err != nil {
 			r.parts[0].policy.mistake(v, err)
 			return
 		}
@@ -174,6 +174,22 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 	r.judge(ctx, op, v)
 	r.triedOnce = r.triedOnce || op != rule.Peek
 	r.admitted = !v.Refused
+}
+
+// check returns an error if the store cannot decide the policies together.
+func (r *Request) check() error {
+	if err := r.set.checkCharges(r.batch.ends[0], r.mode); err != nil {
+		return err
+	}
+	if !r.set.traits[r.mode].OneKey || r.Group != "" {
+		return nil
+	}
+	for _, charge := range r.batch.charges[:r.batch.ends[0]] {
+		if charge.Key != r.batch.charges[0].Key {
+			return r.set.errKeys(r.mode)
+		}
+	}
+	return nil
 }
 
 // apply calls the store. Operations that correct a charge are carried out even if the client has left.

@@ -162,24 +162,41 @@ func checkNameApart(policies []Policy, i int) error {
 	return nil
 }
 
-// CheckTogether returns an error if one of the sample requests has more limits than the store decides together. Faces
-// reports whether the policy at that index applies to a sample.
-func (s *Set) CheckTogether(samples int, faces func(sample, policy int) bool) error {
+// CheckTogether returns an error if one of the sample requests has more limits than the store decides together, or policies
+// with different keys on a store that decides one key at a time. faces reports whether the policy at that index applies to a
+// sample. sameKey reports whether two policies use the same key for every request; nil means that requests have a group.
+func (s *Set) CheckTogether(samples int, faces func(sample, policy int) bool, sameKey func(policy, other int) bool) error {
 	for i := range samples {
 		var names []string
-		charges, mode := 0, Open
+		charges, mode, first, together := 0, Open, -1, true
 		for j, other := range s.policies {
-			if !other.shadow && faces(i, j) {
-				names = append(names, other.name)
-				charges += other.maxLimits()
-				mode = max(mode, other.mode)
+			if other.shadow || !faces(i, j) {
+				continue
 			}
+			if first < 0 {
+				first = j
+			}
+			names = append(names, other.name)
+			charges += other.maxLimits()
+			mode = max(mode, other.mode)
+			together = together && (sameKey == nil || j == first || sameKey(first, j))
 		}
-		if err := s.checkCharges(charges, mode); err != nil {
+		err := s.checkCharges(charges, mode)
+		if err == nil && !together && s.traits[mode].OneKey {
+			err = s.errKeys(mode)
+		}
+		if err != nil {
 			return fmt.Errorf("policies %q: %w", names, err)
 		}
 	}
 	return nil
+}
+
+// errKeys returns the error for policies that the store cannot decide together because their keys differ.
+func (s *Set) errKeys(mode Mode) error {
+	return fmt.Errorf("policy: %w: one request matches all of them and their keys differ, but the %s store decides one "+
+		"key at a time; give them the same key, let no request match several of them, or choose a store that decides several keys together "+
+		"(memory, Redis, PostgreSQL)", slidegate.ErrUnsupported, s.traits[mode].Name)
 }
 
 // checkCharges returns an error if the store cannot decide that many charges together.

@@ -7,12 +7,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// How much is ever admitted in any stretch of time? That is what a limit promises, whatever is asked of it.
+// These tests check how much is admitted in any interval of time, which is what a limit promises, whatever requests arrive.
 
 // admissions are the charges that were admitted, in the order of their times.
 type admissions []charged
 
-// add notes an admission. A moment earlier than one before it in the same part comes before that.
+// add records an admission. One that is earlier than the previous one, in the same part, is inserted before it.
 func (list *admissions) add(at Micros, units int64) {
 	*list = append(*list, charged{at, units})
 	for i := len(*list) - 1; i > 0 && (*list)[i].at < (*list)[i-1].at; i-- {
@@ -20,8 +20,8 @@ func (list *admissions) add(at Micros, units int64) {
 	}
 }
 
-// most returns the largest number of units in any stretch that is so long and without one of its ends.
-func (list admissions) most(length Micros) (most int64) {
+// largest returns the largest number of units in any half-open interval of the given length.
+func (list admissions) largest(length Micros) (largest int64) {
 	for i, last := range list {
 		var units int64
 		for _, c := range list[:i+1] {
@@ -29,13 +29,13 @@ func (list admissions) most(length Micros) (most int64) {
 				units += c.units
 			}
 		}
-		most = max(most, units)
+		largest = max(largest, units)
 	}
-	return most
+	return largest
 }
 
-// hardStretch returns the longest stretch of time in which a limit never admits more than its quota; 0 if there is none.
-func hardStretch(l *Limit) Micros {
+// hardInterval returns the longest interval in which a limit never admits more than its quota; 0 if there is none.
+func hardInterval(l *Limit) Micros {
 	switch {
 	case l.Algorithm == SlidingLog, l.Algorithm == SlidingWindow && l.Overlap == Whole:
 		return l.Window
@@ -45,27 +45,27 @@ func hardStretch(l *Limit) Micros {
 	return 0
 }
 
-func TestNeverOverInAnyStretch(t *testing.T) {
+func TestNeverOverQuotaInAnyInterval(t *testing.T) {
 	for _, choice := range everyChoice() {
 		l := choice
 		l.Window, l.Quota = MaxWindow, 1
-		if l.Calendar != NoPeriod || hardStretch(&l) == 0 {
+		if l.Calendar != NoPeriod || hardInterval(&l) == 0 {
 			continue
 		}
 		t.Run(nameOfChoice(choice), func(t *testing.T) {
 			property(t, 60, func(t *rapid.T) {
 				l := drawSize(t, choice)
 				list := drawAdmissions(t, &l)
-				if most := list.most(hardStretch(&l)); most > l.Quota {
-					t.Fatalf("%+v: %d in one stretch of %d: %v", l, most, hardStretch(&l), list)
+				if largest := list.largest(hardInterval(&l)); largest > l.Quota {
+					t.Fatalf("%+v: admitted %d in an interval of %d: %v", l, largest, hardInterval(&l), list)
 				}
 			})
 		})
 	}
 }
 
-// A bucket admits in no stretch more than it holds and what it is refilled with meanwhile.
-func TestBucketNeverOverItsRate(t *testing.T) {
+// In any interval, a bucket admits no more than it holds plus what is refilled in the interval.
+func TestBucketNeverExceedsItsRate(t *testing.T) {
 	property(t, 1_000, func(t *rapid.T) {
 		l := drawSize(t, Limit{Algorithm: TokenBucket, CountDenied: rapid.Bool().Draw(t, "count denied")})
 		list := drawAdmissions(t, &l)
@@ -76,14 +76,14 @@ func TestBucketNeverOverItsRate(t *testing.T) {
 				refilled := new(big.Int).Mul(big.NewInt(int64(c.at-list[i].at)), big.NewInt(l.Quota))
 				refilled.Quo(refilled, big.NewInt(int64(l.Window)))
 				if units.Cmp(refilled.Add(refilled, big.NewInt(l.Burst))) > 0 {
-					t.Fatalf("%+v: %v from %d to %d, at most %v: %v", l, units, list[i].at, c.at, refilled, list)
+					t.Fatalf("%+v: %v from %d to %d, at largest %v: %v", l, units, list[i].at, c.at, refilled, list)
 				}
 			}
 		}
 	})
 }
 
-// drawAdmissions asks for as much as it can get, with a clock that never jumps, and returns what it got.
+// drawAdmissions requests as much as it can get, with a clock that never jumps, and returns what was admitted.
 func drawAdmissions(t *rapid.T, l *Limit) (list admissions) {
 	var s State
 	now, last := drawOrigin(t, l)/2, Answer{}
@@ -93,7 +93,7 @@ func drawAdmissions(t *rapid.T, l *Limit) (list admissions) {
 		if rapid.Bool().Draw(t, "some") {
 			st = step{at: now, cost: drawCost(t, l, l.Look(&s, now).Room)}
 		}
-		last, _, _ = ask(t, l, &s, st)
+		last, _, _ = decideStep(t, l, &s, st)
 		if last.Allowed && last.Granted > 0 {
 			list.add(last.At, last.Granted)
 		}
@@ -101,8 +101,8 @@ func drawAdmissions(t *rapid.T, l *Limit) (list admissions) {
 	return list
 }
 
-// A counter can be gamed at the edge: the promise of a weighted window is for a stretch that is one part shorter than the
-// window. In the whole of it, 199 of 100 are admitted, and no test may pretend otherwise.
+// A counter can be gamed at the edge: a weighted window keeps its promise for an interval that is one part shorter than the
+// window. In a whole window, 199 of 100 are admitted, and no test may pretend otherwise.
 func TestOverlapUpCanAlmostDouble(t *testing.T) {
 	l := normal(t, Limit{Algorithm: SlidingWindow, Quota: 100, Window: minute})
 	var s State
@@ -117,7 +117,7 @@ func TestOverlapUpCanAlmostDouble(t *testing.T) {
 		}
 		list.add(a.At, st.cost)
 	}
-	if most := list.most(l.Window); most != 199 {
-		t.Errorf("%d in one window, want 199", most)
+	if largest := list.largest(l.Window); largest != 199 {
+		t.Errorf("admitted %d in one window, want 199", largest)
 	}
 }

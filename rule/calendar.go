@@ -6,13 +6,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	_ "time/tzdata" // so that a limit works in containers that have no zone data of their own
+	_ "time/tzdata" // so that limits work in containers without zone data
 )
 
-// Period is a stretch of the calendar. The zero value is none: the limit has a window of fixed length.
+// Period is a calendar period. The zero value means none: the limit has a window of fixed length.
 type Period uint8
 
-// The periods. A week begins on Monday.
+// Calendar periods. A week begins on Monday.
 const (
 	NoPeriod Period = iota
 	Day
@@ -21,8 +21,8 @@ const (
 	Year
 )
 
-// longest is an upper bound of each period's length. The largest step back of a clock since 1970 is 7 hours (Antarctica/Vostok,
-// 1994).
+// longest is an upper bound of each period's length. The largest step back of a clock since 1970 is 7 hours
+// (Antarctica/Vostok, 1994).
 var longest = [...]Micros{0, 32 * 3600e6, (7*24 + 8) * 3600e6, (31*24 + 8) * 3600e6, (366*24 + 8) * 3600e6}
 
 func (l *Limit) normalizeCalendar() error {
@@ -30,15 +30,15 @@ func (l *Limit) normalizeCalendar() error {
 	case l.Calendar > Year:
 		return fmt.Errorf("calendar: unknown value %d", l.Calendar)
 	case l.Calendar == NoPeriod && l.Zone != "":
-		return fmt.Errorf("zone: applies to windows of a day, week, month or year; write such as 100/day zone=%s", l.Zone)
+		return fmt.Errorf("zone: applies to windows of a day, week, month or year; write, for example, 100/day zone=%s", l.Zone)
 	case l.Calendar == NoPeriod:
 		return nil
 	case l.Algorithm != FixedWindow:
-		return fmt.Errorf("algorithm: windows of a calendar are fixed-window, not %s; leave the algorithm out", l.Algorithm)
+		return fmt.Errorf("algorithm: calendar windows are fixed-window, not %s; leave the algorithm out", l.Algorithm)
 	case l.Anchor != Clock:
-		return fmt.Errorf("anchor: %s does not apply to windows of a calendar; leave it out", l.Anchor)
+		return fmt.Errorf("anchor: %s does not apply to calendar windows; leave it out", l.Anchor)
 	case l.Window != 0 && l.Window != longest[l.Calendar]:
-		return fmt.Errorf("window: a window of a calendar has no length of its own; leave it out")
+		return fmt.Errorf("window: calendar windows have no fixed length; leave it out")
 	}
 	l.Window = longest[l.Calendar]
 	if l.Zone == "" {
@@ -48,22 +48,22 @@ func (l *Limit) normalizeCalendar() error {
 	return err
 }
 
-// calendar is what is known of one time zone.
+// calendar caches the period boundaries of one time zone.
 type calendar struct {
 	location *time.Location
-	rows     [Year + 1]atomic.Pointer[row] // by Period: the boundaries that were asked for last
+	rows     [Year + 1]atomic.Pointer[row] // by Period: the boundaries that were used last
 }
 
-// row has consecutive starts of periods. It holds more than the current period because a decision also asks for those around
-// it: the one that a state was written in, and what is sent to ports.
+// row holds consecutive starts of periods. It holds more than the current period because a decision also needs its
+// neighbors: the period in which a state was written, and the ones that are sent to ports.
 type row [8]Micros
 
 var (
-	calendars    atomic.Pointer[map[string]*calendar] // by zone; copied when one is added, so that readers need no lock
+	calendars    atomic.Pointer[map[string]*calendar] // by zone; copied on write, so that readers need no lock
 	addCalendars sync.Mutex
 )
 
-// calendarOf returns the calendar of a time zone. Zones are few, so they are kept for good.
+// calendarOf returns the calendar of a time zone. Zones are few, so calendars are never dropped.
 func calendarOf(zone string) (*calendar, error) {
 	if known := calendars.Load(); known != nil {
 		if c := (*known)[zone]; c != nil {
@@ -71,7 +71,7 @@ func calendarOf(zone string) (*calendar, error) {
 		}
 	}
 	if zone == "Local" {
-		return nil, fmt.Errorf("zone: Local differs between machines; name it, such as Europe/Berlin")
+		return nil, fmt.Errorf("zone: Local differs between machines; name a zone such as Europe/Berlin")
 	}
 	location, err := time.LoadLocation(zone)
 	if err != nil {
@@ -91,16 +91,16 @@ func calendarOf(zone string) (*calendar, error) {
 	return all[zone], nil
 }
 
-// Bounds returns the period of the calendar that now lies in: where it starts and where the next one does. Ports are sent
-// them, because only Go knows the time zones.
+// Bounds returns where the calendar period that contains now starts, and where the next one does. Ports receive these
+// bounds, because only Go has the time zones.
 //
-// A day starts when clocks in the zone first show its date: after midnight if they are set forward over midnight. If they are
-// set back over midnight, the hour that is then shown again belongs to the day that has begun. A date that a zone left out
-// has no period.
+// A day starts when clocks in the zone first show its date: after midnight if clocks are set forward over midnight. If
+// clocks are set back over midnight, the repeated hour belongs to the day that has begun. A date that a zone skipped has no
+// period.
 func (l *Limit) Bounds(now Micros) (start, end Micros) {
 	c, err := calendarOf(l.Zone)
 	if err != nil {
-		panic(err) // Normalize accepted it
+		panic(err) // unreachable: Normalize accepted the zone
 	}
 	r := c.rows[l.Calendar].Load()
 	if r == nil || now < r[0] || now >= r[len(r)-1] {
@@ -114,8 +114,8 @@ func (l *Limit) Bounds(now Micros) (start, end Micros) {
 	return r[i-1], r[i]
 }
 
-// rowAround returns consecutive starts of periods: that of the date which clocks show at now, two before it, and those that follow.
-// If clocks were set back over midnight, now lies in the one that follows.
+// rowAround returns consecutive starts of periods: that of the date which clocks show at now, the two before it, and the
+// ones that follow. If clocks were set back over midnight, now lies in the period that follows.
 func (p Period) rowAround(now Micros, in *time.Location) *row {
 	var r row
 	r[2], r[3] = p.startsAt(now.Time().In(in))
@@ -128,7 +128,7 @@ func (p Period) rowAround(now Micros, in *time.Location) *row {
 	return &r
 }
 
-// startsAt returns where the period of t's date starts and where the next one does.
+// startsAt returns where the period that contains t's date starts, and where the next one does.
 func (p Period) startsAt(t time.Time) (this, next Micros) {
 	year, month, day := t.Date()
 	in := t.Location()
@@ -145,18 +145,19 @@ func (p Period) startsAt(t time.Time) (this, next Micros) {
 	}
 }
 
-// midnight returns the first moment of a day: the earliest at which clocks in the zone show that date or a later one.
+// midnight returns the first instant of a day: the earliest at which clocks in the zone show that date or a later one.
 func midnight(year int, month time.Month, day int, in *time.Location) Micros {
 	utc := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
-	for t := utc.Add(-26 * time.Hour).In(in); ; { // no zone is that far east
+	for t := utc.Add(-26 * time.Hour).In(in); ; { // no zone is 26 hours ahead of UTC
 		from, until := t.ZoneBounds()
 		if !until.IsZero() && !until.After(t) {
-			// Beyond the zone's table, Go ends every year after 365 days: on the last day of a leap year that is over.
+			// Beyond the zone's table, Go ends every year after 365 days, so on the last day of a leap year the end is
+			// already past.
 			until = t.Truncate(24 * time.Hour).Add(24 * time.Hour)
 		}
 		_, offset := t.Zone()
 		at := utc.Add(-time.Duration(offset) * time.Second)
-		if at.Before(from) { // the clocks were set forward over midnight
+		if at.Before(from) { // clocks were set forward over midnight
 			at = from
 		}
 		if until.IsZero() || at.Before(until) {
@@ -166,17 +167,18 @@ func midnight(year int, month time.Month, day int, in *time.Location) Micros {
 	}
 }
 
-// lookCalendar places the state of a calendar's window at now. A state that starts later than the period does was written by a
-// program with other zone data: it counts, and its start stays, so that two such programs do not take turns in forgetting.
+// lookCalendar places the state of a calendar window at now. A state that starts later than the period does was written by
+// a program with other zone data. It counts, and its start is kept, so that two such programs do not discard each other's
+// counts in turn.
 func (l *Limit) lookCalendar(s *State, now Micros, v *View) {
 	v.start = s.Start
 	start, _ := l.Bounds(now)
 	switch ahead := s.Start - now; {
 	case s.absentWindow() || s.Start < start:
 		v.start, v.shift = start, 1
-	case ahead > l.Window: // the clock had jumped ahead: the count stays, the window comes back
+	case ahead > l.Window: // the clock had jumped ahead: keep the count, move the window back
 		v.start, v.Moved = start, true
-	case ahead > 0: // an older moment than the state's own is taken as that
+	case ahead > 0: // a time before the state's own counts as the state's own
 		v.At = s.Start
 	}
 	v.Room = l.Quota - l.usedWindow(s, v)

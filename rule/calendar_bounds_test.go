@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// calendarZones has zones of every continent, and those in which something unusual has happened since 1970.
+// calendarZones lists zones of every continent, and those in which something unusual has happened since 1970.
 var calendarZones = strings.Fields(`
 UTC Europe/Berlin America/New_York America/Los_Angeles Asia/Tokyo Asia/Shanghai Europe/Dublin Europe/Moscow Europe/Lisbon
 America/Sao_Paulo Asia/Beirut America/Santiago America/Havana America/St_Johns America/Goose_Bay America/Asuncion
@@ -43,7 +43,7 @@ func calendarLimit(t testing.TB, p rule.Period, zone string) rule.Limit {
 	return l
 }
 
-// location returns a zone by the same way as a reader of the documentation would: it is what the tests compare with.
+// location returns a zone from package time, which the tests compare with.
 func location(t testing.TB, zone string) *time.Location {
 	t.Helper()
 	in, err := time.LoadLocation(zone)
@@ -55,8 +55,8 @@ func location(t testing.TB, zone string) *time.Location {
 
 func microsOf(t time.Time) rule.Micros { return rule.Micros(t.UnixMicro()) }
 
-// firstDay returns the first date of the period that t's date lies in, as days since the epoch. It knows dates only, and no
-// zone.
+// firstDay returns the first date of the period that contains t's date, as days since the epoch. It uses dates only, no
+// zones.
 func firstDay(p rule.Period, t time.Time) int64 {
 	year, month, day := t.Date()
 	switch p {
@@ -72,7 +72,7 @@ func firstDay(p rule.Period, t time.Time) int64 {
 
 func TestBoundsAgainstTime(t *testing.T) {
 	if len(calendarZones) < 100 {
-		t.Fatalf("%d zones, want at least 100", len(calendarZones))
+		t.Fatalf("got %d zones, want at least 100", len(calendarZones))
 	}
 	from, until := time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2041, 1, 2, 0, 0, 0, 0, time.UTC)
 	for _, zone := range calendarZones {
@@ -91,7 +91,7 @@ func TestBoundsAgainstTime(t *testing.T) {
 	}
 }
 
-// checkBounds compares the period of now, which follows on another one that was checked, with what clocks in the zone show.
+// checkBounds compares the period of now, which follows another one that was checked, with what clocks in the zone show.
 func checkBounds(t *testing.T, l *rule.Limit, in *time.Location, now, start, end rule.Micros) {
 	t.Helper()
 	shown := func(m rule.Micros) int64 { return firstDay(l.Calendar, m.Time().In(in)) }
@@ -101,7 +101,7 @@ func checkBounds(t *testing.T, l *rule.Limit, in *time.Location, now, start, end
 	}
 	switch {
 	case start > now || now >= end:
-		fail("the moment does not lie in it")
+		fail("it does not contain the time")
 	case end-start > l.Window:
 		fail("it is longer than the limit's window " + l.Window.Duration().String())
 	case shown(start-1) >= shown(start) || shown(end-1) >= shown(end):
@@ -109,16 +109,16 @@ func checkBounds(t *testing.T, l *rule.Limit, in *time.Location, now, start, end
 	}
 	for _, m := range []rule.Micros{start, start + (end-start)/2, end - 1} {
 		if s, e := l.Bounds(m); s != start || e != end {
-			fail("it is another one for " + m.Time().In(in).String())
+			fail("it is a different one for " + m.Time().In(in).String())
 		}
 	}
-	// If clocks were changed shortly before the end, they may have shown the next period's date before.
+	// If clocks changed shortly before the end, they may already have shown the next period's date.
 	if _, before := (end - 8*3600e6).Time().In(in).Zone(); before == offset(end, in) {
 		return
 	}
 	for m := max(start, end-8*3600e6); m < end; m += 60e6 {
 		if shown(m) >= shown(end) {
-			fail("clocks showed the next period's date already at " + m.Time().In(in).String())
+			fail("clocks already showed the next period's date at " + m.Time().In(in).String())
 		}
 	}
 }
@@ -128,7 +128,7 @@ func offset(m rule.Micros, in *time.Location) int {
 	return offset
 }
 
-// Where clocks are changed at midnight, and where a date is missing.
+// Clocks that change at midnight, and a date that is missing.
 func TestBoundsOfUnusualDays(t *testing.T) {
 	for _, tt := range []struct{ zone, at, start, end string }{
 		{"America/Sao_Paulo", "2018-11-04T12:00:00-02:00", "2018-11-04T01:00:00-02:00", "2018-11-05T00:00:00-02:00"},
@@ -138,7 +138,7 @@ func TestBoundsOfUnusualDays(t *testing.T) {
 		{"America/Santiago", "2024-04-06T23:30:00-04:00", "2024-04-06T00:00:00-03:00", "2024-04-07T00:00:00-04:00"},
 		{"America/Havana", "2024-03-10T12:00:00-04:00", "2024-03-10T01:00:00-04:00", "2024-03-11T00:00:00-04:00"},
 		{"America/Havana", "2024-11-03T00:30:00-05:00", "2024-11-03T00:00:00-04:00", "2024-11-04T00:00:00-05:00"},
-		// Set back from 00:01 to 23:01: midnight comes twice, and the day has begun at the first.
+		// Set back from 00:01 to 23:01: midnight comes twice, and the day begins at the first.
 		{"America/St_Johns", "2010-11-06T23:30:00-02:30", "2010-11-06T00:00:00-02:30", "2010-11-07T00:00:00-02:30"},
 		{"America/St_Johns", "2010-11-07T00:00:30-02:30", "2010-11-07T00:00:00-02:30", "2010-11-08T00:00:00-03:30"},
 		{"America/St_Johns", "2010-11-06T23:30:00-03:30", "2010-11-07T00:00:00-02:30", "2010-11-08T00:00:00-03:30"},
@@ -170,7 +170,7 @@ func parseMicros(t testing.TB, text string) rule.Micros {
 	return microsOf(at)
 }
 
-// The whole accepted range of time, from the epoch to centuries beyond every zone's table, backwards too.
+// The whole accepted range of time, from the epoch to centuries beyond every zone's table, in both directions.
 func TestBoundsOverAllTime(t *testing.T) {
 	for z, zone := range []string{"Europe/Berlin", "America/Nuuk", "UTC", "America/New_York", "Asia/Gaza", "Africa/Casablanca",
 		"Australia/Lord_Howe", "Pacific/Apia", "Pacific/Kiritimati", "America/Santiago", "Europe/Dublin", "Antarctica/Troll"} {
@@ -199,7 +199,7 @@ func TestBoundsOverAllTime(t *testing.T) {
 
 func TestMonthsOfAllLengths(t *testing.T) {
 	l := calendarLimit(t, rule.Month, "Europe/Berlin")
-	// March has an hour less and October one more.
+	// March is an hour shorter and October an hour longer.
 	for i, want := range []time.Duration{31 * 24, 29 * 24, 31*24 - 1, 30 * 24, 31 * 24, 30 * 24, 31 * 24, 31 * 24, 30 * 24, 31*24 + 1, 30 * 24, 31 * 24} {
 		start, end := l.Bounds(microsOf(time.Date(2024, time.Month(i+1), 15, 0, 0, 0, 0, time.UTC)))
 		if got := (end - start).Duration(); got != want*time.Hour {

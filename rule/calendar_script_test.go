@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// calendarStep asks for one unit and expects when it is to be asked again, empty if it is admitted.
+// calendarStep requests one unit. Again is when to retry; it is empty if the request is admitted.
 type calendarStep struct {
 	at        string
 	remaining int64
@@ -76,7 +76,7 @@ func TestDaysThatBeginAfterMidnight(t *testing.T) {
 	})
 }
 
-// An hour that is shown again after midnight belongs to the day that has begun: nobody gets yesterday's quota back.
+// The hour that is repeated after midnight belongs to the day that has begun: yesterday's quota does not come back.
 func TestClocksSetBackOverMidnight(t *testing.T) {
 	playCalendar(t, rule.Limit{Quota: 1, Calendar: rule.Day, Zone: "America/St_Johns"}, []calendarStep{
 		{at: "2010-11-06T23:59:00-02:30", remaining: 0},
@@ -93,7 +93,7 @@ func TestMonthsOverFebruary(t *testing.T) {
 		{at: "2023-02-01T00:00:00+01:00", remaining: 0},
 		{at: "2023-02-28T23:59:59+01:00", again: "2023-03-01T00:00:00+01:00"},
 		{at: "2023-03-01T00:00:00+01:00", remaining: 0},
-		{at: "2023-03-01T00:00:01+01:00", again: "2023-04-01T00:00:00+02:00"}, // by summer time
+		{at: "2023-03-01T00:00:01+01:00", again: "2023-04-01T00:00:00+02:00"}, // in summer time
 	})
 	playCalendar(t, l, []calendarStep{
 		{at: "2024-02-01T00:00:00+01:00", remaining: 0},
@@ -117,9 +117,9 @@ func TestYearsEndInTheirZone(t *testing.T) {
 	})
 }
 
-func TestZonesThatAreRefused(t *testing.T) {
+func TestInvalidZones(t *testing.T) {
 	for zone, fix := range map[string]string{
-		"Local": "name it", "Europe/Atlantis": "such as Europe/Berlin", "../etc/passwd": "such as Europe/Berlin", "+02:00": "such as Europe/Berlin",
+		"Local": "name a zone", "Europe/Atlantis": "such as Europe/Berlin", "../etc/passwd": "such as Europe/Berlin", "+02:00": "such as Europe/Berlin",
 	} {
 		_, err := rule.Limit{Quota: 1, Calendar: rule.Day, Zone: zone}.Normalize()
 		if !errors.Is(err, rule.ErrLimit) || !strings.Contains(err.Error(), "zone: ") || !strings.Contains(err.Error(), fix) {
@@ -128,12 +128,12 @@ func TestZonesThatAreRefused(t *testing.T) {
 	}
 	l := calendarLimit(t, rule.Day, "")
 	if l.Zone != "UTC" {
-		t.Errorf("without a zone it is %q, want UTC", l.Zone)
+		t.Errorf("without a zone: got %q, want UTC", l.Zone)
 	}
 }
 
-// What is remembered of the calendar is shared: asking for other moments, by many at once, must not change any answer.
-func TestBoundsAreTheSameForAll(t *testing.T) {
+// The calendar cache is shared: concurrent requests for other times must not change any result.
+func TestBoundsConcurrently(t *testing.T) {
 	l := calendarLimit(t, rule.Day, "Europe/Berlin")
 	var group sync.WaitGroup
 	for seed := range uint64(4) {
@@ -145,7 +145,7 @@ func TestBoundsAreTheSameForAll(t *testing.T) {
 				at := now.Time().In(location(t, l.Zone))
 				year, month, day := at.Date()
 				if want := microsOf(time.Date(year, month, day, 0, 0, 0, 0, at.Location())); start != want || now >= end || end-start > 24*3600e6 {
-					t.Errorf("the day of %v is %v to %v", at, start.Time(), end.Time())
+					t.Errorf("got the day of %v as %v to %v", at, start.Time(), end.Time())
 					return
 				}
 			}
@@ -163,7 +163,7 @@ func TestAllocBounds(t *testing.T) {
 		l.Bounds(start - 1)
 		l.Bounds(end)
 	}); n != 0 {
-		t.Errorf("%v allocations, want none for the current period and those next to it", n)
+		t.Errorf("%v allocations, want 0 for the current period and its neighbors", n)
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Do the windows of a calendar begin and end where clocks on the wall say so?
+// These tests check that calendar windows begin and end where wall clocks say so.
 
-// zonesOfTheWorld are a hundred, of every kind that there is.
+// zonesOfTheWorld lists a hundred zones of every kind.
 var zonesOfTheWorld = append([]string{
 	"Africa/Abidjan", "Africa/Algiers", "Africa/Casablanca", "Africa/Johannesburg", "Africa/Juba", "Africa/Lagos",
 	"Africa/Monrovia", "Africa/Nairobi", "Africa/Tripoli", "Africa/Tunis", "Africa/Windhoek", "America/Anchorage",
@@ -28,7 +28,7 @@ var zonesOfTheWorld = append([]string{
 	"Pacific/Auckland", "Pacific/Chatham", "Pacific/Fakaofo", "Pacific/Honolulu", "Pacific/Kwajalein",
 }, someZones...)
 
-// Over fifty years, every change of clocks of every zone, and the days around it.
+// Every change of clocks in every zone over fifty years, and the days around it.
 func TestCalendarOfTheWorld(t *testing.T) {
 	from, to := time.Date(1995, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2046, 1, 1, 0, 0, 0, 0, time.UTC)
 	if testing.Short() {
@@ -56,8 +56,8 @@ func TestCalendarOfTheWorld(t *testing.T) {
 	t.Logf("%d zones, %d moments", len(zonesOfTheWorld), moments)
 }
 
-// checkBounds compares the bounds of every period at a moment with what clocks have shown by then: a period begins with the first
-// moment at which they have shown a date of it, and ends with the first at which they have shown a later one.
+// checkBounds compares the bounds of every period at a given time with what clocks have shown by then: a period begins when
+// they first show one of its dates, and ends when they first show a later date.
 func checkBounds(t tb, zone string, at Micros) {
 	t.Helper()
 	in, err := time.LoadLocation(zone)
@@ -74,7 +74,7 @@ func checkBounds(t tb, zone string, at Micros) {
 		case shown(start) != now || shown(start-1) >= now || shown(end-1) != now || shown(end) <= now:
 		default:
 			if again, _ := l.Bounds(end); again != end {
-				t.Fatalf("%s of %s: ends at %v, where none starts", period, zone, end.Time().UTC())
+				t.Fatalf("%s of %s: ends at %v, but no period starts there", period, zone, end.Time().UTC())
 			}
 			continue
 		}
@@ -82,7 +82,7 @@ func checkBounds(t tb, zone string, at Micros) {
 	}
 }
 
-// Any moment of any zone, also where the clocks stop being known.
+// Any time in any zone, even beyond the zone's table.
 func TestCalendarBounds(t *testing.T) {
 	property(t, 2_000, func(t *rapid.T) {
 		l := drawCalendar(t)
@@ -104,7 +104,7 @@ func TestCalendarWindows(t *testing.T) {
 	}
 	const berlin = "Europe/Berlin"
 	hour := 60 * minute
-	// The clocks are set forward on the 29th: the day has 23 hours, the month one less than 744.
+	// Clocks are set forward on the 29th: the day has 23 hours, and the month one less than 744.
 	play(t, Limit{Quota: 3, Calendar: Day, Zone: berlin}, []step{
 		{at: at(berlin, "2026-03-29 00:00:00"), cost: 2, want: allowed(1).reset(23 * hour)},
 		{at: at(berlin, "2026-03-29 01:00:00"), cost: 2, want: denied(1).retry(22 * hour)},
@@ -115,13 +115,13 @@ func TestCalendarWindows(t *testing.T) {
 		{at: at(berlin, "2026-03-01 00:00:00"), cost: 1000, want: allowed(0).next(743 * hour)},
 		{at: at(berlin, "2026-04-01 00:00:00"), cost: 1000, want: allowed(0).next(720 * hour)},
 		{at: at(berlin, "2027-02-28 23:59:59"), cost: 1000, want: allowed(0).next(second)},
-		// Given back to the period in which it was taken, and to no other.
+		// Units return to the period in which they were taken, and to no other.
 		{at: at(berlin, "2027-03-01 00:00:00"), op: GiveBack, cost: 9, back: at(berlin, "2027-02-28 23:59:59"), want: allowed(1000).granted(0)},
 		{at: at(berlin, "2027-03-01 00:00:00"), cost: 10, want: allowed(990)},
 		{at: at(berlin, "2027-03-01 01:00:00"), op: GiveBack, cost: 9, back: at(berlin, "2027-02-28 23:59:59"), want: allowed(990).granted(0)},
 		{at: at(berlin, "2027-03-09 00:00:00"), op: GiveBack, cost: 9, back: at(berlin, "2027-03-01 00:00:00"), want: allowed(999).granted(9)},
 	})
-	// A week begins on Monday, a leap year has 366 days, a clock that steps back does not bring the old period back.
+	// A week begins on Monday, a leap year has 366 days, and a clock that steps back does not restore the previous period.
 	play(t, Limit{Quota: 5, Calendar: Week}, []step{
 		{at: at("UTC", "2026-11-15 23:59:59"), cost: 5, want: allowed(0).next(second)},
 		{at: at("UTC", "2026-11-16 00:00:00"), cost: 4, want: allowed(1).reset(168 * hour)},
@@ -129,7 +129,7 @@ func TestCalendarWindows(t *testing.T) {
 		{at: at("UTC", "2026-10-01 00:00:00"), cost: 2, want: denied(1).moved().retry(96 * hour)},
 	})
 	play(t, Limit{Quota: 5, Calendar: Year}, []step{{at: at("UTC", "2028-01-01 00:00:00"), cost: 5, want: allowed(0).next(366 * 24 * hour)}})
-	// Samoa left the 30th of December 2011 out; in Beirut midnight is left out when summer begins.
+	// Samoa skipped 30 December 2011; in Beirut, midnight is skipped when summer time begins.
 	play(t, Limit{Quota: 5, Calendar: Day, Zone: "Pacific/Apia"}, []step{
 		{at: at("Pacific/Apia", "2011-12-29 00:00:00"), cost: 5, want: allowed(0).next(24 * hour)},
 		{at: at("Pacific/Apia", "2011-12-31 00:00:00"), cost: 5, want: allowed(0).next(24 * hour)},
@@ -140,7 +140,7 @@ func TestCalendarWindows(t *testing.T) {
 	})
 }
 
-// The last day of leap years after 2037 is where zones once looked as if they had an end.
+// The zone lookup once failed on the last day of leap years after 2037.
 func TestCalendarAtTheEndOfLeapYears(t *testing.T) {
 	for _, zone := range someZones {
 		for _, year := range []int{2040, 2044, 2048, 2240} {

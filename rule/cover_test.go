@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// May a store forget a state before it has expired, once another covers it?
+// A store may forget a state before it has expired if another state covers it.
 
-// Once s covers other, s never has more room than either had.
+// A state that covers others never has more left than any of them.
 func TestCover(t *testing.T) {
 	property(t, 2_000, func(t *rapid.T) {
 		l := drawLimit(t)
@@ -22,34 +22,34 @@ func TestCover(t *testing.T) {
 		byShape := s.Clone()
 		l.Cover(&covered, &other, now)
 		if !sameState(&other, &untouched) {
-			t.Fatalf("covering changed what was covered, from %+v to %+v", untouched, other)
+			t.Fatalf("Cover changed the covered state from %+v to %+v", untouched, other)
 		}
 		shape := l.Shape().Limit()
 		if shape.Cover(&byShape, &other, now); !sameState(&covered, &byShape) {
-			t.Fatalf("covered is %+v by its limit and %+v by its shape", covered, byShape)
+			t.Fatalf("Cover made %+v with the limit and %+v with its shape", covered, byShape)
 		}
 		checkState(t, &l, &covered)
 		if l.Look(&covered, now).Moved && !sameState(&covered, &s) {
-			t.Fatalf("%+v: covered is ahead of %d still: %+v", l, now, covered)
+			t.Fatalf("%+v: the result is still ahead of %d: %+v", l, now, covered)
 		}
-		// A state ahead of the clock is taken as if it had been made now: it does not run ahead for ever.
+		// A state ahead of the clock is treated as if made now: it does not run ahead forever.
 		writeMoved(&l, &s, now)
 		writeMoved(&l, &other, now)
 		if free := resetAfter(&l, &covered, now); free < resetAfter(&l, &s, now) || free < resetAfter(&l, &other, now) {
-			t.Fatalf("%+v: %+v covers %+v and %+v, and is free before them, after %d", l, covered, s, other, free)
+			t.Fatalf("%+v: %+v covers %+v and %+v, but is free before them, after %d", l, covered, s, other, free)
 		}
 		for range 8 {
 			later := clamp(now+draw(t, "later", 0, 3*l.Window), 0, MaxNow)
 			room := l.Look(&covered, later).Room
 			if of := min(l.Look(&s, later).Room, l.Look(&other, later).Room); room > of {
-				t.Fatalf("%+v, covered at %d\ns:       %+v %v\nother:   %+v %v\ncovered: %+v %v\nat %d it has room for %d, one of them for %d",
+				t.Fatalf("%+v, covered at %d\ns:       %+v %v\nother:   %+v %v\ncovered: %+v %v\nat %d it has %d left, one of the others only %d",
 					l, now, s, s.Log.Times(), other, other.Log.Times(), covered, covered.Log.Times(), later, room, of)
 			}
 		}
 	})
 }
 
-// A log that the clock left ahead covers one that is not: all four units still count, until the last of both has gone.
+// A log that the clock left ahead covers one that is not: all four units still count, until the last of both has expired.
 func TestCoverByALogAhead(t *testing.T) {
 	l := normal(t, Limit{Algorithm: SlidingLog, Quota: 5, Window: 10 * second})
 	for _, ahead := range []Micros{0, 9 * second, 10 * second, 11 * second, 5_000 * second} {
@@ -57,15 +57,15 @@ func TestCoverByALogAhead(t *testing.T) {
 		other := State{Log: LogOf([]Micros{92 * second, 93 * second, 94 * second, 95 * second}, l.Window, l.Quota)}
 		l.Cover(&s, &other, 100*second)
 		if used := l.Used(&s, 100*second); used != 4 {
-			t.Errorf("ahead by %d: %d units are used, want 4", ahead, used)
+			t.Errorf("ahead by %d: used %d, want 4", ahead, used)
 		}
 		if used := l.Used(&s, 100*second+max(10*second, ahead+10*second)); used != 0 {
-			t.Errorf("ahead by %d: %d units are used in the end", ahead, used)
+			t.Errorf("ahead by %d: used %d in the end, want 0", ahead, used)
 		}
 	}
 }
 
-// What is covered keeps its age: the units of [60s, 120s) are gone at 180s, whoever has them.
+// Covered units keep their age: the units of [60s, 120s) have expired at 180s, whichever state holds them.
 func TestCoverKeepsTheAge(t *testing.T) {
 	l := normal(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Overlap: Whole})
 	var s, other State
@@ -73,12 +73,13 @@ func TestCoverKeepsTheAge(t *testing.T) {
 	l.Cover(&s, &other, 130*second)
 	for at, want := range map[Micros]int64{130 * second: 4, 180*second - 1: 4, 180 * second: 0} {
 		if used := l.Used(&s, at); used != want {
-			t.Errorf("at %d, %d units are used, want %d", at, used, want)
+			t.Errorf("at %d: used %d, want %d", at, used, want)
 		}
 	}
 }
 
-// drawNear returns a state as it may be at now: used lately, a while ago or, by a clock that stepped back, a little later.
+// drawNear returns a state as it may be at now: used recently, a while ago or, after the clock stepped back, slightly in
+// the future.
 func drawNear(t *rapid.T, l *Limit, now Micros) (s State) {
 	if rapid.IntRange(0, 3).Draw(t, "script") == 0 {
 		s, _ = drawUsed(t, l, now)
@@ -126,7 +127,7 @@ func writeMoved(l *Limit, s *State, now Micros) {
 	}
 }
 
-// Covering with nothing changes nothing, and covering nothing is as good as being it.
+// Covering an absent state changes nothing, and an absent state that covers another one becomes equal to it.
 func TestCoverNothing(t *testing.T) {
 	property(t, 1_500, func(t *rapid.T) {
 		l := drawLimit(t)
@@ -136,16 +137,16 @@ func TestCoverNothing(t *testing.T) {
 		var nothing, covered State
 		before := s.Clone()
 		if l.Cover(&s, &nothing, now); l.Used(&before, now) != l.Used(&s, now) {
-			t.Fatalf("%+v: covered nothing, and went from %+v to %+v", l, before, s)
+			t.Fatalf("%+v: covering an absent state changed %+v to %+v", l, before, s)
 		}
 		l.Cover(&covered, &s, now)
 		for range 4 {
 			later := clamp(now+draw(t, "later", 0, 3*l.Window), 0, MaxNow)
 			a, b := l.Used(&covered, later), l.Used(&s, later)
-			// A window from the first request on begins again when it is taken over, and a bucket of an older version does not
-			// say how much is missing, so there it may be more.
+			// A window anchored at the first request begins again when it is inherited, and a legacy bucket does not store
+			// how much is missing, so these may count more.
 			if a < b || a > b && l.Anchor == Clock && s.Missing != legacyBucket {
-				t.Fatalf("%+v: %+v covers %+v, and uses %d instead of %d at %d", l, covered, s, a, b, later)
+				t.Fatalf("%+v: %+v covers %+v, but uses %d instead of %d at %d", l, covered, s, a, b, later)
 			}
 		}
 		if len(s.Counts) > 0 && len(covered.Counts) > 0 && &s.Counts[0] == &covered.Counts[0] {

@@ -1,47 +1,49 @@
 package rule
 
-// View is a state seen at a moment: what a decision is made from. Look makes it; it holds for the state it was made
-// of until that is charged, and Charge keeps it up to date.
+// View is a state seen at a given time: what a decision is made from. Look returns it. It is valid until its state is
+// charged; Charge keeps it up to date.
 type View struct {
-	Now   Micros // the caller's moment
-	At    Micros // the moment that decides: later than Now if the state's own is
-	Room  int64  // the largest cost that passes; negative when overdrawn
-	Moved bool   // the state was more than a window ahead of Now and is taken as if it had been made now
+	Now   Micros // the caller's time
+	At    Micros // the time that decides: later than Now if the state's own is
+	Room  int64  // the largest cost that is admitted; negative if overdrawn
+	Moved bool   // whether the state was more than a window ahead of Now, and is treated as if made now
 
-	start  Micros // window algorithms: where the current part starts,
-	shift  int    // and by how many parts the counts are behind it
-	debt   wide   // token-bucket: what is missing from a full bucket at At, in 1/Window of a unit,
-	until  Micros // and from when on nothing is
-	live   int64  // sliding-log, in-flight: how many units count,
-	behind Micros // and by how much their times are to be moved back
+	start  Micros // window algorithms: where the current part starts
+	shift  int    // window algorithms: by how many parts the counts lag behind start
+	debt   wide   // token-bucket: what is missing from a full bucket at At, in 1/Window of a unit
+	until  Micros // token-bucket: when nothing is missing any more
+	live   int64  // sliding-log, in-flight: how many units count
+	behind Micros // sliding-log, in-flight: by how much to move their times back
 }
 
-// Answer is what one limit says to one request. A Store returns one for each charge. It is small enough to be returned in
-// registers.
+// Answer is the answer of one limit to one request. A Store returns one for each charge. It is small enough to be returned
+// in registers.
 type Answer struct {
-	// Allowed reports whether this limit admits. When another limit of the same request refused, nothing was charged.
+	// Allowed reports whether this limit admits the request. If another limit of the request denied it, nothing was
+	// charged.
 	Allowed bool
 	Flags   Flags
-	// Granted is how many units were charged by an admission or taken back by giving back. A settlement takes back Granted
-	// units, or charges -Granted more.
+	// Granted is how many units an admission charged, or how many units a GiveBack took back. A settlement takes back
+	// Granted units or, if that is negative, charges -Granted more.
 	Granted int64
-	// Remaining is how many units were left right after.
+	// Remaining is how many units were left right after the decision.
 	Remaining int64
-	// RetryAfter is how long after the caller's moment the same cost is admitted if nothing else arrives: exactly
-	// then, and not a microsecond earlier. It is 0 when allowed and Never when the cost exceeds the capacity.
+	// RetryAfter is how long after the caller's time the same cost is admitted if nothing else arrives: exactly then, and
+	// not a microsecond earlier. It is 0 if allowed, and Never if the cost exceeds the capacity.
 	RetryAfter Micros
-	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives. With ClockMoved and nothing
-	// changed, as by a peek, it and RetryAfter begin again at every answer, until a request is charged or refused.
+	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives. With ClockMoved, as long
+	// as nothing is written, as by a peek, ResetAfter and RetryAfter restart with every answer, until a request is charged
+	// or denied.
 	ResetAfter Micros
-	// NextAfter is how long it takes until a unit is free if nothing else arrives, where the request was allowed and left none;
-	// else it is 0.
+	// NextAfter is how long it takes until a unit is free if nothing else arrives. It is set if the request was allowed and
+	// left no unit, and 0 otherwise.
 	NextAfter Micros
-	// At is the moment that decided. A layer that answers in place of the store marks it by a minus sign, so that units are
-	// given back to where they were taken.
+	// At is the time that decided. A layer that decides in place of the store marks it with a minus sign, so that units are
+	// returned to where they were taken.
 	At Micros
 }
 
-// After returns NextAfter of an admission and RetryAfter of a refusal.
+// After returns the NextAfter of an admission or the RetryAfter of a denial.
 func (a *Answer) After() Micros {
 	if a.Allowed {
 		return a.NextAfter
@@ -52,22 +54,22 @@ func (a *Answer) After() Micros {
 // Op is what a request does with its charges.
 type Op uint8
 
-// The operations.
+// Operations.
 const (
-	Take     Op = iota // charge the cost to every limit if all admit, else to none
-	TakeUpTo           // charge as much of the cost as all admit, at least 1, else nothing
-	Peek               // tell what Take would answer, and change nothing
-	Charge             // charge the cost whatever the limits say
-	GiveBack           // take the cost back from the moment At, or from the oldest units
+	Take     Op = iota // charge the cost to every limit if all admit, otherwise to none
+	TakeUpTo           // charge as much of the cost as all admit, at least 1, otherwise nothing
+	Peek               // answer as Take would, and change nothing
+	Charge             // charge the cost even beyond the quotas
+	GiveBack           // take the cost back from the time At, or from the oldest units
 	Reset              // forget the key
-	Settle             // replace the cost of a reservation by what was used and release its slots, once; see DecideSettle
+	Settle             // replace the cost of a reservation with what was used and release its slots, once; see DecideSettle
 	Renew              // renew the slots of a reservation that are still held
 )
 
 // Oldest is the At of a GiveBack that takes the oldest live units, whenever they were charged.
 const Oldest = Micros(0)
 
-// Item is one limit's part in a request, with the state that the store loaded for it.
+// Item is one limit of a request, with the state that the store loaded for it.
 type Item struct {
 	Limit *Limit
 	State *State
@@ -81,13 +83,13 @@ type Item struct {
 	view View
 }
 
-// Look sees s at now. It changes nothing.
+// Look returns the view of s at now. It changes nothing.
 func (l *Limit) Look(s *State, now Micros) (v View) {
 	l.look(s, now, &v)
 	return v
 }
 
-// look fills v, which must be the zero value. In place, because a View is too large to be copied without need.
+// look fills v, which must be the zero value. It works in place because a View is large enough for a copy to matter.
 func (l *Limit) look(s *State, now Micros, v *View) {
 	v.Now, v.At = now, now
 	switch l.Algorithm {
@@ -102,11 +104,11 @@ func (l *Limit) look(s *State, now Micros, v *View) {
 	}
 }
 
-// admits reports whether cost passes.
+// admits reports whether cost is admitted.
 func (l *Limit) admits(v *View, cost int64) bool { return cost <= v.Room && cost <= l.Capacity() }
 
-// Charge adds cost to s as of v, whether it fits or not, and keeps v up to date. It is not for in-flight limits, whose slots
-// have an ID.
+// Charge adds cost to s as of v, whether it fits or not, and keeps v up to date. It does not support in-flight limits,
+// whose slots need an ID.
 func (l *Limit) Charge(s *State, v *View, cost int64) { l.charge(s, v, cost, 0) }
 
 // charge adds cost to s as of v, whether it fits or not, and keeps v up to date.
@@ -123,7 +125,7 @@ func (l *Limit) charge(s *State, v *View, cost int64, id ID) {
 	}
 }
 
-// wait returns how long after v.Now a cost fits that does not fit now and that is at most the capacity.
+// wait returns how long after v.Now cost fits. Cost must not fit now, and must be at most the capacity.
 func (l *Limit) wait(s *State, v *View, cost int64) Micros {
 	switch l.Algorithm {
 	case SlidingLog:
@@ -137,7 +139,7 @@ func (l *Limit) wait(s *State, v *View, cost int64) Micros {
 	}
 }
 
-// retryAfter returns when cost is admitted that v does not admit.
+// retryAfter returns when cost, which v does not admit, is admitted.
 func (l *Limit) retryAfter(s *State, v *View, cost int64) Micros {
 	if cost > l.Capacity() {
 		return Never
@@ -145,7 +147,7 @@ func (l *Limit) retryAfter(s *State, v *View, cost int64) Micros {
 	return l.wait(s, v, cost)
 }
 
-// resetAfter returns when nothing is used any more.
+// resetAfter returns when nothing is in use any more.
 func (l *Limit) resetAfter(s *State, v *View) Micros {
 	if v.Room >= l.Capacity() {
 		return 0
@@ -153,8 +155,8 @@ func (l *Limit) resetAfter(s *State, v *View) Micros {
 	return l.wait(s, v, l.Capacity())
 }
 
-// Answer derives what a caller is told from a state after the decision. A port of the rule that decided elsewhere
-// hands its few integers back as s, and calls this with Look(s, now).
+// Answer derives the answer from a state after the decision. A port of the rule that decided elsewhere passes the few
+// integers it returned as s, and calls this with Look(s, now).
 func (l *Limit) Answer(s *State, v *View, cost, granted int64, allowed bool) Answer {
 	a := Answer{
 		Allowed: allowed, Granted: granted, Remaining: max(0, v.Room),
@@ -171,28 +173,28 @@ func (l *Limit) Answer(s *State, v *View, cost, granted int64, allowed bool) Ans
 	return a
 }
 
-// Decide charges cost to s at now and reports what happened. It is pure: it returns the next state and leaves s alone.
+// Decide charges cost to s at now and returns the answer. It is pure: it returns the next state and does not change s.
 func (l *Limit) Decide(s State, now Micros, cost int64) (State, Answer) {
 	next := s.Clone()
 	a, _ := l.TakeOne(&next, now, cost)
 	return next, a
 }
 
-// TakeOne is the commonest request, Take with a single charge. It changes s in place and reports whether it did.
+// TakeOne decides the most common request, Take with a single charge. It changes s in place and reports whether it did.
 func (l *Limit) TakeOne(s *State, now Micros, cost int64) (a Answer, changed bool) {
 	var v View
 	l.look(s, now, &v)
 	return l.take(s, &v, cost)
 }
 
-// TakeUpToOne is TakeUpTo with a single charge. It changes s in place and reports whether it did.
+// TakeUpToOne decides TakeUpTo with a single charge. It changes s in place and reports whether it did.
 func (l *Limit) TakeUpToOne(s *State, now Micros, cost int64) (a Answer, changed bool) {
 	var v View
 	l.look(s, now, &v)
 	return l.take(s, &v, min(cost, max(1, v.Room)))
 }
 
-// take charges cost to s if v, which is s at now, has room for it.
+// take charges cost to s if v, the view of s at now, admits it.
 func (l *Limit) take(s *State, v *View, cost int64) (a Answer, changed bool) {
 	if l.admits(v, cost) {
 		if cost > 0 {
@@ -204,8 +206,8 @@ func (l *Limit) take(s *State, v *View, cost int64) (a Answer, changed bool) {
 	return l.Answer(s, v, cost, 0, false), changed
 }
 
-// refuse does to s what a refusal does: nothing, unless refusals count. A state that the clock left far ahead is
-// written back too, for else it would move along with the clock and the time to retry would never come.
+// refuse applies a denial to s: it changes nothing unless denials count. A state that the clock left far ahead is written
+// back too; otherwise it would move along with the clock, and the time to retry would never come.
 func (l *Limit) refuse(s *State, v *View, cost int64) (changed bool) {
 	switch {
 	case l.CountDenied && cost > 0 && cost <= l.Capacity():
@@ -222,7 +224,7 @@ func (l *Limit) refuse(s *State, v *View, cost int64) (changed bool) {
 	return false
 }
 
-// writeBack writes to s what v saw, and charges nothing.
+// writeBack writes v to s, and charges nothing.
 func (l *Limit) writeBack(s *State, v *View) {
 	switch l.Algorithm {
 	case SlidingLog:
@@ -236,7 +238,7 @@ func (l *Limit) writeBack(s *State, v *View) {
 	}
 }
 
-// giveBack takes cost back and returns how much there was to take. A slot is found by its id and not by the moment.
+// giveBack takes cost back and returns how much was taken back. A slot is found by its id, not by its time.
 func (l *Limit) giveBack(s *State, v *View, cost int64, at Micros, id ID) int64 {
 	switch l.Algorithm {
 	case InFlight:
@@ -253,8 +255,8 @@ func (l *Limit) giveBack(s *State, v *View, cost int64, at Micros, id ID) int64 
 	}
 }
 
-// Decide applies one request to the states of its items, all at the same moment, and writes an answer for each. What
-// it does to several limits at once is here and nowhere else. No two items may share a state.
+// Decide applies one request to the states of its items, all at the same time, and writes an answer for each. It is the
+// only place that decides several limits together. No two items may share a state.
 func Decide(op Op, items []Item, now Micros, answers []Answer) {
 	for i := range items {
 		items[i].look(now)
@@ -278,14 +280,14 @@ func Decide(op Op, items []Item, now Micros, answers []Answer) {
 	}
 }
 
-// look begins a decision about the item.
+// look begins the decision about an item.
 func (it *Item) look(now Micros) {
 	it.view, it.Changed = View{}, false
 	it.Limit.look(it.State, now, &it.view)
 }
 
-// admits reports whether the item's cost passes. A slot that its id holds already is not another one: a caller that did not
-// hear the answer can ask again even if it has taken the last one.
+// admits reports whether the item's cost is admitted. A slot that its id already holds does not count again: a caller that
+// did not receive the answer can repeat the request even if it has taken the last slot.
 func (it *Item) admits() bool {
 	if it.Limit.admits(&it.view, it.Cost) {
 		return true
@@ -310,13 +312,13 @@ func take(items []Item, answers []Answer) {
 				it.Changed = true
 			}
 			answers[i] = it.answer(it.Cost, true)
-		default: // another limit refused
+		default: // another limit denied the request
 			answers[i] = it.answer(0, true)
 		}
 	}
 }
 
-// takeUpTo grants the least that any limit has room for. Where that is nothing, it is a refusal of a cost of 1.
+// takeUpTo grants the least that any limit has left. If that is nothing, it is a denial of a cost of 1.
 func takeUpTo(items []Item, answers []Answer) {
 	grant := int64(MaxQuota)
 	for i := range items {
@@ -351,7 +353,7 @@ func (it *Item) apply(op Op) Answer {
 	return it.answer(units, true)
 }
 
-// lookAgain sees the state after it changed. If writing moved it back, the answer must still say so.
+// lookAgain renews the view after the state changed. If writing moved the state back, the answer must still report that.
 func (it *Item) lookAgain(keepMoved bool) {
 	now, moved := it.view.Now, it.view.Moved && keepMoved
 	it.view = View{}
@@ -359,7 +361,8 @@ func (it *Item) lookAgain(keepMoved bool) {
 	it.view.Moved = it.view.Moved || moved
 }
 
-// renew renews the slot of the item's id, which is refused if it is not held any more. Other limits have nothing to renew.
+// renew renews the slot of the item's id, and denies the request if that is no longer held. Other limits have nothing to
+// renew.
 func (it *Item) renew() Answer {
 	l := it.Limit
 	if l.Algorithm != InFlight {
@@ -377,9 +380,9 @@ func (it *Item) answer(granted int64, allowed bool) Answer {
 	return it.Limit.Answer(it.State, &it.view, it.Cost, granted, allowed)
 }
 
-// Deciding returns which of several limits' answers to one request the caller is told, and whether the request is allowed:
-// the refusal with the latest RetryAfter, or the admission with the least remaining; of several that left nothing, the one
-// with the latest NextAfter.
+// Deciding returns the index of the answer that decides a request over several limits, and whether the request is allowed:
+// the denial with the latest RetryAfter, or the admission with the least remaining; among several that left nothing, the
+// one with the latest NextAfter.
 func Deciding(answers []Answer) (index int, allowed bool) {
 	allowed = true
 	for i := range answers {

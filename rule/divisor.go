@@ -2,14 +2,14 @@ package rule
 
 import "math/bits"
 
-// divisor divides by a number that is known beforehand. It multiplies, which takes a tenth of the time of a division.
+// divisor divides by a number known in advance. It multiplies, which takes a tenth of the time of a division.
 type divisor struct{ by, reciprocal uint64 }
 
 func newDivisor[N ~int64](by N) divisor {
 	return divisor{uint64(by), Reciprocal(int64(by))}
 }
 
-// Reciprocal returns what a store keeps to divide by a number that it meets again.
+// Reciprocal returns what a store keeps in order to divide by the same number repeatedly.
 func Reciprocal(by int64) uint64 { return ^uint64(0) / uint64(by) }
 
 // over returns x divided by d. The reciprocal is rounded down, so the product is the quotient or one less.

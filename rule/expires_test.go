@@ -6,21 +6,21 @@ import (
 	"pgregory.net/rapid"
 )
 
-// May a store forget a state once it has expired?
+// A store may forget a state once it has expired.
 
-// drawUsed returns a state that a random script left, and the moment of its last step.
+// drawUsed returns the state that a random script left, and the time of its last step.
 func drawUsed(t *rapid.T, l *Limit, origin Micros) (s State, now Micros) {
 	now = origin
 	var last Answer
 	for range rapid.IntRange(0, 12).Draw(t, "steps") {
 		st := drawStep(t, l, &s, now, &last)
-		last, _, _ = ask(t, l, &s, st)
+		last, _, _ = decideStep(t, l, &s, st)
 		now = st.at
 	}
 	return s, now
 }
 
-// Kept or forgotten: from its expiry on a state decides like one never seen, whatever is asked of it.
+// From its expiry on, a state makes the same decisions as one never seen.
 func TestExpiredIsLikeNeverSeen(t *testing.T) {
 	property(t, 2_000, func(t *rapid.T) {
 		l := drawLimit(t)
@@ -35,28 +35,28 @@ func TestExpiredIsLikeNeverSeen(t *testing.T) {
 			st := drawStep(t, &l, &forgotten, now, &last)
 			st.at = max(st.at, expires)
 			before := kept.Clone()
-			a, _, _ := ask(t, &l, &kept, st)
-			b, _, _ := ask(t, &l, &forgotten, st)
+			a, _, _ := decideStep(t, &l, &kept, st)
+			b, _, _ := decideStep(t, &l, &forgotten, st)
 			if a != b {
-				t.Fatalf("%+v\nexpires at %d: %+v\nasked: %+v\nkept:      %+v\nforgotten: %+v", l, expires, before, st, a, b)
+				t.Fatalf("%+v\nexpires at %d: %+v\nstep: %+v\nkept:      %+v\nforgotten: %+v", l, expires, before, st, a, b)
 			}
 			now, last = st.at, a
 		}
 	})
 }
 
-// Nothing expires while any of it still counts, and where counts leave all at once it expires right then.
+// No state expires while any of it still counts, and if all counts leave together it expires exactly then.
 func TestExpiresNotBeforeItIsFree(t *testing.T) {
 	property(t, 2_000, func(t *rapid.T) {
 		l := drawLimit(t)
 		s, now := drawUsed(t, &l, drawOrigin(t, &l))
 		v := l.Look(&s, now)
 		if v.Moved {
-			return // Its expiry is as far ahead as it is itself.
+			return // its expiry is as far ahead as the state itself
 		}
 		expires, free := l.Expires(&s), now+l.resetAfter(&s, &v)
 		if expires < free && free > now {
-			t.Fatalf("%+v\n%+v expires at %d, but at %d some still count until %d", l, s, expires, now, free)
+			t.Fatalf("%+v\n%+v expires at %d, but at %d some units still count until %d", l, s, expires, now, free)
 		}
 		atOnce := l.Algorithm == SlidingLog || l.Algorithm == InFlight || l.Calendar != NoPeriod
 		if atOnce && free > now && expires != free {
@@ -64,7 +64,7 @@ func TestExpiresNotBeforeItIsFree(t *testing.T) {
 		}
 		shape := l.Shape().Limit()
 		if of := shape.Expires(&s); of != expires {
-			t.Fatalf("expires at %d by its limit and at %d by its shape", expires, of)
+			t.Fatalf("expires at %d with its limit and at %d with its shape", expires, of)
 		}
 	})
 }
@@ -81,7 +81,7 @@ func TestExpiresOfNothing(t *testing.T) {
 		}
 		l.TakeOne(&s, 100*second, 1)
 		if e := l.Expires(&s); e <= 100*second {
-			t.Errorf("%s: expires at %d", nameOfChoice(l), e)
+			t.Errorf("%s: got expiry %d", nameOfChoice(l), e)
 		}
 		s.Clear()
 		if e := l.Expires(&s); e != 0 {

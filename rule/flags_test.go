@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every flag has its method and its name, and no other flag answers to them.
+// Every flag has its own method and name.
 func TestFlagsOneByOne(t *testing.T) {
 	for want, c := range []struct {
 		flag Flags
@@ -21,11 +21,11 @@ func TestFlagsOneByOne(t *testing.T) {
 	} {
 		for i := range 16 {
 			if c.is(1<<i) != (i == want) {
-				t.Errorf("%s: %v for the flag %d", c.name, c.is(1<<i), i)
+				t.Errorf("%s: got %v for flag %d", c.name, c.is(1<<i), i)
 			}
 		}
 		if c.flag.String() != c.name || c.flag.Fallback() != strings.HasPrefix(c.name, "fallback") {
-			t.Errorf("%s: the name is %s, fallback is %v", c.name, c.flag, c.flag.Fallback())
+			t.Errorf("%s: got the name %s, fallback %v", c.name, c.flag, c.flag.Fallback())
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestFlagsAsText(t *testing.T) {
 	}
 }
 
-// Flags survive JSON, and what is not a flag is refused.
+// Flags survive JSON, and unknown flags are rejected.
 func TestFlagsThroughJSON(t *testing.T) {
 	for want := range Flags(1 << len(flagNames)) {
 		text, err := json.Marshal(Answer{Flags: want})
@@ -55,9 +55,9 @@ func TestFlagsThroughJSON(t *testing.T) {
 	}
 	flags := Cached
 	if err := flags.UnmarshalText([]byte("cached|late")); err == nil || flags != Cached || !strings.Contains(err.Error(), `"late"`) {
-		t.Errorf("read as %v: %v", flags, err)
+		t.Errorf("got %v, %v", flags, err)
 	}
 	if err := flags.UnmarshalText(nil); err != nil || flags != 0 {
-		t.Errorf("nothing was read as %v: %v", flags, err)
+		t.Errorf("an empty text: got %v, %v", flags, err)
 	}
 }

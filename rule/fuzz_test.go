@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// Does anything at all make the rule panic, count below nothing or above everything, or tell a time that is not true?
+// Fuzzing checks that no input makes the rule panic, count out of range, or return an inexact time.
 
-// FuzzDecide reads a limit and a script from bytes, plays it and checks what must hold for all of them.
+// FuzzDecide reads a limit and a script from bytes, plays it and checks the invariants of all limits.
 func FuzzDecide(f *testing.F) {
 	for algorithm := range byte(5) {
 		for choices := range byte(12) {
@@ -23,7 +23,7 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// seedScript returns bytes that make an ordinary script, a different one for each n.
+// seedScript returns the bytes of an ordinary script, a different one for each n.
 func seedScript(n byte) (script []byte) {
 	for i := range byte(40) {
 		script = append(script, i*(n+7), i*i+n, n^i*31)
@@ -39,7 +39,7 @@ func fuzzScript(t *testing.T, l *Limit, r *source) {
 	for steps := 0; len(r.data) > 0 && steps < 100; steps++ {
 		st := r.step(l, &s, now, &last)
 		before := s.Clone()
-		a, changed, cost := ask(t, l, &s, st)
+		a, changed, cost := decideStep(t, l, &s, st)
 		if !changed && !sameState(&before, &s) {
 			t.Fatalf("reported as unchanged: %+v to %+v", before, s)
 		}
@@ -51,18 +51,18 @@ func fuzzScript(t *testing.T, l *Limit, r *source) {
 		}
 		switch {
 		case st.op == Reset, st.op == GiveBack, st.op == Settle, a.Flags&ClockMoved != 0:
-			list = nil // from here on it may admit again what it admitted before
+			list = nil // from here on it may admit the same again
 		case (st.op == Take || st.op == TakeUpTo) && a.Granted > 0:
 			list.add(a.At, a.Granted)
 		}
 		now, last = st.at, a
 	}
-	if stretch := hardStretch(l); stretch > 0 && list.most(stretch) > l.Quota {
-		t.Fatalf("%+v: %d in one stretch of %d: %v", l, list.most(stretch), stretch, list)
+	if interval := hardInterval(l); interval > 0 && list.largest(interval) > l.Quota {
+		t.Fatalf("%+v: admitted %d in an interval of %d: %v", l, list.largest(interval), interval, list)
 	}
 }
 
-// source is the bytes that a fuzzing run has left; when they are used up it goes on with zeros.
+// source is what is left of a fuzzing input; after its end it returns zeros.
 type source struct{ data []byte }
 
 func (r *source) byte() byte {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tb is what the checks need of a test: *testing.T and *rapid.T both are one.
+// tb is what the checks need of a test; *testing.T and *rapid.T implement it.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -30,25 +30,25 @@ func normal(t tb, l Limit) Limit {
 	return n
 }
 
-// checkAnswer holds for every answer, whatever was asked.
+// checkAnswer checks what holds for every answer to any request.
 func checkAnswer(t tb, l *Limit, a *Answer) {
 	t.Helper()
 	if a.Remaining < 0 || a.Remaining > l.Capacity() {
-		t.Fatalf("remaining %d is not in 0 to %d: %+v", a.Remaining, l.Capacity(), a)
+		t.Fatalf("remaining is %d, want 0 to %d: %+v", a.Remaining, l.Capacity(), a)
 	}
 	if a.Granted < -MaxQuota || a.Granted > MaxQuota || a.ResetAfter < 0 {
-		t.Fatalf("the answer makes no sense for %+v: %+v", l, a)
+		t.Fatalf("the answer is inconsistent for %+v: %+v", l, a)
 	}
 	if l.Algorithm != TokenBucket && (a.ResetAfter == 0) != (a.Remaining == l.Capacity()) {
-		t.Fatalf("everything is free exactly when nothing resets: %+v", a)
+		t.Fatalf("ResetAfter must be 0 if and only if everything is free: %+v", a)
 	}
 }
 
-// checkState holds for every state, whatever happened to it.
+// checkState checks what holds for every state, whatever happened to it.
 func checkState(t tb, l *Limit, s *State) {
 	t.Helper()
 	if n := len(s.Counts); n != 0 && n != l.Parts() {
-		t.Fatalf("%d counts where the limit has %d", n, l.Parts())
+		t.Fatalf("got %d counts, want %d", n, l.Parts())
 	}
 	for _, count := range s.Counts {
 		if count < 0 || count > MaxQuota {
@@ -60,10 +60,10 @@ func checkState(t tb, l *Limit, s *State) {
 		least = -l.Window // a period that began before the epoch
 	}
 	if s.Start != Absent && (s.Start < least || s.Start > MaxQuota) {
-		t.Fatalf("a start that a port cannot hold exactly: %d", s.Start)
+		t.Fatalf("a start that a port cannot represent exactly: %d", s.Start)
 	}
 	if s.Missing < legacyBucket || s.Missing > MaxQuota || s.Rest < 0 || s.Rest > MaxQuota || s.Until > MaxQuota {
-		t.Fatalf("a bucket that a port cannot hold exactly: %+v", s)
+		t.Fatalf("a bucket that a port cannot represent exactly: %+v", s)
 	}
 	for i, slot := range s.Slots {
 		if i > 0 && slot.Renewed < s.Slots[i-1].Renewed {
@@ -74,39 +74,39 @@ func checkState(t tb, l *Limit, s *State) {
 		t.Fatalf("start %d is not a multiple of the part %d", s.Start, l.part())
 	}
 	if n := s.Log.Len(); n > MaxLogQuota {
-		t.Fatalf("a log of %d units", n)
+		t.Fatalf("got a log of %d units", n)
 	}
 }
 
-// checkTimes demands of an answer, given s right after it, that its times are true to the microsecond: the cost passes
+// checkTimes checks that the times in an answer are exact to the microsecond, given s right after it: the cost is admitted
 // after RetryAfter and not before, one unit after NextAfter, and the whole capacity after ResetAfter.
 func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
 	t.Helper()
 	view := l.Look(s, now)
 	if view.Moved {
-		return // Seen far ahead of the clock, but nothing was written: such a state stays ahead as time goes on.
+		return // far ahead of the clock, and nothing was written: such a state stays ahead as time passes
 	}
 	switch {
 	case a.Allowed && a.RetryAfter != 0:
-		t.Fatalf("allowed, and yet to be retried after %d", a.RetryAfter)
+		t.Fatalf("allowed, but RetryAfter is %d", a.RetryAfter)
 	case a.Allowed:
 	case cost > l.Capacity():
 		if a.RetryAfter != Never {
-			t.Fatalf("cost %d exceeds the capacity %d, but may be retried after %d", cost, l.Capacity(), a.RetryAfter)
+			t.Fatalf("cost %d exceeds the capacity %d, but RetryAfter is %d", cost, l.Capacity(), a.RetryAfter)
 		}
-	case a.RetryAfter == 0 && l.Algorithm == InFlight && admitted(l, s, now, cost): // a slot to renew is gone, but others are free
+	case a.RetryAfter == 0 && l.Algorithm == InFlight && admitted(l, s, now, cost): // the slot to renew is lost, but others are free
 	case a.RetryAfter <= 0 || a.RetryAfter == Never:
-		t.Fatalf("cost %d refused at %d, to be retried after %d", cost, now, a.RetryAfter)
+		t.Fatalf("cost %d denied at %d, but RetryAfter is %d", cost, now, a.RetryAfter)
 	case !admitted(l, s, now+a.RetryAfter, cost):
-		t.Fatalf("cost %d refused at %d is still refused after %d: %+v, %+v", cost, now, a.RetryAfter, l, s)
+		t.Fatalf("cost %d denied at %d is still denied after %d: %+v, %+v", cost, now, a.RetryAfter, l, s)
 	case admitted(l, s, now+a.RetryAfter-1, cost):
-		t.Fatalf("cost %d refused at %d is admitted before %d: %+v, %+v", cost, now, a.RetryAfter, l, s)
+		t.Fatalf("cost %d denied at %d is admitted before %d: %+v, %+v", cost, now, a.RetryAfter, l, s)
 	}
 	switch {
 	case (a.NextAfter != 0) != (a.Allowed && a.Remaining == 0) || a.NextAfter < 0:
-		t.Fatalf("the next unit is free after %d: %+v", a.NextAfter, a)
+		t.Fatalf("got NextAfter %d: %+v", a.NextAfter, a)
 	case a.NextAfter > 0 && (!admitted(l, s, now+a.NextAfter, 1) || admitted(l, s, now+a.NextAfter-1, 1)):
-		t.Fatalf("at %d, a unit does not begin to be free after %d: %+v, %+v", now, a.NextAfter, l, s)
+		t.Fatalf("at %d, a unit does not become free after exactly %d: %+v, %+v", now, a.NextAfter, l, s)
 	}
 	if !admitted(l, s, now+a.ResetAfter, l.Capacity()) {
 		t.Fatalf("at %d, after %d not everything is free: %+v, %+v", now, a.ResetAfter, l, s)
@@ -116,12 +116,12 @@ func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
 	}
 }
 
-// admitted asks for cost at now, on a copy of s. Peek and Take must agree on it.
+// admitted reports whether cost is admitted at now, on a copy of s. Peek and Take must agree on it.
 func admitted(l *Limit, s *State, now Micros, cost int64) bool {
 	taken, peeked := s.Clone(), s.Clone()
 	if l.Algorithm == InFlight && cost > 1 {
 		v := l.Look(s, now)
-		return cost <= v.Room // nobody takes more than one slot
+		return cost <= v.Room // a request takes one slot at most
 	}
 	a, _ := l.TakeOne(&taken, now, cost)
 	answers := make([]Answer, 1)
@@ -132,14 +132,14 @@ func admitted(l *Limit, s *State, now Micros, cost int64) bool {
 	return a.Allowed
 }
 
-// checksGiven tells whether -rapid.checks was given on the command line.
+// checksGiven reports whether -rapid.checks was set on the command line.
 var checksGiven = sync.OnceValue(func() (given bool) {
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
 	return given
 })
 
-// property checks prop on n random cases: a tenth of that with -short, and TEST_LONG times that where this is set.
-// A failure prints the seed that repeats it.
+// property checks prop on n random cases, a tenth of that with -short, or TEST_LONG times that if TEST_LONG is set. A
+// failure prints the seed that repeats it.
 func property(t *testing.T, n int, prop func(*rapid.T)) {
 	t.Helper()
 	if testing.Short() {

@@ -2,21 +2,22 @@ package rule
 
 import "fmt"
 
-// Units that were charged in one go may be spent later, one by one, without asking the store: a lease. What is admitted stays
-// what the rule admits if units of a window are spent in the part in which they were charged, because within a part what counts
-// against the quota never grows by itself. A token bucket has no parts: its units are spent within LeaseLife, and its burst is
-// smaller by what refills in that time, for all who use the limit, whether they lease or not.
+// A lease is a number of units that were charged in advance and are spent later, one by one, without a request to the
+// store. What is admitted stays what the rule admits if the units of a window are spent in the part in which they were
+// charged, because within a part the amount that counts against the quota never grows by itself. A token bucket has no
+// parts: its units are spent within LeaseLife, and its burst is smaller by what refills in that time, for every process
+// that uses the limit, whether it leases or not.
 
-// LeaseLife is how long units of a token bucket may be spent after they were charged.
+// LeaseLife is how long after their charge the units of a token bucket may be spent.
 const LeaseLife = Micros(100_000)
 
-// LeaseReserve returns by how much the burst of a token bucket is smaller if the limit says Lease: what refills in LeaseLife.
+// LeaseReserve returns by how much Lease reduces the burst of a token bucket: what refills in LeaseLife.
 func (l *Limit) LeaseReserve() int64 {
 	return product(l.Quota, LeaseLife).overUp(int64(l.Window))
 }
 
-// Part returns the part of the window that a moment lies in: where it starts and where the next one does. The limit is a window
-// whose parts begin at multiples of their length, or a calendar's.
+// Part returns where the part of the window that contains at starts, and where the next one does. The limit must be a
+// calendar window, or a window whose parts begin at multiples of their length.
 func (l *Limit) Part(at Micros) (start, end Micros) {
 	if l.Calendar != NoPeriod {
 		return l.Bounds(at)
@@ -25,18 +26,18 @@ func (l *Limit) Part(at Micros) (start, end Micros) {
 	return start, start + l.part()
 }
 
-// checkLease refuses to lease where units that are spent later than they were charged would let too many through.
+// checkLease rejects leases where units that are spent later than they were charged would admit too much.
 func (l *Limit) checkLease() error {
 	var why string
 	switch {
 	case l.Algorithm == SlidingLog:
-		why = "a sliding-log limit cannot be leased, because it counts every unit from the moment of its charge"
+		why = "a sliding-log limit cannot be leased, because it counts every unit from the time of its charge"
 	case l.Algorithm == InFlight:
-		why = "an in-flight limit cannot be leased, because a slot is held from the moment of its charge"
+		why = "an in-flight limit cannot be leased, because a slot is held from the time of its charge"
 	case l.CountDenied:
-		why = "a limit with count_denied cannot be leased, because the store has to hear of every request"
+		why = "a limit with count_denied cannot be leased, because the store must receive every request"
 	case l.Anchor == First:
-		why = "a limit with anchor first cannot be leased, because the store does not see the request that the window begins with"
+		why = "a limit with anchor first cannot be leased, because the store does not see the request that starts the window"
 	default:
 		return nil
 	}

@@ -1,7 +1,7 @@
-// Package rule is the decision rule of Slidegate: given a limit, the state of one key, a moment and a cost, it says
-// whether the request passes and what the state is afterwards. It is integers only, reads no clock, takes no lock and
-// starts no goroutine, so every store can compute the same answers from it. People who write stores import it; people
-// who use limiters do not need to.
+// Package rule is the decision rule of Slidegate: given a limit, the state of one key, a time and a cost, it decides
+// whether the request is admitted and what the state is afterwards. It uses integers only, reads no clock, takes no lock
+// and starts no goroutine, so every store can compute the same answers with it. Store authors import it; users of limiters
+// do not need to.
 package rule
 
 import (
@@ -11,14 +11,13 @@ import (
 	"time"
 )
 
-// Micros is a moment (since the Unix epoch) or a length of time, in microseconds: the resolution that Redis and
-// PostgreSQL share.
+// Micros is a time since the Unix epoch, or a duration, in microseconds: the resolution that Redis and PostgreSQL share.
 //
-// It is a type of its own so that a time.Duration, nanoseconds or a count cannot be taken for it: UnixMicro, or a
-// Duration's Microseconds, convert.
+// It is a distinct type so that a time.Duration, a number of nanoseconds or a count cannot be mistaken for it. Convert with
+// Time.UnixMicro or Duration.Microseconds.
 type Micros int64
 
-// Duration returns m, a length of time, as a time.Duration. Never, and whatever else is longer than a Duration can hold,
+// Duration returns the duration m as a time.Duration. Never, and anything else longer than a time.Duration can hold,
 // becomes the longest one.
 func (m Micros) Duration() time.Duration {
 	const most = math.MaxInt64 / Micros(time.Microsecond)
@@ -31,43 +30,44 @@ func (m Micros) Duration() time.Duration {
 	return time.Duration(m) * time.Microsecond
 }
 
-// Time returns m, a moment, as a time.Time in the local zone.
+// Time returns the time m as a time.Time in the local zone.
 func (m Micros) Time() time.Time { return time.UnixMicro(int64(m)) }
 
-// The accepted ranges. Check refuses what lies outside, so that no product in the rule overflows and every port of
-// the rule is exact.
+// The accepted ranges. Normalize rejects anything outside, so that no product in the rule overflows and every port of the
+// rule is exact.
 const (
-	MaxQuota    = 1<<53 - 1                         // the largest quota, burst and cost, and where counts saturate
+	MaxQuota    = 1<<53 - 1                         // the largest quota, burst and cost; counts saturate here
 	MaxLogQuota = 10_000                            // the largest quota of a sliding log or an in-flight limit, which store every unit
 	DefaultLog  = 100                               // the largest quota for which a limit that names no algorithm is a sliding log
 	MinWindow   = Micros(1_000)                     // one millisecond
 	MaxWindow   = Micros(5 * 366 * 86_400 * 1e6)    // five years
-	MaxSegments = 64                                // the most parts that a sliding window is cut into
-	MaxNow      = Micros(1<<53 - 1 - 2*(MaxWindow)) // the latest moment, in the year 2245
-	Never       = Micros(math.MaxInt64)             // a RetryAfter that no waiting satisfies
+	MaxSegments = 64                                // the largest number of parts of a sliding window
+	MaxNow      = Micros(1<<53 - 1 - 2*(MaxWindow)) // the latest time, in the year 2245
+	Never       = Micros(math.MaxInt64)             // the RetryAfter of a cost that is never admitted
 	Absent      = Micros(math.MinInt64 / 2)         // the Start of a window state that was never charged
 )
 
-// ErrLimit is wrapped by every error about a limit that cannot be.
+// ErrLimit is wrapped by errors that report an invalid limit.
 var ErrLimit = errors.New("invalid limit")
 
 // Algorithm is how a limit counts. The zero value is DefaultAlgorithm, which Normalize resolves.
 type Algorithm uint8
 
-// The algorithms. Their numbers are those of this process; what is saved or sent carries Code.
+// The algorithms. Their numbers are valid in this process only; saved and sent data contains Code instead.
 const (
 	DefaultAlgorithm Algorithm = iota // not named: SlidingLog up to a quota of DefaultLog, SlidingWindow above it
-	SlidingLog                        // every unit's time is kept: exact
-	FixedWindow                       // one counter that starts afresh; doubles at the edge by design
+	SlidingLog                        // keeps the time of every unit: exact
+	FixedWindow                       // one counter that restarts; up to twice the quota around an edge, by design
 	TokenBucket                       // a bucket that refills continuously, for traffic that may burst
 	SlidingWindow                     // a weighted counter over the window's parts
-	InFlight                          // slots that are held and released: at most a quota of them at once
+	InFlight                          // slots that are held and released: at most Quota at a time
 )
 
-// codes has the algorithms in the order of their codes. The order is part of every saved format: append to it only.
+// codes lists the algorithms in the order of their codes. The order is part of every saved format: append only.
 var codes = [...]Algorithm{SlidingWindow, SlidingLog, FixedWindow, TokenBucket, InFlight}
 
-// Code returns the number that stands for a in what is saved or sent. DefaultAlgorithm has none: it is resolved before.
+// Code returns the number that stands for a in saved and sent data. DefaultAlgorithm has none, because it is resolved
+// before.
 func (a Algorithm) Code() int {
 	for code, algorithm := range codes {
 		if algorithm == a {
@@ -77,7 +77,7 @@ func (a Algorithm) Code() int {
 	panic(fmt.Sprintf("rule: %v has no code", a))
 }
 
-// AlgorithmOf returns the algorithm with a code, and whether there is one.
+// AlgorithmOf returns the algorithm with the given code, and whether there is one.
 func AlgorithmOf(code int64) (a Algorithm, ok bool) {
 	if code < 0 || code >= int64(len(codes)) {
 		return 0, false
@@ -85,34 +85,34 @@ func AlgorithmOf(code int64) (a Algorithm, ok bool) {
 	return codes[code], true
 }
 
-// Overlap is how the oldest part of a sliding window counts, which the window covers only partly.
+// Overlap is how a sliding window counts its oldest part, which it covers only partly.
 type Overlap uint8
 
-// The overlaps.
+// Values of Overlap.
 const (
-	Up    Overlap = iota // weighted by what is covered, rounded up; the default
-	Down                 // weighted by what is covered, rounded down
+	Up    Overlap = iota // weighted by the covered share, rounded up; the default
+	Down                 // weighted by the covered share, rounded down
 	Whole                // counted in full: no window ever holds more than the quota
 )
 
 // Anchor is where windows start.
 type Anchor uint8
 
-// The anchors.
+// Values of Anchor.
 const (
 	Clock Anchor = iota // multiples of the part since the Unix epoch; the default
-	First               // the key's first admitted request, and again after it was idle
+	First               // the key's first admitted request, and its next one after it was idle
 )
 
-// Limit is a quota of units per window, and how it is counted. The zero value is not usable: take a Limit through
-// Normal before deciding with it. It is a plain value, safe to copy and to share.
+// Limit is a quota of units per window, and how the units are counted. The zero value is not usable, and a Limit must pass
+// through Normalize before it decides. It is a plain value, safe to copy and to share.
 type Limit struct {
 	Algorithm   Algorithm
 	Overlap     Overlap // sliding-window only
 	Anchor      Anchor  // sliding-window and fixed-window only
-	CountDenied bool    // whether a refused request uses quota
-	Lease       bool    // whether units may be taken in blocks and spent later; the rule itself is the same
-	Calendar    Period  // fixed-window only: windows are days, weeks, months or years in Zone instead of a length of time
+	CountDenied bool    // whether a denied request uses quota
+	Lease       bool    // whether units may be charged in advance and spent later; the rule itself is the same
+	Calendar    Period  // fixed-window only: windows are days, weeks, months or years in Zone instead of a fixed length
 	Segments    int     // sliding-window only: 1 to MaxSegments; 0 means 1
 	Quota       int64   // units per window; in-flight: slots
 	Burst       int64   // token-bucket only: how many units the bucket holds; 0 means Quota
@@ -120,8 +120,8 @@ type Limit struct {
 	Zone        string  // with Calendar only: an IANA time zone; empty means UTC
 }
 
-// Shape is the part of a limit that decides what its state looks like. State belongs to a shape: a changed quota,
-// burst, overlap or count_denied applies to the counts that are there, a changed shape starts empty.
+// Shape is the part of a limit that determines the form of its state. State belongs to a shape: a changed quota, burst,
+// overlap or count_denied applies to the existing counts, a changed shape starts empty.
 type Shape struct {
 	Algorithm Algorithm
 	Anchor    Anchor
@@ -138,7 +138,7 @@ func (l *Limit) Shape() Shape {
 	}
 }
 
-// String names the shape in a fixed, unambiguous way that stores may build addresses from.
+// String returns a fixed, unambiguous name of the shape, from which stores may build addresses.
 func (s Shape) String() string {
 	switch s.Algorithm {
 	case SlidingWindow:
@@ -153,7 +153,7 @@ func (s Shape) String() string {
 	}
 }
 
-// Limit returns the shape as a limit of quota 1: enough to read a state of that shape whose limit is not at hand.
+// Limit returns the shape as a limit of quota 1, which is enough to read a state of that shape when its limit is unknown.
 func (s Shape) Limit() Limit {
 	l := Limit{
 		Algorithm: s.Algorithm, Anchor: s.Anchor, Calendar: s.Calendar, Segments: s.Segments, Window: s.Window, Zone: s.Zone, Quota: 1,
@@ -164,7 +164,7 @@ func (s Shape) Limit() Limit {
 	return l
 }
 
-// Capacity is the most that one request can ever take: the quota, or the burst of a token bucket.
+// Capacity returns the most that one request can ever take: the quota, or the burst of a token bucket.
 func (l *Limit) Capacity() int64 {
 	if l.Algorithm == TokenBucket {
 		return l.Burst
@@ -172,7 +172,7 @@ func (l *Limit) Capacity() int64 {
 	return l.Quota
 }
 
-// Parts is how many counts the state of l holds: 0 for the algorithms that keep none.
+// Parts returns how many counts the state of l holds: 0 for algorithms without counts.
 func (l *Limit) Parts() int {
 	switch l.Algorithm {
 	case SlidingWindow:
@@ -184,7 +184,7 @@ func (l *Limit) Parts() int {
 	}
 }
 
-// IsPair reports whether TakePair can decide by l: a window in one part whose length does not change.
+// IsPair reports whether TakePair supports l: a window of one part with a fixed length.
 func (l *Limit) IsPair() bool {
 	return (l.Algorithm == SlidingWindow && l.Segments == 1 || l.Algorithm == FixedWindow) && l.Calendar == 0
 }
@@ -203,7 +203,7 @@ func (l *Limit) resolve() Algorithm {
 	}
 }
 
-// Normalize returns l with its defaults filled in, or an error that names the field and what would be accepted.
+// Normalize returns l with its defaults filled in, or an error that names the field and what is accepted.
 func (l Limit) Normalize() (Limit, error) {
 	l.Algorithm = l.resolve()
 	if err := l.normalizeCalendar(); err != nil {
@@ -239,9 +239,9 @@ func (l *Limit) check() error {
 	case l.Window < MinWindow || l.Window > MaxWindow:
 		return fmt.Errorf("window: must be 1ms to 5 years (43920h), not %dus", l.Window)
 	case l.Algorithm == InFlight && l.Quota > MaxLogQuota:
-		return fmt.Errorf("quota: an in-flight limit keeps every slot and takes at most %d, not %d", MaxLogQuota, l.Quota)
+		return fmt.Errorf("quota: an in-flight limit stores every slot, so it must be at most %d, not %d", MaxLogQuota, l.Quota)
 	case l.Algorithm == SlidingLog && l.Quota > MaxLogQuota:
-		return fmt.Errorf("quota: a sliding-log keeps every unit and takes at most %d, not %d; "+
+		return fmt.Errorf("quota: a sliding-log stores every unit, so it must be at most %d, not %d; "+
 			"sliding-window with overlap whole gives the same hard cap in constant memory", MaxLogQuota, l.Quota)
 	}
 	if err := l.checkUnused(); err != nil {
@@ -261,7 +261,7 @@ func (l *Limit) check() error {
 	return nil
 }
 
-// checkUnused refuses a choice that the algorithm would silently ignore.
+// checkUnused rejects options that the algorithm would silently ignore.
 func (l *Limit) checkUnused() error {
 	switch {
 	case l.Segments != 0 && l.Algorithm != SlidingWindow:
@@ -274,7 +274,7 @@ func (l *Limit) checkUnused() error {
 	case l.Burst != 0 && l.Algorithm != TokenBucket:
 		return fmt.Errorf("burst: %d applies to token-bucket only, not to %s; leave it out, or name token-bucket", l.Burst, l.Algorithm)
 	case l.CountDenied && l.Algorithm == InFlight:
-		return fmt.Errorf("count_denied: a refused request holds no slot, so it does not apply to %s; leave it out", l.Algorithm)
+		return fmt.Errorf("count_denied: a denied request holds no slot, so it does not apply to %s; leave it out", l.Algorithm)
 	}
 	return nil
 }
@@ -303,7 +303,7 @@ func (l *Limit) checkSegments() error {
 		window -= n
 	}
 	return fmt.Errorf("segments: a window of %dus does not divide into %d parts of whole microseconds; "+
-		"take %s segments, or a window of %dus", l.Window, n, either, window)
+		"use %s segments, or a window of %dus", l.Window, n, either, window)
 }
 
 func (l *Limit) checkBurst() error {
@@ -312,7 +312,7 @@ func (l *Limit) checkBurst() error {
 	}
 	if product(l.Burst, l.Window).above(product(l.Quota, MaxWindow)) {
 		return fmt.Errorf("burst: a bucket of %d that refills %d per %dus needs more than five years to fill; "+
-			"take a smaller burst or a larger quota", l.Burst, l.Quota, l.Window)
+			"use a smaller burst or a larger quota", l.Burst, l.Quota, l.Window)
 	}
 	return nil
 }

@@ -1,15 +1,15 @@
 package rule
 
-// The sliding log: every unit's time is kept, at most quota of them. A unit counts iff its time is later than a window
-// ago. When a charge must not be refused, or a refusal counts, the oldest units are overwritten: the state never grows.
+// A sliding log keeps the time of every unit, at most quota of them. A unit counts if and only if its time is less than a
+// window ago. If a charge cannot be denied, or a denial counts, it overwrites the oldest units: the state never grows.
 
 // lookLog counts the units that are still in the window.
 func (l *Limit) lookLog(s *State, now Micros, v *View) {
 	if !s.Log.empty() {
 		switch newest := s.Log.newest(); {
-		case newest > now+l.Window: // the clock had jumped ahead: the units stay, their times come back
+		case newest > now+l.Window: // the clock had jumped ahead: keep the units, move their times back
 			v.Moved, v.behind = true, newest-now
-		case newest > now: // an older moment than the state's own is taken as that
+		case newest > now: // a time before the state's own counts as the state's own
 			v.At = newest
 		}
 	}
@@ -24,7 +24,7 @@ func (l *Limit) chargeLog(s *State, v *View, n int64) {
 	v.Room = l.Quota - v.live
 }
 
-// settleLog writes what lookLog saw: times moved back with the clock, expired units dropped.
+// settleLog writes what lookLog found: times moved back with the clock, expired units dropped.
 func (l *Limit) settleLog(s *State, v *View) {
 	s.Log.keep(v.live)
 	if v.behind > 0 {
@@ -33,7 +33,7 @@ func (l *Limit) settleLog(s *State, v *View) {
 	}
 }
 
-// waitLog finds the unit that must expire before n more fit.
+// waitLog returns when the unit expires that must expire before n more fit.
 func (l *Limit) waitLog(s *State, v *View, n int64) Micros {
 	excess := v.live + n - l.Quota
 	if excess <= 0 {
@@ -42,7 +42,7 @@ func (l *Limit) waitLog(s *State, v *View, n int64) Micros {
 	return s.Log.fromNewest(v.live-excess) - v.behind + l.Window - v.Now
 }
 
-// giveBackLog removes up to n units of moment at, or the oldest ones.
+// giveBackLog removes up to n units charged at at, or the oldest ones.
 func (l *Limit) giveBackLog(s *State, v *View, n int64, at Micros) int64 {
 	found := v.live
 	if at != Oldest {
@@ -64,10 +64,10 @@ func (l *Limit) giveBackLog(s *State, v *View, n int64, at Micros) int64 {
 	return given
 }
 
-// AnswerLog is Answer for a port that keeps the log, or the slots of an in-flight limit, elsewhere. It is told how many units
-// count after the decision, the time of the newest one, and blocking, that of the unit which must expire before cost fits, or
-// before one unit does if the request was allowed; and at, the moment that decided, and whether times were moved back with
-// the clock.
+// AnswerLog is Answer for a port that keeps the log, or the slots of an in-flight limit, elsewhere. Live is how many units
+// count after the decision and newest is the time of the newest one. Blocking is the time of the unit that must expire
+// before cost fits or, if the request was allowed, before one unit does. At is the time that decided, and moved is whether
+// times were moved back with the clock.
 func (l *Limit) AnswerLog(live int64, newest, blocking, now, at Micros, moved bool, cost, granted int64, allowed bool) Answer {
 	a := Answer{Allowed: allowed, Granted: granted, Remaining: max(0, l.Quota-live), At: at}
 	if live > 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A length of time that a Duration cannot hold becomes the longest there is, and never one of the wrong sign.
+// A duration that a time.Duration cannot hold becomes the longest one, and never one of the wrong sign.
 func TestMicrosAsDuration(t *testing.T) {
 	const most = math.MaxInt64 / 1000
 	for m, want := range map[Micros]time.Duration{
@@ -15,7 +15,7 @@ func TestMicrosAsDuration(t *testing.T) {
 		-most: -most * time.Microsecond, -most - 1: math.MinInt64, math.MinInt64: math.MinInt64,
 	} {
 		if got := m.Duration(); got != want {
-			t.Errorf("%d: %d, want %d", m, got, want)
+			t.Errorf("%d: got %d, want %d", m, got, want)
 		}
 	}
 }
@@ -23,6 +23,6 @@ func TestMicrosAsDuration(t *testing.T) {
 func TestMicrosAsTime(t *testing.T) {
 	want := time.Date(2026, 1, 5, 12, 0, 0, 250_000, time.UTC)
 	if got := Micros(want.UnixMicro()).Time(); !got.Equal(want) {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

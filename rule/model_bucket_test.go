@@ -2,14 +2,14 @@ package rule
 
 import "math/big"
 
-// bucketModel remembers how many units are missing from a full bucket as of a moment, which need not be a whole number, and
-// the moment at which that is forgotten.
+// bucketModel keeps how many units, not necessarily a whole number, are missing from a full bucket as of a given time, and
+// the time at which that is forgotten.
 type bucketModel struct {
 	missing *big.Rat
 	as      Micros
 	until   Micros
 
-	legacy bool // an older version wrote it: nothing is known but that it is full at full, and rest/quota of a microsecond later
+	legacy bool // written by an older version: it is known only that it is full at full plus rest/quota microseconds
 	full   Micros
 	rest   int64
 }
@@ -39,14 +39,14 @@ func (m *bucketModel) place(l *Limit, now Micros) (at Micros, moved bool) {
 	return now, false
 }
 
-// deepest returns how many units can be missing at most: a bucket full and a quota, and no more than a count can be.
+// deepest returns how many units can be missing at most: a full bucket and a quota, capped at the largest count.
 func (m *bucketModel) deepest(l *Limit) *big.Rat {
 	return new(big.Rat).SetInt64(min(l.Burst+l.Quota, MaxQuota))
 }
 
-// owed returns what is missing at a moment. What exceeds the deepest debt does not exist, from the beginning.
+// owed returns what is missing at a given time. A debt beyond the deepest one never existed.
 func (m *bucketModel) owed(l *Limit, at Micros) *big.Rat {
-	if m.legacy && at <= m.full { // the microseconds until it is full, and what they refill
+	if m.legacy && at <= m.full { // what is refilled until it is full
 		owed := new(big.Rat).SetFrac(big.NewInt(min(m.rest, l.Quota-1)), big.NewInt(int64(l.Window)))
 		return owed.Add(owed, refilled(l, m.full-at))
 	}
@@ -64,13 +64,13 @@ func (m *bucketModel) owed(l *Limit, at Micros) *big.Rat {
 	return owed
 }
 
-// refilled returns how many units come back in a stretch of time.
-func refilled(l *Limit, stretch Micros) *big.Rat {
+// refilled returns how many units are refilled in an interval.
+func refilled(l *Limit, interval Micros) *big.Rat {
 	units := new(big.Rat).SetFrac(big.NewInt(l.Quota), big.NewInt(int64(l.Window)))
-	return units.Mul(units, new(big.Rat).SetInt64(int64(stretch)))
+	return units.Mul(units, new(big.Rat).SetInt64(int64(interval)))
 }
 
-// set writes what is missing at a moment: until it is refilled, and for a window at least.
+// set stores what is missing at a given time: until it is refilled, and at least for a window.
 func (m *bucketModel) set(l *Limit, at Micros, missing *big.Rat) {
 	if deepest := m.deepest(l); missing.Cmp(deepest) > 0 {
 		missing = deepest
@@ -97,7 +97,7 @@ func (m *bucketModel) deny(l *Limit, at Micros, _ int64) {
 	m.set(l, at, missing)
 }
 
-// back gives units back less what has been refilled since they were taken: that much is there already.
+// back returns units, less what has been refilled since they were taken: that much is free already.
 func (m *bucketModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) int64 {
 	units := new(big.Rat).SetInt64(n)
 	if moment != Oldest && moment < at {
@@ -114,7 +114,7 @@ func (m *bucketModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) in
 	return ratCeil(units)
 }
 
-// written: the limit that writes a state says when it ends.
+// written renews the end of a state, which depends on the limit that writes it.
 func (m *bucketModel) written(l *Limit, at Micros) { m.set(l, at, m.owed(l, at)) }
 
 func ratFloor(x *big.Rat) int64 { return new(big.Int).Div(x.Num(), x.Denom()).Int64() }

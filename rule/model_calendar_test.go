@@ -2,7 +2,7 @@ package rule
 
 import "time"
 
-// calendarModel remembers where the period starts that was last charged, and what was charged in it.
+// calendarModel keeps where the last charged period starts, and what was charged in it.
 type calendarModel struct {
 	seen  bool
 	start Micros
@@ -23,7 +23,7 @@ func (m *calendarModel) place(l *Limit, now Micros) (at Micros, moved bool) {
 	return now, false
 }
 
-// current reports whether the units were charged in the period of a moment, or in a later one.
+// current reports whether the units were charged in the period that contains at, or in a later one.
 func (m *calendarModel) current(l *Limit, at Micros) bool {
 	return m.seen && m.start >= periodStart(l, at)
 }
@@ -55,15 +55,15 @@ func (m *calendarModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) 
 
 func (m *calendarModel) written(*Limit, Micros) {}
 
-// periodStart returns the first moment of the period that a moment is in: the first at which any clock of the zone has ever
-// shown a date of that period or a later one. It searches for it, by nothing but what the clocks show.
+// periodStart returns the start of the period that contains at: the first time at which clocks in the zone have shown a
+// date of that period or a later one. It searches for it, using only what the clocks show.
 func periodStart(l *Limit, at Micros) Micros {
 	in, err := time.LoadLocation(l.Zone)
 	if err != nil {
 		panic(err)
 	}
 	period := latestPeriod(l.Calendar, in, at)
-	before, start := at-(366*24+48)*3600*second, at // the start is after the one, and not after the other
+	before, start := at-(366*24+48)*3600*second, at // the period starts after the first, and not after the second
 	for start-before > 1 {
 		if middle := before + (start-before)/2; latestPeriod(l.Calendar, in, middle) >= period {
 			start = middle
@@ -74,8 +74,8 @@ func periodStart(l *Limit, at Micros) Micros {
 	return start
 }
 
-// latestPeriod returns the number of the latest period of which clocks have shown a date up to a moment: they may have been
-// set back since.
+// latestPeriod returns the number of the latest period of which clocks have shown a date until at: they may have been set
+// back since.
 func latestPeriod(p Period, in *time.Location, at Micros) int {
 	t := at.Time().In(in)
 	latest := periodOf(p, t)
@@ -92,7 +92,7 @@ func latestPeriod(p Period, in *time.Location, at Micros) int {
 // periodOf numbers the periods by the date that clocks show.
 func periodOf(p Period, t time.Time) int {
 	year, month, day := t.Date()
-	days := int(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / 86_400) // no rest: UTC has days of 24h
+	days := int(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / 86_400) // no remainder: UTC days have 24h
 	switch p {
 	case Day:
 		return days

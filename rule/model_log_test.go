@@ -2,7 +2,7 @@ package rule
 
 import "slices"
 
-// logModel remembers the charges to a sliding log, in the order of their times.
+// logModel keeps the charges to a sliding log, in the order of their times.
 type logModel struct{ all []charged }
 
 func (m *logModel) copy() model { return &logModel{slices.Clone(m.all)} }
@@ -24,7 +24,7 @@ func (m *logModel) place(l *Limit, now Micros) (at Micros, moved bool) {
 	return now, false
 }
 
-// live returns the charges that count at a moment, which are at most quota units: the newest.
+// live returns the charges that count at a given time: the newest ones, at most quota units.
 func (m *logModel) live(l *Limit, at Micros) (live []charged, units int64) {
 	for _, c := range slices.Backward(m.all) {
 		if n := min(c.units, l.Quota-units); n > 0 && c.at > at-l.Window {

@@ -2,7 +2,7 @@ package rule
 
 import "slices"
 
-// slotsModel remembers who holds a slot of an in-flight limit and since when, in the order in which they were renewed.
+// slotsModel keeps the IDs that hold slots of an in-flight limit, and since when, in the order in which they were renewed.
 type slotsModel struct{ all []Slot }
 
 func (m *slotsModel) copy() model { return &slotsModel{slices.Clone(m.all)} }
@@ -24,7 +24,7 @@ func (m *slotsModel) place(l *Limit, now Micros) (at Micros, moved bool) {
 	return now, false
 }
 
-// live returns the slots that were renewed less than a window before a moment.
+// live returns the slots that were renewed less than a window before at.
 func (m *slotsModel) live(l *Limit, at Micros) (live []Slot) {
 	for _, slot := range m.all {
 		if at-slot.Renewed < l.Window {
@@ -40,7 +40,7 @@ func (m *slotsModel) held(l *Limit, at Micros, id ID) bool {
 
 func (m *slotsModel) room(l *Limit, at Micros) int64 { return l.Quota - int64(len(m.live(l, at))) }
 
-// charge makes id the last that was renewed. If that takes a slot too many, the first loses its own.
+// charge makes id the most recently renewed one. If that takes too many slots, the first holder loses its slot.
 func (m *slotsModel) charge(l *Limit, at Micros, _ int64, id ID) {
 	live := m.live(l, at)
 	before := int64(len(live))

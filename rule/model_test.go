@@ -2,30 +2,30 @@ package rule
 
 import "math/big"
 
-// The model: the same rule once more, slow and obvious, and sharing nothing with the implementation but its types. It
-// keeps plain lists of what was charged when, works everything out from them each time, and calculates in math/big.
+// The model is the same rule again, slow and obvious, and shares only its types with the implementation. It keeps plain
+// lists of what was charged when, computes everything from them each time, and uses math/big.
 
-// charged is one charge that a model remembers.
+// charged is one charge that a model keeps.
 type charged struct {
 	at    Micros
 	units int64
 }
 
-// model is what is remembered of one key. It is asked about a moment by place, which may move all that is remembered
-// back in time; whoever wants to keep the old one copies it first.
+// model is what is kept of one key. Call place before the other methods; it may move everything that is kept back in time,
+// so copy the model first to keep the old one.
 type model interface {
 	copy() model
-	// place returns the moment that decides when the caller's moment is now, after moving back a model that is more than
-	// a window ahead.
+	// place returns the time that decides when the caller's time is now. It first moves back a model that is more than a
+	// window ahead.
 	place(l *Limit, now Micros) (at Micros, moved bool)
-	// room returns what is free at the moment that decides; less than 0 when overdrawn.
+	// room returns what is free at the time that decides; it is negative if overdrawn.
 	room(l *Limit, at Micros) int64
-	// charge adds n units, deny does what a refusal of n units does that counts.
+	// charge adds n units; deny applies a denial of n units that counts.
 	charge(l *Limit, at Micros, n int64, id ID)
 	deny(l *Limit, at Micros, n int64)
-	// back takes up to n units out that were charged at moment, or the oldest, and returns how many there were.
+	// back removes up to n units that were charged at moment, or the oldest, and returns how many it removed.
 	back(l *Limit, at Micros, n int64, moment Micros, id ID) int64
-	// written is called after a decision that stores the model, of which it may then forget what no longer counts.
+	// written is called after a decision that stores the model, which may then drop what no longer counts.
 	written(l *Limit, at Micros)
 }
 
@@ -44,8 +44,8 @@ func newModel(l *Limit) model {
 	return &windowModel{}
 }
 
-// asked is one limit's part in a request to models.
-type asked struct {
+// modelItem is one limit of a request to models.
+type modelItem struct {
 	limit  *Limit
 	model  model
 	cost   int64
@@ -53,40 +53,40 @@ type asked struct {
 	moment Micros // GiveBack and Settle only
 	id     ID
 
-	now    Micros // of the request
+	now    Micros // the time of the request
 	at     Micros
 	room   int64
 	moved  bool
-	placed model // the model as it is at now; it becomes model when the decision stores it
+	placed model // the model as of now; it becomes model when the decision stores it
 }
 
-// settled is what a model of a store remembers of one reservation: nil if it was not settled.
+// settled is what a store's model keeps of one reservation: nil if it was not settled.
 type settled []int64
 
-// decideModels is Decide for models. The answers have no times: checkModelTimes is for those. What a Settle did is
-// remembered in before, unless there is no room for it.
-func decideModels(op Op, asks []asked, now Micros, before *settled, full bool) []Answer {
-	answers := make([]Answer, len(asks))
+// decideModels is Decide for models. The answers have no times, which checkModelTimes checks. The result of a Settle is
+// stored in before, unless full.
+func decideModels(op Op, items []modelItem, now Micros, before *settled, full bool) []Answer {
+	answers := make([]Answer, len(items))
 	all := true
 	upTo := int64(MaxQuota)
-	for i := range asks {
-		k := &asks[i]
+	for i := range items {
+		k := &items[i]
 		k.now, k.placed = now, k.model.copy()
 		k.at, k.moved = k.placed.place(k.limit, now)
 		k.room = k.placed.room(k.limit, k.at)
 		upTo = min(upTo, k.cost, max(k.room, 1))
 	}
-	for i := range asks {
+	for i := range items {
 		if op == TakeUpTo {
-			asks[i].cost = upTo
+			items[i].cost = upTo
 		}
-		all = all && asks[i].admits()
+		all = all && items[i].admits()
 	}
 	if op == Settle {
-		return settleModels(asks, before, full)
+		return settleModels(items, before, full)
 	}
-	for i := range asks {
-		k := &asks[i]
+	for i := range items {
+		k := &items[i]
 		switch op {
 		case Take, TakeUpTo:
 			answers[i] = k.take(all)
@@ -115,12 +115,12 @@ func decideModels(op Op, asks []asked, now Micros, before *settled, full bool) [
 	return answers
 }
 
-// settleModels replaces what was reserved by what was used, once.
-func settleModels(asks []asked, before *settled, full bool) (answers []Answer) {
+// settleModels replaces what was reserved with what was used, once.
+func settleModels(items []modelItem, before *settled, full bool) (answers []Answer) {
 	known := *before != nil
 	var now settled
-	for i := range asks {
-		k := &asks[i]
+	for i := range items {
+		k := &items[i]
 		var back int64
 		slot := k.limit.Algorithm == InFlight
 		switch {
@@ -152,13 +152,13 @@ func settleModels(asks []asked, before *settled, full bool) (answers []Answer) {
 	return answers
 }
 
-// holds reports whether the asker has a slot, which it then keeps however many there are.
-func (k *asked) holds() bool {
+// holds reports whether the request holds a slot, which it then keeps however many there are.
+func (k *modelItem) holds() bool {
 	slots, ok := k.placed.(*slotsModel)
 	return ok && slots.held(k.limit, k.at, k.id)
 }
 
-func (k *asked) renew() Answer {
+func (k *modelItem) renew() Answer {
 	if k.limit.Algorithm != InFlight {
 		return k.answer(true, 0)
 	}
@@ -170,9 +170,11 @@ func (k *asked) renew() Answer {
 	return k.answer(true, 1)
 }
 
-func (k *asked) admits() bool { return k.cost <= k.room && k.cost <= k.limit.Capacity() || k.holds() }
+func (k *modelItem) admits() bool {
+	return k.cost <= k.room && k.cost <= k.limit.Capacity() || k.holds()
+}
 
-func (k *asked) take(all bool) Answer {
+func (k *modelItem) take(all bool) Answer {
 	switch {
 	case !k.admits():
 		if k.limit.CountDenied && k.cost > 0 && k.cost <= k.limit.Capacity() {
@@ -191,12 +193,12 @@ func (k *asked) take(all bool) Answer {
 	return k.answer(true, k.cost)
 }
 
-func (k *asked) store() {
+func (k *modelItem) store() {
 	k.placed.written(k.limit, k.at)
 	k.model = k.placed
 }
 
-func (k *asked) answer(allowed bool, granted int64) Answer {
+func (k *modelItem) answer(allowed bool, granted int64) Answer {
 	at, _ := k.placed.place(k.limit, k.now)
 	a := Answer{Allowed: allowed, Granted: granted, Remaining: max(0, k.placed.room(k.limit, at)), At: at}
 	if k.moved {
@@ -205,30 +207,30 @@ func (k *asked) answer(allowed bool, granted int64) Answer {
 	return a
 }
 
-// checkModelTimes demands that the model agrees with the times in an answer: to the microsecond.
-func (k *asked) checkModelTimes(t tb, a *Answer) {
+// checkModelTimes checks that the model agrees with the times in an answer, to the microsecond.
+func (k *modelItem) checkModelTimes(t tb, a *Answer) {
 	t.Helper()
 	capacity := k.limit.Capacity()
 	switch {
 	case a.Allowed && a.RetryAfter != 0, !a.Allowed && (a.RetryAfter == Never) != (k.cost > capacity):
-		t.Fatalf("cost %d of %d, retry after %d", k.cost, capacity, a.RetryAfter)
+		t.Fatalf("cost %d with capacity %d, but RetryAfter is %d", k.cost, capacity, a.RetryAfter)
 	case !a.Allowed && a.RetryAfter != Never && !k.turnsFree(a.RetryAfter, k.cost):
-		t.Fatalf("cost %d does not begin to fit %dus after %d: %+v", k.cost, a.RetryAfter, k.now, k.placed)
+		t.Fatalf("cost %d does not begin to fit exactly %dus after %d: %+v", k.cost, a.RetryAfter, k.now, k.placed)
 	case !k.turnsFree(a.ResetAfter, capacity):
-		t.Fatalf("everything does not begin to be free %dus after %d: %+v", a.ResetAfter, k.now, k.placed)
+		t.Fatalf("not everything becomes free exactly %dus after %d: %+v", a.ResetAfter, k.now, k.placed)
 	case a.Allowed && a.Remaining == 0 && !k.turnsFree(a.NextAfter, 1):
-		t.Fatalf("a unit does not begin to be free %dus after %d: %+v", a.NextAfter, k.now, k.placed)
+		t.Fatalf("a unit does not become free exactly %dus after %d: %+v", a.NextAfter, k.now, k.placed)
 	case (!a.Allowed || a.Remaining > 0) && a.NextAfter != 0:
-		t.Fatalf("%+v, and yet a unit is free after %d", a, a.NextAfter)
+		t.Fatalf("%+v, but NextAfter is %d", a, a.NextAfter)
 	}
 }
 
-// turnsFree tells whether cost fits for the first time so long after now.
-func (k *asked) turnsFree(after Micros, cost int64) bool {
+// turnsFree reports whether cost fits for the first time exactly after that much time.
+func (k *modelItem) turnsFree(after Micros, cost int64) bool {
 	return k.fits(k.now+after, cost) && (after == 0 || after > 0 && !k.fits(k.now+after-1, cost))
 }
 
-func (k *asked) fits(now Micros, cost int64) bool {
+func (k *modelItem) fits(now Micros, cost int64) bool {
 	later := k.placed.copy()
 	at, _ := later.place(k.limit, now)
 	return cost <= later.room(k.limit, at)

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// windowModel remembers every charge to a window algorithm. Where parts start is found by going through all of them.
+// windowModel keeps every charge to a window algorithm. It finds where parts start by going through all charges.
 type windowModel struct{ all []charged }
 
 func (m *windowModel) copy() model { return &windowModel{slices.Clone(m.all)} }
 
-// lengths returns how long a part is, and after how many parts nothing is left of a charge.
+// lengths returns the length of a part, and after how many parts nothing is left of a charge.
 func (m *windowModel) lengths(l *Limit) (part, parts Micros) {
 	if l.Algorithm == FixedWindow {
 		return l.Window, 1
@@ -18,7 +18,7 @@ func (m *windowModel) lengths(l *Limit) (part, parts Micros) {
 	return l.Window / Micros(l.Segments), Micros(l.Segments) + 1
 }
 
-// begin is where the part starts of a key that is first seen, or first again, at that moment.
+// begin returns where the first part starts of a key that is first seen, or seen again after it was idle, at at.
 func (m *windowModel) begin(l *Limit, at Micros) Micros {
 	if l.Anchor == First {
 		return at
@@ -36,7 +36,7 @@ func (m *windowModel) start(l *Limit) Micros {
 	return start
 }
 
-// roll returns where the part starts that the moment at is in, and whether that was begun afresh.
+// roll returns where the part that contains at starts, and whether the windows began again.
 func (m *windowModel) roll(l *Limit, start, at Micros) (Micros, bool) {
 	part, parts := m.lengths(l)
 	passed := floorDiv(at-start, part)
@@ -64,13 +64,13 @@ func (m *windowModel) place(l *Limit, now Micros) (at Micros, moved bool) {
 	return now, false
 }
 
-// age returns how many parts before the one that begins at start a moment is.
+// age returns how many parts moment is before the part that begins at start.
 func (m *windowModel) age(l *Limit, start, moment Micros) Micros {
 	part, _ := m.lengths(l)
 	return max(0, -floorDiv(moment-start, part))
 }
 
-// ages returns, at the moment that decides, the age of every charge that may still count; the others have none.
+// ages returns the age, at the time that decides, of every charge that may still count; the others are left out.
 func (m *windowModel) ages(l *Limit, at Micros) (start Micros, ages map[int]Micros) {
 	ages = map[int]Micros{}
 	if len(m.all) == 0 {
@@ -80,7 +80,7 @@ func (m *windowModel) ages(l *Limit, at Micros) (start Micros, ages map[int]Micr
 	if fresh {
 		return start, ages
 	}
-	// What was charged before the key was last first again has been forgotten with everything else then.
+	// Charges from before the key was last idle were forgotten then.
 	first, from := 0, m.begin(l, m.all[0].at)
 	for i, c := range m.all[1:] {
 		if from, fresh = m.roll(l, from, c.at); fresh {
@@ -111,7 +111,7 @@ func (m *windowModel) room(l *Limit, at Micros) int64 {
 	return new(big.Int).Sub(big.NewInt(l.Quota), used).Int64()
 }
 
-// weight is how much units count of whose part so much is covered.
+// weight returns how much units weigh if covered of their part is covered.
 func weight(overlap Overlap, units *big.Int, covered, part Micros) *big.Int {
 	if overlap == Whole {
 		return units
@@ -154,7 +154,7 @@ func (m *windowModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) (g
 		}
 	}
 	if given > 0 {
-		m.all = append(m.all, charged{at, 0}) // nothing is charged, but the state has been at this moment
+		m.all = append(m.all, charged{at, 0}) // nothing is charged, but the state's time is now at
 	}
 	return given
 }

@@ -14,13 +14,13 @@ var (
 	periodNames    = []string{"none", "day", "week", "month", "year"}
 )
 
-// String returns the algorithm's name, as flags and configurations spell it.
+// String returns the algorithm's name, as written in flags and configuration files.
 func (a Algorithm) String() string { return nameOf(algorithmNames, int(a)) }
 
-// String returns the overlap's name, as flags and configurations spell it.
+// String returns the overlap's name, as written in flags and configuration files.
 func (o Overlap) String() string { return nameOf(overlapNames, int(o)) }
 
-// String returns the anchor's name, as flags and configurations spell it.
+// String returns the anchor's name, as written in flags and configuration files.
 func (a Anchor) String() string { return nameOf(anchorNames, int(a)) }
 
 // String returns the period's name, such as "month".

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Do names survive being written and read, and do shapes that differ have names that differ?
+// Names survive being written and read, and different shapes have different names.
 
 func TestNamesRoundTrip(t *testing.T) {
 	type choices struct {
@@ -31,7 +31,7 @@ func TestNamesRoundTrip(t *testing.T) {
 		}
 	}
 	if len(names) != 6*3*2 {
-		t.Errorf("%d different texts for %d different choices", len(names), 6*3*2)
+		t.Errorf("got %d different texts, want %d", len(names), 6*3*2)
 	}
 	text, _ := json.Marshal(choices{TokenBucket, Whole, First})
 	if want := `{"Algorithm":"token-bucket","Overlap":"whole","Anchor":"first"}`; string(text) != want {
@@ -50,37 +50,37 @@ func TestUnknownNames(t *testing.T) {
 		for _, name := range []string{"", "UP", "leaky-bucket", "unknown(7)"} {
 			err := read([]byte(name))
 			if !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), field) {
-				t.Errorf("%q: want an error with %q, got %v", name, field, err)
+				t.Errorf("%q: got %v, want an error with %q", name, field, err)
 			}
 		}
 	}
 	if algorithm != TokenBucket || overlap != Whole || anchor != First || period != Month {
-		t.Errorf("what could not be read changed what was there: %v, %v, %v, %v", algorithm, overlap, anchor, period)
+		t.Errorf("failed reads changed the values: %v, %v, %v, %v", algorithm, overlap, anchor, period)
 	}
 	if a, o, n := Algorithm(9).String(), Overlap(9).String(), Anchor(9).String(); a != "unknown(9)" || o != a || n != a {
-		t.Errorf("unknown values are called %s, %s, %s", a, o, n)
+		t.Errorf("unknown values have the names %s, %s, %s", a, o, n)
 	}
 }
 
 func TestShapeNames(t *testing.T) {
 	shapes := map[string]Shape{}
 	for _, l := range everyChoice() {
-		for _, window := range []Micros{13440 * second, 134400 * second} { // both divide by all segments that are tried
+		for _, window := range []Micros{13440 * second, 134400 * second} { // both are divisible by all numbers of segments used here
 			if l.Quota = 5; l.Calendar == NoPeriod {
 				l.Window = window
 			}
 			shape := normalShape(t, l)
 			if other, ok := shapes[shape.String()]; ok && other != shape {
-				t.Errorf("%+v and %+v are both called %s", shape, other, shape)
+				t.Errorf("%+v and %+v both have the name %s", shape, other, shape)
 			}
 			shapes[shape.String()] = shape
-			// What is no part of the shape does not change it.
+			// Fields that are not part of the shape do not change it.
 			l.Quota, l.CountDenied = 7, !l.CountDenied && l.Algorithm != InFlight
 			if l.Algorithm == TokenBucket {
 				l.Burst = 9
 			}
 			if again := normalShape(t, l); again != shape {
-				t.Errorf("%+v has another shape than with another quota: %+v", again, shape)
+				t.Errorf("the shape %+v changed with the quota, from %+v", again, shape)
 			}
 			of := shape.Limit()
 			if of, err := of.Normalize(); err != nil || of.Shape() != shape {
@@ -88,10 +88,10 @@ func TestShapeNames(t *testing.T) {
 			}
 		}
 	}
-	// A log, a bucket, slots, two anchors of a fixed window, and of a sliding one with five numbers of segments; two windows.
-	// Besides, the calendars.
+	// A log, a bucket, slots, a fixed window with two anchors, and a sliding window with two anchors and five numbers of
+	// segments, each with two windows; and the calendars.
 	if want := (1+1+1+2+2*5)*2 + 3; len(shapes) != want {
-		t.Errorf("%d names for %d shapes", len(shapes), want)
+		t.Errorf("got %d names, want %d", len(shapes), want)
 	}
 }
 
@@ -101,7 +101,7 @@ func normalShape(t *testing.T, l Limit) Shape {
 	return l.Shape()
 }
 
-// Operations and flags print as words, also within other values and in JSON.
+// Operations and flags print as words, also inside other values and in JSON.
 func TestOpsAndFlagsPrintAsWords(t *testing.T) {
 	for op, want := range map[Op]string{
 		Take: "take", TakeUpTo: "take-up-to", Peek: "peek", Charge: "charge", GiveBack: "give-back", Reset: "reset",
@@ -116,20 +116,20 @@ func TestOpsAndFlagsPrintAsWords(t *testing.T) {
 			t.Errorf("%s is read as %v, %v", text, read, err)
 		}
 	}
-	told := struct {
+	printed := struct {
 		Op    Op
 		Flags Flags
 	}{Take, FallbackOpen | Cached}
-	if got, want := fmt.Sprintf("%+v", told), "{Op:take Flags:cached|fallback-open}"; got != want {
-		t.Errorf("%s, want %s", got, want)
+	if got, want := fmt.Sprintf("%+v", printed), "{Op:take Flags:cached|fallback-open}"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-// The codes are in what is saved and sent, so they never change.
+// Codes are part of saved and sent data, so they never change.
 func TestCodes(t *testing.T) {
 	for code, want := range []Algorithm{SlidingWindow, SlidingLog, FixedWindow, TokenBucket, InFlight} {
 		if got, ok := AlgorithmOf(int64(code)); !ok || got != want || want.Code() != code {
-			t.Errorf("%v has the code %d, and %d is %v, %v", want, want.Code(), code, got, ok)
+			t.Errorf("%v has the code %d, but code %d is %v, %v", want, want.Code(), code, got, ok)
 		}
 	}
 	for _, code := range []int64{-1, 5, 1 << 40} {
@@ -139,7 +139,7 @@ func TestCodes(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("an algorithm that was not resolved has a code")
+			t.Error("DefaultAlgorithm has a code")
 		}
 	}()
 	DefaultAlgorithm.Code()

@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Which limits are refused, and does the error help?
+// Invalid limits are rejected, with errors that say what to do.
 
-func TestWrongLimits(t *testing.T) {
+func TestInvalidLimits(t *testing.T) {
 	const tooMany = MaxQuota + 1
 	for _, wrong := range []struct {
 		limit Limit
@@ -31,10 +31,10 @@ func TestWrongLimits(t *testing.T) {
 		{Limit{Anchor: 2, Quota: 1, Window: second}, "anchor", "unknown value 2"},
 		{Limit{Segments: -1, Quota: 1, Window: second}, "segments", "must be 1 to 64, not -1"},
 		{Limit{Segments: 65, Quota: 1, Window: 65 * second}, "segments", "must be 1 to 64, not 65"},
-		{Limit{Segments: 7, Quota: 1, Window: second}, "segments", "take 5 or 8 segments, or a window of 1000006us"},
-		{Limit{Segments: 64, Quota: 1, Window: 1001}, "segments", "take 13 segments, or a window of 1024us"}, // 7 * 11 * 13
-		{Limit{Segments: 64, Quota: 1, Window: 1009}, "segments", "take 1 segments, or a window of 1024us"},  // a prime
-		{Limit{Segments: 7, Quota: 1, Window: MaxWindow}, "segments", "or a window of 158111999999996us"},    // no longer one is accepted
+		{Limit{Segments: 7, Quota: 1, Window: second}, "segments", "use 5 or 8 segments, or a window of 1000006us"},
+		{Limit{Segments: 64, Quota: 1, Window: 1001}, "segments", "use 13 segments, or a window of 1024us"}, // 7 * 11 * 13
+		{Limit{Segments: 64, Quota: 1, Window: 1009}, "segments", "use 1 segments, or a window of 1024us"},  // a prime
+		{Limit{Segments: 7, Quota: 1, Window: MaxWindow}, "segments", "or a window of 158111999999996us"},   // a longer one would be invalid
 		{Limit{Algorithm: SlidingLog, Quota: 10_001, Window: second}, "quota", "at most 10000, not 10001; sliding-window with overlap whole"},
 		{Limit{Algorithm: SlidingLog, Quota: 1, Window: second, Segments: 2}, "segments", "not to sliding-log"},
 		{Limit{Algorithm: SlidingLog, Quota: 1, Window: second, Overlap: Whole}, "overlap", "whole applies to sliding-window only"},
@@ -53,7 +53,7 @@ func TestWrongLimits(t *testing.T) {
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: MaxWindow, Burst: 2}, "burst", "more than five years to fill"},
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: 1000, Burst: MaxQuota}, "burst", "a smaller burst or a larger quota"},
 		{Limit{Algorithm: InFlight, Quota: 1}, "ttl", "must be 1ms to 5 years"},
-		{Limit{Algorithm: InFlight, Quota: 10_001, Window: second}, "quota", "keeps every slot and takes at most 10000, not 10001"},
+		{Limit{Algorithm: InFlight, Quota: 10_001, Window: second}, "quota", "stores every slot, so it must be at most 10000, not 10001"},
 		{Limit{Algorithm: InFlight, Quota: 1, Window: second, CountDenied: true}, "count_denied", "leave it out"},
 		{Limit{Algorithm: InFlight, Quota: 1, Window: second, Anchor: First}, "anchor", "not to in-flight"},
 		{Limit{Calendar: 5, Quota: 1}, "calendar", "unknown value 5"},
@@ -64,25 +64,25 @@ func TestWrongLimits(t *testing.T) {
 		{Limit{Calendar: Day, Quota: 1, Anchor: First}, "anchor", "leave it out"},
 		{Limit{Calendar: Day, Quota: 1, Segments: 2}, "segments", "not to fixed-window"},
 		{Limit{Algorithm: SlidingLog, Calendar: Day, Quota: 1}, "algorithm", "are fixed-window, not sliding-log"},
-		{Limit{Quota: 1, Window: second, Zone: "UTC"}, "zone", "write such as 100/day zone=UTC"},
+		{Limit{Quota: 1, Window: second, Zone: "UTC"}, "zone", "write, for example, 100/day zone=UTC"},
 	} {
 		got, err := wrong.limit.Normalize()
 		switch {
 		case err == nil:
-			t.Errorf("%+v is accepted", wrong.limit)
+			t.Errorf("%+v: got no error", wrong.limit)
 		case !errors.Is(err, ErrLimit):
-			t.Errorf("%+v: the error is no ErrLimit: %v", wrong.limit, err)
+			t.Errorf("%+v: got %v, want an ErrLimit", wrong.limit, err)
 		case !strings.HasPrefix(err.Error(), ErrLimit.Error()+": "+wrong.field+": ") || !strings.Contains(err.Error(), wrong.says):
 			t.Errorf("%+v: want an error about %s with %q, got %q", wrong.limit, wrong.field, wrong.says, err)
 		case got != Limit{}:
-			t.Errorf("%+v: a limit comes with the error: %+v", wrong.limit, got)
+			t.Errorf("%+v: got the limit %+v along with an error", wrong.limit, got)
 		}
 	}
 }
 
 func TestDefaults(t *testing.T) {
 	for _, c := range []struct{ given, want Limit }{
-		// Not named: a log up to a quota of 100, a window above, and a window where one of its choices is made.
+		// Without an algorithm: a log up to a quota of 100, a window above, and a window if one of its options is set.
 		{Limit{Quota: 5, Window: second}, Limit{Algorithm: SlidingLog, Quota: 5, Window: second}},
 		{Limit{Quota: 100, Window: second}, Limit{Algorithm: SlidingLog, Quota: 100, Window: second}},
 		{Limit{Quota: 100, Window: second, CountDenied: true}, Limit{Algorithm: SlidingLog, Quota: 100, Window: second, CountDenied: true}},
@@ -95,7 +95,7 @@ func TestDefaults(t *testing.T) {
 		{Limit{Quota: 5, Calendar: Month}, Limit{Algorithm: FixedWindow, Quota: 5, Calendar: Month, Window: 752 * 60 * minute, Zone: "UTC"}},
 		{Limit{Quota: 500, Calendar: Day, Zone: "Europe/Berlin"},
 			Limit{Algorithm: FixedWindow, Quota: 500, Calendar: Day, Window: 32 * 60 * minute, Zone: "Europe/Berlin"}},
-		// Named.
+		// With an algorithm.
 		{Limit{Algorithm: SlidingWindow, Quota: 1, Window: MinWindow}, Limit{Algorithm: SlidingWindow, Quota: 1, Window: MinWindow, Segments: 1}},
 		{Limit{Algorithm: SlidingLog, Quota: 500, Window: second, Segments: 1}, Limit{Algorithm: SlidingLog, Quota: 500, Window: second}},
 		{Limit{Algorithm: FixedWindow, Quota: 5, Window: second}, Limit{Algorithm: FixedWindow, Quota: 5, Window: second}},
@@ -113,9 +113,9 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-var numbers = regexp.MustCompile(`take (\d+)(?: or (\d+))? segments, or a window of (\d+)us`)
+var numbers = regexp.MustCompile(`use (\d+)(?: or (\d+))? segments, or a window of (\d+)us`)
 
-// Whatever segments are refused for, what the error suggests instead is accepted, and nothing nearer would be.
+// When segments are rejected, the values that the error suggests are accepted, and no nearer ones would be.
 func TestSuggestedSegmentsWork(t *testing.T) {
 	property(t, 2_000, func(t *rapid.T) {
 		l := Limit{Algorithm: SlidingWindow, Quota: 1, Segments: rapid.IntRange(2, MaxSegments).Draw(t, "segments"), Window: drawWindow(t, MinWindow, MaxWindow)}
@@ -125,7 +125,7 @@ func TestSuggestedSegmentsWork(t *testing.T) {
 		}
 		found := numbers.FindStringSubmatch(err.Error())
 		if found == nil {
-			t.Fatalf("%+v: no numbers in %q", l, err)
+			t.Fatalf("%+v: got no numbers in %q", l, err)
 		}
 		var n [4]int64
 		for i := 1; i < len(found); i++ {
@@ -137,7 +137,7 @@ func TestSuggestedSegmentsWork(t *testing.T) {
 		}
 		normal(t, Limit{Quota: 1, Segments: l.Segments, Window: Micros(n[3])})
 		if off := Micros(n[3]) - l.Window; max(off, -off) >= Micros(l.Segments) {
-			t.Fatalf("%+v: a window of %d is farther off than it need be", l, n[3])
+			t.Fatalf("%+v: a window of %d is not the nearest one", l, n[3])
 		}
 		next := n[2]
 		if next == 0 {
@@ -145,13 +145,13 @@ func TestSuggestedSegmentsWork(t *testing.T) {
 		}
 		for between := n[1] + 1; between < next; between++ {
 			if _, err := (Limit{Quota: 1, Segments: int(between), Window: l.Window}).Normalize(); err == nil {
-				t.Fatalf("%+v: %d segments would have been nearer than %d and %d", l, between, n[1], n[2])
+				t.Fatalf("%+v: %d segments are nearer than %d and %d", l, between, n[1], n[2])
 			}
 		}
 	})
 }
 
-// Every limit that is accepted can be decided with at the very edge of what it is made of.
+// Every accepted limit decides correctly at the edges of its ranges.
 func TestAcceptedLimitsWorkAtTheirEdges(t *testing.T) {
 	property(t, 400, func(t *rapid.T) {
 		l := drawLimit(t)
@@ -162,7 +162,7 @@ func TestAcceptedLimitsWorkAtTheirEdges(t *testing.T) {
 				if l.Algorithm == InFlight {
 					cost = 1
 				}
-				a, _, cost := ask(t, &l, &s, step{at: at, op: op, cost: cost, used: cost / 2, id: 7})
+				a, _, cost := decideStep(t, &l, &s, step{at: at, op: op, cost: cost, used: cost / 2, id: 7})
 				checkAnswer(t, &l, &a)
 				checkState(t, &l, &s)
 				checkTimes(t, &l, &s, at, cost, &a)

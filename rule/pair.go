@@ -5,23 +5,25 @@ import (
 	"math/bits"
 )
 
-// Verdict is how TakePair decided.
+// Verdict is the outcome of TakePair.
 type Verdict uint8
 
-// The verdicts.
+// Values of Verdict.
 const (
-	Uncommon Verdict = iota // not decided here
+	Uncommon Verdict = iota // undecided: use TakeOne
 	Refused
 	Admitted
 )
 
-// TakePair is the commonest decision of all: a take of cost at now over a window of one segment that starts at start,
-// or over a fixed one with anchor clock, which has no previous count. It is the same rule as in window.go, for a store that is in a hurry;
-// a test holds the two together. The new state is shift windows further on, 0 or 1, and is to be stored when admitted.
+// TakePair decides the most common request of all: a take of cost at now over a sliding window of one segment whose current
+// part starts at start, or over a fixed window with anchor clock, which has no previous count. It is the rule of window.go,
+// optimized for speed; a test keeps the two equal. The new state is shift windows later, 0 or 1, and must be stored if the
+// request is admitted.
 //
-// It leaves to TakeOne what is not common: a state that is not of this window or the one before, a refusal that counts,
-// a cost above the quota. After is when the same cost fits if it was refused, and when a unit is free if the last one was taken.
-// Numbers in, numbers out: a struct of more than four fields would go through memory here.
+// It leaves uncommon requests to TakeOne: a state that belongs to neither this window nor the one before, a denial that
+// counts, a cost above the quota. After is when the same cost fits after a denial, or when a unit is free after an
+// admission that took the last one. It takes and returns plain numbers because a struct of more than four fields would go
+// through memory here.
 func (l *Limit) TakePair(start Micros, current, previous int64, now Micros, cost int64) (
 	verdict Verdict, shift uint64, newCurrent, newPrevious, remaining int64, after, resetAfter Micros,
 ) {
@@ -60,7 +62,7 @@ func (l *Limit) TakePair(start Micros, current, previous int64, now Micros, cost
 		verdict = Refused
 		target := l.Quota - cost
 		if hi, lo := bits.Mul64(uint64(target), uint64(window)); hi == 0 && current > target && l.Overlap == Up && l.Algorithm == SlidingWindow {
-			after = start + 2*window - Micros(lo/uint64(current)) - now // waitPair and widest, without the calls
+			after = start + 2*window - Micros(lo/uint64(current)) - now // waitPair and widest, inlined
 		} else {
 			after = l.waitPair(start, current, previous, cost) - now
 		}
@@ -73,7 +75,7 @@ func (l *Limit) TakePair(start Micros, current, previous int64, now Micros, cost
 	return verdict, shift, current, previous, max(0, room), after, resetAfter
 }
 
-// waitPair returns the first moment at which cost fits that does not fit now.
+// waitPair returns the first time at which cost, which does not fit now, fits.
 func (l *Limit) waitPair(start Micros, current, previous, cost int64) Micros {
 	end := start + l.Window
 	if l.Algorithm == FixedWindow {

@@ -7,10 +7,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Does the short way to the commonest decision end where the long one does?
+// TakePair decides as TakeOne does.
 
-// A store takes the short way only where windows start at multiples of their length, so that a number can stand for the
-// start; there it is the same for all.
+// Stores call TakePair only if windows start at multiples of their length, so that a number can stand for the start; there
+// it is the same for all.
 func TestPairSameAsTakeOne(t *testing.T) {
 	common := 0
 	property(t, 6_000, func(t *rapid.T) {
@@ -28,7 +28,7 @@ func TestPairSameAsTakeOne(t *testing.T) {
 		}
 	})
 	if common == 0 {
-		t.Error("the short way was never taken")
+		t.Error("TakePair never decided")
 	}
 }
 
@@ -47,11 +47,11 @@ func checkPair(t tb, l *Limit, s *State, now Micros, cost int64) (common bool) {
 		pair.RetryAfter = wait
 	}
 	if a != pair {
-		t.Fatalf("%+v\n%+v at %d, cost %d: the pair says %+v, the rule %+v", l, s, now, cost, pair, a)
+		t.Fatalf("%+v\n%+v at %d, cost %d: TakePair answers %+v, the rule %+v", l, s, now, cost, pair, a)
 	}
 	next := State{Start: s.Start + Micros(shift)*l.Window, Counts: []int64{current, previous}[:l.Parts()]}
 	if changed && !sameState(&after, &next) {
-		t.Fatalf("%+v\n%+v at %d, cost %d: the pair ends as %+v, the rule as %+v", l, s, now, cost, next, after)
+		t.Fatalf("%+v\n%+v at %d, cost %d: TakePair leaves %+v, the rule %+v", l, s, now, cost, next, after)
 	}
 	return true
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Lengths of time that scripts are written in.
+// Durations used in scripts.
 const (
 	micro  = Micros(1)
 	milli  = 1_000 * micro
@@ -13,21 +13,21 @@ const (
 	minute = 60 * second
 )
 
-// step is one line of a script: at this moment this is asked, and this is the answer.
+// step is one line of a script: the time of a request, the request, and the expected answer.
 type step struct {
-	set  func(*Limit) // changes the limit before the question; its shape must stay the same
+	set  func(*Limit) // changes the limit before the request; its shape must stay the same
 	at   Micros
-	op   Op // Take unless said
+	op   Op // Take by default
 	cost int64
 	used int64  // Settle only
-	back Micros // GiveBack and Settle only: the moment to take back from
+	back Micros // GiveBack and Settle only: the time to take back from
 	id   ID
-	memo *Memo // Settle only: what is remembered; nothing if nil
+	memo *Memo // Settle only: what the store remembers; nothing if nil
 	want want
 }
 
-// want is what a step must answer. What is not said in it is not asked of the answer, except that flags must be exactly
-// those that are said, and that the units granted follow from the verdict where only one number makes sense.
+// want is the expected answer of a step. Fields that are not set are not compared, except that the flags must be exactly
+// those that are set, and that the units granted follow from the decision if there is only one possible number.
 type want struct {
 	allowed                              bool
 	remaining                            int64
@@ -48,14 +48,14 @@ func (w want) moved() want            { w.flags |= ClockMoved; return w }
 func (w want) repeated() want         { w.flags |= Repeated; return w }
 func (w want) unsettled() want        { w.flags |= Unsettled; return w }
 
-// play runs a script against one key, from a state never seen. Besides what the script expects, every answer must keep
-// to what holds for all of them: its times are true, and a state that was not changed is the same as before.
+// play runs a script against one key, from a state never seen. In addition to what the script expects, every answer must
+// keep the invariants of all answers: its times are exact, and a state that was not changed is the same as before.
 func play(t *testing.T, l Limit, script []step) {
 	t.Helper()
 	playFrom(t, l, State{}, script)
 }
 
-// playFrom is play from a state that is there already.
+// playFrom is play from an existing state.
 func playFrom(t *testing.T, l Limit, s State, script []step) {
 	t.Helper()
 	l = normal(t, l)
@@ -65,7 +65,7 @@ func playFrom(t *testing.T, l Limit, s State, script []step) {
 			l = normal(t, l)
 		}
 		before := s.Clone()
-		a, changed, cost := ask(t, &l, &s, st)
+		a, changed, cost := decideStep(t, &l, &s, st)
 		if !changed && !sameState(&before, &s) {
 			t.Fatalf("step %d: reported as unchanged, but the state went from %+v to %+v", i, before, s)
 		}
@@ -77,9 +77,9 @@ func playFrom(t *testing.T, l Limit, s State, script []step) {
 	}
 }
 
-// ask puts one question in every way there is to put it, demands that all agree, and returns the answer with the cost
-// that was asked for in the end, which is less than st.cost where up to that was asked for.
-func ask(t tb, l *Limit, s *State, st step) (a Answer, changed bool, cost int64) {
+// decideStep decides one step in every available way, checks that all agree, and returns the answer and the cost that it is for,
+// which can be less than st.cost for TakeUpTo.
+func decideStep(t tb, l *Limit, s *State, st step) (a Answer, changed bool, cost int64) {
 	t.Helper()
 	if st.op == Take && st.id == 0 {
 		pure, one := s.Clone(), s.Clone()
@@ -87,11 +87,11 @@ func ask(t tb, l *Limit, s *State, st step) (a Answer, changed bool, cost int64)
 		oneAnswer, oneChanged := l.TakeOne(&one, st.at, st.cost)
 		defer func() {
 			if a != pureAnswer || a != oneAnswer || changed != oneChanged {
-				t.Fatalf("taking %d at %d: items %+v, %v; Decide %+v; TakeOne %+v, %v; want the same",
+				t.Fatalf("taking %d at %d: items answer %+v, %v; Decide %+v; TakeOne %+v, %v; want the same",
 					st.cost, st.at, a, changed, pureAnswer, oneAnswer, oneChanged)
 			}
 			if !sameState(s, &next) || !sameState(s, &one) {
-				t.Fatalf("taking %d at %d: the states are %+v, %+v, %+v, want the same", st.cost, st.at, *s, next, one)
+				t.Fatalf("taking %d at %d: got the states %+v, %+v, %+v, want the same", st.cost, st.at, *s, next, one)
 			}
 		}()
 	}
@@ -116,7 +116,7 @@ func (w want) compare(st step, a *Answer) string {
 	}
 	switch {
 	case a.Allowed != w.allowed:
-		return "the verdict is wrong"
+		return "the decision is wrong"
 	case a.Remaining != w.remaining:
 		return sprint("remaining", a.Remaining, w.remaining)
 	case a.Flags != w.flags:

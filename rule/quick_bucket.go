@@ -5,21 +5,21 @@ import (
 	"math/bits"
 )
 
-// QuickBucket decides the commonest requests to token buckets of one window, as TakePair does for windows: the rule of bucket.go
-// in 64 bits, for a store that is in a hurry; a test holds the two together. The zero value is not usable; NewQuickBucket makes
-// one.
+// QuickBucket decides the most common requests to token buckets of one window, as TakePair does for windows. It is the rule
+// of bucket.go in 64 bits, optimized for speed; a test keeps the two equal. The zero value is not usable; call
+// NewQuickBucket.
 type QuickBucket struct{ overWindow divisor }
 
-// NewQuickBucket returns what decides about token buckets with this window.
+// NewQuickBucket returns a QuickBucket for token buckets with this window.
 func NewQuickBucket(window Micros) QuickBucket { return QuickBucket{newDivisor(window)} }
 
-// Take decides a take of cost at now of a bucket from which debt was missing as of start, in 1/Window of a unit, and nothing
-// from until on. When admitted, newDebt as of at, until newUntil, is to be stored, unless the cost is 0. It is given the
-// Reciprocal of the quota.
+// Take decides a take of cost at now from a bucket that lacked debt as of start, in 1/Window of a unit, and lacks nothing
+// from until on. If it admits the request and cost is not 0, the caller must store newDebt as of at, until newUntil.
+// Reciprocal is the Reciprocal of the quota.
 //
-// It leaves to TakeOne what is not common: a state that is ahead of now by more than a window, a refusal that counts, a cost
-// above the burst, numbers that need more than 63 bits. After is when the same cost fits if it was refused, and when a unit
-// is free if the last one was taken.
+// It leaves uncommon requests to TakeOne: a state that is ahead of now by more than a window, a denial that counts, a cost
+// above the burst, numbers that need more than 63 bits. After is when the same cost fits after a denial, or when a unit is
+// free after an admission that took the last one.
 func (q *QuickBucket) Take(l *Limit, reciprocal uint64, start, until Micros, debt uint64, now Micros, cost int64) (
 	verdict Verdict, newDebt uint64, newUntil Micros, remaining int64, after, resetAfter, at Micros,
 ) {

@@ -8,13 +8,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Does the short way to a bucket's decision end where the long one does?
+// QuickBucket decides as TakeOne does.
 func TestQuickBucketSameAsTakeOne(t *testing.T) {
 	decided := map[Verdict]int{}
 	property(t, 8_000, func(t *rapid.T) {
 		l := Limit{Algorithm: TokenBucket, CountDenied: rapid.IntRange(0, 7).Draw(t, "count denied") == 0}
 		l = drawSize(t, l)
-		if rapid.Bool().Draw(t, "as people choose them") {
+		if rapid.Bool().Draw(t, "as users choose them") {
 			l.Window = oneOf(t, "window", milli, second, minute, 60*minute, 24*60*minute)
 			l.Quota = draw(t, "quota", 1, int64(100_000))
 			l.Burst = draw(t, "burst", 1, 2*l.Quota)
@@ -30,11 +30,11 @@ func TestQuickBucketSameAsTakeOne(t *testing.T) {
 		decided[checkQuickBucket(t, &l, &q, &s, debt, now, drawCost(t, &l, l.Look(&s, now).Room))]++
 	})
 	if decided[Admitted] == 0 || decided[Refused] == 0 {
-		t.Errorf("the short way was not taken: %v", decided)
+		t.Errorf("QuickBucket did not decide often enough: %v", decided)
 	}
 }
 
-// drawDebt returns a state of a bucket whose debt fits a word, and the debt. Another quota and burst may have made it.
+// drawDebt returns the state of a bucket whose debt fits in a word, and the debt. It may stem from another quota and burst.
 func drawDebt(t *rapid.T, l *Limit) (s State, debt uint64) {
 	most := uint64(math.MaxInt64)
 	if hi, lo := bits.Mul64(uint64(l.Burst), uint64(l.Window)); hi == 0 && lo < most/2 {
@@ -72,7 +72,7 @@ func checkQuickBucket(t tb, l *Limit, q *QuickBucket, s *State, debt uint64, now
 		quick.RetryAfter = wait
 	}
 	if a != quick {
-		t.Fatalf("%+v\n%+v at %d, cost %d: the short way says %+v, the rule %+v", l, s, now, cost, quick, a)
+		t.Fatalf("%+v\n%+v at %d, cost %d: QuickBucket answers %+v, the rule %+v", l, s, now, cost, quick, a)
 	}
 	next := *s
 	if quick.Allowed && cost > 0 {
@@ -80,18 +80,18 @@ func checkQuickBucket(t tb, l *Limit, q *QuickBucket, s *State, debt uint64, now
 		next.Missing, next.Rest = wide{0, newDebt}.over(int64(l.Window))
 	}
 	if changed != (quick.Allowed && cost > 0) || !sameState(&after, &next) {
-		t.Fatalf("%+v\n%+v at %d, cost %d: the short way ends as %+v, the rule as %+v", l, s, now, cost, next, after)
+		t.Fatalf("%+v\n%+v at %d, cost %d: QuickBucket leaves %+v, the rule %+v", l, s, now, cost, next, after)
 	}
 	return verdict
 }
 
-// A multiplication must give what a division does, at the edges of quotients and of the range.
+// Multiplication by the reciprocal gives the same result as division, at the edges of quotients and of the range.
 func TestDivisorSameAsDivision(t *testing.T) {
 	property(t, 20_000, func(t *rapid.T) {
 		by := draw(t, "by", 1, int64(math.MaxInt64))
 		d := newDivisor(by)
 		x := rapid.Uint64().Draw(t, "x")
-		if rapid.Bool().Draw(t, "beside a multiple") {
+		if rapid.Bool().Draw(t, "next to a multiple") {
 			x = x/uint64(by)*uint64(by) + uint64(rapid.IntRange(-1, 1).Draw(t, "beside"))
 		}
 		up := x / uint64(by)
@@ -99,7 +99,7 @@ func TestDivisorSameAsDivision(t *testing.T) {
 			up++
 		}
 		if d.over(x) != x/uint64(by) || d.overUp(x) != up {
-			t.Fatalf("%d / %d is %d or %d, not %d or %d", x, by, x/uint64(by), up, d.over(x), d.overUp(x))
+			t.Fatalf("%d / %d: want %d, rounded up %d, got %d and %d", x, by, x/uint64(by), up, d.over(x), d.overUp(x))
 		}
 	})
 }

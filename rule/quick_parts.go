@@ -5,16 +5,16 @@ import (
 	"math/bits"
 )
 
-// QuickParts has what a store in a hurry needs to decide about sliding windows of several segments, whose counts it keeps in a
-// way of its own: the steps of the rule in window.go, given numbers and not a State; a test holds the two together. The zero
-// value is not usable; NewQuickParts makes one.
+// QuickParts holds the steps of the rule in window.go for sliding windows of several segments, for a fast store that keeps
+// the counts in its own format. They take numbers instead of a State; a test keeps the two equal. The zero value is not
+// usable; call NewQuickParts.
 type QuickParts struct {
 	part     Micros
-	parts    uint // how many counts there are
+	parts    uint // how many counts a state has
 	overPart divisor
 }
 
-// NewQuickParts returns the steps for windows of the shape of l.
+// NewQuickParts returns the steps for windows of l's shape.
 func NewQuickParts(l *Limit) QuickParts {
 	return QuickParts{part: l.part(), parts: uint(l.Parts()), overPart: newDivisor(l.part())}
 }
@@ -22,8 +22,8 @@ func NewQuickParts(l *Limit) QuickParts {
 // Part returns the length of a part.
 func (q *QuickParts) Part() Micros { return q.part }
 
-// Roll returns where the current part starts of a state that is seen at now and whose own started at start, by how many parts the
-// counts are to be shifted, and the moment that decides. It is not ok if the state is ahead by more than a window.
+// Roll moves a state whose current part starts at start to now. It returns where the current part then starts, the time
+// that decides, and by how many parts the counts must be shifted. It is not ok if the state is ahead by more than a window.
 func (q *QuickParts) Roll(l *Limit, start, now Micros) (newStart, at Micros, shift uint, ok bool) {
 	since := now - start
 	if since < 0 {
@@ -38,8 +38,8 @@ func (q *QuickParts) Roll(l *Limit, start, now Micros) (newStart, at Micros, shi
 	return now, now, q.parts, true
 }
 
-// Room returns the largest cost that passes: whole is what the parts hold that count in full, and oldest what the oldest one holds, of which
-// covered still lies in the window.
+// Room returns the largest cost that is admitted. Whole is the sum of the parts that count in full, oldest is the count of
+// the oldest part, and covered is how much of that part still lies in the window.
 func (q *QuickParts) Room(l *Limit, whole, oldest int64, covered Micros) int64 {
 	room := l.Quota - whole
 	if oldest == 0 || covered == q.part || l.Overlap == Whole {
@@ -55,8 +55,8 @@ func (q *QuickParts) Room(l *Limit, whole, oldest int64, covered Micros) int64 {
 	}
 }
 
-// FreeAt returns the first moment at which a count weighs no more than room, while it is the oldest one, which it is from start on.
-// It is not ok if that is never the case: then the part after it is the oldest.
+// FreeAt returns the first time at which count weighs no more than room while its part is the oldest one, which it is from
+// start on. It is not ok if that is never the case; then the part after it becomes the oldest.
 func (q *QuickParts) FreeAt(l *Limit, start Micros, count, room int64) (at Micros, ok bool) {
 	switch {
 	case room < 0:
@@ -64,7 +64,7 @@ func (q *QuickParts) FreeAt(l *Limit, start Micros, count, room int64) (at Micro
 	case count <= room:
 		return start, true
 	}
-	if hi, lo := bits.Mul64(uint64(room), uint64(q.part)); hi == 0 && l.Overlap == Up { // widest, without the calls
+	if hi, lo := bits.Mul64(uint64(room), uint64(q.part)); hi == 0 && l.Overlap == Up { // widest, inlined
 		covered := Micros(lo / uint64(count))
 		return start + q.part - covered, covered > 0
 	}

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Do the steps of the short way to a decision about parts say what the rule says?
+// The steps of QuickParts give the same results as the rule.
 func TestQuickPartsSameAsRule(t *testing.T) {
 	rolled := map[uint]int{}
 	property(t, 8_000, func(t *rapid.T) {
@@ -24,7 +24,7 @@ func TestQuickPartsSameAsRule(t *testing.T) {
 		q := NewQuickParts(&l)
 		start, at, shift, ok := q.Roll(&l, s.Start, now)
 		if ok == v.Moved || ok && (start != v.start || at != v.At || shift != uint(v.shift)) {
-			t.Fatalf("%+v\n%+v at %d rolls to %d, %d by %d (%t), and by the rule to %+v", l, s, now, start, at, shift, ok, v)
+			t.Fatalf("%+v\n%+v at %d rolls to %d, %d by %d (%t), under the rule to %+v", l, s, now, start, at, shift, ok, v)
 		}
 		if ok {
 			rolled[min(shift, 2)]++
@@ -32,7 +32,7 @@ func TestQuickPartsSameAsRule(t *testing.T) {
 		}
 	})
 	if len(rolled) < 3 {
-		t.Errorf("not all there is was tried: %v", rolled)
+		t.Errorf("not all cases occurred: %v", rolled)
 	}
 }
 
@@ -46,7 +46,7 @@ func checkQuickRoom(t *rapid.T, l *Limit, s *State, v *View, q *QuickParts) {
 		}
 	}
 	if room := q.Room(l, whole, oldest, v.start+q.part-v.At); room != v.Room {
-		t.Fatalf("%+v\n%+v at %d: room for %d, by the rule for %d", l, s, v.Now, room, v.Room)
+		t.Fatalf("%+v\n%+v at %d: room for %d, under the rule for %d", l, s, v.Now, room, v.Room)
 	}
 	n := drawCost(t, l, v.Room)
 	if n <= v.Room || n > l.Quota || ages < 0 {
@@ -62,6 +62,6 @@ func checkQuickRoom(t *rapid.T, l *Limit, s *State, v *View, q *QuickParts) {
 		at = start + q.part
 	}
 	if want := v.Now + l.waitWindow(s, v, n); at != want {
-		t.Fatalf("%+v\n%+v at %d: %d are free at %d, by the rule at %d", l, s, v.Now, n, at, want)
+		t.Fatalf("%+v\n%+v at %d: %d are free at %d, under the rule at %d", l, s, v.Now, n, at, want)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Random limits, moments and costs. They are drawn from the whole accepted range, and often from where mistakes live: at
-// boundaries and a microsecond or a unit beside them, and at the ends of the ranges.
+// Random limits, times and costs. They are drawn from the whole accepted range, and often from where mistakes are likely:
+// at boundaries and a microsecond or a unit next to them, and at the ends of the ranges.
 
-// draw returns a number from least to most. Small ones, those near the ends and those near powers of two are common.
+// draw returns a number from least to most. Small numbers, those near the ends and those near powers of two are common.
 func draw[N ~int64](t *rapid.T, label string, least, most N) N {
 	switch rapid.IntRange(0, 3).Draw(t, label+" kind") {
 	case 0:
@@ -25,7 +25,7 @@ func draw[N ~int64](t *rapid.T, label string, least, most N) N {
 	}
 }
 
-// spread returns a number from least to most, all over that range: rapid's own are mostly small ones.
+// spread returns a number from least to most, spread over the whole range: rapid's own numbers are mostly small.
 func spread[N ~int64](t *rapid.T, label string, least, most N) N {
 	var n N
 	for range 7 {
@@ -41,7 +41,7 @@ func oneOf[N ~int64](t *rapid.T, label string, numbers ...N) N {
 	return numbers[rapid.IntRange(0, len(numbers)-1).Draw(t, label)]
 }
 
-// drawLimit returns any limit there can be.
+// drawLimit returns any valid limit.
 func drawLimit(t *rapid.T) Limit {
 	l := Limit{Algorithm: Algorithm(rapid.IntRange(int(SlidingLog), int(InFlight)).Draw(t, "algorithm"))}
 	if l.Algorithm == FixedWindow && rapid.Bool().Draw(t, "by the calendar") {
@@ -57,12 +57,12 @@ func drawLimit(t *rapid.T) Limit {
 	return drawSize(t, l)
 }
 
-// Time zones with little in common: whole hours, halves and quarters, summer time in the north, in the south and by half an
-// hour, midnights that do not exist, days that were left out, and none of it.
+// someZones lists time zones with little in common: offsets of whole hours, halves and quarters; summer time in the north,
+// in the south and by half an hour; midnights that do not exist; skipped days; and UTC.
 var someZones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo",
 	"Africa/Cairo", "Pacific/Apia", "Asia/Beirut", "America/St_Johns", "Pacific/Kiritimati", "Etc/GMT+12"}
 
-// drawCalendar returns a limit whose windows are those of a calendar.
+// drawCalendar returns a limit with calendar windows.
 func drawCalendar(t *rapid.T) Limit {
 	return drawSize(t, Limit{
 		Algorithm: FixedWindow, Calendar: Period(rapid.IntRange(int(Day), int(Year)).Draw(t, "period")),
@@ -70,7 +70,7 @@ func drawCalendar(t *rapid.T) Limit {
 	})
 }
 
-// drawSize gives a limit of which the choices are made its window, segments, quota and burst.
+// drawSize adds a window, segments, a quota and a burst to a limit whose other options are set.
 func drawSize(t *rapid.T, l Limit) Limit {
 	if l.Algorithm == SlidingWindow && l.Segments == 0 {
 		l.Segments = 1
@@ -84,7 +84,7 @@ func drawSize(t *rapid.T, l Limit) Limit {
 	return drawQuota(t, l)
 }
 
-// drawWindow returns a length, often one as people choose them.
+// drawWindow returns a duration, often one that users choose.
 func drawWindow(t *rapid.T, least, most Micros) Micros {
 	if rapid.Bool().Draw(t, "round window") {
 		return clamp(oneOf(t, "window", milli, second, minute, 60*minute, 24*60*minute), least, most)
@@ -92,11 +92,11 @@ func drawWindow(t *rapid.T, least, most Micros) Micros {
 	return draw(t, "window", least, most)
 }
 
-// drawQuota gives a limit another quota, burst, overlap and count_denied over the same shape.
+// drawQuota returns l with another quota, burst, overlap and count_denied, and the same shape.
 func drawQuota(t *rapid.T, l Limit) Limit {
 	most := int64(MaxQuota)
 	if l.Algorithm == SlidingLog || l.Algorithm == InFlight {
-		most = 40 // large ones only now and then: their models are slow
+		most = 40 // large ones only sometimes: their models are slow
 		if rapid.IntRange(0, 99).Draw(t, "large log") == 99 {
 			most = MaxLogQuota
 		}
@@ -112,7 +112,7 @@ func drawQuota(t *rapid.T, l Limit) Limit {
 	return normal(t, l)
 }
 
-// drawOrigin returns the moment at which a script starts.
+// drawOrigin returns the time at which a script starts.
 func drawOrigin(t *rapid.T, l *Limit) Micros {
 	if l.Calendar != NoPeriod && rapid.Bool().Draw(t, "at a change of clocks") {
 		return drawChangeOfClocks(t, l)
@@ -127,7 +127,7 @@ func drawOrigin(t *rapid.T, l *Limit) Micros {
 	}
 }
 
-// drawChangeOfClocks returns a moment near one at which the clocks of a calendar's zone are set forward or back.
+// drawChangeOfClocks returns a time near one at which clocks in the calendar's zone are set forward or back.
 func drawChangeOfClocks(t *rapid.T, l *Limit) Micros {
 	in, err := time.LoadLocation(l.Zone)
 	if err != nil {
@@ -140,8 +140,8 @@ func drawChangeOfClocks(t *rapid.T, l *Limit) Micros {
 	return clamp(Micros(at.UnixMicro())+draw(t, "beside the change", -26*60*minute, 26*60*minute), 0, MaxNow)
 }
 
-// drawMoment returns when the next question is asked: at the same moment, a little or a lot later or earlier, or at one
-// of the moments at which something changes, or beside it.
+// drawMoment returns the time of the next request: the same time, a little or a lot later or earlier, or a time at which
+// something changes, or next to it.
 func drawMoment(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) Micros {
 	part := l.Window
 	if l.Algorithm == SlidingWindow {
@@ -180,7 +180,7 @@ func drawMoment(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) Micros
 	return clamp(next, 0, MaxNow)
 }
 
-// ownTime is the time that a state remembers, if it does.
+// ownTime returns the time that a state stores, if any.
 func ownTime(l *Limit, s *State, now Micros) Micros {
 	switch {
 	case l.Algorithm == SlidingLog && !s.Log.empty():
@@ -195,7 +195,7 @@ func ownTime(l *Limit, s *State, now Micros) Micros {
 	return now
 }
 
-// drawCost returns a cost, often just what there is room for or one more.
+// drawCost returns a cost, often exactly what is left or one more.
 func drawCost(t *rapid.T, l *Limit, room int64) int64 {
 	capacity := l.Capacity()
 	if l.Algorithm == InFlight {
@@ -217,7 +217,7 @@ func drawCost(t *rapid.T, l *Limit, room int64) int64 {
 	}
 }
 
-// drawStep returns the next question to a state.
+// drawStep returns the next request to a state.
 func drawStep(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) step {
 	st := step{at: drawMoment(t, l, s, now, last)}
 	st.cost = drawCost(t, l, l.Look(s, st.at).Room)
@@ -246,7 +246,7 @@ func drawStep(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) step {
 	return st
 }
 
-// drawID returns the ID of a reservation, if the limit needs one: one of a few, so that they meet again.
+// drawID returns a reservation's ID, if the limit needs one: one of a few, so that IDs recur.
 func drawID(t *rapid.T, l *Limit) ID {
 	if l.Algorithm != InFlight {
 		return 0
@@ -254,7 +254,7 @@ func drawID(t *rapid.T, l *Limit) ID {
 	return ID(rapid.IntRange(1, int(min(l.Quota, 30))+3).Draw(t, "id"))
 }
 
-// drawBack returns the moment from which units are to be given back.
+// drawBack returns the time from which units are to be given back.
 func drawBack(t *rapid.T, l *Limit, s *State, now, at Micros, last *Answer) Micros {
 	switch rapid.IntRange(0, 3).Draw(t, "back") {
 	case 0:

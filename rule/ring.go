@@ -10,27 +10,27 @@ import (
 
 // Log holds the times of a sliding log's units. The zero value is empty.
 //
-// The newest time is kept in full. The older ones lie in a ring that grows as it fills, each as the low 4 bytes of its
-// time, or the low 6 where the window is longer than 71 minutes. That is enough to tell them apart: every charge first
-// drops what has expired, so an older unit is always less than a window behind the newest.
+// The newest time is kept in full. The older ones are in a ring that grows as it fills, each as the low 4 bytes of its
+// time, or the low 6 if the window is longer than 71 minutes. That is enough to distinguish them: every charge first drops
+// expired units, so an older unit is always less than a window behind the newest.
 //
-// The ring is one block of bytes of which only the address is kept, 8 bytes and not the 24 of a slice: a ringHeader,
-// then the times.
+// The ring is one block of bytes, a ringHeader followed by the times. Only its address is kept, which takes 8 bytes instead
+// of the 24 of a slice.
 type Log struct {
-	last Micros // the newest time plus logBase; 0 when there is none
+	last Micros // the newest time plus logBase; 0 if there is none
 	ring *byte  // nil until there is a second unit
 }
 
 type ringHeader struct{ capacity, oldest, count, width uint16 }
 
-// logBase keeps last above 0 for every time that can be: moving a state back can make its times as early as a window
-// before the epoch.
+// logBase keeps last above 0 for every valid time: moving a state back can make its times as early as a window before the
+// epoch.
 const logBase = MaxWindow + 1
 
 const headerSize = int(unsafe.Sizeof(ringHeader{}))
 
-// LogOf returns a log of the given times, which must not decrease and of which the newest quota are kept, without those
-// that have expired by the newest.
+// LogOf returns a log of the given times, which must not decrease. It keeps the newest quota times, without those that have
+// expired by the newest one.
 func LogOf(times []Micros, window Micros, quota int64) Log {
 	var g Log
 	for _, t := range times[max(0, len(times)-int(quota)):] {
@@ -41,10 +41,10 @@ func LogOf(times []Micros, window Micros, quota int64) Log {
 	return g
 }
 
-// LogFrom puts together again what Words took apart.
+// LogFrom is the inverse of Words.
 func LogFrom(last Micros, ring *byte) Log { return Log{last, ring} }
 
-// Words takes a log apart into the two words that a store keeps.
+// Words returns the two words that represent a log in a store's memory.
 func (g Log) Words() (last Micros, ring *byte) { return g.last, g.ring }
 
 // Times returns the times of all units, the oldest first.
@@ -56,10 +56,10 @@ func (g *Log) Times() []Micros {
 	return times
 }
 
-// Time returns the time of a unit, of which 0 is the oldest.
+// Time returns the time of unit i; unit 0 is the oldest.
 func (g *Log) Time(i int) Micros { return g.fromNewest(int64(g.Len() - 1 - i)) }
 
-// Restart makes g empty, with room for n units of a window, in the memory that it has if that is enough.
+// Restart makes g empty, with capacity for n units of a window. It reuses g's memory if that is large enough.
 func (g *Log) Restart(n int, window Micros) {
 	g.clear()
 	if n > 1 {
@@ -67,7 +67,8 @@ func (g *Log) Restart(n int, window Micros) {
 	}
 }
 
-// Append adds a unit, which is not before the newest, and less than a window later than the oldest. There must be room for it.
+// Append adds a unit, which must not be before the newest, and must be less than a window later than the oldest. There must
+// be capacity for it.
 func (g *Log) Append(at Micros) {
 	if !g.empty() {
 		g.push(g.newest())
@@ -102,7 +103,7 @@ func (g *Log) Len() int {
 	return 1 + g.older()
 }
 
-// slot returns the bytes of the older unit that comes i-th, counted from the oldest.
+// slot returns the bytes of the i-th older unit, counted from the oldest.
 func (g *Log) slot(i int) []byte {
 	h := g.header()
 	width, capacity := int(h.width), int(h.capacity)
@@ -114,7 +115,7 @@ func (g *Log) slot(i int) []byte {
 	return unsafe.Slice(g.ring, headerSize+capacity*width)[at : at+width]
 }
 
-// fromNewest returns the time of the unit that has i newer ones.
+// fromNewest returns the time of the unit with i newer ones.
 func (g *Log) fromNewest(i int64) Micros {
 	if i == 0 {
 		return g.newest()
@@ -140,7 +141,7 @@ func (g *Log) liveAfter(t Micros) int64 {
 	return int64(sort.Search(n, func(i int) bool { return g.fromNewest(int64(i)) <= t }))
 }
 
-// keep forgets all but the n newest units.
+// keep drops all but the n newest units.
 func (g *Log) keep(n int64) {
 	drop := g.Len() - int(n)
 	if drop <= 0 {
@@ -157,8 +158,8 @@ func (g *Log) keep(n int64) {
 	}
 }
 
-// add appends n units of time at, which is not before the newest, and keeps the newest quota units; n is at most quota.
-// Every unit that is there must be less than a window older than at.
+// add appends n units with time at, which is not before the newest, and keeps the newest quota units; n is at most quota.
+// Every existing unit must be less than a window older than at.
 func (g *Log) add(at Micros, n int64, window Micros, quota int64) {
 	if n == 0 {
 		return
@@ -185,19 +186,19 @@ func (g *Log) push(t Micros) {
 	g.header().count++
 }
 
-// reserve makes room for n older units. It grows in steps of an eighth, or a sixteenth where a time takes 6 bytes: a unit
-// must not cost more than 8, with what the allocator rounds up.
+// reserve makes space for n older units. It grows in steps of an eighth, or a sixteenth if a time takes 6 bytes: a unit
+// must not cost more than 8 bytes, including what the allocator rounds up.
 func (g *Log) reserve(n int, window Micros, quota int64) {
 	width, spare := 4, n/8
 	if window > math.MaxUint32 {
 		width, spare = 6, n/16
 	}
-	if g.ring != nil && int(g.header().capacity) >= n && int(g.header().width) == width { // it may have been another window's
+	if g.ring != nil && int(g.header().capacity) >= n && int(g.header().width) == width { // the memory may come from another window
 		return
 	}
 	older := g.older()
 	size := headerSize + max(n, min(n+spare, int(quota)-1))*width
-	block := append([]byte(nil), make([]byte, size)...) // its capacity is what the allocator hands out anyway
+	block := append([]byte(nil), make([]byte, size)...) // with the capacity that the allocator rounds up to
 	block = block[:cap(block)]
 	grown := Log{last: g.last, ring: unsafe.SliceData(block)}
 	*grown.header() = ringHeader{
@@ -210,7 +211,7 @@ func (g *Log) reserve(n int, window Micros, quota int64) {
 	*g = grown
 }
 
-// remove takes out n units of time at, of which there are at least n.
+// remove removes n units with time at, of which there must be at least n.
 func (g *Log) remove(at Micros, n int64, window Micros) {
 	times := g.Times()
 	first, _ := slices.BinarySearch(times, at)
@@ -226,21 +227,21 @@ func (g *Log) moveBack(by, window Micros) {
 	*g = LogOf(times, window, MaxLogQuota)
 }
 
-// cover raises every unit of g, counted from the newest, to at least that of other, both as they are at now. A unit that
-// the newest would put out of the window is raised into it: the one whose it was may not be that far yet.
+// cover raises every unit of g, counted from the newest, to at least the matching unit of other, both as of now. A unit
+// that the newest one would push out of the window is raised into it: for the key that it belonged to, it may still count.
 func (g *Log) cover(other *Log, window, now Micros) {
-	ours, theirs := g.liveAt(now, window), other.liveAt(now, window)
-	if len(ours) < len(theirs) {
-		ours, theirs = theirs, ours
+	longer, shorter := g.liveAt(now, window), other.liveAt(now, window)
+	if len(longer) < len(shorter) {
+		longer, shorter = shorter, longer
 	}
-	for i := range theirs {
-		unit := &ours[len(ours)-1-i]
-		*unit = max(*unit, theirs[len(theirs)-1-i])
+	for i := range shorter {
+		unit := &longer[len(longer)-1-i]
+		*unit = max(*unit, shorter[len(shorter)-1-i])
 	}
-	for i := range ours {
-		ours[i] = max(ours[i], ours[len(ours)-1]-window+1)
+	for i := range longer {
+		longer[i] = max(longer[i], longer[len(longer)-1]-window+1)
 	}
-	*g = LogOf(ours, window, MaxLogQuota)
+	*g = LogOf(longer, window, MaxLogQuota)
 }
 
 // liveAt returns the times of the units that count at now, moved back if they are more than a window ahead.

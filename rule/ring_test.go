@@ -8,17 +8,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Is the packed ring of a Log the same as a plain list of times, and does it keep to its size?
+// The packed ring of a Log equals a plain list of times, and stays within its size.
 
-const longestNarrow = Micros(math.MaxUint32) // the longest window whose times fit four bytes
+const longestNarrow = Micros(math.MaxUint32) // the longest window whose times fit in four bytes
 
-// ringPair is a Log and the plain list that it must be equal to.
+// ringPair is a Log and the plain list that it must equal.
 type ringPair struct {
 	log    Log
 	times  []Micros
 	window Micros
 	quota  int64
-	most   int // the most units that were ever in it
+	most   int // the largest number of units it ever held
 }
 
 func (p *ringPair) check(t tb) {
@@ -27,24 +27,25 @@ func (p *ringPair) check(t tb) {
 		t.Fatalf("window %d, quota %d\nthe ring has %v\nthe list is  %v", p.window, p.quota, got, p.times)
 	}
 	if p.log.Len() != len(p.times) || p.log.empty() != (len(p.times) == 0) {
-		t.Fatalf("%d units, empty %v, but the list has %d", p.log.Len(), p.log.empty(), len(p.times))
+		t.Fatalf("got %d units, empty %v, want %d", p.log.Len(), p.log.empty(), len(p.times))
 	}
 	if n := len(p.times); n > 0 && p.log.newest() != p.times[n-1] {
-		t.Fatalf("the newest is %d, want %d", p.log.newest(), p.times[n-1])
+		t.Fatalf("newest: got %d, want %d", p.log.newest(), p.times[n-1])
 	}
 	if int64(p.log.Len()) > p.quota {
-		t.Fatalf("%d units where the quota is %d", p.log.Len(), p.quota)
+		t.Fatalf("got %d units with a quota of %d", p.log.Len(), p.quota)
 	}
 	p.most = max(p.most, len(p.times))
 	if size, most := ringBytes(&p.log), 8*p.most+ringSlack; size > most {
-		t.Fatalf("%d bytes for at most %d units at a time, more than %d", size, p.most, most)
+		t.Fatalf("got %d bytes for at most %d units, want at most %d", size, p.most, most)
 	}
 }
 
-// ringSlack is what a ring may take besides 8 bytes a unit: its header, and what an allocator rounds a few bytes up by.
+// ringSlack is what a ring may take in addition to 8 bytes per unit: its header, and a few bytes of rounding by the
+// allocator.
 const ringSlack = 16
 
-// ringBytes is how long the block is that a ring lies in.
+// ringBytes returns the size of the block that holds a ring.
 func ringBytes(g *Log) int {
 	if g.ring == nil {
 		return 0
@@ -62,7 +63,7 @@ func (p *ringPair) liveAfter(m Micros) (n int64) {
 	return n
 }
 
-// add does to both what a charge does: drop what has expired, then append.
+// add charges both: it drops what has expired, then appends.
 func (p *ringPair) add(at Micros, n int64) {
 	p.log.keep(p.log.liveAfter(at - p.window))
 	p.times = slices.DeleteFunc(p.times, func(m Micros) bool { return m <= at-p.window })
@@ -110,7 +111,7 @@ func (p *ringPair) drawKeep(t *rapid.T) {
 	p.times = slices.Clone(p.times[max(0, len(p.times)-int(n)):])
 }
 
-// drawMoveBack moves both back, as far as to before the epoch: newest to now, and now is never before it.
+// drawMoveBack moves both back, possibly to before the epoch: newest to now, and now is never before it.
 func (p *ringPair) drawMoveBack(t *rapid.T) {
 	if len(p.times) == 0 {
 		return
@@ -151,19 +152,19 @@ func TestRingSameAsList(t *testing.T) {
 			}
 			p.check(t)
 			if !slices.Equal(copied.Times(), before) {
-				t.Fatalf("a clone changed from %v to %v", before, copied.Times())
+				t.Fatalf("the clone changed from %v to %v", before, copied.Times())
 			}
 			if n := len(p.times); n > 0 {
 				at := p.times[rapid.IntRange(0, n-1).Draw(t, "unit")] + Micros(rapid.Int64Range(-1, 1).Draw(t, "beside"))
 				if got, want := p.log.liveAfter(at), p.liveAfter(at); got != want {
-					t.Fatalf("%d units after %d, want %d of %v", got, at, want, p.times)
+					t.Fatalf("got %d units after %d, want %d of %v", got, at, want, p.times)
 				}
 			}
 		}
 	})
 }
 
-// Covering another log takes the later of each two units, counted from the newest.
+// Covering another log takes the later of each pair of units, counted from the newest.
 func TestRingCover(t *testing.T) {
 	property(t, 500, func(t *rapid.T) {
 		p := drawRing(t)
@@ -172,7 +173,7 @@ func TestRingCover(t *testing.T) {
 			p.drawAdd(t)
 		}
 		other.times = slices.Clone(p.times)
-		for i := range other.times { // a list like the other one, of units somewhat older or newer
+		for i := range other.times { // a similar list, of units somewhat older or newer
 			other.times[i] = max(0, other.times[i]+spread(t, "apart", -p.window/3, p.window/3))
 		}
 		slices.Sort(other.times)
@@ -195,7 +196,7 @@ func TestRingCover(t *testing.T) {
 	})
 }
 
-// liveList returns what of the list counts at now, the newest first.
+// liveList returns the times in the list that count at now, the newest first.
 func (p *ringPair) liveList(now Micros) (live []Micros) {
 	for _, at := range slices.Backward(p.times) {
 		if at > now-p.window {
@@ -205,7 +206,7 @@ func (p *ringPair) liveList(now Micros) (live []Micros) {
 	return live
 }
 
-// A log made of times decides like the list of them, also where some have expired long since.
+// A log made from times decides like the list of them, even if some expired long ago.
 func TestLogOfTimes(t *testing.T) {
 	property(t, 1_000, func(t *rapid.T) {
 		window := oneOf(t, "window", MinWindow, minute, longestNarrow, longestNarrow+2, MaxWindow)
@@ -235,8 +236,8 @@ func TestLogOfTimes(t *testing.T) {
 	})
 }
 
-// Filled one by one and in strides, round and round, a ring never takes more than 8 bytes a unit.
-func TestRingTakesEightBytesAUnit(t *testing.T) {
+// Filled one by one and in strides, around and around, a ring never takes more than 8 bytes per unit.
+func TestRingTakesEightBytesPerUnit(t *testing.T) {
 	for _, window := range []Micros{minute, longestNarrow, longestNarrow + 1, MaxWindow} {
 		for _, quota := range []int64{1, 2, 3, 9, 10, 100, 1_000, 5_000, 9_999, MaxLogQuota} {
 			for _, stride := range []int64{1, 2, 7, 64} {
@@ -263,8 +264,8 @@ func fillRing(t *testing.T, window Micros, quota, stride int64) {
 	}
 }
 
-// The same for a ring that is made at once, at any size.
-func TestRingTakesEightBytesAUnitAtOnce(t *testing.T) {
+// The same for a ring that is made in one step, of any size.
+func TestNewRingTakesEightBytesPerUnit(t *testing.T) {
 	for _, window := range []Micros{longestNarrow, longestNarrow + 1} {
 		for n := int64(1); n <= MaxLogQuota; n++ {
 			g := LogOf([]Micros{0}, window, MaxLogQuota)
@@ -276,15 +277,15 @@ func TestRingTakesEightBytesAUnitAtOnce(t *testing.T) {
 	}
 }
 
-// What a store keeps of a log besides the ring itself is two words.
+// A store keeps two words of a log in addition to the ring itself.
 func TestRingGrowsOnlyAsItFills(t *testing.T) {
 	l := normal(t, Limit{Algorithm: SlidingLog, Quota: MaxLogQuota, Window: minute, CountDenied: true})
 	var s State
 	l.TakeOne(&s, 0, 1)
 	if size := ringBytes(&s.Log); size != 0 {
-		t.Errorf("one unit takes a ring of %d bytes", size)
+		t.Errorf("one unit takes a ring of %d bytes, want none", size)
 	}
-	for now := range 100_000 * micro { // A client that hammers makes the state no larger than the quota.
+	for now := range 100_000 * micro { // a client that hammers does not grow the state beyond the quota
 		l.TakeOne(&s, now, 1)
 	}
 	if size := ringBytes(&s.Log); size > 8*MaxLogQuota {

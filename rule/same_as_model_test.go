@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Does the implementation decide as the model does? Any limit, any script, every field.
+// The implementation decides as the model does: for any limit and any script, in every field.
 
 func TestSameAsModel(t *testing.T) {
 	decisions := 0
@@ -29,27 +29,27 @@ func TestSameAsModel(t *testing.T) {
 			st := drawStep(t, &l, &s, now, &last)
 			full := memory.look(t, &st)
 			before := s.Clone()
-			a, changed, cost := ask(t, &l, &s, st)
-			asks := []asked{{limit: &l, model: m, cost: st.cost, used: st.used, moment: st.back, id: st.id}}
-			want := decideModels(st.op, asks, st.at, memory.of(st.id), full)[0]
+			a, changed, cost := decideStep(t, &l, &s, st)
+			items := []modelItem{{limit: &l, model: m, cost: st.cost, used: st.used, moment: st.back, id: st.id}}
+			want := decideModels(st.op, items, st.at, memory.of(st.id), full)[0]
 			want.RetryAfter, want.ResetAfter, want.NextAfter = a.RetryAfter, a.ResetAfter, a.NextAfter
 			memory.check(t, &st)
 			decisions++
-			if a != want || cost != asks[0].cost {
-				t.Fatalf("%+v\nasked: %+v\nstate: %+v\nmodel: %+v\nanswer:%+v\nwant:  %+v", l, st, before, m, a, want)
+			if a != want || cost != items[0].cost {
+				t.Fatalf("%+v\nstep: %+v\nstate: %+v\nmodel: %+v\nanswer:%+v\nwant:  %+v", l, st, before, m, a, want)
 			}
-			asks[0].checkModelTimes(t, &a)
+			items[0].checkModelTimes(t, &a)
 			if !changed && !sameState(&before, &s) {
-				t.Fatalf("%+v\nasked: %+v\nreported as unchanged: %+v to %+v", l, st, before, s)
+				t.Fatalf("%+v\nstep: %+v\nreported as unchanged: %+v to %+v", l, st, before, s)
 			}
 			checkAnswer(t, &l, &a)
 			checkState(t, &l, &s)
-			m, now, last = asks[0].model, st.at, a
+			m, now, last = items[0].model, st.at, a
 		}
 	})
 }
 
-// memory is what a store remembers of settlements: once for the rule, and once for the model.
+// memory is what a store remembers of settlements, for the rule and for the model.
 type memory struct {
 	memos  map[ID]*Memo
 	models map[ID]*settled
@@ -64,7 +64,7 @@ func (m *memory) of(id ID) *settled {
 	return m.models[id]
 }
 
-// look gives a Settle what is remembered of it. Now and then there is no room to remember it if it is new.
+// look sets what is remembered of a Settle. Sometimes there is no space to remember a new one.
 func (m *memory) look(t *rapid.T, st *step) (full bool) {
 	if st.op != Settle {
 		return false
@@ -77,15 +77,15 @@ func (m *memory) look(t *rapid.T, st *step) (full bool) {
 	return st.memo.Full
 }
 
-// check compares what is to be remembered, and remembers it.
+// check compares what is to be remembered, and stores it.
 func (m *memory) check(t *rapid.T, st *step) {
 	if st.op != Settle {
 		return
 	}
 	if want := *m.of(st.id); want != nil && !slices.Equal(st.memo.Back, want) {
-		t.Fatalf("asked: %+v\nto be remembered: %+v, want %v", *st, *st.memo, want)
+		t.Fatalf("step: %+v\nto be remembered: %+v, want %v", *st, *st.memo, want)
 	} else if st.memo.Changed && want == nil {
-		t.Fatalf("asked: %+v\nto be remembered without need: %+v", *st, *st.memo)
+		t.Fatalf("step: %+v\nremembered unnecessarily: %+v", *st, *st.memo)
 	} else if want != nil {
 		m.memos[st.id] = st.memo
 	}
@@ -106,20 +106,20 @@ func drawChange(t *rapid.T, l Limit) Limit {
 	return drawQuota(t, l)
 }
 
-// Several limits at once: as many models, the same request.
+// One request over several limits decides like the same request over as many models.
 func TestSeveralSameAsModels(t *testing.T) {
 	decisions := 0
 	defer func() { t.Logf("%d decisions", decisions) }()
 	property(t, 700, func(t *rapid.T) {
 		n := rapid.IntRange(1, 4).Draw(t, "limits")
-		limits, states, asks := make([]Limit, n), make([]State, n), make([]asked, n)
+		limits, states, models := make([]Limit, n), make([]State, n), make([]modelItem, n)
 		for i := range limits {
 			limits[i] = drawLimit(t)
-			asks[i] = asked{limit: &limits[i], model: newModel(&limits[i])}
+			models[i] = modelItem{limit: &limits[i], model: newModel(&limits[i])}
 		}
 		now, answers, memory := drawOrigin(t, &limits[0]), make([]Answer, n), newMemory()
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
-			lead := rapid.IntRange(0, n-1).Draw(t, "lead") // whose moments and costs this step goes by
+			lead := rapid.IntRange(0, n-1).Draw(t, "lead") // the limit that the times and costs of this step are drawn for
 			st := drawStep(t, &limits[lead], &states[lead], now, &answers[lead])
 			st.id = ID(rapid.IntRange(1, 12).Draw(t, "id"))
 			full := memory.look(t, &st)
@@ -132,22 +132,22 @@ func TestSeveralSameAsModels(t *testing.T) {
 					cost = drawCost(t, &limits[i], limits[i].Look(&states[i], st.at).Room)
 				}
 				items[i] = Item{Limit: &limits[i], State: &states[i], Cost: cost, Used: st.used, At: st.back, ID: st.id}
-				asks[i].cost, asks[i].used, asks[i].moment, asks[i].id = cost, st.used, st.back, st.id
+				models[i].cost, models[i].used, models[i].moment, models[i].id = cost, st.used, st.back, st.id
 			}
 			if st.op == Settle {
 				DecideSettle(items, st.memo, st.at, answers)
 			} else {
 				Decide(st.op, items, st.at, answers)
 			}
-			wants := decideModels(st.op, asks, st.at, memory.of(st.id), full)
+			wants := decideModels(st.op, models, st.at, memory.of(st.id), full)
 			memory.check(t, &st)
 			for i, want := range wants {
 				decisions++
 				want.RetryAfter, want.ResetAfter, want.NextAfter = answers[i].RetryAfter, answers[i].ResetAfter, answers[i].NextAfter
 				if answers[i] != want {
-					t.Fatalf("%+v\nasked: %+v\nlimit %d answers: %+v\nwant: %+v", limits, st, i, answers[i], want)
+					t.Fatalf("%+v\nstep: %+v\nlimit %d answers: %+v\nwant: %+v", limits, st, i, answers[i], want)
 				}
-				asks[i].checkModelTimes(t, &answers[i])
+				models[i].checkModelTimes(t, &answers[i])
 			}
 			now = st.at
 		}

@@ -2,16 +2,16 @@ package rule
 
 import "testing"
 
-// The scripts of the token bucket: it holds burst units and refills quota of them per window, continuously.
+// Scripts for the token bucket: it holds burst units and refills quota of them per window, continuously.
 
 func TestBucket(t *testing.T) {
 	play(t, Limit{Algorithm: TokenBucket, Quota: 2, Window: 10 * second, Burst: 3}, []step{
-		{at: 100 * second, cost: 3, want: allowed(0).reset(15 * second)}, // a unit comes back every 5s
+		{at: 100 * second, cost: 3, want: allowed(0).reset(15 * second)}, // a unit is refilled every 5s
 		{at: 100 * second, cost: 0, want: allowed(0)},
 		{at: 100 * second, cost: 1, want: denied(0).retry(5 * second)},
 		{at: 105*second - 1, cost: 1, want: denied(0).retry(1)},
 		{at: 105 * second, cost: 1, want: allowed(0).reset(15 * second)},
-		{at: 107_500 * milli, cost: 0, want: allowed(0).reset(12_500 * milli)}, // half a unit is no unit
+		{at: 107_500 * milli, cost: 0, want: allowed(0).reset(12_500 * milli)}, // half a unit is not a unit
 		{at: 110 * second, cost: 2, want: denied(1).retry(5 * second).reset(10 * second)},
 		{at: 110 * second, cost: 4, want: denied(1).retry(Never)},
 		{at: 120*second - 1, op: Peek, cost: 3, want: denied(2).retry(1)},
@@ -20,7 +20,7 @@ func TestBucket(t *testing.T) {
 	})
 }
 
-func TestBucketHoldsItsQuotaUnlessSaid(t *testing.T) {
+func TestBucketHoldsItsQuotaByDefault(t *testing.T) {
 	play(t, Limit{Algorithm: TokenBucket, Quota: 4, Window: second}, []step{
 		{at: 100 * second, cost: 5, want: denied(4).retry(Never)},
 		{at: 100 * second, cost: 4, want: allowed(0).reset(second)},
@@ -31,16 +31,16 @@ func TestBucketHoldsItsQuotaUnlessSaid(t *testing.T) {
 func TestBucketCountDenied(t *testing.T) {
 	play(t, Limit{Algorithm: TokenBucket, Quota: 2, Window: 10 * second, Burst: 3, CountDenied: true}, []step{
 		{at: 100 * second, cost: 2, want: allowed(1)},
-		// A refusal empties the bucket, and never more than that.
+		// A denial empties the bucket, and never takes more than that.
 		{at: 100 * second, cost: 2, want: denied(0).retry(10 * second).reset(15 * second)},
 		{at: 100 * second, cost: 3, want: denied(0).retry(15 * second).reset(15 * second)},
 		{at: 109 * second, cost: 2, want: denied(0).retry(10 * second).reset(15 * second)},
-		{at: 118 * second, cost: 4, want: denied(1).retry(Never)}, // what never passes does not
+		{at: 118 * second, cost: 4, want: denied(1).retry(Never)}, // a cost that is never admitted does not
 		{at: 119 * second, cost: 2, want: allowed(0)},
 	})
 }
 
-// A million and three a minute: a unit takes 60,000,000/1,000,003 = 59.99982 microseconds, which nothing may round.
+// A million and three per minute: a unit takes 60,000,000/1,000,003 = 59.99982 microseconds, which must not be rounded.
 func TestBucketKeepsTheRest(t *testing.T) {
 	const start = 100 * second
 	play(t, Limit{Algorithm: TokenBucket, Quota: 1_000_003, Window: minute, Burst: 2}, []step{
@@ -65,7 +65,7 @@ func TestBucketDoesNotDrift(t *testing.T) {
 		if a.Allowed {
 			taken++
 		} else if a.RetryAfter <= 0 {
-			t.Fatalf("refused, but to be retried after %d", a.RetryAfter)
+			t.Fatalf("denied, but RetryAfter is %d", a.RetryAfter)
 		}
 		now += a.RetryAfter
 	}
@@ -75,13 +75,13 @@ func TestBucketDoesNotDrift(t *testing.T) {
 }
 
 func TestBucketOfManyAndFew(t *testing.T) {
-	// One unit in five years, and the largest burst that is still full within five years: one.
+	// One unit in five years, and the largest burst that fills within five years: one.
 	play(t, Limit{Algorithm: TokenBucket, Quota: 1, Window: MaxWindow}, []step{
 		{at: 1000 * second, cost: 1, want: allowed(0).reset(MaxWindow)},
 		{at: 1000*second + MaxWindow - 1, cost: 1, want: denied(0).retry(1)},
 		{at: 1000*second + MaxWindow, cost: 1, want: allowed(0)},
 	})
-	// So many that a microsecond refills 2^53-1 per 1000us: 9,007,199,254,740 and 991/1000.
+	// The largest quota: a microsecond refills 2^53-1 per 1000us, which is 9,007,199,254,740 and 991/1000 units.
 	play(t, Limit{Algorithm: TokenBucket, Quota: MaxQuota, Window: milli}, []step{
 		{at: 1000 * second, cost: MaxQuota, want: allowed(0).reset(milli)},
 		{at: 1000*second + 1, cost: 0, want: allowed(9_007_199_254_740)},
@@ -90,7 +90,7 @@ func TestBucketOfManyAndFew(t *testing.T) {
 	})
 }
 
-// What is missing is never more than 2^53-1 units, which is what ports can hold.
+// The debt is never more than 2^53-1 units, the most that ports can represent.
 func TestBucketDebtSaturates(t *testing.T) {
 	play(t, Limit{Algorithm: TokenBucket, Quota: MaxQuota, Window: milli}, []step{
 		{at: 1000 * second, op: Charge, cost: MaxQuota, want: allowed(0).next(1).reset(milli)},

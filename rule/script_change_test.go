@@ -2,8 +2,8 @@ package rule
 
 import "testing"
 
-// What happens to counts when the quota, the burst, the overlap or count_denied change over them: they stay, and the new
-// values apply from the next decision on.
+// When the quota, the burst, the overlap or count_denied changes, the counts stay, and the new values apply from the next
+// decision on.
 
 func quota(n int64) func(*Limit) { return func(l *Limit) { l.Quota = n } }
 func burst(n int64) func(*Limit) { return func(l *Limit) { l.Burst = n } }
@@ -38,10 +38,10 @@ func TestQuotaChangesOverALog(t *testing.T) {
 		{at: 3 * second, cost: 1, want: allowed(2)},
 		{at: 4 * second, cost: 1, want: allowed(1)},
 		{at: 5 * second, cost: 1, want: allowed(0)},
-		// The newest three count: one fits when that of 3s is gone.
+		// The newest three count: one fits when the unit of 3s has expired.
 		{at: 6 * second, set: quota(3), cost: 1, want: denied(0).retry(7 * second)},
 		{at: 6 * second, cost: 3, want: denied(0).retry(9 * second)},
-		// A refusal writes nothing, so all five are still there.
+		// A denial writes nothing, so all five are still there.
 		{at: 6 * second, set: quota(6), cost: 2, want: denied(1).retry(5 * second)},
 		// A charge keeps the newest three: 4s, 5s and 13s.
 		{at: 13 * second, set: quota(3), cost: 1, want: allowed(0)},
@@ -54,27 +54,28 @@ func TestQuotaChangesOverABucket(t *testing.T) {
 	both := func(quota, burst int64) func(*Limit) { return func(l *Limit) { l.Quota, l.Burst = quota, burst } }
 	play(t, Limit{Algorithm: TokenBucket, Quota: 2, Window: 10 * second, Burst: 3}, []step{
 		{at: 100 * second, cost: 3, want: allowed(0).next(5 * second).reset(15 * second)},
-		// Three units are missing, of whatever it holds.
+		// Three units are missing, whatever the burst is.
 		{at: 100 * second, set: burst(4), cost: 2, want: denied(1).retry(5 * second).reset(15 * second)},
 		{at: 100 * second, set: burst(2), cost: 0, want: denied(0).retry(5 * second)},
 		{at: 100 * second, set: both(4, 6), cost: 4, want: denied(3).retry(2_500 * milli).reset(7_500 * milli)},
 		{at: 100 * second, set: both(4, 7), cost: 4, want: allowed(0).next(2_500 * milli).reset(17_500 * milli)},
 	})
-	// An upgrade: what was used is used, and refills at the new rate.
+	// An upgrade: what was used stays used, and refills at the new rate.
 	play(t, Limit{Algorithm: TokenBucket, Quota: 10, Window: hour, Burst: 10}, []step{
 		{at: hour, cost: 10, want: allowed(0).next(6 * minute).reset(hour)},
 		{at: hour, set: both(1000, 10), cost: 1, want: denied(0).retry(3_600 * milli).reset(36 * second)},
 		{at: hour + 3_600*milli - 1, cost: 1, want: denied(0).retry(1)},
 		{at: hour + 3_600*milli, cost: 1, want: allowed(0).next(3_600 * milli)},
 	})
-	// A downgrade: nothing is free at once.
+	// A downgrade: nothing becomes free immediately.
 	play(t, Limit{Algorithm: TokenBucket, Quota: 1000, Window: hour, Burst: 10}, []step{
 		{at: hour, cost: 10, want: allowed(0).next(3_600 * milli).reset(36 * second)},
 		{at: hour, set: both(10, 10), cost: 1, want: denied(0).retry(6 * minute).reset(hour)},
 		{at: hour + 6*minute - 1, cost: 1, want: denied(0).retry(1)},
 		{at: hour + 6*minute, cost: 1, want: allowed(0).next(6 * minute)},
 	})
-	// A state ends a window after it was written, if it was full by then; from there on it is, whatever the limit is.
+	// A state ends a window after it was written, if it was full by then; from then on the bucket is full, whatever the
+	// limit is.
 	play(t, Limit{Algorithm: TokenBucket, Quota: 1000, Window: hour, Burst: 10}, []step{
 		{at: hour, cost: 10, want: allowed(0)},
 		{at: 2*hour - 1, set: both(1, 10), cost: 1, want: denied(0).retry(1).reset(1)},
@@ -82,14 +83,15 @@ func TestQuotaChangesOverABucket(t *testing.T) {
 	})
 }
 
-// A debt from times of a larger burst is cut to what the smaller one can owe, as of when it was made, and no clock has moved.
+// A debt from the time of a larger burst is capped at what the smaller one can owe, as of the time it was made, without
+// ClockMoved.
 func TestBurstShrinks(t *testing.T) {
 	play(t, Limit{Algorithm: TokenBucket, Quota: 10, Window: 10 * second, Burst: 1000}, []step{
 		{at: 100 * second, cost: 1000, want: allowed(0).next(second).reset(1000 * second)},
-		{at: 100 * second, set: burst(5), cost: 1, want: denied(0).retry(11 * second).reset(15 * second)}, // 5 and a quota
+		{at: 100 * second, set: burst(5), cost: 1, want: denied(0).retry(11 * second).reset(15 * second)}, // 5 and a quota of debt
 		{at: 111*second - 1, cost: 1, want: denied(0).retry(1)},
 		{at: 111 * second, op: Peek, cost: 1, want: allowed(1)},
-		// Not written yet: by the larger burst it owes as much as it did.
+		// Not written yet: under the larger burst it owes as much as before.
 		{at: 111 * second, set: burst(1000), cost: 12, want: denied(11).retry(second)},
 		{at: 111 * second, set: burst(5), cost: 1, want: allowed(0).next(second).reset(5 * second)},
 		{at: 111 * second, set: burst(1000), cost: 996, want: denied(995).retry(second)},

@@ -2,11 +2,11 @@ package rule
 
 import "testing"
 
-// What happens when the clock is not what it should be. A moment before the state's own is taken as that. A state more
-// than a window ahead was made by a clock that had jumped: it is moved back to now with its counts, and flagged.
+// These scripts are about clocks that step back or jump ahead. A time before the state's own counts as the state's own. A
+// state more than a window ahead was made by a clock that had jumped: it is moved back to now with its counts, and flagged.
 
 func TestClockStepsBack(t *testing.T) {
-	// A request that read its clock early must not wipe the counts of those that were faster.
+	// A request that read its clock early must not erase the counts of faster ones.
 	play(t, Limit{Algorithm: SlidingWindow, Quota: 5, Window: minute}, []step{
 		{at: 120 * second, cost: 5, want: allowed(0)},
 		{at: 119 * second, cost: 1, want: denied(0).deciding(120 * second)},
@@ -57,7 +57,7 @@ func TestClockOneWindowAheadIsKept(t *testing.T) {
 func TestClockJumpedWindow(t *testing.T) {
 	script := []step{
 		{at: 6000 * second, cost: 10, want: allowed(0)},
-		// As if charged now, in the window [60s, 120s). After the refusal the time to retry comes: at 126s.
+		// As if charged now, in the window [60s, 120s). After the denial the time to retry arrives: at 126s.
 		{at: 65 * second, cost: 1, want: denied(0).moved().retry(61 * second).reset(115 * second)},
 		{at: 66 * second, cost: 1, want: denied(0).retry(60 * second)},
 		{at: 126*second - 1, cost: 1, want: denied(0).retry(1)},
@@ -74,7 +74,7 @@ func TestClockJumpedWindow(t *testing.T) {
 		{at: 125 * second, cost: 3, want: allowed(0)}, // 3 + 4 in the window [65s, 125s), now the previous one
 		{at: 185 * second, cost: 7, want: allowed(0)}, // and 3 in [125s, 185s), of which all are covered
 	})
-	// An admission writes it back as well, and with its charge.
+	// An admission also writes it back, with its charge.
 	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute}, []step{
 		{at: 6000 * second, cost: 4, want: allowed(6)},
 		{at: 60 * second, cost: 3, want: allowed(3).moved()},
@@ -108,7 +108,7 @@ func TestClockJumpedLog(t *testing.T) {
 		{at: 105*second - 1, cost: 1, want: denied(0).retry(1)},
 		{at: 105 * second, cost: 1, want: allowed(1)},
 	})
-	// A peek and a cost of 0 write nothing: the next one sees the same again.
+	// A peek and a cost of 0 write nothing: the next request finds the same state.
 	play(t, Limit{Algorithm: SlidingLog, Quota: 3, Window: 10 * second}, []step{
 		{at: 6000 * second, cost: 2, want: allowed(1)},
 		{at: 100 * second, op: Peek, cost: 2, want: denied(1).moved().retry(10 * second)},
@@ -118,8 +118,8 @@ func TestClockJumpedLog(t *testing.T) {
 	})
 }
 
-// A peek moves nothing back, so the times that it tells begin again at every peek, until a request is charged or refused.
-func TestClockJumpedPeekTellsTimesFromNow(t *testing.T) {
+// A peek moves nothing back, so the times that it returns restart with every peek, until a request is charged or denied.
+func TestClockJumpedPeekReturnsTimesFromNow(t *testing.T) {
 	play(t, Limit{Algorithm: SlidingLog, Quota: 3, Window: 10 * second}, []step{
 		{at: 6000 * second, cost: 2, want: allowed(1)},
 		{at: 100 * second, op: Peek, cost: 2, want: denied(1).moved().retry(10 * second).reset(10 * second)},
@@ -131,13 +131,13 @@ func TestClockJumpedPeekTellsTimesFromNow(t *testing.T) {
 	})
 }
 
-// Soon after the epoch, moving back reaches times before it. Virtual clocks that start at 0 get there.
+// Soon after the epoch, moving back reaches times before it. This happens with virtual clocks that start at 0.
 func TestClockJumpedLogNearTheEpoch(t *testing.T) {
 	play(t, Limit{Algorithm: SlidingLog, Quota: 3, Window: 10 * second}, []step{
 		{at: 100 * second, cost: 1, want: allowed(2)},
 		{at: 101 * second, cost: 1, want: allowed(1)},
 		{at: 101*second + 2, cost: 1, want: allowed(0)},
-		// Seen from 1.000001s, the times are -1us, 0.999999s and 1.000001s.
+		// Seen at 1.000001s, the times are -1us, 0.999999s and 1.000001s.
 		{at: second + 1, op: Peek, cost: 1, want: denied(0).moved().retry(9*second - 2)},
 		// Moved back to -1.000001s, -1us and 1us.
 		{at: 1, cost: 1, want: denied(0).moved().retry(9*second - 2)},
@@ -155,12 +155,12 @@ func TestClockJumpedBucket(t *testing.T) {
 		{at: 6000 * second, cost: 3, want: allowed(0)},
 		{at: 5990 * second, cost: 1, want: denied(0).deciding(6000 * second).retry(15 * second)},
 		{at: 5990*second - 1, op: Peek, cost: 1, want: denied(0).moved().retry(5 * second)},
-		// Moved back to 100s, with what is missing.
+		// Moved back to 100s, with its debt.
 		{at: 100 * second, cost: 1, want: denied(0).moved().retry(5 * second).reset(15 * second)},
 		{at: 105*second - 1, cost: 1, want: denied(0).retry(1)},
 		{at: 105 * second, cost: 1, want: allowed(0)},
 	})
-	// It ends as long after now as it would have ended after its own time, whatever the limit has become.
+	// The time until its end stays the same, whatever the limit has become.
 	play(t, Limit{Algorithm: TokenBucket, Quota: 1000, Window: 10 * second, Burst: 3}, []step{
 		{at: 6000 * second, cost: 3, want: allowed(0)},
 		{at: 100 * second, set: quota(1), op: Peek, cost: 3, want: denied(0).moved().retry(10 * second).reset(10 * second)},
@@ -173,7 +173,8 @@ func TestClockJumpedBucket(t *testing.T) {
 	})
 }
 
-// One unit of three was taken. However far the clock steps back, two are left; it is flagged when that is more than a window.
+// One unit of three was taken. However far the clock steps back, two are left; the answer is flagged if it is more than a
+// window.
 func TestClockStepsBackOverABucket(t *testing.T) {
 	for _, back := range []struct {
 		by    Micros
@@ -200,7 +201,7 @@ func TestClockJumpedSlots(t *testing.T) {
 	})
 }
 
-// Every way of writing tells that the state was moved, for a metric counts it.
+// Every operation that writes reports that the state was moved, because a metric counts it.
 func TestClockJumpedIsFlaggedByEveryOperation(t *testing.T) {
 	for _, l := range []Limit{
 		{Algorithm: SlidingWindow, Quota: 3, Window: 10 * second},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The scripts of settlements: what was reserved is replaced by what was used, once.
+// Scripts for settlements: what was reserved is replaced with what was used, once.
 
 func TestSettle(t *testing.T) {
 	for _, l := range []Limit{
@@ -19,21 +19,21 @@ func TestSettle(t *testing.T) {
 			{at: 600 * second, cost: 70, want: allowed(30)},
 			{at: 600 * second, op: Settle, cost: 70, used: 20, back: 600 * second, id: 1, memo: memo, want: allowed(80).granted(50)},
 			{at: 600 * second, cost: 10, want: allowed(70)},
-			// Once more, and with other numbers: nothing changes, and the first answer is repeated.
+			// Again, with other numbers: nothing changes, and the first answer is repeated.
 			{at: 600 * second, set: known, op: Settle, cost: 70, used: 20, back: 600 * second, id: 1, memo: memo, want: allowed(70).granted(50).repeated()},
 			{at: 600 * second, op: Settle, cost: 70, used: 99, back: 600 * second, id: 1, memo: memo, want: allowed(70).granted(50).repeated()},
-			// More than was reserved, even more than there is.
+			// More than was reserved, even more than is left.
 			{at: 600 * second, op: Settle, cost: 10, used: 90, back: 600 * second, id: 2, memo: other, want: allowed(0).granted(-80)},
-			// What the store could not remember does not happen.
+			// A settlement that the store cannot remember is not made.
 			{at: 600 * second, op: Settle, cost: 10, used: 0, back: 600 * second, id: 3, memo: &Memo{Full: true}, want: allowed(0).granted(0).unsettled()},
 		})
 		if !memo.Known || memo.Changed || !slices.Equal(memo.Back, []int64{50}) || !other.Changed || !slices.Equal(other.Back, []int64{-80}) {
-			t.Errorf("%v: remembered are %+v and %+v", l.Algorithm, memo, other)
+			t.Errorf("%v: remembered %+v and %+v", l.Algorithm, memo, other)
 		}
 	}
 }
 
-// Slots are released by their ID, whether the settlement is known, new or one too many.
+// Slots are released by their ID, whether the settlement is known, new, or cannot be remembered.
 func TestSettleSlots(t *testing.T) {
 	memo := &Memo{}
 	play(t, Limit{Algorithm: InFlight, Quota: 2, Window: 30 * second}, []step{
@@ -44,11 +44,11 @@ func TestSettleSlots(t *testing.T) {
 		{at: 101 * second, op: Settle, cost: 1, id: 2, memo: &Memo{Full: true}, want: allowed(2).granted(1)},
 	})
 	if memo.Changed {
-		t.Error("a settlement of nothing but slots is to be remembered")
+		t.Error("a settlement of slots only must not be remembered")
 	}
 }
 
-// All of a reservation is settled or none of it, and what was done to each is remembered.
+// Either all of a reservation is settled or none of it, and the result for each charge is remembered.
 func TestSettleSeveral(t *testing.T) {
 	limits := []Limit{
 		normal(t, Limit{Algorithm: InFlight, Quota: 5, Window: 30 * second}),
@@ -72,14 +72,14 @@ func TestSettleSeveral(t *testing.T) {
 	if memo.Changed || !answers[1].Flags.Unsettled() || answers[0].Granted != 1 || answers[2].Remaining != 300 || answers[3].Remaining != 400 {
 		t.Fatalf("%+v: %+v", memo, answers)
 	}
-	memo = &Memo{Back: []int64{9, 9, 9, 9, 9}} // what an earlier one left there
+	memo = &Memo{Back: []int64{9, 9, 9, 9, 9}} // left by an earlier settlement
 	fill()
 	DecideSettle(items, memo, 100*second, answers)
 	if want := []int64{0, 0, -200, 60}; !memo.Changed || !slices.Equal(memo.Back, want) {
 		t.Fatalf("remembered: %+v, want %v", memo, want)
 	}
 	if items[1].Changed || !items[2].Changed || !items[3].Changed {
-		t.Errorf("changed: %v, %v, %v; what was used as reserved is not", items[1].Changed, items[2].Changed, items[3].Changed)
+		t.Errorf("changed: %v, %v, %v; an item used as reserved must not change", items[1].Changed, items[2].Changed, items[3].Changed)
 	}
 	for i, want := range []int64{5, 9, 100, 460} {
 		if answers[i].Remaining != want || answers[i].Flags != 0 {
@@ -87,7 +87,7 @@ func TestSettleSeveral(t *testing.T) {
 		}
 	}
 	if most := limits[3].Memory(); most != 32*60*minute || limits[0].Memory() != 0 || limits[2].Memory() != 2*minute {
-		t.Errorf("remembered for %d, %d, %d", most, limits[0].Memory(), limits[2].Memory())
+		t.Errorf("got memories of %d, %d, %d", most, limits[0].Memory(), limits[2].Memory())
 	}
 }
 

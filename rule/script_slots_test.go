@@ -2,7 +2,7 @@ package rule
 
 import "testing"
 
-// The scripts of in-flight limits: slots that are held until they are released, or until nobody renews them any more.
+// Scripts for in-flight limits: slots that are held until they are released, or until they are not renewed in time.
 
 func TestSlots(t *testing.T) {
 	play(t, Limit{Algorithm: InFlight, Quota: 2, Window: 30 * second}, []step{
@@ -10,7 +10,7 @@ func TestSlots(t *testing.T) {
 		{at: 110 * second, cost: 1, id: 2, want: allowed(0).next(20 * second).reset(30 * second)},
 		{at: 115 * second, cost: 1, id: 3, want: denied(0).retry(15 * second).reset(25 * second)},
 		{at: 115 * second, cost: 0, id: 3, want: allowed(0).next(15 * second)},
-		// Renewed, the first slot is held for longer, and the second runs out first.
+		// The first slot was renewed and is held for longer, so the second one expires first.
 		{at: 120 * second, op: Renew, id: 1, want: allowed(0).granted(1).next(20 * second).reset(30 * second)},
 		{at: 140*second - 1, cost: 1, id: 3, want: denied(0).retry(1)},
 		{at: 140 * second, op: Renew, id: 2, want: denied(1).granted(0)}, // too late
@@ -23,7 +23,8 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// A caller that did not hear the answer asks again: it gets the slot that it has, also if that was the last one.
+// A caller that did not receive the answer repeats the request: it gets the slot that it has, even if that was the last
+// one.
 func TestSlotsTakenAgain(t *testing.T) {
 	play(t, Limit{Algorithm: InFlight, Quota: 2, Window: 30 * second}, []step{
 		{at: 100 * second, cost: 1, id: 1, want: allowed(1)},
@@ -31,7 +32,7 @@ func TestSlotsTakenAgain(t *testing.T) {
 		{at: 102 * second, cost: 1, id: 2, want: allowed(0).next(29 * second)},
 		{at: 103 * second, op: Peek, cost: 1, id: 1, want: allowed(0)},
 		{at: 103 * second, op: Peek, cost: 1, id: 3, want: denied(0).retry(28 * second)},
-		{at: 103 * second, cost: 1, id: 1, want: allowed(0).next(29 * second)}, // renewed: now that of 102s is the first to run out
+		{at: 103 * second, cost: 1, id: 1, want: allowed(0).next(29 * second)}, // renewed: now the slot of 102s is the first to expire
 		{at: 132*second - 1, cost: 1, id: 3, want: denied(0).retry(1)},
 		{at: 132 * second, cost: 1, id: 3, want: allowed(0).next(second)},
 	})
@@ -42,12 +43,12 @@ func TestSlotsOfManyAndFew(t *testing.T) {
 		{at: 100 * second, cost: 1, id: 1, want: allowed(2)},
 		{at: 101 * second, cost: 1, id: 2, want: allowed(1)},
 		{at: 102 * second, cost: 1, id: 3, want: allowed(0)},
-		// Fewer slots than are held: nobody loses one, two must go before another fits.
+		// Fewer slots than are held: none is lost, and two must go before another fits.
 		{at: 103 * second, set: quota(2), cost: 1, id: 4, want: denied(0).retry(28 * second)},
 		{at: 103 * second, op: Renew, id: 1, want: allowed(0).granted(1).next(29 * second)},
 		{at: 104 * second, op: GiveBack, cost: 1, back: 1, id: 2, want: allowed(0).granted(1)},
 		{at: 104 * second, op: GiveBack, cost: 1, back: 1, id: 3, want: allowed(1).granted(1)},
-		// Charged regardless, the slot that was renewed least recently goes.
+		// A Charge replaces the slot that was renewed least recently.
 		{at: 105 * second, op: Charge, cost: 1, id: 5, want: allowed(0)},
 		{at: 106 * second, op: Charge, cost: 1, id: 6, want: allowed(0)},
 		{at: 106 * second, op: Renew, id: 1, want: denied(0).granted(0)},
@@ -66,7 +67,7 @@ func TestSlotsWithRates(t *testing.T) {
 		normal(t, Limit{Algorithm: TokenBucket, Quota: 1000, Window: minute}),
 	}
 	states := make([]State, len(limits))
-	ask := func(id ID, tokens int64, want ...bool) []Answer {
+	take := func(id ID, tokens int64, want ...bool) []Answer {
 		t.Helper()
 		items, answers := make([]Item, len(limits)), make([]Answer, len(limits))
 		for i, cost := range []int64{1, 1, tokens} {
@@ -80,13 +81,13 @@ func TestSlotsWithRates(t *testing.T) {
 		}
 		return answers
 	}
-	ask(1, 1_001, true, true, false)
+	take(1, 1_001, true, true, false)
 	if n := len(states[0].Slots); n != 0 {
-		t.Fatalf("%d slots are held by a request that was refused", n)
+		t.Fatalf("%d slots are held by a denied request", n)
 	}
-	ask(1, 700, true, true, true)
-	ask(2, 100, false, true, true)
-	if a := ask(3, 301, false, true, false); a[1].Remaining != 1 || a[2].Remaining != 300 {
-		t.Fatalf("a refused request was charged: %+v", a)
+	take(1, 700, true, true, true)
+	take(2, 100, false, true, true)
+	if a := take(3, 301, false, true, false); a[1].Remaining != 1 || a[2].Remaining != 300 {
+		t.Fatalf("a denied request was charged: %+v", a)
 	}
 }

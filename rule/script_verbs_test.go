@@ -2,7 +2,7 @@ package rule
 
 import "testing"
 
-// The scripts of what can be asked besides Take: charging regardless, taking up to so much, giving back, resetting.
+// Scripts for the operations other than Take: Charge, TakeUpTo, GiveBack and Reset.
 
 func TestGiveBackWindow(t *testing.T) {
 	limit := Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Segments: 2, Overlap: Whole}
@@ -10,13 +10,13 @@ func TestGiveBackWindow(t *testing.T) {
 		{at: 60 * second, cost: 3, want: allowed(7)}, // part [60s, 90s)
 		{at: 90 * second, cost: 4, want: allowed(3)}, // part [90s, 120s)
 		{at: 95 * second, op: GiveBack, cost: 2, back: 75 * second, want: allowed(5).granted(2)},
-		{at: 95 * second, op: GiveBack, cost: 2, back: 90*second - 1, want: allowed(6).granted(1)}, // no more than is there
+		{at: 95 * second, op: GiveBack, cost: 2, back: 90*second - 1, want: allowed(6).granted(1)}, // no more than was charged
 		{at: 95 * second, op: GiveBack, cost: 1, back: 60 * second, want: allowed(6).granted(0)},
 		{at: 95 * second, op: GiveBack, cost: 1, back: 60*second - 1, want: allowed(6).granted(0)}, // an empty part
 		{at: 95 * second, op: GiveBack, cost: 0, back: 90 * second, want: allowed(6).granted(0)},
 		{at: 95 * second, op: GiveBack, cost: 9, back: 90 * second, want: allowed(10).granted(4).reset(0)},
 	})
-	play(t, limit, []step{ // what has left the window is not given back, and the counts have moved along
+	play(t, limit, []step{ // units that have left the window are not given back, and the counts have moved along
 		{at: 60 * second, cost: 3, want: allowed(7)},
 		{at: 90 * second, cost: 4, want: allowed(3)},
 		{at: 150*second - 1, op: GiveBack, cost: 1, back: 60 * second, want: allowed(4).granted(1)},
@@ -25,11 +25,11 @@ func TestGiveBackWindow(t *testing.T) {
 		{at: 180 * second, op: GiveBack, cost: 1, back: 119 * second, want: allowed(10).granted(0)},
 		{at: 1000 * second, op: GiveBack, cost: 1, back: Oldest, want: allowed(10).granted(0)},
 	})
-	play(t, limit, []step{ // the oldest first, as many as there are
+	play(t, limit, []step{ // the oldest first, up to all of them
 		{at: 60 * second, cost: 3, want: allowed(7)},
 		{at: 90 * second, cost: 4, want: allowed(3)},
 		{at: 100 * second, op: GiveBack, cost: 4, want: allowed(7).granted(4)},
-		{at: 150 * second, cost: 0, want: allowed(7)}, // the three that are left are of the younger part
+		{at: 150 * second, cost: 0, want: allowed(7)}, // the three that are left belong to the newer part
 		{at: 150 * second, op: GiveBack, cost: MaxQuota, want: allowed(10).granted(3)},
 	})
 	play(t, limit, []step{{at: 60 * second, op: GiveBack, cost: 1, want: allowed(10).granted(0)}}) // a key never seen
@@ -46,12 +46,13 @@ func TestGiveBackFixedWindow(t *testing.T) {
 	})
 }
 
-// A part with its units given back is still the state's own time, and a first request's window goes on from it.
+// A part whose units were given back still defines the state's own time, and windows anchored at the first request continue
+// from it.
 func TestGiveBackKeepsTheAnchor(t *testing.T) {
 	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Anchor: First}, []step{
 		{at: 7 * second, cost: 4, want: allowed(6)},
 		{at: 8 * second, op: GiveBack, cost: 4, back: 7 * second, want: allowed(10).granted(4)},
-		{at: 60 * second, cost: 10, want: allowed(0).reset(67 * second)}, // still of the window [7s, 67s)
+		{at: 60 * second, cost: 10, want: allowed(0).reset(67 * second)}, // still in the window [7s, 67s)
 	})
 }
 
@@ -61,14 +62,14 @@ func TestGiveBackLog(t *testing.T) {
 		{at: 2 * second, cost: 1, want: allowed(2)},
 		{at: 3 * second, cost: 2, want: allowed(0)},
 		{at: 4 * second, op: GiveBack, cost: 5, back: 2 * second, want: allowed(1).granted(1)},
-		{at: 4 * second, op: GiveBack, cost: 5, back: 2 * second, want: allowed(1).granted(0)}, // not there any more
+		{at: 4 * second, op: GiveBack, cost: 5, back: 2 * second, want: allowed(1).granted(0)}, // no longer there
 		{at: 4 * second, op: GiveBack, cost: 1, want: allowed(2).granted(1)},                   // 1s, 3s, 3s are left
 		{at: 4 * second, cost: 4, want: denied(2).retry(9 * second)},                           // two more must go: those of 1s and 3s
 		{at: 11*second - 1, op: GiveBack, cost: 1, back: 1 * second, want: allowed(3).granted(1)},
 		{at: 11 * second, op: GiveBack, cost: 1, back: 1 * second, want: allowed(3).granted(0)},
 		{at: 12 * second, op: GiveBack, cost: 1, back: 3 * second, want: allowed(4).granted(1)},
 		{at: 12 * second, op: GiveBack, cost: 9, want: allowed(5).granted(1).reset(0)},
-		{at: 5 * second, cost: 1, want: allowed(4).deciding(5 * second)}, // empty: nothing holds the time any more
+		{at: 5 * second, cost: 1, want: allowed(4).deciding(5 * second)}, // empty: the state has no time of its own any more
 	})
 }
 
@@ -81,18 +82,19 @@ func TestGiveBackBucket(t *testing.T) {
 		{at: 101 * second, op: GiveBack, cost: 1, back: 100 * second, want: allowed(1).granted(1).reset(10 * second)},
 		{at: 101 * second, op: GiveBack, cost: 3, want: allowed(3).granted(2).reset(0)}, // the oldest: all that is missing
 		{at: 101 * second, cost: 3, want: allowed(0)},
-		{at: 106*second - 1, op: GiveBack, cost: 1, back: 101 * second, want: allowed(1).granted(1)}, // a last trace of it
-		{at: 106 * second, op: GiveBack, cost: 1, back: 101 * second, want: allowed(1).granted(0)},   // it is there already
+		{at: 106*second - 1, op: GiveBack, cost: 1, back: 101 * second, want: allowed(1).granted(1)}, // the last of it
+		{at: 106 * second, op: GiveBack, cost: 1, back: 101 * second, want: allowed(1).granted(0)},   // it has been refilled already
 		{at: 106 * second, op: GiveBack, cost: 1, want: allowed(2).granted(1)},
 		{at: 107 * second, op: GiveBack, cost: 1, back: 120 * second, want: allowed(3).granted(1).reset(0)},
 	})
-	// The clock stepped back: what was refilled is counted to the state's own time.
+	// The clock stepped back: the refill is counted up to the state's own time.
 	play(t, limit, []step{
 		{at: 100 * second, cost: 1, want: allowed(2)},
 		{at: 105 * second, cost: 3, want: allowed(0)},
 		{at: 99 * second, op: GiveBack, cost: 1, back: 100 * second, want: allowed(0).granted(0).deciding(105 * second)},
 	})
-	// What was reserved is given back when nearly all of it has been refilled, and taken, meanwhile: it is not there twice.
+	// Reserved units are given back when nearly all of them have been refilled and taken again: they must not be free
+	// twice.
 	play(t, Limit{Algorithm: TokenBucket, Quota: 100, Window: minute}, []step{
 		{at: 60 * second, cost: 100, want: allowed(0)},
 		{at: 120*second - 1, cost: 99, want: allowed(0)},
@@ -108,7 +110,7 @@ func TestCharge(t *testing.T) {
 		{at: 60 * second, op: Charge, cost: 25, want: allowed(0).reset(2 * minute)},
 		// 25*covered <= 9*60s when 21.6s are covered, at 158.4s.
 		{at: 61 * second, cost: 1, want: denied(0).retry(97_400 * milli)},
-		{at: 61 * second, cost: 0, want: denied(0).retry(95 * second)}, // 24s: the quota itself must be kept to first
+		{at: 61 * second, cost: 0, want: denied(0).retry(95 * second)}, // 24s: first the overdraft must be gone
 		{at: 158_400 * milli, cost: 1, want: allowed(0)},
 	})
 	play(t, Limit{Algorithm: FixedWindow, Quota: 10, Window: minute}, []step{
@@ -135,7 +137,7 @@ func TestChargeBucket(t *testing.T) {
 		{at: 115*second - 1, cost: 1, want: denied(0).retry(1)},
 		{at: 115 * second, cost: 1, want: allowed(0)},
 	})
-	// The clock stepped back: it is charged as of the state's own time.
+	// The clock stepped back: the charge counts as of the state's own time.
 	play(t, limit, []step{
 		{at: 100 * second, op: Charge, cost: 100, want: allowed(0).reset(25 * second)},
 		{at: 95 * second, op: Charge, cost: 1, want: allowed(0).reset(30 * second)},
@@ -156,7 +158,7 @@ func TestTakeUpTo(t *testing.T) {
 			{at: 1200 * second, op: TakeUpTo, cost: MaxQuota, want: allowed(0).granted(10)},
 		})
 	}
-	// Where nothing is left it is a refusal of one unit: that is when to come back, and what is counted if refusals are.
+	// If nothing is left, it is a denial of one unit: that determines RetryAfter, and what is charged if denials count.
 	play(t, Limit{Algorithm: SlidingLog, Quota: 3, Window: 10 * second, CountDenied: true}, []step{
 		{at: 1 * second, cost: 1, want: allowed(2)},
 		{at: 2 * second, cost: 2, want: allowed(0)},
@@ -175,7 +177,7 @@ func TestReset(t *testing.T) {
 			{at: 600 * second, op: Reset, want: allowed(10).reset(0).granted(0)},
 			{at: 600 * second, op: Charge, cost: 20, want: allowed(0)},
 			{at: 600 * second, op: Reset, want: allowed(10).reset(0).granted(0)},
-			{at: 1 * second, cost: 10, want: allowed(0).deciding(1 * second)}, // nor does it remember the time
+			{at: 1 * second, cost: 10, want: allowed(0).deciding(1 * second)}, // nor does it keep the time
 		})
 	}
 }

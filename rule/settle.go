@@ -1,29 +1,29 @@
 package rule
 
-// Memo is what a store remembers of one reservation: that it was settled, and what that did.
+// Memo is what a store remembers of one reservation: whether it was settled, and with which result.
 type Memo struct {
-	Known bool    // set by the store: it was settled before, and Back is what was done then
+	Known bool    // set by the store: it was settled before, with the result Back
 	Full  bool    // set by the store: it cannot remember another settlement
-	Back  []int64 // one number per item: how many units were given back, or minus how many were charged
-	// Changed is set by DecideSettle: the reservation was settled now, and the store must remember Back with the states, or
-	// neither.
+	Back  []int64 // one number per item: how many units were given back or, if negative, charged in addition
+	// Changed is set by DecideSettle: the reservation was settled now, and the store must save either both Back and the
+	// states, or neither.
 	Changed bool
 }
 
-// The bounds of how many settlements a store remembers for the address of a reservation's first charge.
+// Bounds of how many settlements a store remembers for the address of a reservation's first charge.
 const (
 	minSettlements = 1_000
 	maxSettlements = 250_000
 )
 
-// Settlements returns how many settlements a store remembers for one address under l, in a stretch of time as long as Memory:
-// four times as many as the limit has units. Reservations that all take one unit, and are all settled, do not reach that.
+// Settlements returns how many settlements a store remembers for one address under l, during the time that Memory returns:
+// four times the units of the limit. Reservations of one unit each do not reach that, even if all are settled.
 func (l *Limit) Settlements() int64 {
 	return min(max(4*min(l.Capacity(), maxSettlements), minSettlements), maxSettlements)
 }
 
-// Memory returns for how long a settlement under l must be remembered: as long as a unit counts that is charged at the same
-// time. It is 0 for an in-flight limit, whose slots are released by their id: that can be done any number of times.
+// Memory returns how long a settlement under l must be remembered: as long as a unit charged at the same time counts. It is
+// 0 for an in-flight limit, whose slots are released by their id, which can safely be repeated.
 func (l *Limit) Memory() Micros {
 	switch l.Algorithm {
 	case InFlight:
@@ -37,11 +37,12 @@ func (l *Limit) Memory() Micros {
 	}
 }
 
-// DecideSettle ends a reservation: it replaces the Cost of each item by what was Used, and releases slots. What is given back
-// is taken from the moment At; what was used beyond Cost is charged now, beyond the quota if need be. It does so once: if memo
-// is Known it changes nothing, and answers what was done then. If memo is Full it changes nothing but to release slots.
+// DecideSettle ends a reservation: it replaces the Cost of each item with what was Used, and releases slots. Units given
+// back are taken from the time At; units used beyond Cost are charged now, even beyond the quota. It does so once: if memo
+// is Known, it changes nothing and answers what was done then. If memo is Full, it only releases slots.
 //
-// A store looks up the memo by the address of the first item and the items' ID. It need not if Memory is 0 for all of them.
+// A store looks up the memo by the address of the first item and the items' ID. It need not do so if Memory is 0 for all
+// items.
 func DecideSettle(items []Item, memo *Memo, now Micros, answers []Answer) {
 	var flag Flags
 	switch {
@@ -76,7 +77,8 @@ func DecideSettle(items []Item, memo *Memo, now Micros, answers []Answer) {
 	}
 }
 
-// settle replaces the item's cost by what was used, and returns how many units that gave back, or minus how many it charged.
+// settle replaces the item's cost with what was used. It returns how many units were given back or, if negative, how many
+// were charged.
 func (it *Item) settle() (back int64) {
 	l, s, v := it.Limit, it.State, &it.view
 	switch {

@@ -2,9 +2,9 @@ package rule
 
 import "testing"
 
-// What several limits answer to one request: all admit and all are charged, or none is.
+// Several limits decide one request together: all admit and all are charged, or none is.
 
-// several is a request over some limits with their states. One script talks to the same ones again and again.
+// several is a set of limits with their states, for scripts of several requests.
 type several struct {
 	t      *testing.T
 	limits []Limit
@@ -20,9 +20,9 @@ func newSeveral(t *testing.T, limits ...Limit) *several {
 	return v
 }
 
-// ask puts one question with the same cost to all limits. Every answer must be as wanted, and a state may have changed
-// only where that was reported.
-func (v *several) ask(op Op, at Micros, cost int64, wants ...want) {
+// decide decides one request with the same cost on all limits. Every answer must be as wanted, and a state may have changed
+// only if that was reported.
+func (v *several) decide(op Op, at Micros, cost int64, wants ...want) {
 	v.t.Helper()
 	items := make([]Item, len(v.limits))
 	before := make([]State, len(v.limits))
@@ -45,17 +45,17 @@ func (v *several) ask(op Op, at Micros, cost int64, wants ...want) {
 
 func TestSeveralAllOrNothing(t *testing.T) {
 	v := newSeveral(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute}, Limit{Algorithm: FixedWindow, Quota: 3, Window: 10 * second})
-	v.ask(Take, 60*second, 2, allowed(8), allowed(1))
-	v.ask(Take, 61*second, 2, allowed(8).granted(0), denied(1).retry(9*second))
-	v.ask(Peek, 61*second, 1, allowed(8), allowed(1))
-	v.ask(Take, 61*second, 1, allowed(7), allowed(0))
-	v.ask(Take, 70*second, 3, allowed(4), allowed(0))
-	v.ask(Take, 80*second, 3, allowed(1), allowed(0))
-	// Now the other one refuses: 9 are used of 10.
-	v.ask(Take, 90*second, 2, denied(1), allowed(3).granted(0))
-	// More than one of them holds: never for the one, and for the other it is only a refusal.
-	v.ask(Take, 90*second, 4, denied(1), denied(3).retry(Never))
-	v.ask(Take, 90*second, 1, allowed(0), allowed(2))
+	v.decide(Take, 60*second, 2, allowed(8), allowed(1))
+	v.decide(Take, 61*second, 2, allowed(8).granted(0), denied(1).retry(9*second))
+	v.decide(Peek, 61*second, 1, allowed(8), allowed(1))
+	v.decide(Take, 61*second, 1, allowed(7), allowed(0))
+	v.decide(Take, 70*second, 3, allowed(4), allowed(0))
+	v.decide(Take, 80*second, 3, allowed(1), allowed(0))
+	// Now the other one denies: 9 are used of 10.
+	v.decide(Take, 90*second, 2, denied(1), allowed(3).granted(0))
+	// More than one of them holds: never for the one, and an ordinary denial for the other.
+	v.decide(Take, 90*second, 4, denied(1), denied(3).retry(Never))
+	v.decide(Take, 90*second, 1, allowed(0), allowed(2))
 }
 
 func TestSeveralTakeUpTo(t *testing.T) {
@@ -64,49 +64,49 @@ func TestSeveralTakeUpTo(t *testing.T) {
 		Limit{Algorithm: SlidingLog, Quota: 4, Window: 10 * second},
 		Limit{Algorithm: TokenBucket, Quota: 6, Window: minute, Burst: 7},
 	)
-	v.ask(TakeUpTo, 60*second, 9, allowed(6).granted(4), allowed(0).granted(4), allowed(3).granted(4))
-	v.ask(TakeUpTo, 60*second, 9, allowed(6).granted(0), denied(0).granted(0).retry(10*second), allowed(3).granted(0))
-	// A unit has come back to the bucket.
-	v.ask(TakeUpTo, 70*second, 9, allowed(2).granted(4), allowed(0).granted(4), allowed(0).granted(4))
-	v.ask(TakeUpTo, 70*second, 9, allowed(2).granted(0), denied(0).granted(0), denied(0).granted(0).retry(10*second))
-	v.ask(TakeUpTo, 90*second, 9, allowed(0).granted(2), allowed(2).granted(2), allowed(0).granted(2))
+	v.decide(TakeUpTo, 60*second, 9, allowed(6).granted(4), allowed(0).granted(4), allowed(3).granted(4))
+	v.decide(TakeUpTo, 60*second, 9, allowed(6).granted(0), denied(0).granted(0).retry(10*second), allowed(3).granted(0))
+	// A unit of the bucket has been refilled.
+	v.decide(TakeUpTo, 70*second, 9, allowed(2).granted(4), allowed(0).granted(4), allowed(0).granted(4))
+	v.decide(TakeUpTo, 70*second, 9, allowed(2).granted(0), denied(0).granted(0), denied(0).granted(0).retry(10*second))
+	v.decide(TakeUpTo, 90*second, 9, allowed(0).granted(2), allowed(2).granted(2), allowed(0).granted(2))
 }
 
-// A limit that counts refusals counts its own, not those of another.
+// A limit that counts denials counts its own, not those of another limit.
 func TestSeveralCountDenied(t *testing.T) {
 	v := newSeveral(t,
 		Limit{Algorithm: FixedWindow, Quota: 5, Window: 10 * second, CountDenied: true},
 		Limit{Algorithm: FixedWindow, Quota: 3, Window: 10 * second, CountDenied: true},
 		Limit{Algorithm: FixedWindow, Quota: 4, Window: 10 * second},
 	)
-	v.ask(Take, 10*second, 2, allowed(3), allowed(1), allowed(2))
-	v.ask(Take, 10*second, 2, allowed(3).granted(0), denied(0), allowed(2).granted(0)) // the second now has 4 of 3
-	v.ask(Take, 10*second, 3, allowed(3).granted(0), denied(0), denied(2))             // and now 7 of 3
-	v.ask(GiveBack, 10*second, 4, allowed(5).granted(2), allowed(0).granted(4), allowed(4).granted(2))
-	v.ask(GiveBack, 10*second, 1, allowed(5).granted(0), allowed(1).granted(1), allowed(4).granted(0))
-	v.ask(Take, 10*second, 1, allowed(4), allowed(0), allowed(3))
-	// What one of them never admits is charged by none.
-	v.ask(Take, 20*second, 5, allowed(5).granted(0), denied(3).retry(Never), denied(4).retry(Never))
-	v.ask(Peek, 20*second, 3, allowed(5), allowed(3), allowed(4))
+	v.decide(Take, 10*second, 2, allowed(3), allowed(1), allowed(2))
+	v.decide(Take, 10*second, 2, allowed(3).granted(0), denied(0), allowed(2).granted(0)) // the second now has 4 of 3
+	v.decide(Take, 10*second, 3, allowed(3).granted(0), denied(0), denied(2))             // and now 7 of 3
+	v.decide(GiveBack, 10*second, 4, allowed(5).granted(2), allowed(0).granted(4), allowed(4).granted(2))
+	v.decide(GiveBack, 10*second, 1, allowed(5).granted(0), allowed(1).granted(1), allowed(4).granted(0))
+	v.decide(Take, 10*second, 1, allowed(4), allowed(0), allowed(3))
+	// A cost that one of them never admits is not charged to any.
+	v.decide(Take, 20*second, 5, allowed(5).granted(0), denied(3).retry(Never), denied(4).retry(Never))
+	v.decide(Peek, 20*second, 3, allowed(5), allowed(3), allowed(4))
 }
 
-// Charging, giving back and resetting are done to each by itself.
+// Charge, GiveBack and Reset apply to each limit independently.
 func TestSeveralOfEachVerb(t *testing.T) {
 	v := newSeveral(t, Limit{Algorithm: SlidingWindow, Quota: 2, Window: minute}, Limit{Algorithm: SlidingLog, Quota: 5, Window: minute})
-	v.ask(Charge, 60*second, 3, allowed(0), allowed(2))
-	v.ask(Take, 60*second, 0, denied(0), allowed(2).granted(0))
-	v.ask(GiveBack, 60*second, 2, allowed(1).granted(2), allowed(4).granted(2))
-	v.ask(Take, 60*second, 1, allowed(0), allowed(3))
-	v.ask(Reset, 60*second, 0, allowed(2), allowed(5))
-	v.ask(Take, 60*second, 2, allowed(0), allowed(3))
+	v.decide(Charge, 60*second, 3, allowed(0), allowed(2))
+	v.decide(Take, 60*second, 0, denied(0), allowed(2).granted(0))
+	v.decide(GiveBack, 60*second, 2, allowed(1).granted(2), allowed(4).granted(2))
+	v.decide(Take, 60*second, 1, allowed(0), allowed(3))
+	v.decide(Reset, 60*second, 0, allowed(2), allowed(5))
+	v.decide(Take, 60*second, 2, allowed(0), allowed(3))
 }
 
-// A state that the clock left ahead is written back by a refusal of its own, and left alone by that of another.
+// A state that the clock left ahead is written back by its own limit's denial, and left alone by another limit's.
 func TestSeveralAfterAClockJump(t *testing.T) {
 	v := newSeveral(t, Limit{Algorithm: SlidingWindow, Quota: 2, Window: minute}, Limit{Algorithm: SlidingWindow, Quota: 5, Window: minute})
-	v.ask(Take, 6000*second, 2, allowed(0), allowed(3))
-	v.ask(Take, 60*second, 1, denied(0).moved().retry(90*second), allowed(3).granted(0).moved())
-	v.ask(Take, 61*second, 1, denied(0).retry(89*second), allowed(3).granted(0).moved())
-	v.ask(Take, 150*second, 1, allowed(0), allowed(2).moved())
-	v.ask(Take, 150*second, 1, denied(0), allowed(2).granted(0))
+	v.decide(Take, 6000*second, 2, allowed(0), allowed(3))
+	v.decide(Take, 60*second, 1, denied(0).moved().retry(90*second), allowed(3).granted(0).moved())
+	v.decide(Take, 61*second, 1, denied(0).retry(89*second), allowed(3).granted(0).moved())
+	v.decide(Take, 150*second, 1, allowed(0), allowed(2).moved())
+	v.decide(Take, 150*second, 1, denied(0), allowed(2).granted(0))
 }

@@ -2,15 +2,15 @@ package rule
 
 import "slices"
 
-// In-flight limits: a slot is held from the moment it is taken until it is released, or until its window has passed since
-// it was taken or last renewed. Slots have an ID that the caller chose, so releasing or renewing one twice does nothing to
-// another, and a caller that did not hear the answer can just try again.
+// A slot of an in-flight limit is held from the time it is taken until it is released, or until its window has passed since
+// it was taken or last renewed. The caller chooses the ID of a slot, so releasing or renewing one twice does not affect
+// another, and a caller that did not receive the answer can simply try again.
 
-// ID names a reservation: the slots that it holds, and that it was settled. Callers choose them at random. The zero ID is none:
-// a slot that is taken with it is another one each time, and can only run out.
+// ID identifies a reservation: the slots that it holds, and whether it was settled. Callers choose it at random. The zero
+// ID identifies nothing: each slot taken with it is a new one, and can only expire.
 type ID uint64
 
-// Slot is one slot that is held.
+// Slot is a slot that is held.
 type Slot struct {
 	ID      ID
 	Renewed Micros // when it was taken, or last renewed
@@ -20,9 +20,9 @@ type Slot struct {
 func (l *Limit) lookSlots(s *State, now Micros, v *View) {
 	if n := len(s.Slots); n > 0 {
 		switch newest := s.Slots[n-1].Renewed; {
-		case newest > now+l.Window: // the clock had jumped ahead: the slots stay, their times come back
+		case newest > now+l.Window: // the clock had jumped ahead: keep the slots, move their times back
 			v.Moved, v.behind = true, newest-now
-		case newest > now: // an older moment than the state's own is taken as that
+		case newest > now: // a time before the state's own counts as the state's own
 			v.At = newest
 		}
 	}
@@ -36,7 +36,7 @@ func liveSlots(slots []Slot, t Micros) int64 {
 	return int64(len(slots) - first)
 }
 
-// writeSlots writes what lookSlots saw: times moved back with the clock, slots dropped that were not renewed in time.
+// writeSlots writes what lookSlots found: times moved back with the clock, slots dropped that were not renewed in time.
 func (l *Limit) writeSlots(s *State, v *View) {
 	s.Slots = slices.Delete(s.Slots, 0, len(s.Slots)-int(v.live))
 	for i := range s.Slots {
@@ -45,7 +45,7 @@ func (l *Limit) writeSlots(s *State, v *View) {
 	v.behind = 0
 }
 
-// holdSlot takes a slot for id, or renews it. Where it is taken regardless, the one that was renewed least recently goes.
+// holdSlot takes a slot for id, or renews it. If all are held, it replaces the least recently renewed one.
 func (l *Limit) holdSlot(s *State, v *View, id ID) {
 	l.writeSlots(s, v)
 	if i := findSlot(s, id); i >= 0 {
@@ -59,7 +59,7 @@ func (l *Limit) holdSlot(s *State, v *View, id ID) {
 	v.Room = l.Quota - v.live
 }
 
-// releaseSlot gives the slot of id back and returns how many that were: 1, or 0 if it is not held any more.
+// releaseSlot releases the slot of id and returns how many slots that were: 1, or 0 if it is no longer held.
 func (l *Limit) releaseSlot(s *State, v *View, id ID) int64 {
 	if !l.holdsSlot(s, v, id) {
 		return 0
@@ -70,7 +70,7 @@ func (l *Limit) releaseSlot(s *State, v *View, id ID) int64 {
 	return 1
 }
 
-// releaseOldest gives back up to n slots, those first that were renewed least recently.
+// releaseOldest releases up to n slots, the least recently renewed first.
 func (l *Limit) releaseOldest(s *State, v *View, n int64) int64 {
 	n = min(n, v.live)
 	if n > 0 {
@@ -85,7 +85,7 @@ func (l *Limit) holdsSlot(s *State, v *View, id ID) bool {
 	return findSlot(s, id) >= len(s.Slots)-int(v.live)
 }
 
-// findSlot returns the place of the slot of id, or something below every place.
+// findSlot returns the index of the slot of id, or a number below every index.
 func findSlot(s *State, id ID) int {
 	if id == 0 {
 		return -1 - len(s.Slots)
@@ -97,7 +97,7 @@ func findSlot(s *State, id ID) int {
 	return i
 }
 
-// waitSlots finds the slot that must run out before n more fit, if nobody renews or releases one.
+// waitSlots returns when the slot expires that must expire before n more fit, if none is renewed or released.
 func (l *Limit) waitSlots(s *State, v *View, n int64) Micros {
 	excess := v.live + n - l.Quota
 	if excess <= 0 {
@@ -106,7 +106,7 @@ func (l *Limit) waitSlots(s *State, v *View, n int64) Micros {
 	return s.Slots[int64(len(s.Slots))-v.live+excess-1].Renewed - v.behind + l.Window - v.Now
 }
 
-// coverSlots makes s hold at least as many slots as other for at least as long. Whose slots they are is forgotten.
+// coverSlots makes s hold at least as many slots as other for at least as long. Their IDs are lost.
 func (l *Limit) coverSlots(s, other *State, now Micros) {
 	ours, theirs := l.liveSlotsAt(s, now), l.liveSlotsAt(other, now)
 	if len(ours) < len(theirs) {

@@ -2,14 +2,14 @@ package rule
 
 import "slices"
 
-// State is what is remembered of one key under one limit. The zero value is a key never seen. Which fields are in use
-// follows from the limit's shape; the others stay zero. The functions of this package change a State in place, and its
-// Counts in the slice that is there, so a store can lend them its own memory; Clone first where the old one is needed.
+// State is what is remembered of one key under one limit. The zero value is a key never seen. The limit's shape determines
+// which fields are in use; the others stay zero. The functions of this package change a State in place, and its Counts in
+// the existing slice, so that a store can lend them its own memory. To keep the old State, Clone it first.
 type State struct {
-	Start   Micros  // window algorithms: the start of the current part, or Absent; token-bucket: as of when Missing is
-	Until   Micros  // token-bucket: from when on nothing is missing any more
-	Missing int64   // token-bucket: whole units that are missing
-	Rest    int64   // token-bucket: the fraction of a unit that is also missing, in 1/Window
+	Start   Micros  // window algorithms: the start of the current part, or Absent; token-bucket: the time at which Missing was missing
+	Until   Micros  // token-bucket: when nothing is missing any more
+	Missing int64   // token-bucket: missing whole units
+	Rest    int64   // token-bucket: missing fraction of another unit, in 1/Window
 	Counts  []int64 // window algorithms: Parts() of them, the current part first
 	Log     Log     // sliding-log
 	Slots   []Slot  // in-flight: the slots that are held, the least recently renewed first
@@ -23,18 +23,18 @@ func (s State) Clone() State {
 	return s
 }
 
-// Clear makes s the state of a key never seen, keeping its memory.
+// Clear resets s to the state of a key never seen, keeping its memory.
 func (s *State) Clear() {
 	clear(s.Counts)
 	s.Log.clear()
 	*s = State{Start: Absent, Counts: s.Counts, Log: s.Log, Slots: s.Slots[:0]}
 }
 
-// absentWindow reports that a window state was never charged.
+// absentWindow reports whether a window state was never charged.
 func (s *State) absentWindow() bool { return len(s.Counts) == 0 || s.Start == Absent }
 
-// Expires returns the first moment from which s decides like a state never seen, so that a store may forget it
-// there, and not before, without changing any decision. It is 0 for a state that is not there.
+// Expires returns the first time from which s decides like a state never seen, so that a store may forget it from then on,
+// but not before, without changing any decision. It is 0 for an absent state.
 func (l *Limit) Expires(s *State) Micros {
 	switch l.Algorithm {
 	case SlidingLog:
@@ -67,14 +67,14 @@ func (l *Limit) Expires(s *State) Micros {
 	}
 }
 
-// Used returns how many units of the capacity are in use at now, more than the capacity if it was overdrawn.
+// Used returns how many units of the capacity are in use at now; more than the capacity if it was overdrawn.
 func (l *Limit) Used(s *State, now Micros) int64 {
 	v := l.Look(s, now)
 	return l.Capacity() - v.Room
 }
 
-// Cover raises s until it is nowhere below other: whatever is asked of it from now on, s admits no more than other
-// would. A store that must forget a live key covers it with something that it keeps, so that forgetting can only refuse.
+// Cover raises s until it is nowhere below other: from now on, s admits no request that other would deny. A store that must
+// forget a live key covers it with a state that it keeps, so that forgetting can only cause denials.
 func (l *Limit) Cover(s, other *State, now Micros) {
 	switch l.Algorithm {
 	case SlidingLog:

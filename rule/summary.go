@@ -1,20 +1,20 @@
 package rule
 
-// Summary is what a store keeps of a state that loses its place while it still counts. It takes less room than the state, and
-// says at least as much: whatever is asked of the state that Recall makes of it, nothing is admitted that the state itself
-// would have refused. That stays true if Units, At or Expires become larger. The zero value stands for a state that need not be
+// Summary is what a store keeps of a state that loses its place while it still counts. It takes less space than the state,
+// and errs only toward denial: the state that Recall makes from it admits nothing that the original state would have
+// denied. That remains true if Units, At or Expires are increased. The zero value stands for a state that need not be
 // remembered.
 //
-// Only one thing must not change: At where windows start with a key's first request. Parts on another grid end at other moments,
-// so that what is charged later would fade too early.
+// There is one exception: if windows start with a key's first request, At must not change. Parts on another grid end at
+// other times, so that later charges would fade too early.
 type Summary struct {
-	Units   int64  // how many units count; a token bucket's are those that are missing
-	At      Micros // as of when: all units count as if they were as new as the newest one
+	Units   int64  // how many units count or, in a token bucket, are missing
+	At      Micros // as of when: all units count as if they were as recent as the newest one
 	Expires Micros // when the last of them stops counting
 }
 
-// Summarize returns what must be remembered of s at now. It depends on the shape of l only: the next request for the key may
-// come with another quota, burst, overlap or count_denied.
+// Summarize returns what must be remembered of s at now. It depends only on the shape of l, because the next request for
+// the key may come with another quota, burst, overlap or count_denied.
 func (l *Limit) Summarize(s *State, now Micros) Summary {
 	switch l.Algorithm {
 	case SlidingLog:
@@ -28,25 +28,25 @@ func (l *Limit) Summarize(s *State, now Micros) Summary {
 	}
 }
 
-// Recall makes s the state that m stands for, keeping the memory of its counts and slots.
+// Recall sets s to the state that m stands for, keeping the memory of its counts and slots.
 func (l *Limit) Recall(m Summary, s *State) {
 	s.Clear()
 	switch l.Algorithm {
 	case SlidingLog:
 		s.Log.add(m.At, min(m.Units, MaxLogQuota), l.Window, MaxLogQuota)
 	case TokenBucket:
-		const latest = 1<<53 - 1 // that a port can hold exactly
+		const latest = 1<<53 - 1 // the latest time that a port can represent exactly
 		s.Start, s.Until, s.Missing = m.At, min(m.Expires, latest), min(m.Units, MaxQuota)
 	case InFlight:
 		for range min(m.Units, MaxLogQuota) {
-			s.Slots = append(s.Slots, Slot{Renewed: m.At}) // no one can release them, but they run out
+			s.Slots = append(s.Slots, Slot{Renewed: m.At}) // they cannot be released, but they expire
 		}
 	default:
 		l.recallWindow(m, s)
 	}
 }
 
-// summarizeLog counts the units that are in the window, also those beyond the quota of l: another one may be larger.
+// summarizeLog counts the units in the window, even those beyond l's quota, because the next quota may be larger.
 func (l *Limit) summarizeLog(s *State, now Micros) Summary {
 	if s.Log.empty() {
 		return Summary{}
@@ -71,7 +71,8 @@ func summary(units int64, at, life Micros) Summary {
 	return Summary{units, at, at + life}
 }
 
-// summarizeBucket rounds up what is missing. What is refilled until now is not taken off, because that depends on the quota.
+// summarizeBucket rounds up what is missing. It does not subtract what has been refilled until now, because that depends on
+// the quota.
 func (l *Limit) summarizeBucket(s *State, now Micros) Summary {
 	own := l.bucketAt(s, now)
 	if own.fullBucket() {
@@ -84,7 +85,7 @@ func (l *Limit) summarizeBucket(s *State, now Micros) Summary {
 	return Summary{min(units, MaxQuota), own.Start, own.Until}
 }
 
-// summarizeWindow adds up the counts of all parts that are not yet out of the window, as if they were of the newest part.
+// summarizeWindow adds up the counts of all parts that are still in the window, as if they belonged to the newest part.
 func (l *Limit) summarizeWindow(s *State, now Micros) Summary {
 	if s.absentWindow() {
 		return Summary{}
@@ -106,7 +107,7 @@ func (l *Limit) summarizeWindow(s *State, now Micros) Summary {
 		if l.Anchor == Clock && own.Start <= now {
 			return Summary{}
 		}
-		units = 1 // all of it was given back, but where its parts start still matters
+		units = 1 // everything was given back, but where the parts start still matters
 	}
 	return Summary{units, own.Start, l.Expires(&own)}
 }

@@ -6,11 +6,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// May a store forget a state before it has expired, if it remembers a summary?
+// A store may forget a state before it has expired if it keeps a summary.
 
-// A state that is recalled from a summary, or from a larger one, admits nothing that the state itself would have refused, though
+// A state recalled from a summary, or from a larger one, admits nothing that the original state would have denied, even if
 // quota, burst, overlap and count_denied change from request to request.
-func TestRecalledOnlyRefuses(t *testing.T) {
+func TestRecallOnlyDenies(t *testing.T) {
 	for _, choice := range everyChoice() {
 		t.Run(nameOfChoice(choice), func(t *testing.T) {
 			property(t, 300, func(t *rapid.T) { checkRecalled(t, drawSize(t, choice)) })
@@ -22,14 +22,14 @@ func checkRecalled(t *rapid.T, l Limit) {
 	now := drawOrigin(t, &l)
 	real := drawNear(t, &l, now)
 	legacy := real.Missing == legacyBucket
-	writeMoved(&l, &real, now) // a state ahead of the clock is taken as if it had been made now
+	writeMoved(&l, &real, now) // a state ahead of the clock is treated as if made now
 	before := real.Clone()
 	m := l.Summarize(&real, now)
 	if !sameState(&before, &real) {
 		t.Fatalf("summarizing changed %+v to %+v", before, real)
 	}
 	if shape := l.Shape().Limit(); shape.Summarize(&real, now) != m {
-		t.Fatalf("the summary is %+v by the limit and %+v by its shape", m, shape.Summarize(&real, now))
+		t.Fatalf("the summary is %+v with the limit and %+v with its shape", m, shape.Summarize(&real, now))
 	}
 	var recalled State
 	if grown := drawLarger(t, &l, m, now); m.Units > 0 {
@@ -45,7 +45,7 @@ func checkRecalled(t *rapid.T, l Limit) {
 		if !legacy && rapid.IntRange(0, 3).Draw(t, "another plan") == 0 {
 			l = drawPlan(t, l)
 		}
-		last = askBoth(t, &l, &real, &recalled, now)
+		last = decideBoth(t, &l, &real, &recalled, now)
 		if t.Failed() {
 			t.Fatalf("it began as %+v %v, summarized as %+v, recalled as %+v", before, before.Log.Times(), m, first)
 		}
@@ -59,11 +59,11 @@ func oneOfStates(t *rapid.T, a, b *State) *State {
 	return a
 }
 
-// drawLarger returns a summary that says at least as much as m.
+// drawLarger returns a summary that is nowhere smaller than m.
 func drawLarger(t *rapid.T, l *Limit, m Summary, now Micros) Summary {
 	most := MaxQuota - m.Units
 	if (l.Algorithm == SlidingLog || l.Algorithm == InFlight) && rapid.IntRange(0, 99).Draw(t, "many units") < 99 {
-		most = 60 // as their quotas are
+		most = 60 // as large as their quotas
 	}
 	m.Units += draw(t, "more units", 0, most)
 	if l.Anchor == Clock { // at most a window ahead: a state beyond that is moved back
@@ -82,9 +82,9 @@ func drawPlan(t *rapid.T, l Limit) Limit {
 	return drawQuota(t, l)
 }
 
-// askBoth asks the recalled state, which is the one that decides. What it admits, the real one must admit too. Both are charged
-// the same: the real one is what the rule knows of the requests that were admitted, and refused.
-func askBoth(t *rapid.T, l *Limit, real, recalled *State, now Micros) Answer {
+// decideBoth decides by the recalled state. Whatever that admits, the real state must admit too. Both are charged the same, so
+// the real state is what the rule makes of the same admissions and denials.
+func decideBoth(t *rapid.T, l *Limit, real, recalled *State, now Micros) Answer {
 	v, truth := l.Look(recalled, now), l.Look(real, now)
 	cost, id := max(1, drawCost(t, l, v.Room)), drawID(t, l)
 	forced := rapid.IntRange(0, 9).Draw(t, "forced") == 0
@@ -92,7 +92,7 @@ func askBoth(t *rapid.T, l *Limit, real, recalled *State, now Micros) Answer {
 	switch {
 	case forced || allowed:
 		if !forced && !right {
-			t.Errorf("%+v: at %d the recalled state admits %d, the real one has room for %d\nrecalled: %+v\nreal:     %+v",
+			t.Errorf("%+v: at %d the recalled state admits %d, but the real one has %d left\nrecalled: %+v\nreal:     %+v",
 				*l, now, cost, truth.Room, *recalled, *real)
 		}
 		l.charge(recalled, &v, cost, id)
@@ -104,7 +104,7 @@ func askBoth(t *rapid.T, l *Limit, real, recalled *State, now Micros) Answer {
 	return l.Answer(recalled, &v, cost, 0, allowed)
 }
 
-// A summary does not grow by itself: what is recalled from it has the same summary.
+// A summary does not grow by itself: the state recalled from it has the same summary.
 func TestSummaryOfRecalled(t *testing.T) {
 	property(t, 1_000, func(t *rapid.T) {
 		l := drawLimit(t)
@@ -117,11 +117,11 @@ func TestSummaryOfRecalled(t *testing.T) {
 		var recalled State
 		l.Recall(m, &recalled)
 		again := l.Summarize(&recalled, now)
-		if l.Calendar != NoPeriod { // a state of other zone data may begin later than the period does
+		if l.Calendar != NoPeriod { // a state written with other zone data may begin later than the period
 			again.At, m.At = 0, 0
 		}
 		if again != m {
-			t.Fatalf("%+v: %+v has the summary %+v, and what is recalled from it %+v", l, real, m, again)
+			t.Fatalf("%+v: %+v has the summary %+v, but the state recalled from it has %+v", l, real, m, again)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestSummaryOfNothing(t *testing.T) {
 	}
 }
 
-// The units of a window's parts count as if they were of the newest one, and only while they are in the window.
+// The units of a window's parts count as if they belonged to the newest part, and only while they are in the window.
 func TestSummaryOfParts(t *testing.T) {
 	l := normal(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Segments: 3})
 	var s State
@@ -155,7 +155,7 @@ func TestSummaryOfParts(t *testing.T) {
 	l.TakeOne(&s, 100*second, 4)
 	for now, want := range map[Micros]Summary{
 		119 * second: {7, 100 * second, 180 * second},
-		140 * second: {6, 100 * second, 180 * second}, // the first unit's part has left
+		140 * second: {6, 100 * second, 180 * second}, // the first unit's part has left the window
 		179 * second: {4, 100 * second, 180 * second},
 		180 * second: {},
 	} {
@@ -177,6 +177,6 @@ func TestSummaryKeepsTheGrid(t *testing.T) {
 	v := l.Look(&s, 100*second)
 	l.giveBack(&s, &v, 3, Oldest, 0)
 	if m := l.Summarize(&s, 100*second); m != (Summary{1, 70 * second, 130 * second}) {
-		t.Errorf("the summary is %+v", m)
+		t.Errorf("got the summary %+v", m)
 	}
 }

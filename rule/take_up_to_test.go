@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TakeUpToOne is TakeUpTo over a single limit.
+// TakeUpToOne decides like TakeUpTo over a single limit.
 func TestTakeUpToOne(t *testing.T) {
 	for _, l := range []Limit{
 		{Algorithm: SlidingWindow, Quota: 10, Window: second, Segments: 1},
@@ -32,7 +32,7 @@ func TestTakeUpToOne(t *testing.T) {
 			}
 		}
 		if short == 0 {
-			t.Errorf("%v: there always was room for all", l)
+			t.Errorf("%v: every request was granted in full", l)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Are RetryAfter, NextAfter and ResetAfter exact, for every algorithm and every combination of choices?
+// RetryAfter, NextAfter and ResetAfter are exact, for every algorithm and every combination of options.
 
-// everyChoice returns a limit without a size for each combination.
+// everyChoice returns a limit without a size for each combination of options.
 func everyChoice() (limits []Limit) {
 	for _, denied := range []bool{false, true} {
 		limits = append(limits,
@@ -58,7 +58,7 @@ func TestTimesAreExact(t *testing.T) {
 				now, last := drawOrigin(t, &l), Answer{}
 				for range rapid.IntRange(1, 20).Draw(t, "steps") {
 					st := drawStep(t, &l, &s, now, &last)
-					a, _, cost := ask(t, &l, &s, st)
+					a, _, cost := decideStep(t, &l, &s, st)
 					checkTimes(t, &l, &s, st.at, cost, &a)
 					now, last = st.at, a
 				}
@@ -67,7 +67,7 @@ func TestTimesAreExact(t *testing.T) {
 	}
 }
 
-// The same over any counts whatever, also those that no script gets to.
+// The same over arbitrary counts, even those that no script reaches.
 func TestTimesAreExactOverAnyCounts(t *testing.T) {
 	for _, choice := range everyChoice() {
 		if choice.Parts() == 0 {
@@ -82,7 +82,7 @@ func TestTimesAreExactOverAnyCounts(t *testing.T) {
 					now := clamp(s.Start+since, 0, MaxNow)
 					st := step{at: now, cost: drawCost(t, &l, l.Look(&s, now).Room)}
 					after := s.Clone()
-					a, _, cost := ask(t, &l, &after, st)
+					a, _, cost := decideStep(t, &l, &after, st)
 					checkTimes(t, &l, &after, now, cost, &a)
 				}
 			})
@@ -90,7 +90,7 @@ func TestTimesAreExactOverAnyCounts(t *testing.T) {
 	}
 }
 
-// drawCounts returns a window state with any counts, many of them 0 and many of about the size that matters.
+// drawCounts returns a window state with arbitrary counts, many of them 0 and many of about the size that matters.
 func drawCounts(t *rapid.T, l *Limit) State {
 	origin := drawOrigin(t, l)
 	s := State{Start: startOf(l, origin), Counts: make([]int64, l.Parts())}
@@ -103,7 +103,7 @@ func drawCounts(t *rapid.T, l *Limit) State {
 	return s
 }
 
-// startOf returns where the part of a window starts that begins at a moment.
+// startOf returns where the part that begins at a given time starts.
 func startOf(l *Limit, at Micros) Micros {
 	if l.Calendar != NoPeriod {
 		start, _ := l.Bounds(at)

@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// Does the rule reproduce every recorded decision of the limiters that Slidegate replaces? A recording is two files in a
-// folder of testdata/traces: X.json says what was limited to what, X.out.jsonl (or X.out.jsonl.gz) what was asked and
-// answered. Further recordings can be put there.
+// The rule reproduces every recorded decision of the limiters that Slidegate replaces. A recording is two files in a
+// directory of testdata/traces: X.json describes the limit, and X.out.jsonl (or X.out.jsonl.gz) contains the requests and
+// responses. Further recordings can be added there.
 
-// recording is X.json.
+// recording is the content of X.json.
 type recording struct {
 	System string
 	Params struct {
@@ -27,18 +27,18 @@ type recording struct {
 	}
 }
 
-// recorded is a line of X.out.jsonl. What a system does not tell is nil.
+// recorded is a line of X.out.jsonl. Fields that a system does not report are nil.
 type recorded struct {
 	T         int64 // milliseconds since the epoch
 	Key       string
 	Cost      int64
 	Allowed   *bool
 	Remaining *int64
-	Count     *int64 // Redis: members of the sorted set right after
-	Prev, Cur *int64 // Deno KV: the two counts right before
+	Count     *int64 // Redis: members of the sorted set right after the request
+	Prev, Cur *int64 // Deno KV: the two counts right before the request
 }
 
-// limit returns the choices that reproduce a system.
+// limit returns the options that reproduce a system.
 func (r *recording) limit(t *testing.T) Limit {
 	t.Helper()
 	l := Limit{Algorithm: SlidingWindow, Quota: r.Params.Limit, Window: Micros(r.Params.WindowMs) * milli}
@@ -52,7 +52,7 @@ func (r *recording) limit(t *testing.T) Limit {
 	case "slidingLogCountDenied": // the Redis sorted set
 		l.Algorithm, l.CountDenied = SlidingLog, true
 	default:
-		t.Fatalf("no choices are known for the algorithm %q of %s", r.Params.Algorithm, r.System)
+		t.Fatalf("unknown algorithm %q of %s", r.Params.Algorithm, r.System)
 	}
 	return normal(t, l)
 }
@@ -63,7 +63,7 @@ func TestTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(files) == 0 {
-		t.Fatal("there are no recordings")
+		t.Fatal("found no recordings")
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(file, ".json")
@@ -107,8 +107,8 @@ func replayTrace(t *testing.T, name string) {
 	}
 }
 
-// replay asks the rule what the system was asked. It returns what differs, and how many numbers besides the verdict it
-// compared.
+// replay decides a recorded request by the rule. It returns what differs, and how many numbers it compared in addition to
+// the decision.
 func (line *recorded) replay(t *testing.T, l *Limit, s *State, system string) (complaint string, compared int) {
 	now := Micros(line.T) * milli
 	before := l.Look(s, now)
@@ -121,13 +121,13 @@ func (line *recorded) replay(t *testing.T, l *Limit, s *State, system string) (c
 		}
 	}
 	if a.Allowed != *line.Allowed {
-		return "the verdict differs", compared
+		return "the decision differs", compared
 	}
 	if line.Remaining != nil {
 		switch {
-		case strings.HasPrefix(system, "cf-"): // theirs is before the request
+		case strings.HasPrefix(system, "cf-"): // they report it as of before the request
 			differs("remaining before", line.Remaining, max(0, before.Room))
-		case a.Allowed: // others say 0 on every refusal, we say what is left
+		case a.Allowed: // the others report 0 in every denial, we report what is left
 			differs("remaining", line.Remaining, a.Remaining)
 		}
 	}
@@ -141,7 +141,7 @@ func (line *recorded) replay(t *testing.T, l *Limit, s *State, system string) (c
 	return complaint, compared
 }
 
-// traceLines goes through the lines of a file, or of the same file packed.
+// traceLines returns the lines of a file, or of the same file compressed.
 func traceLines(t *testing.T, name string) func(yield func(*recorded) bool) {
 	t.Helper()
 	file, err := os.Open(name)
@@ -167,7 +167,7 @@ func traceLines(t *testing.T, name string) func(yield func(*recorded) bool) {
 				return
 			}
 			if err != nil || line.Allowed == nil {
-				t.Fatalf("%s: a line without a verdict: %+v, %v", name, line, err)
+				t.Fatalf("%s: a line without a decision: %+v, %v", name, line, err)
 			}
 			if !yield(&line) {
 				return

@@ -2,7 +2,7 @@ package rule
 
 import "math/bits"
 
-// wide is an unsigned integer of 128 bits: wide enough for any product of a count and a time in the accepted ranges.
+// wide is an unsigned integer of 128 bits, enough for any product of a count and a time in the accepted ranges.
 type wide struct{ hi, lo uint64 }
 
 // product returns units*time. Neither may be negative.
@@ -28,7 +28,7 @@ func (x wide) above(y wide) bool {
 	return x.hi > y.hi || x.hi == y.hi && x.lo > y.lo
 }
 
-// over returns x/d and what is left, for quotients that fit 63 bits: the ranges of a Limit see to that.
+// over returns x/d and the remainder, for quotients that fit in 63 bits; the accepted ranges of a Limit guarantee that.
 func (x wide) over(d int64) (quotient, rest int64) {
 	if x.hi == 0 {
 		q := x.lo / uint64(d)

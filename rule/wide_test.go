@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Is the arithmetic of 128 bits that of math/big?
+// The 128-bit arithmetic gives the same results as math/big.
 
 func (x wide) big() *big.Int {
 	n := new(big.Int).SetUint64(x.hi)
@@ -36,7 +36,7 @@ func TestWideSameAsBig(t *testing.T) {
 		divisor := draw[int64](t, "divisor", 1, MaxQuota)
 		quotient, rest := new(big.Int).QuoRem(a, big.NewInt(divisor), new(big.Int))
 		if quotient.BitLen() > 62 {
-			return // No limit in the accepted range leads there.
+			return // unreachable for limits in the accepted ranges
 		}
 		if q, r := x.over(divisor); q != quotient.Int64() || r != rest.Int64() {
 			t.Fatalf("%v / %d is %d, %d over; want %v, %v", x, divisor, q, r, quotient, rest)

@@ -1,7 +1,7 @@
 package rule
 
-// The window algorithms. A sliding window of S segments keeps S+1 counts, one for each part of the window and one for
-// the oldest part, which the window covers only partly. A fixed window is the same with a single count.
+// The window algorithms. A sliding window of S segments keeps S+1 counts: one for each part of the window, and one for the
+// oldest part, which the window covers only partly. A fixed window is the same with a single count.
 
 // part is the length of one part.
 func (l *Limit) part() Micros {
@@ -11,7 +11,7 @@ func (l *Limit) part() Micros {
 	return l.Window / Micros(l.Segments)
 }
 
-// startAt is where the current part of a state starts that begins at now.
+// startAt returns where the current part starts in a state that begins at now.
 func (l *Limit) startAt(now Micros) Micros {
 	if l.Anchor == First {
 		return now
@@ -19,8 +19,8 @@ func (l *Limit) startAt(now Micros) Micros {
 	return now - now%l.part()
 }
 
-// lookWindow places a state at now: where the current part starts, and by how many parts the counts have shifted.
-// It changes nothing, because a refusal must not.
+// lookWindow places a state at now: where the current part starts, and by how many parts the counts have shifted. It does
+// not change the state, because a denial must not.
 func (l *Limit) lookWindow(s *State, now Micros, v *View) {
 	if l.Calendar != NoPeriod {
 		l.lookCalendar(s, now, v)
@@ -31,9 +31,9 @@ func (l *Limit) lookWindow(s *State, now Micros, v *View) {
 	switch part := l.part(); {
 	case s.absentWindow():
 		v.start, v.shift = l.startAt(now), l.Parts()
-	case ahead > l.Window: // the clock had jumped ahead: the counts stay, the window comes back
+	case ahead > l.Window: // the clock had jumped ahead: keep the counts, move the window back
 		v.start, v.Moved = l.startAt(now), true
-	case ahead > 0: // an older moment than the state's own is taken as that
+	case ahead > 0: // a time before the state's own counts as the state's own
 		v.At = s.Start
 	case -ahead >= part:
 		passed := -ahead / part
@@ -46,7 +46,7 @@ func (l *Limit) lookWindow(s *State, now Micros, v *View) {
 	v.Room = l.Quota - l.usedWindow(s, v)
 }
 
-// usedWindow is what counts against the quota at v.
+// usedWindow returns what counts against the quota at v.
 func (l *Limit) usedWindow(s *State, v *View) int64 {
 	oldest := l.Parts() - 1 - v.shift
 	if oldest < 0 {
@@ -63,7 +63,7 @@ func (l *Limit) usedWindow(s *State, v *View) int64 {
 	return used + l.weigh(s.Counts[oldest], v.start+part-v.At, part)
 }
 
-// weigh is how much a count counts of which covered/part lies in the window.
+// weigh returns the weight of a count of which covered/part lies in the window.
 func (l *Limit) weigh(count int64, covered, part Micros) int64 {
 	switch {
 	case count == 0 || covered == part || l.Overlap == Whole:
@@ -76,7 +76,7 @@ func (l *Limit) weigh(count int64, covered, part Micros) int64 {
 	}
 }
 
-// chargeWindow writes the roll to v and adds n to the current part.
+// chargeWindow rolls the counts to v and adds n to the current part.
 func (l *Limit) chargeWindow(s *State, v *View, n int64) {
 	if len(s.Counts) == 0 {
 		s.Counts = make([]int64, l.Parts())
@@ -95,8 +95,8 @@ func (l *Limit) rollWindow(s *State, v *View) {
 	s.Start, v.shift = v.start, 0
 }
 
-// waitWindow solves for the first moment at which n fits. As time goes on, whole parts become the oldest part one
-// after the other and the oldest one fades, so what is used only falls: the first part in which n fits holds the answer.
+// waitWindow returns the first time at which n fits. As time passes, whole parts become the oldest part one after the
+// other, and the oldest part fades, so usage only falls: the first part in which n fits contains the solution.
 func (l *Limit) waitWindow(s *State, v *View, n int64) Micros {
 	if l.Calendar != NoPeriod {
 		_, end := l.Bounds(v.At)
@@ -129,8 +129,8 @@ func (l *Limit) waitWindow(s *State, v *View, n int64) Micros {
 	return v.start + Micros(l.Parts()-v.shift)*part - v.Now
 }
 
-// widest is the longest stretch of its part that a count may be covered by and still weigh at most room, which is
-// less than count; 0 if it weighs more however little is covered.
+// widest returns the longest duration of its part that may be covered while count still weighs at most room, which is less
+// than count. It is 0 if count weighs more however little is covered.
 func (l *Limit) widest(count, room int64, part Micros) Micros {
 	switch l.Overlap {
 	case Whole:
@@ -147,12 +147,12 @@ func (l *Limit) widest(count, room int64, part Micros) Micros {
 	}
 }
 
-// giveBackWindow removes up to n units from the part that moment at lies in, or from the oldest parts on.
+// giveBackWindow removes up to n units from the part that contains at, or from the oldest parts on.
 func (l *Limit) giveBackWindow(s *State, v *View, n int64, at Micros) int64 {
 	if s.absentWindow() {
 		return 0
 	}
-	newest, oldest := 0, l.Parts()-1 // the parts to take from, as they are after the roll
+	newest, oldest := 0, l.Parts()-1 // the parts to take from, after the roll
 	if at != Oldest {
 		if at < v.start && l.Calendar != NoPeriod {
 			return 0
@@ -174,7 +174,7 @@ func (l *Limit) giveBackWindow(s *State, v *View, n int64, at Micros) int64 {
 	return given
 }
 
-// coverWindow rolls both to now, lets s start where the later one starts (a state that starts later fades later) and
+// coverWindow rolls both states to now, starts s where the later one starts (a state that starts later fades later), and
 // takes the larger of each pair of counts.
 func (l *Limit) coverWindow(s, other *State, now Micros) {
 	if other.absentWindow() {

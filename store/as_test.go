@@ -18,7 +18,7 @@ type withName struct {
 
 func (w withName) Name() string { return w.name }
 
-// layer hides what is below it from a type assertion, and shows it to As.
+// layer hides what is below it from a type assertion, and exposes it to As.
 type layer struct{ inner store.Store }
 
 func (l layer) Unwrap() store.Store { return l.inner }
@@ -46,22 +46,22 @@ func TestAs(t *testing.T) {
 		from store.Store
 		want string // empty if there is none
 	}{
-		"the store itself":             {bottom, "bottom"},
-		"through a layer":              {over(bottom), "bottom"},
-		"through two layers":           {over(over(bottom)), "bottom"},
-		"the first that implements it": {over(namedLayer{passing{layer: layer{bottom}}, "middle"}), "middle"},
-		"not found":                    {plain{}, ""},
-		"not found below layers":       {over(over(plain{})), ""},
-		"what does not unwrap ends it": {plain{Store: bottom}, ""},
-		"no store":                     {nil, ""},
-		"a layer over nothing":         {over(nil), ""},
+		"the store itself":                       {bottom, "bottom"},
+		"through a layer":                        {over(bottom), "bottom"},
+		"through two layers":                     {over(over(bottom)), "bottom"},
+		"the first that implements it":           {over(namedLayer{passing{layer: layer{bottom}}, "middle"}), "middle"},
+		"not found":                              {plain{}, ""},
+		"not found below layers":                 {over(over(plain{})), ""},
+		"a store without Unwrap ends the search": {plain{Store: bottom}, ""},
+		"no store":                               {nil, ""},
+		"a layer over nothing":                   {over(nil), ""},
 	} {
 		found, ok := store.As[named](c.from)
 		if ok != (c.want != "") || ok && found.Name() != c.want {
 			t.Errorf("%s: found %v, %v, want %q", name, found, ok, c.want)
 		}
 		if !ok && found != nil {
-			t.Errorf("%s: not found, and yet %v", name, found)
+			t.Errorf("%s: got %v although it was not found", name, found)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestDetach(t *testing.T) {
 			time.Sleep(store.FinishTime)
 			synctest.Wait()
 			if ended := errors.Is(ctx.Err(), context.DeadlineExceeded); ended != (trips > 0) {
-				t.Errorf("%d round trips: after FinishTime it has ended: %v", trips, ended)
+				t.Errorf("%d round trips: after FinishTime, ended is %v", trips, ended)
 			}
 			cancel()
 		}

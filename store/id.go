@@ -6,8 +6,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// IDOf returns the number by which stores know a reservation: a hash of its ID as callers have it, which is never 0. Callers
-// choose IDs at random, so two reservations of one key that share a number are as good as impossible.
+// IDOf returns the number by which stores identify a reservation: a hash of its ID, never 0. Callers choose IDs at random,
+// so a collision between two reservations of one key is practically impossible.
 func IDOf(reservation string) rule.ID {
 	hash := fnv.New64a()
 	hash.Write([]byte(reservation))

@@ -7,9 +7,9 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Limit is a limit as stores see it: checked, in integers, with the part of the address that does not depend on the
-// key. It does not change once made and is safe for concurrent use. The zero value is not usable; slidegate.Bind makes
-// one of a limit as users write it, and Bind one of a rule.
+// Limit is a limit as stores see it: validated, in integers, with the part of the address that does not depend on the key.
+// It is immutable and safe for concurrent use. The zero value is not usable; slidegate.Bind makes one from a
+// slidegate.Limit, and Bind from a rule.Limit.
 type Limit struct {
 	rule      rule.Limit
 	namespace string
@@ -21,8 +21,8 @@ type Limit struct {
 
 var lastID atomic.Uint64
 
-// Bind gives a rule, as rule.Limit.Normal returns it, its place in a namespace. The label is what headers, metrics and
-// decisions call the limit.
+// Bind binds a limit, as rule.Limit.Normalize returns it, to a namespace. The label is the limit's name in headers, metrics
+// and decisions.
 func Bind(namespace, name, label string, r rule.Limit) *Limit {
 	prefix := appendField(nil, namespace)
 	prefix = appendField(prefix, name)
@@ -30,7 +30,7 @@ func Bind(namespace, name, label string, r rule.Limit) *Limit {
 	return &Limit{rule: r, namespace: namespace, name: name, label: label, prefix: string(prefix), id: lastID.Add(1)}
 }
 
-// appendField writes a field so that no two lists of fields are written alike.
+// appendField appends a field in a form that keeps different lists of fields distinct.
 func appendField(to []byte, field string) []byte {
 	to = binary.AppendUvarint(to, uint64(len(field)))
 	return append(to, field...)
@@ -45,12 +45,12 @@ func (l *Limit) Namespace() string { return l.namespace }
 // Name returns the limit's name, which may be empty.
 func (l *Limit) Name() string { return l.name }
 
-// Label returns the limit's name, or its text if it has none: what headers, metrics and decisions call it.
+// Label returns the limit's name, or its text if it has none, as it appears in headers, metrics and decisions.
 func (l *Limit) Label() string { return l.label }
 
-// Prefix returns the part of an address that does not depend on group and key: namespace, name and shape. Different
-// ones have different prefixes, and none begins with another.
+// Prefix returns the part of an address that does not depend on group and key: namespace, name and shape. Different limits
+// have different prefixes, and no prefix begins with another.
 func (l *Limit) Prefix() string { return l.prefix }
 
-// ID returns a number that no other Limit of this process has, for stores that keep something worked out per limit.
+// ID returns a number that no other Limit in this process has, for stores that cache something per limit.
 func (l *Limit) ID() uint64 { return l.id }

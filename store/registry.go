@@ -6,25 +6,24 @@ import (
 	"sync"
 )
 
-// ErrConflict is wrapped by errors about two different limits that have the same address.
+// ErrConflict is wrapped by errors that report two different limits with the same address.
 var ErrConflict = errors.New("one address with two different limits")
 
-// Declarer is an optional interface for Stores that remember the limits of the limiters over them, so that two limiters
-// do not count in the same place by mistake. slidegate.New asks it, also through layers. A Store implements it by
-// embedding a Registry.
+// Declarer is an optional interface for Stores that remember the limits of the limiters over them, so that two limiters do
+// not share counts by mistake. slidegate.New calls it, even through layers. A Store implements it by embedding a Registry.
 type Declarer interface {
-	// Declare remembers limits. It returns an error that wraps ErrConflict, and remembers none of them, if one has no name,
-	// and another without a name was declared that has the same namespace and shape but is not equal: it has another quota or
-	// burst, say, or only one of them counts refused requests. Limits with a name may change: the name says that they are the
-	// same limit.
+	// Declare remembers limits. Two limits conflict if neither has a name and they have the same namespace and shape but
+	// are not equal: for example, they have different quotas or bursts, or only one of them counts denied requests. If one
+	// of limits conflicts with a declared limit, Declare returns an error that wraps ErrConflict, and remembers none of
+	// them. A limit with a name may change: the name identifies it.
 	Declare(limits ...*Limit) error
 }
 
-// maxDeclared is how many limits a Registry remembers. Further ones are checked against those, and not remembered.
+// maxDeclared is how many limits a Registry remembers. Further limits are checked against those, but not remembered.
 const maxDeclared = 1 << 14
 
-// Registry is a Declarer for one Store. The zero value is empty and ready to use; it is safe for concurrent use, and must
-// not be copied. It belongs to a Store value: two Stores over one server do not know of each other.
+// Registry is a Declarer for one Store. The zero value is empty and ready to use. It is safe for concurrent use, and must
+// not be copied. It belongs to a Store value: two Stores over one server do not share it.
 type Registry struct {
 	mu      sync.Mutex
 	unnamed map[string]*Limit // by prefix
@@ -38,7 +37,7 @@ func (r *Registry) Declare(limits ...*Limit) error {
 		earlier := r.unnamed[limit.prefix]
 		if limit.name == "" && earlier != nil && earlier.rule != limit.rule {
 			return fmt.Errorf("store: %w: %q and %q of two limiters on one store have no name and would share their counts; "+
-				"set Name in each limit, or Namespace in the options of a limiter, or make plans of one limiter using With",
+				"set Name in each limit, or Namespace in the options of a limiter, or make plans of one limiter with With",
 				ErrConflict, earlier.label, limit.label)
 		}
 	}

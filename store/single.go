@@ -7,8 +7,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Single returns the quick way to decide a single charge: the store's own if it has one, else one over its Apply. It is for
-// layers, which then need not care.
+// Single returns a SingleTaker for s: s itself if it is one, otherwise one that calls Apply. It lets layers treat all
+// stores alike.
 func Single(s Store) SingleTaker {
 	if one, ok := s.(SingleTaker); ok {
 		return one
@@ -18,7 +18,7 @@ func Single(s Store) SingleTaker {
 
 type byApply struct{ store Store }
 
-// single is a request of one charge, with its memory.
+// single is a request with one charge, and its memory.
 type single struct {
 	batch  [1]Request
 	charge [1]Charge

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Bugs in what state belongs to.
+// Bugs in the address that state belongs to.
 
 func keyBugs() []bug {
 	rekeying := func(name string, rekey func(key string) string) bug {
@@ -26,7 +26,7 @@ func keyBugs() []bug {
 		rekeying("folds the case of keys", strings.ToLower),
 		rekeying("repairs keys that are not UTF-8", func(key string) string { return strings.ToValidUTF8(key, "\ufffd") }),
 		rekeying("trims keys", strings.TrimSpace),
-		rekeying("looks at the hash tag only", func(key string) string {
+		rekeying("uses the hash tag only", func(key string) string {
 			if start := strings.IndexByte(key, '{'); start >= 0 {
 				if end := strings.IndexByte(key[start+1:], '}'); end > 0 {
 					return key[start+1:][:end]
@@ -37,7 +37,7 @@ func keyBugs() []bug {
 		rekeying("cuts keys at 64 KiB", func(key string) string { return key[:min(len(key), 1<<16)] }),
 		rekeying("cuts keys at 255 bytes", func(key string) string { return key[:min(len(key), 255)] }),
 		rekeying("composes accents", strings.NewReplacer("e\u0301", "\u00e9").Replace),
-		joining("joins group and key without anything", ""),
+		joining("joins group and key without a separator", ""),
 		joining("joins group and key with a colon", ":"),
 		joining("joins group and key with a NUL", "\x00"),
 		{"ignores the group", "keys", misaddressing(func(group *string, _ *store.Charge) { *group = "" })},
@@ -52,7 +52,7 @@ func keyBugs() []bug {
 	}
 }
 
-// rebinding opens stores that give limits another place than their own.
+// rebinding opens stores that bind limits to another address than their own.
 func rebinding(rebind func(namespace string, l *slidegate.Limit) string) Open {
 	return misaddressing(func(_ *string, c *store.Charge) {
 		limit := slidegate.Unbind(c.Limit)
@@ -73,14 +73,14 @@ func stateBugs() []bug {
 		owning("loses counts when the quota changes", func(l *rule.Limit) string { return fmt.Sprint("#", l.Quota) }),
 		owning("loses counts when the overlap changes", func(l *rule.Limit) string { return fmt.Sprint("#", l.Overlap) }),
 		owning("loses counts when the burst changes", func(l *rule.Limit) string { return fmt.Sprint("#", l.Burst) }),
-		owning("loses counts when refusals begin to count", func(l *rule.Limit) string {
+		owning("loses counts when denials begin to count", func(l *rule.Limit) string {
 			return fmt.Sprint("#", l.CountDenied)
 		}),
-		{"takes windows for one another that start elsewhere", "state", deciding(sharingAnchors)},
+		{"shares state between different anchors", "state", deciding(sharingAnchors)},
 	}
 }
 
-// sharingAnchors copies the state of a limit with the other anchor over, and back.
+// sharingAnchors copies the state from the limit with the other anchor, and back.
 func sharingAnchors(r *Reference, request *store.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +103,7 @@ func sharingAnchors(r *Reference, request *store.Request) {
 	r.states[other] = r.states[own]
 }
 
-// forgetful and strict are what a store may do wrong about the limits of its limiters.
+// forgetful and strict make mistakes with the limits that limiters declare.
 type (
 	forgetful struct{ *Reference }
 	strict    struct {
@@ -129,7 +129,7 @@ func declareBugs() []bug {
 		{"forgets the limits of its limiters", "declare", func(_ testing.TB, clock *Clock) store.Store {
 			return forgetful{NewReference(clock)}
 		}},
-		{"refuses a new quota for a name", "declare", func(_ testing.TB, clock *Clock) store.Store {
+		{"rejects a new quota for a name", "declare", func(_ testing.TB, clock *Clock) store.Store {
 			return strict{NewReference(clock), map[string]*store.Limit{}}
 		}},
 	}

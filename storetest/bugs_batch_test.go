@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Bugs in what becomes of a batch: its order, its errors, its memory.
+// Bugs in the handling of a batch: its order, its errors, its memory.
 
 func batchBugs() []bug {
 	return []bug{
@@ -24,7 +24,7 @@ func batchBugs() []bug {
 				return first
 			}
 		})},
-		{"hands out the answers of a batch in the wrong order", "batch", plant(func(r *Reference) applyFunc {
+		{"returns the answers of a batch in the wrong order", "batch", plant(func(r *Reference) applyFunc {
 			return func(ctx context.Context, batch []store.Request) error {
 				err := r.Apply(ctx, batch)
 				if n := len(batch); n > 1 {
@@ -33,8 +33,8 @@ func batchBugs() []bug {
 				return err
 			}
 		})},
-		{"charges a key once a batch", "batch", plant(chargingOnce)},
-		{"decides only the first hundred", "batch", plant(func(r *Reference) applyFunc {
+		{"charges a key once per batch", "batch", plant(chargingOnce)},
+		{"decides only the first hundred requests", "batch", plant(func(r *Reference) applyFunc {
 			return func(ctx context.Context, batch []store.Request) error {
 				for i := min(len(batch), 100); i < len(batch); i++ {
 					batch[i].Err = nil
@@ -45,7 +45,7 @@ func batchBugs() []bug {
 	}
 }
 
-// chargingOnce reads and writes all keys of a batch at once, so that of several requests for a key the last one wins.
+// chargingOnce reads and writes all keys of a batch together, so that of several requests for a key the last one wins.
 func chargingOnce(r *Reference) applyFunc {
 	return func(ctx context.Context, batch []store.Request) error {
 		seen := map[string]rule.Answer{}
@@ -88,10 +88,10 @@ func errorBugs() []bug {
 			request.Err = nil
 			return nil
 		})},
-		{"returns an error and sets none", "errors", failing(func(_ int, _ *store.Request, err error) error {
+		{"returns an error but sets no Err", "errors", failing(func(_ int, _ *store.Request, err error) error {
 			return err
 		})},
-		{"sets errors and returns none", "errors", failing(func(_ int, request *store.Request, err error) error {
+		{"sets Err but returns no error", "errors", failing(func(_ int, request *store.Request, err error) error {
 			request.Err = err
 			return nil
 		})},
@@ -99,7 +99,7 @@ func errorBugs() []bug {
 			request.Err = fmt.Errorf("request %d: %w", i, err)
 			return request.Err
 		})},
-		{"tells the key in an error", "errors", failing(func(_ int, request *store.Request, err error) error {
+		{"puts the key into an error", "errors", failing(func(_ int, request *store.Request, err error) error {
 			request.Err = fmt.Errorf("key %q: %w", request.Charges[0].Key, err)
 			return request.Err
 		})},
@@ -107,12 +107,12 @@ func errorBugs() []bug {
 			request.Err = errors.New("odd: ended")
 			return request.Err
 		})},
-		{"does not look at the context", "errors", plant(ignoringContext)},
-		{"does not look at the context of single takes", "errors", func(t testing.TB, clock *Clock) store.Store {
+		{"ignores the context", "errors", plant(ignoringContext)},
+		{"ignores the context of single takes", "errors", func(t testing.TB, clock *Clock) store.Store {
 			r := NewReference(clock)
 			return &planted{Reference: r, apply: r.Apply, takeOne: ignoringContext(r)}
 		}},
-		{"charges and then looks at the context", "errors", plant(func(r *Reference) applyFunc {
+		{"charges before it checks the context", "errors", plant(func(r *Reference) applyFunc {
 			return func(ctx context.Context, batch []store.Request) error {
 				if err := r.Apply(context.Background(), batch); err != nil || ctx.Err() == nil {
 					return err
@@ -123,7 +123,7 @@ func errorBugs() []bug {
 				return ctx.Err()
 			}
 		})},
-		{"stuck when the context has ended", "errors", func(t testing.TB, clock *Clock) store.Store {
+		{"hangs when the context has ended", "errors", func(t testing.TB, clock *Clock) store.Store {
 			r, end := NewReference(clock), make(chan struct{})
 			t.Cleanup(func() { close(end) })
 			return &planted{Reference: r, apply: func(ctx context.Context, batch []store.Request) error {
@@ -136,7 +136,7 @@ func errorBugs() []bug {
 	}...)
 }
 
-// ignoringContext decides whether anybody waits for the answer or not.
+// ignoringContext decides even if the context has ended.
 func ignoringContext(r *Reference) applyFunc {
 	return func(_ context.Context, batch []store.Request) error { return r.Apply(context.Background(), batch) }
 }
@@ -144,7 +144,7 @@ func ignoringContext(r *Reference) applyFunc {
 // borrowingBugs are about memory that belongs to the caller.
 func borrowingBugs() []bug {
 	return []bug{
-		{"leaves an old error in place", "errors", plant(func(r *Reference) applyFunc {
+		{"leaves an old error in Err", "errors", plant(func(r *Reference) applyFunc {
 			return func(ctx context.Context, batch []store.Request) error {
 				before := batch[0].Err
 				err := r.Apply(ctx, batch)
@@ -156,7 +156,7 @@ func borrowingBugs() []bug {
 			r.decide(request)
 			request.Charges[0].Cost = request.Answers[0].Granted
 		})},
-		{"keeps the places for answers", "errors", plant(func(r *Reference) applyFunc {
+		{"keeps a reference to the answers", "errors", plant(func(r *Reference) applyFunc {
 			var kept []rule.Answer
 			return func(ctx context.Context, batch []store.Request) error {
 				err := r.Apply(ctx, batch)
@@ -165,7 +165,7 @@ func borrowingBugs() []bug {
 				return err
 			}
 		})},
-		{"writes an answer too many", "errors", deciding(func(r *Reference, request *store.Request) {
+		{"writes one answer too many", "errors", deciding(func(r *Reference, request *store.Request) {
 			r.decide(request)
 			request.Answers = slices.Grow(request.Answers, 1)
 			_ = append(request.Answers, request.Answers[0])

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Bugs in what a single request is answered: traits, rule, clock, TakeSingle, giving back, reading, expiry.
+// Bugs in decisions about a single request: traits, rule, clock, TakeSingle, giving back, reading, expiry.
 
 type oddTraits struct {
 	*Reference
@@ -32,19 +32,19 @@ func traitBugs() []bug {
 		return func(_ testing.TB, clock *Clock) store.Store { return oddTraits{NewReference(clock), traits, check} }
 	}
 	sane := store.Traits{Name: "odd", MaxCharges: 10}
-	asked := 0
+	calls := 0
 	return []bug{
-		{"admits no charge", "traits", odd(store.Traits{Name: "odd"}, nil)},
+		{"supports no charge", "traits", odd(store.Traits{Name: "odd"}, nil)},
 		{"has no name", "traits", odd(store.Traits{MaxCharges: 1}, nil)},
-		{"refuses limits with an error of its own", "traits", odd(sane, func(limit *store.Limit) error {
+		{"rejects limits with the wrong error", "traits", odd(sane, func(limit *store.Limit) error {
 			if limit.Rule().CountDenied {
 				return errors.New("odd: no")
 			}
 			return nil
 		})},
-		{"refuses every limit", "traits", odd(sane, func(*store.Limit) error { return store.ErrUnsupported })},
-		{"refuses limits now and then", "traits", odd(sane, func(*store.Limit) error {
-			if asked++; asked%3 == 0 {
+		{"rejects every limit", "traits", odd(sane, func(*store.Limit) error { return store.ErrUnsupported })},
+		{"rejects limits at random", "traits", odd(sane, func(*store.Limit) error {
+			if calls++; calls%3 == 0 {
 				return store.ErrUnsupported
 			}
 			return nil
@@ -61,19 +61,19 @@ func ruleBugs() []bug {
 					delete(r.states, address)
 				}
 			})},
-		{"rounds the time to retry up to milliseconds", "rule", misanswering(
+		{"rounds RetryAfter up to milliseconds", "rule", misanswering(
 			func(_ rule.Op, _ store.Charge, a *rule.Answer, _ rule.Micros) {
 				if a.RetryAfter != rule.Never {
 					a.RetryAfter = (a.RetryAfter + 999) / 1000 * 1000
 				}
 			})},
-		{"counts the time to reset from its own moment", "rule", misanswering(
+		{"counts ResetAfter from the state's own time", "rule", misanswering(
 			func(_ rule.Op, _ store.Charge, a *rule.Answer, now rule.Micros) {
 				a.ResetAfter -= a.At - now
 			})},
-		{"does not tell when the next unit is free", "rule", misanswering(
+		{"does not report when the next unit is free", "rule", misanswering(
 			func(_ rule.Op, _ store.Charge, a *rule.Answer, _ rule.Micros) { a.NextAfter = 0 })},
-		{"tells too early when the next slot is free", "rule", misanswering(
+		{"reports the next slot too early", "rule", misanswering(
 			func(_ rule.Op, charge store.Charge, a *rule.Answer, _ rule.Micros) {
 				if charge.Limit.Rule().Algorithm == rule.InFlight && a.NextAfter > 0 {
 					a.NextAfter--
@@ -83,18 +83,18 @@ func ruleBugs() []bug {
 			func(_ rule.Op, _ store.Charge, a *rule.Answer, _ rule.Micros) {
 				a.Remaining = int64(float32(a.Remaining))
 			})},
-		{"admits one too many in a millisecond", "rule", misreading(func(request *store.Request) {
+		{"admits one unit too many per millisecond", "rule", misreading(func(request *store.Request) {
 			for i := range request.Charges {
 				if c := &request.Charges[i]; c.Limit.Rule().Window == rule.MinWindow && c.Cost > 1 {
 					c.Cost--
 				}
 			}
 		})},
-		{"does not tell that the clock was moved", "rule", misanswering(
+		{"does not report that the clock was moved", "rule", misanswering(
 			func(_ rule.Op, _ store.Charge, a *rule.Answer, _ rule.Micros) {
 				a.Flags &^= rule.ClockMoved
 			})},
-		{"confuses take and take up to", "rule", misreading(func(request *store.Request) {
+		{"confuses take and take-up-to", "rule", misreading(func(request *store.Request) {
 			if request.Op == rule.TakeUpTo {
 				request.Op = rule.Take
 			}
@@ -104,9 +104,9 @@ func ruleBugs() []bug {
 
 func clockBugs() []bug {
 	return []bug{
-		{"reads the clock once a charge", "clock", misanswering(
+		{"reads the clock once per charge", "clock", misanswering(
 			func(_ rule.Op, _ store.Charge, a *rule.Answer, now rule.Micros) { a.At = now })},
-		{"reads the clock before it has the lock", "clock", deciding(readingFirst)},
+		{"reads the clock before it holds the lock", "clock", deciding(readingFirst)},
 	}
 }
 
@@ -118,14 +118,14 @@ func readingFirst(r *Reference, request *store.Request) {
 	r.decideLocked(request, now)
 }
 
-// yield lets the others go first, so that a race that can be lost is lost.
+// yield lets other goroutines go first, so that a race that can be lost is lost.
 func yield() {
 	for range 10 {
 		runtime.Gosched()
 	}
 }
 
-func oneTakerBugs() []bug {
+func singleTakerBugs() []bug {
 	taking := func(takeOne func(r *Reference, request *store.Request)) Open {
 		return func(_ testing.TB, clock *Clock) store.Store {
 			r := NewReference(clock)
@@ -136,11 +136,11 @@ func oneTakerBugs() []bug {
 		}
 	}
 	return []bug{
-		{"keeps other counts for TakeSingle", "single-taker", taking(func(r *Reference, request *store.Request) {
+		{"keeps separate counts for TakeSingle", "single-taker", taking(func(r *Reference, request *store.Request) {
 			request.Group = "one"
 			r.decide(request)
 		})},
-		{"does not count refusals in TakeSingle", "single-taker", taking(func(r *Reference, request *store.Request) {
+		{"does not count denials in TakeSingle", "single-taker", taking(func(r *Reference, request *store.Request) {
 			request.Op = rule.Peek
 			if r.decide(request); request.Answers[0].Allowed {
 				request.Op = rule.Take
@@ -159,7 +159,7 @@ func giveBackBugs() []bug {
 				}
 			}
 		})},
-		{"forgets counts and keeps their moment", "give-back", deciding(func(r *Reference, request *store.Request) {
+		{"forgets counts but keeps their time", "give-back", deciding(func(r *Reference, request *store.Request) {
 			if r.decide(request); request.Op != rule.Reset {
 				return
 			}
@@ -180,7 +180,7 @@ func giveBackBugs() []bug {
 				}
 			}
 		})},
-		{"says that it gave back more than was there", "give-back", misanswering(
+		{"reports that it gave back more than was charged", "give-back", misanswering(
 			func(op rule.Op, charge store.Charge, a *rule.Answer, _ rule.Micros) {
 				if op == rule.GiveBack {
 					a.Granted = charge.Cost
@@ -191,10 +191,10 @@ func giveBackBugs() []bug {
 
 func limiterBugs() []bug { return verbBugs("limiter") }
 
-// verbBugs are operations that do not do what they say, which more than one check has to find.
+// verbBugs are operations that do not do what they report, which several checks must find.
 func verbBugs(check string) []bug {
 	return []bug{
-		{"gives back the oldest units always", check, misreading(func(request *store.Request) {
+		{"always gives back the oldest units", check, misreading(func(request *store.Request) {
 			for i := range request.Charges {
 				request.Charges[i].At = rule.Oldest
 			}
@@ -212,7 +212,7 @@ func verbBugs(check string) []bug {
 	}
 }
 
-// roll writes a state as if it had been charged nothing: what a store does that rolls first and decides then.
+// roll writes a state as if it had been charged nothing, like a store that rolls before it decides.
 func roll(r *Reference, l *rule.Limit, address string, now rule.Micros) {
 	state := r.states[address].Clone()
 	view := l.Look(&state, now)
@@ -238,23 +238,23 @@ func readOnlyBugs() []bug {
 		{"writes when it peeks", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.Peek
 		})},
-		{"writes when it refuses", "read-only", rolling(func(request *store.Request) bool {
+		{"writes when it denies", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.Take && !request.Answers[0].Allowed
 		})},
-		{"writes when it refuses less than asked", "read-only", rolling(func(request *store.Request) bool {
+		{"writes when it denies a take-up-to", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.TakeUpTo && !request.Answers[0].Allowed
 		})},
 		{"writes when it gives nothing back", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.GiveBack && request.Answers[0].Granted == 0
 		})},
-		{"writes when it refuses a single take", "read-only", func(t testing.TB, clock *Clock) store.Store {
+		{"writes when it denies a single take", "read-only", func(t testing.TB, clock *Clock) store.Store {
 			refusing := rolling(func(request *store.Request) bool { return !request.Answers[0].Allowed })(t, clock).(*planted)
 			return &planted{Reference: refusing.Reference, apply: refusing.Reference.Apply, takeOne: refusing.apply}
 		}},
-		{"writes what another limit refuses", "read-only", rolling(func(request *store.Request) bool {
+		{"writes when another limit denies", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.Take && len(request.Charges) > 1 && !allowed(request)
 		})},
-		{"begins a window when another limit refuses", "read-only", deciding(func(r *Reference, request *store.Request) {
+		{"begins a window when another limit denies", "read-only", deciding(func(r *Reference, request *store.Request) {
 			r.decide(request)
 			if len(request.Charges) == 1 || request.Op != rule.TakeUpTo || allowed(request) {
 				return
@@ -268,7 +268,7 @@ func readOnlyBugs() []bug {
 				}
 			}
 		})},
-		{"writes when it takes nothing", "read-only", rolling(func(request *store.Request) bool {
+		{"writes when the cost is zero", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.Take && request.Charges[0].Cost == 0
 		})},
 	}
@@ -294,7 +294,7 @@ func expiryBugs() []bug {
 			func(l *rule.Limit, s *rule.State, now rule.Micros) bool {
 				return l.Algorithm == rule.TokenBucket && now >= l.Expires(s)-l.Window
 			})},
-		{"forgets the key that was written longest ago when there are many", "expiry", preparing(
+		{"forgets the least recently written key when there are many", "expiry", preparing(
 			func(r *Reference, _ *rule.Limit, address string, _ rule.Micros) {
 				if written = append(written, address); len(r.states) > 10 {
 					delete(r.states, written[0])

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Bugs in what is all or nothing, for one request by itself and for many at once.
+// Bugs in all-or-nothing decisions, for one request alone and for concurrent requests.
 
 func severalBugs() []bug {
 	return []bug{
@@ -18,8 +18,8 @@ func severalBugs() []bug {
 				r.decide(part(request, i))
 			}
 		})},
-		{"charges and gives back when a later limit refuses", "several-limits", deciding(givingBackLater)},
-		{"counts the refusals of others", "several-limits", deciding(func(r *Reference, request *store.Request) {
+		{"charges, and gives back when a later limit denies", "several-limits", deciding(givingBackLater)},
+		{"counts the denials of other limits", "several-limits", deciding(func(r *Reference, request *store.Request) {
 			r.decide(request)
 			if request.Op != rule.Take || allowed(request) {
 				return
@@ -32,7 +32,7 @@ func severalBugs() []bug {
 				}
 			}
 		})},
-		{"grants each limit what it has", "several-limits", deciding(func(r *Reference, request *store.Request) {
+		{"grants each limit what it has left", "several-limits", deciding(func(r *Reference, request *store.Request) {
 			for i := range request.Charges {
 				if request.Op != rule.TakeUpTo {
 					r.decide(request)
@@ -41,7 +41,7 @@ func severalBugs() []bug {
 				r.decide(part(request, i))
 			}
 		})},
-		{"sees only the first four limits", "several-limits", deciding(func(r *Reference, request *store.Request) {
+		{"decides only the first four limits", "several-limits", deciding(func(r *Reference, request *store.Request) {
 			few := *request
 			few.Charges = request.Charges[:min(4, len(request.Charges))]
 			few.Answers = request.Answers[:len(few.Charges)]
@@ -62,7 +62,7 @@ func allowed(request *store.Request) bool {
 	return true
 }
 
-// givingBackLater undoes what it charged, which leaves a trace: the window has begun.
+// givingBackLater undoes its charge, which leaves a trace: the window has begun.
 func givingBackLater(r *Reference, request *store.Request) {
 	if request.Op != rule.Take {
 		r.decide(request)
@@ -87,11 +87,11 @@ func givingBackLater(r *Reference, request *store.Request) {
 
 func raceBugs() []bug {
 	return []bug{
-		{"looks first and charges later", "race", deciding(lookingFirst)},
-		{"writes back what it read before", "race", deciding(func(r *Reference, request *store.Request) {
+		{"checks first and charges later", "race", deciding(checkingFirst)},
+		{"writes back an old copy", "race", deciding(func(r *Reference, request *store.Request) {
 			writingBack(r, request)
 		})},
-		{"loses what is given back at once", "race", deciding(func(r *Reference, request *store.Request) {
+		{"loses units given back concurrently", "race", deciding(func(r *Reference, request *store.Request) {
 			if request.Op == rule.GiveBack {
 				writingBack(r, request)
 			} else {
@@ -108,8 +108,8 @@ func raceBugs() []bug {
 	}
 }
 
-// lookingFirst is the commonest race of all: between the look and the charge, others have looked too.
-func lookingFirst(r *Reference, request *store.Request) {
+// checkingFirst is the most common race of all: between its check and its charge, other requests have checked too.
+func checkingFirst(r *Reference, request *store.Request) {
 	if request.Op != rule.Take {
 		r.decide(request)
 		return
@@ -149,15 +149,15 @@ func writingBack(r *Reference, request *store.Request) {
 
 func raceSeveralBugs() []bug {
 	return []bug{
-		{"looks first and charges later", "race-several-limits", deciding(lookingFirst)},
-		{"writes back what it read before", "race-several-limits", deciding(writingBack)},
-		{"lets others look between two charges", "race-several-limits", plant(lettingLook)},
-		{"stuck when two name their keys in opposite orders", "race-several-limits", openLocking},
+		{"checks first and charges later", "race-several-limits", deciding(checkingFirst)},
+		{"writes back an old copy", "race-several-limits", deciding(writingBack)},
+		{"lets others peek between two charges", "race-several-limits", plant(lettingPeek)},
+		{"deadlocks on keys in opposite orders", "race-several-limits", openLocking},
 	}
 }
 
-// lettingLook has a lock for those who write, which those who look do not take.
-func lettingLook(r *Reference) applyFunc {
+// lettingPeek has a lock for requests that write, which peeks do not take.
+func lettingPeek(r *Reference) applyFunc {
 	var writers sync.Mutex
 	return func(ctx context.Context, batch []store.Request) error {
 		request := &batch[0]

@@ -7,9 +7,9 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Bugs in what outlives a request: settlements, slots, and windows that others count in.
+// Bugs in what outlives a request: settlements, slots, and windows that other requests use.
 
-// forgettingSettlements opens stores that lose what they remember of settlements when a function says so.
+// forgettingSettlements opens stores that lose their settlements when forget returns true.
 func forgettingSettlements(forget func(request *store.Request, known int) bool) Open {
 	return deciding(func(r *Reference, request *store.Request) {
 		r.mu.Lock()
@@ -25,11 +25,11 @@ func forgettingSettlements(forget func(request *store.Request, known int) bool) 
 
 func settleBugs() []bug {
 	return []bug{
-		{"settles as often as it is asked", "settle", forgettingSettlements(func(*store.Request, int) bool { return true })},
+		{"settles more than once", "settle", forgettingSettlements(func(*store.Request, int) bool { return true })},
 		{"forgets settlements when a key is reset", "settle", forgettingSettlements(func(request *store.Request, _ int) bool {
 			return request.Op == rule.Reset
 		})},
-		{"remembers settlements for ever", "settle", forgettingSettlements(func(_ *store.Request, known int) bool { return known == 999 })},
+		{"remembers settlements forever", "settle", forgettingSettlements(func(_ *store.Request, known int) bool { return known == 999 })},
 		{"settles what it cannot remember", "settle", deciding(func(r *Reference, request *store.Request) {
 			if r.decide(request); request.Op == rule.Settle && request.Answers[0].Flags.Unsettled() {
 				request.Op = rule.GiveBack
@@ -39,7 +39,7 @@ func settleBugs() []bug {
 			}
 		})},
 		{"mixes up reservations", "settle", misreading(func(request *store.Request) { request.ID &= 1<<63 - 4 })},
-		{"knows a reservation by the last charge", "settle", deciding(func(r *Reference, request *store.Request) {
+		{"identifies a reservation by the last charge", "settle", deciding(func(r *Reference, request *store.Request) {
 			for i := range request.Charges {
 				if request.Op == rule.Settle { // one by one
 					r.decide(part(request, i))
@@ -52,7 +52,7 @@ func settleBugs() []bug {
 				request.Answers[0].Flags |= rule.Repeated
 			}
 		})},
-		{"settles when nobody waits for it", "settle", plant(func(r *Reference) applyFunc {
+		{"settles after the context has ended", "settle", plant(func(r *Reference) applyFunc {
 			return func(ctx context.Context, batch []store.Request) error {
 				if ctx.Err() != nil && batch[0].Op == rule.Settle {
 					r.decide(&batch[0])
@@ -60,7 +60,7 @@ func settleBugs() []bug {
 				return r.Apply(ctx, batch)
 			}
 		})},
-		{"says nothing of an earlier time", "settle", misanswering(func(_ rule.Op, _ store.Charge, a *rule.Answer, _ rule.Micros) {
+		{"does not report a repeated settlement", "settle", misanswering(func(_ rule.Op, _ store.Charge, a *rule.Answer, _ rule.Micros) {
 			a.Flags &^= rule.Repeated
 		})},
 		{"charges nothing when more was used", "settle", misreading(func(request *store.Request) {
@@ -69,7 +69,7 @@ func settleBugs() []bug {
 				c.Used = min(c.Used, c.Cost)
 			}
 		})},
-		{"looks before it settles", "settle", deciding(func(r *Reference, request *store.Request) {
+		{"checks before it settles", "settle", deciding(func(r *Reference, request *store.Request) {
 			if request.Op != rule.Settle || len(request.Charges) != 1 {
 				r.decide(request)
 				return
@@ -91,7 +91,7 @@ func settleBugs() []bug {
 func slotBugs() []bug {
 	ofSlots := func(request *store.Request) bool { return request.Charges[0].Limit.Rule().Algorithm == rule.InFlight }
 	return []bug{
-		{"takes a slot more when asked again", "in-flight", misreading(func() func(*store.Request) {
+		{"takes another slot for a repeated request", "in-flight", misreading(func() func(*store.Request) {
 			var n rule.ID
 			return func(request *store.Request) {
 				if n++; request.Op == rule.Take && ofSlots(request) {
@@ -104,8 +104,8 @@ func slotBugs() []bug {
 				request.Charges[i].At = rule.Oldest
 			}
 		})},
-		{"takes one ID for another", "in-flight", misreading(func(request *store.Request) { request.ID &= 1<<63 - 1 })},
-		{"renews slots that have run out", "in-flight", misreading(func(request *store.Request) {
+		{"mistakes one ID for another", "in-flight", misreading(func(request *store.Request) { request.ID &= 1<<63 - 1 })},
+		{"renews slots that have expired", "in-flight", misreading(func(request *store.Request) {
 			if request.Op == rule.Renew {
 				request.Op = rule.Take
 			}
@@ -120,7 +120,7 @@ func slotBugs() []bug {
 			}
 			r.states[address] = state
 		})},
-		{"admits more at once than there are", "in-flight", deciding(func(r *Reference, request *store.Request) {
+		{"admits more slots concurrently than there are", "in-flight", deciding(func(r *Reference, request *store.Request) {
 			if !ofSlots(request) || request.Op != rule.Take || len(request.Charges) > 1 {
 				r.decide(request)
 				return
@@ -135,7 +135,7 @@ func slotBugs() []bug {
 				request.Answers[0] = peek.Answers[0]
 			}
 		})},
-		{"holds slots of refused requests", "in-flight", deciding(func(r *Reference, request *store.Request) {
+		{"holds slots of denied requests", "in-flight", deciding(func(r *Reference, request *store.Request) {
 			for i := range request.Charges {
 				r.decide(part(request, i))
 			}
@@ -143,7 +143,7 @@ func slotBugs() []bug {
 	}
 }
 
-// notDoing opens stores that answer an operation rightly and do not do it.
+// notDoing opens stores that answer an operation correctly but do not carry it out.
 func notDoing(op rule.Op) Open {
 	return deciding(func(r *Reference, request *store.Request) {
 		r.mu.Lock()
@@ -172,18 +172,18 @@ func calendarBugs() []bug {
 		})
 	}
 	return []bug{
-		{"knows no zones", "calendar", reading(func(l *rule.Limit) { l.Zone = "UTC" })},
-		{"knows no daylight saving", "calendar", reading(func(l *rule.Limit) {
+		{"ignores zones", "calendar", reading(func(l *rule.Limit) { l.Zone = "UTC" })},
+		{"ignores daylight saving time", "calendar", reading(func(l *rule.Limit) {
 			if l.Zone == "Europe/Berlin" {
 				l.Zone = "Etc/GMT-1"
 			}
 		})},
-		{"takes a month for 30 days", "calendar", reading(func(l *rule.Limit) {
+		{"makes every month 30 days long", "calendar", reading(func(l *rule.Limit) {
 			if l.Calendar == rule.Month {
 				*l = rule.Limit{Algorithm: rule.FixedWindow, Quota: l.Quota, CountDenied: l.CountDenied, Window: 30 * 86_400_000_000}
 			}
 		})},
-		{"goes back to the old period", "calendar", preparing(func(r *Reference, l *rule.Limit, address string, now rule.Micros) {
+		{"returns to the previous period", "calendar", preparing(func(r *Reference, l *rule.Limit, address string, now rule.Micros) {
 			if state := r.states[address]; l.Calendar != rule.NoPeriod && len(state.Counts) > 0 && state.Start > now {
 				delete(r.states, address)
 			}

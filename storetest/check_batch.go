@@ -32,11 +32,11 @@ func checkBatch(t testing.TB, s *suite) {
 	}
 }
 
-// checkMixedBatches: requests over several limits share some addresses and not others. Only where they share one does
-// their order matter, so the answers are still those of one by one.
+// checkMixedBatches: requests over several limits share some addresses and not others. Their order matters only if they
+// share one, so the answers are still those of one by one.
 func checkMixedBatches(p *pair) {
 	if p.store.Traits().MaxCharges == 1 {
-		p.t.Log("not checked: requests over several limits in a batch; Traits.MaxCharges is 1")
+		p.t.Log("not checked: requests over several limits in a batch, because Traits.MaxCharges is 1")
 		return
 	}
 	for i := range p.suite.times(10) {
@@ -54,7 +54,7 @@ func (q *sequence) playBatch(n int) {
 	for range n {
 		op, charges := q.mix[q.random.IntN(len(q.mix))], q.charges()
 		id := q.id(op, charges)
-		q.saw(op, q.group, charges)
+		q.record(op, q.group, charges)
 		got = append(got, newRequest(op, q.group, charges...))
 		want = append(want, newRequest(op, q.group, charges...))
 		got[len(got)-1].ID, want[len(want)-1].ID = id, id

@@ -8,8 +8,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// checkCalendar: windows of the calendar begin where clocks in their zone say so, over changes to and from daylight saving and
-// months of every length, wherever the store's clock is.
+// checkCalendar: calendar windows begin where clocks in their zone say so, across changes to and from daylight saving time
+// and months of every length, wherever the store's clock is.
 func checkCalendar(t testing.TB, s *suite) {
 	p := s.pair(t)
 	for i, script := range calendarScripts() {
@@ -17,7 +17,7 @@ func checkCalendar(t testing.TB, s *suite) {
 		if limit == nil {
 			continue
 		}
-		p.turnPage()
+		p.forgetSubjects()
 		p.title = fmt.Sprintf("%d/%s in %s", script.limit.Quota, script.limit.Calendar, script.limit.Zone)
 		for _, step := range script.steps {
 			at, err := time.Parse(time.RFC3339, step.at)
@@ -27,7 +27,7 @@ func checkCalendar(t testing.TB, s *suite) {
 			p.moveTo(rule.Micros(at.UnixMicro()))
 			a := p.one(rule.Take, limit, "key", step.cost)
 			if a.Allowed != step.allowed || a.Remaining != step.left || a.After().Duration() != step.after {
-				p.fatalf("at %s: %+v, not allowed %v with %d left and the next in %v", step.at, a, step.allowed, step.left, step.after)
+				p.fatalf("at %s: got %+v, want allowed %v with %d left and the next in %v", step.at, a, step.allowed, step.left, step.after)
 			}
 		}
 	}
@@ -36,7 +36,7 @@ func checkCalendar(t testing.TB, s *suite) {
 		if q == nil {
 			continue
 		}
-		// Every year from 2001 on begins somewhere else in the week, and has its changes of clocks on other days.
+		// Every year from 2001 on begins on another day of the week, and its clocks change on other days.
 		for year := range s.times(20) {
 			p.moveTo(rule.Micros(time.Date(2002+7*year, time.Month(1+5*year%12), 1, 0, 0, 0, 0, time.UTC).UnixMicro()))
 			q.times, q.settled = nil, nil
@@ -62,10 +62,10 @@ func calendarScripts() []calendarScript {
 	const hour, second = time.Hour, time.Second
 	return []calendarScript{
 		{rule.Limit{Calendar: rule.Day, Quota: 3, Zone: "Europe/Berlin"}, []calendarStep{
-			{"2026-03-28T23:00:00Z", 3, true, 0, 23 * hour}, // the clocks are set forward
+			{"2026-03-28T23:00:00Z", 3, true, 0, 23 * hour}, // clocks are set forward
 			{"2026-03-29T21:59:59Z", 1, false, 0, second},
 			{"2026-03-29T22:00:00Z", 3, true, 0, 24 * hour},
-			{"2026-10-24T22:00:00Z", 3, true, 0, 25 * hour}, // and back
+			{"2026-10-24T22:00:00Z", 3, true, 0, 25 * hour}, // clocks are set back
 		}},
 		{rule.Limit{Calendar: rule.Month, Quota: 1000, Zone: "Europe/Berlin"}, []calendarStep{
 			{"2026-02-28T22:59:59Z", 1000, true, 0, second},

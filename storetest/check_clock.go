@@ -14,14 +14,14 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkClock: a request is decided at one moment, which is read while nobody else decides about its keys. For this the
-// clock moves on at every look, so the reference, which would look too, is not asked.
+// checkClock: a request is decided at one time, which is read while no other request decides about its keys. The clock
+// moves on at every reading, so the reference, which would read it too, is not called.
 func checkClock(t testing.TB, s *suite) {
 	p := s.pair(t)
 	p.clock.tick.Store(1)
 	checkReadOnce(p)
 	if p.store.Traits().ServerClock {
-		t.Log("not checked: that the clock is read inside the critical section; the server reads its own")
+		t.Log("not checked: that the clock is read inside the critical section, because the server reads its own")
 		return
 	}
 	for i, algorithm := range []slidegate.Algorithm{slidegate.FixedWindow, slidegate.SlidingWindow} {
@@ -32,7 +32,7 @@ func checkClock(t testing.TB, s *suite) {
 	}
 }
 
-// checkReadOnce: all answers of a request carry the same moment, one that the clock showed meanwhile.
+// checkReadOnce: all answers of a request have the same time, one that the clock showed during the request.
 func checkReadOnce(p *pair) {
 	limits := p.bindAll(small()...)
 	limits = limits[:min(len(limits), p.store.Traits().MaxCharges)]
@@ -49,17 +49,17 @@ func checkReadOnce(p *pair) {
 		after := p.clock.Now()
 		for _, answer := range answers {
 			if answer.At != answers[0].At {
-				p.fatalf("one request was decided at %d and at %d; the clock is to be read once", answers[0].At, answer.At)
+				p.fatalf("one request was decided at %d and at %d; read the clock once per request", answers[0].At, answer.At)
 			}
 			if answer.At <= before || answer.At >= after {
-				p.fatalf("decided at %d, asked between %d and %d", answer.At, before, after)
+				p.fatalf("decided at %d, want a time from %d to %d", answer.At, before, after)
 			}
 		}
 	}
 }
 
-// checkReadInside: what remains tells in which order requests were decided, and their moments must be in that order. A
-// store that reads its clock and then waits for its turn decides by a moment that is past.
+// checkReadInside: Remaining shows in which order requests were decided, and their times must be in that order. A store
+// that reads its clock and then waits for its turn decides by an old time.
 func checkReadInside(p *pair, limit *store.Limit) {
 	var (
 		mu  sync.Mutex
@@ -80,10 +80,10 @@ func checkReadInside(p *pair, limit *store.Limit) {
 	slices.SortFunc(all, func(a, b rule.Answer) int { return cmp.Compare(b.Remaining, a.Remaining) })
 	for i := 1; i < len(all); i++ {
 		if all[i].Remaining == all[i-1].Remaining {
-			p.fatalf("two requests were both told that %d remain", all[i].Remaining)
+			p.fatalf("two requests both got %d remaining", all[i].Remaining)
 		}
 		if all[i].At < all[i-1].At {
-			p.fatalf("request %d of a key was decided at %d, the one before it at %d: the clock was read before the turn",
+			p.fatalf("request %d of a key was decided at %d, the one before it at %d; read the clock inside the critical section",
 				i+1, all[i].At, all[i-1].At)
 		}
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkDeclare: a store that remembers the limits of its limiters has New refuse limits without a name that would share the
-// counts of others by mistake, and nothing else.
+// checkDeclare: a store that remembers the limits of its limiters makes New reject limits without a name that would share
+// the counts of others by mistake, and nothing else.
 func checkDeclare(t testing.TB, s *suite) {
 	p := s.pair(t)
 	if _, ok := store.As[store.Declarer](p.store); !ok {
-		t.Log("not checked: the store is not a store.Declarer; it can embed a store.Registry")
+		t.Log("not checked: the store is not a store.Declarer; embed a store.Registry to make it one")
 		return
 	}
 	limiter := func(namespace string, limits ...slidegate.Limit) error {
@@ -34,17 +34,17 @@ func checkDeclare(t testing.TB, s *suite) {
 		{"the first limit", limiter("", slidegate.PerMinute(100)), false},
 		{"an equal limit", limiter("", slidegate.PerMinute(100)), false},
 		{"a smaller quota", limiter("", slidegate.PerMinute(5)), true},
-		{"a limit that counts refused requests", limiter("", strict), true},
+		{"a limit that counts denied requests", limiter("", strict), true},
 		{"another window", limiter("", slidegate.PerHour(5)), false},
 		{"another namespace", limiter("-other", slidegate.PerMinute(5)), false},
 		{"a limit with a name", limiter("", named), false},
 		{"another quota of the same name", limiter("", renewed), false},
-		{"another quota beside a new window", limiter("", slidegate.PerSecond(1), slidegate.PerMinute(50)), true},
+		{"another quota next to a new window", limiter("", slidegate.PerSecond(1), slidegate.PerMinute(50)), true},
 		{"that window, with another quota", limiter("", slidegate.PerSecond(2)), false},
 	} {
 		switch {
 		case step.conflict && !errors.Is(step.err, store.ErrConflict):
-			p.fatalf("%s: New returned %v, not ErrConflict", step.what, step.err)
+			p.fatalf("%s: New returned %v, want ErrConflict", step.what, step.err)
 		case !step.conflict && step.err != nil:
 			p.fatalf("%s: New failed: %v", step.what, step.err)
 		}

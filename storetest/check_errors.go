@@ -17,12 +17,12 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkErrors: what a store does with the batch it is given, when all goes well and when the context ends.
+// checkErrors: how a store treats the batch it is given, when all goes well and when the context ends.
 func checkErrors(t testing.TB, s *suite) {
 	p := s.pair(t)
 	limit := p.bind(slidegate.Limit{Name: "errors", Quota: 1_000, Window: time.Hour})
 	if limit == nil {
-		t.Skip("the store refuses a plain limit")
+		t.Skip("the store rejects a plain limit")
 	}
 	checkBorrows(p, limit)
 	ended := func(end func(context.Context) (context.Context, context.CancelFunc)) {
@@ -35,17 +35,17 @@ func checkErrors(t testing.TB, s *suite) {
 		return context.WithDeadline(ctx, time.Unix(1, 0))
 	})
 	for range s.times(20) {
-		checkEndsMeanwhile(p, limit)
+		checkEndsDuring(p, limit)
 	}
 }
 
-// checkBorrows: the store changes nothing in a batch but answers and errors, and lets go of it when it returns.
+// checkBorrows: the store changes nothing in a batch but answers and errors, and keeps no reference to it when it returns.
 func checkBorrows(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	for _, op := range []rule.Op{
 		rule.Take, rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.Reset,
 	} {
-		// The places for answers are cut from a longer slice: those next to them are the caller's.
+		// The answers are part of a longer slice: the elements next to them belong to the caller.
 		places := []rule.Answer{unfilled, unfilled, unfilled}
 		charge := store.Charge{Limit: limit, Key: "borrowed", Cost: 2_000}
 		request := store.Request{
@@ -59,7 +59,7 @@ func checkBorrows(p *pair, limit *store.Limit) {
 			p.fatalf("%v", err)
 		}
 		if places[0] != unfilled || places[2] != unfilled {
-			p.fatalf("the store wrote answers next to their places")
+			p.fatalf("the store wrote outside Answers")
 		}
 		if batch[0].Charges[0] != charge || batch[0].Op != op || batch[0].Group != "group" {
 			p.fatalf("the store changed the request: %s", describe(batch[0].Op, batch[0].Group, batch[0].Charges))
@@ -69,17 +69,17 @@ func checkBorrows(p *pair, limit *store.Limit) {
 			p.fatalf("the store failed: %v", err)
 		}
 		if places[1] != unfilled {
-			p.fatalf("the store still writes to a batch that it has returned")
+			p.fatalf("the store still writes to a batch after Apply returned")
 		}
 	}
 }
 
-// checkEnded: with a context that has ended, each request has the context's error, and soon, and nothing is charged.
+// checkEnded: with a context that has ended, each request promptly gets the context's error, and nothing is charged.
 func checkEnded(p *pair, limit *store.Limit, ctx context.Context) {
 	p.t.Helper()
 	batch, key := secretBatch(limit)
 	var err error
-	p.soon("the context has ended", func() { err = p.store.Apply(ctx, batch) })
+	p.soon("the context had ended", func() { err = p.store.Apply(ctx, batch) })
 	checkOutcome(p, ctx, err, batch, key)
 	for i := range batch {
 		if batch[i].Err == nil {
@@ -87,32 +87,32 @@ func checkEnded(p *pair, limit *store.Limit, ctx context.Context) {
 		}
 	}
 	if taker, ok := p.store.(store.SingleTaker); ok {
-		p.soon("the context has ended", func() { _, err = takeOne(ctx, taker, batch[0].Charges[0]) })
+		p.soon("the context had ended", func() { _, err = takeOne(ctx, taker, batch[0].Charges[0]) })
 		if err == nil {
 			p.fatalf("TakeSingle answered although the context had ended before it was called")
 		}
 		checkContextError(p, ctx, err, key)
 	}
-	for _, group := range []string{"", key} { // the reference was asked nothing
+	for _, group := range []string{"", key} { // the reference received nothing
 		p.both(rule.Peek, group, store.Charge{Limit: limit, Key: key, Cost: 1})
 	}
 	checkUsable(p, limit, key)
 }
 
-// checkEndsMeanwhile ends the context while the store is at work, so that some are answered and some are not.
-func checkEndsMeanwhile(p *pair, limit *store.Limit) {
+// checkEndsDuring ends the context during Apply, so that some requests are answered and some are not.
+func checkEndsDuring(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	batch, key := secretBatch(limit)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var err error
 	go cancel()
-	p.soon("the context ended while it was at work", func() { err = p.store.Apply(ctx, batch) })
+	p.soon("the context ended during Apply", func() { err = p.store.Apply(ctx, batch) })
 	checkOutcome(p, ctx, err, batch, key)
-	checkUsable(p, limit, key+"-2") // another key: what was sent to a server may be carried out even now
+	checkUsable(p, limit, key+"-2") // another key: requests sent to a server may still be carried out
 }
 
-// secretBatch has a key that nobody may read in an error.
+// secretBatch returns a batch with a key that must not appear in an error.
 func secretBatch(limit *store.Limit) (batch []store.Request, key string) {
 	key = "secret-" + rand.Text()
 	for _, op := range []rule.Op{rule.Take, rule.Peek, rule.TakeUpTo, rule.GiveBack} {
@@ -130,7 +130,7 @@ func checkOutcome(p *pair, ctx context.Context, err error, batch []store.Request
 		request := &batch[i]
 		if request.Err == nil || request.Err == errStale {
 			if wrong := answered(request); wrong != nil {
-				p.fatalf("request %d of a batch whose context has ended has neither an error nor an answer: %v", i+1, wrong)
+				p.fatalf("request %d of a batch whose context ended has neither an error nor an answer: %v", i+1, wrong)
 			}
 			continue
 		}
@@ -141,16 +141,16 @@ func checkOutcome(p *pair, ctx context.Context, err error, batch []store.Request
 	}
 	switch {
 	case (err == nil) != (first == nil):
-		p.fatalf("Apply returned %v, and the first Err is %v", err, first)
+		p.fatalf("Apply returned %v, want the first Err, %v", err, first)
 	case err != nil && (err.Error() != first.Error() || !errors.Is(err, first)):
-		p.fatalf("Apply returned %q, which is not the first Err, %q", err, first)
+		p.fatalf("Apply returned %q, want the first Err, %q", err, first)
 	}
 }
 
 func checkContextError(p *pair, ctx context.Context, err error, key string) {
 	p.t.Helper()
 	if !errors.Is(err, ctx.Err()) {
-		p.fatalf("the context has ended, and the error is another: %v", err)
+		p.fatalf("the context has ended; got the error %v, want the context's", err)
 	}
 	spellings := []string{
 		key, hex.EncodeToString([]byte(key)), base64.StdEncoding.EncodeToString([]byte(key)), fmt.Sprint([]byte(key)),
@@ -162,8 +162,8 @@ func checkContextError(p *pair, ctx context.Context, err error, key string) {
 	}
 }
 
-// checkUsable: whatever became of requests whose context ended, the key can be used afterwards. What was charged is
-// unknown, so it is reset first.
+// checkUsable: whatever happened to requests whose context ended, the key is usable afterwards. What was charged is
+// unknown, so the key is reset first.
 func checkUsable(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	for _, group := range []string{"", key} {

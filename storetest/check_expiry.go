@@ -9,11 +9,11 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// noisy is how many other keys are written while a key lies idle.
+// noisy is how many other keys are written while a key is idle.
 const noisy = 20
 
-// checkExpiry: a store may forget a state at its end and not before, so forgetting never changes an answer. The reference
-// forgets nothing. Other keys are written in between, to make the store clean up.
+// checkExpiry: a store may forget a state when it expires but not before, so forgetting never changes an answer. The
+// reference forgets nothing. Other keys are written in between, to make the store clean up.
 func checkExpiry(t testing.TB, s *suite) {
 	p := s.pair(t)
 	for i, limit := range append(small(), extremes()...) {
@@ -30,13 +30,13 @@ func checkExpiry(t testing.TB, s *suite) {
 	}
 }
 
-// idle charges a key, leaves it alone for some time and asks about it at moments around its end, at which a store that
-// forgets too early, or too little, is found out.
+// idle charges a key, leaves it alone for some time and uses it again at times around its expiry, which exposes stores that
+// forget too early, or too little.
 func (q *sequence) idle(noise *store.Limit, round int) {
 	q.t.Helper()
 	limit := q.subjects[0].variants[0]
 	key := fmt.Sprintf("idle-%d", round)
-	if round%4 == 3 { // overdrawn: a bucket then needs longer than a window
+	if round%4 == 3 { // overdrawn: a bucket then takes longer than a window
 		q.one(rule.Charge, limit, key, limit.Rule().Capacity())
 	}
 	q.one(rule.TakeUpTo, limit, key, 1+limit.Rule().Capacity()/2)
@@ -65,7 +65,7 @@ func (q *sequence) idle(noise *store.Limit, round int) {
 	q.one(rule.Take, limit, key, 1)
 }
 
-// noise writes keys that nobody asks about again.
+// noise writes keys that are never used again.
 func (q *sequence) noise(limit *store.Limit, name string) {
 	q.t.Helper()
 	if limit == nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkGiveBack: units go back where they were charged, never more than are there; charges that must not be refused
-// exceed the quota; a reset forgets.
+// checkGiveBack: units return to where they were charged, never more than are there; charges that cannot be denied exceed
+// the quota; a reset forgets.
 func checkGiveBack(t testing.TB, s *suite) {
 	p := s.pair(t)
 	for i, limit := range catalogue() {
 		p.title = limit.String()
 		limit.Name = "scripted"
 		if bound := p.bind(limit); bound != nil {
-			p.turnPage()
+			p.forgetSubjects()
 			p.moveTo(epoch + rule.Micros(i))
 			giveBackScript(p, bound, fmt.Sprintf("key-%d", i))
 			giveBackEarlier(p, bound, fmt.Sprintf("earlier-%d", i))
@@ -29,8 +29,8 @@ func checkGiveBack(t testing.TB, s *suite) {
 		p.title = limit.String()
 		limit.Name = "reset"
 		if bound := p.bind(limit); bound != nil {
-			p.turnPage()
-			p.moveTo(rule.MaxNow / 2) // far from both ends: five windows back may be 25 years
+			p.forgetSubjects()
+			p.moveTo(rule.MaxNow / 2) // far from both ends: five windows may be 25 years
 			checkResetForgetsTime(p, bound, "key")
 		}
 	}
@@ -42,7 +42,7 @@ func checkGiveBack(t testing.TB, s *suite) {
 	}
 }
 
-// giveBackScript walks one limit through all that can be given back.
+// giveBackScript takes one limit through all ways of giving back.
 func giveBackScript(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	l := limit.Rule()
@@ -77,7 +77,7 @@ func giveBackScript(p *pair, limit *store.Limit, key string) {
 	p.one(rule.Take, limit, key, l.Capacity())
 }
 
-// giveBackEarlier gives back what was charged before the last charge, which shows when that would have left the window.
+// giveBackEarlier gives back what was charged before the last charge, and checks when that would have left the window.
 func giveBackEarlier(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	l := limit.Rule()
@@ -92,10 +92,10 @@ func giveBackEarlier(p *pair, limit *store.Limit, key string) {
 	}
 }
 
-// checkRefilled: what was refilled since it was taken is there already, and is not given back as well.
+// checkRefilled: units refilled since they were taken are free already, and must not be given back as well.
 func checkRefilled(p *pair) {
 	p.t.Helper()
-	p.turnPage()
+	p.forgetSubjects()
 	p.title = "refilled"
 	limit := p.bind(slidegate.Limit{Name: "refilled", Quota: 100, Window: time.Minute, Algorithm: slidegate.TokenBucket})
 	if limit == nil {
@@ -107,12 +107,12 @@ func checkRefilled(p *pair) {
 	p.one(rule.Take, limit, "key", 99)
 	p.giveBack(limit, "key", 100, first.At)
 	if a := p.one(rule.Take, limit, "key", 100); a.Allowed || a.Remaining != 1 {
-		p.fatalf("units that were refilled are given back again: %+v", a)
+		p.fatalf("units that had been refilled were given back: %+v", a)
 	}
 }
 
-// checkResetForgetsTime: with the counts goes the moment that they belonged to, so that an older clock decides at its own.
-// That holds for counts that have come to their end as well, if the store still has them.
+// checkResetForgetsTime: a reset also forgets the time of the counts, so that an older clock decides at its own time. That
+// also holds for expired counts that the store still has.
 func checkResetForgetsTime(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	l, start := limit.Rule(), p.clock.Now()
@@ -129,10 +129,10 @@ func checkResetForgetsTime(p *pair, limit *store.Limit, key string) {
 	}
 }
 
-// checkGivenBack has the numbers of a plain case, worked out by hand.
+// checkGivenBack: a plain case with numbers worked out by hand.
 func checkGivenBack(p *pair) {
 	p.t.Helper()
-	p.turnPage()
+	p.forgetSubjects()
 	p.title = "given back"
 	for _, limit := range p.bindAll(
 		slidegate.Limit{Name: "given-back", Quota: 10, Window: time.Hour, Segments: 6, Overlap: slidegate.OverlapWhole},
@@ -141,7 +141,7 @@ func checkGivenBack(p *pair) {
 		expect := func(a rule.Answer, granted, left int64) {
 			p.t.Helper()
 			if a.Granted != granted || a.Remaining != left || !a.Allowed {
-				p.fatalf("%d were given back and %d remain, not %d and %d", a.Granted, a.Remaining, granted, left)
+				p.fatalf("%d were given back and %d remain, want %d and %d", a.Granted, a.Remaining, granted, left)
 			}
 		}
 		p.moveTo(epoch)

@@ -10,15 +10,16 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkInFlight: slots are held by those who took them, never more than there are, until they are released or run out.
+// checkInFlight: slots are held by the reservations that took them, never more than there are, until they are released or
+// expire.
 func checkInFlight(t testing.TB, s *suite) {
 	p := s.pair(t)
 	limit := p.bindRule("slots", rule.Limit{Algorithm: rule.InFlight, Quota: 3, Window: 30_000_000})
 	if limit == nil {
-		t.Skip("the store refuses in-flight limits")
+		t.Skip("the store rejects in-flight limits")
 	}
 	checkSlotScript(p, limit)
-	checkSlotsRunOut(p, limit)
+	checkSlotsExpire(p, limit)
 	for i, most := range []int64{1, 7, 50} {
 		if many := p.bindRule("slots-at-once", rule.Limit{Algorithm: rule.InFlight, Quota: most, Window: 30_000_000}); many != nil {
 			for round := range s.times(5) {
@@ -31,33 +32,33 @@ func checkInFlight(t testing.TB, s *suite) {
 	}
 }
 
-// slot is the charge of one slot.
+// slot returns the charge of one slot.
 func slot(limit *store.Limit, key string, at rule.Micros) store.Charge {
 	return store.Charge{Limit: limit, Key: key, Cost: 1, At: at}
 }
 
-// expectSlots asks both, and demands a verdict and how many slots are left.
+// expectSlots calls both stores, and checks the decision and how many slots are left.
 func (p *pair) expectSlots(id rule.ID, op rule.Op, charge store.Charge, allowed bool, left int64) rule.Answer {
 	p.t.Helper()
 	a := p.bothAs(id, op, "", charge)[0]
 	if a.Allowed != allowed || a.Remaining != left {
-		p.fatalf("%s of slot %d: allowed %v and %d left, not %v and %d", op, id, a.Allowed, a.Remaining, allowed, left)
+		p.fatalf("%s of slot %d: allowed %v and %d left, want %v and %d", op, id, a.Allowed, a.Remaining, allowed, left)
 	}
 	return a
 }
 
-// checkSlotScript: whatever is sent twice, because the first answer was lost, does no harm.
+// checkSlotScript: requests that are sent twice, because the first answer was lost, do no harm.
 func checkSlotScript(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	p.title = "slots"
 	key := slot(limit, "key", 1)
-	const far = rule.ID(1 << 63) // beyond what a signed number holds
+	const far = rule.ID(1 << 63) // beyond the range of a signed integer
 	p.expectSlots(far, rule.Take, key, true, 2)
 	p.expectSlots(far, rule.Take, key, true, 2)
 	p.expectSlots(2, rule.Take, key, true, 1)
 	p.expectSlots(far+2, rule.Take, key, true, 0) // not the slot of 2
 	p.expectSlots(4, rule.Take, key, false, 0)
-	p.expectSlots(far+2, rule.Take, key, true, 0) // the last one, by who has it
+	p.expectSlots(far+2, rule.Take, key, true, 0) // the last one, by the reservation that holds it
 	p.expectSlots(2, rule.Renew, key, true, 0)
 	p.expectSlots(2, rule.Renew, key, true, 0)
 	p.expectSlots(4, rule.Renew, key, false, 0)
@@ -76,11 +77,12 @@ func checkSlotScript(p *pair, limit *store.Limit) {
 	p.expectSlots(5, rule.Renew, key, false, 3)
 }
 
-// checkSlotsRunOut: who dies loses the slot when its time is over, and not a microsecond before; who renews keeps it.
-func checkSlotsRunOut(p *pair, limit *store.Limit) {
+// checkSlotsExpire: a slot that is not renewed expires when its time is over, and not a microsecond before; a renewed slot
+// is kept.
+func checkSlotsExpire(p *pair, limit *store.Limit) {
 	p.t.Helper()
-	p.turnPage()
-	p.title = "slots run out"
+	p.forgetSubjects()
+	p.title = "slots expire"
 	key, ttl := slot(limit, "mortal", 1), limit.Rule().Window
 	for id := range rule.ID(3) {
 		p.expectSlots(id+1, rule.Take, key, true, 2-int64(id))
@@ -90,7 +92,7 @@ func checkSlotsRunOut(p *pair, limit *store.Limit) {
 	p.expectSlots(1, rule.Renew, key, true, 0)
 	p.moveBy(ttl/2 + 999)
 	p.expectSlots(4, rule.Take, key, false, 0)
-	p.moveBy(1) // that of 2 is as old as it gets
+	p.moveBy(1) // the slot of 2 is as old as it can be
 	p.expectSlots(2, rule.Renew, key, false, 1)
 	p.expectSlots(4, rule.Take, key, true, 0)
 	p.moveBy(ttl/2 - 1_001)
@@ -103,10 +105,11 @@ func checkSlotsRunOut(p *pair, limit *store.Limit) {
 	p.expectSlots(1, rule.Renew, key, false, 3)
 }
 
-// raceSlots takes four times as many slots as there are, all at once, each twice; then those who have one release it at once.
+// raceSlots concurrently takes four times as many slots as there are, each twice; then the holders release them
+// concurrently.
 func raceSlots(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
-	p.title = "slots at once"
+	p.title = "concurrent slots"
 	quota := limit.Rule().Quota
 	var held atomic.Int64
 	p.race(4*int(quota), func(ctx context.Context, worker int) error {
@@ -128,22 +131,22 @@ func raceSlots(p *pair, limit *store.Limit, key string) {
 		return nil
 	})
 	if n := held.Load(); n != quota {
-		p.fatalf("%d of %d slots were taken at once", n, quota)
+		p.fatalf("%d of %d slots were taken concurrently", n, quota)
 	}
 	p.race(4*int(quota), func(ctx context.Context, worker int) error {
 		_, err := decideAs(ctx, p.store.Apply, rule.ID(worker+1), rule.Settle, "", slot(limit, key, 1))
 		return err
 	})
-	if a, err := askOne(context.Background(), p.store, rule.Peek, slot(limit, key, 1)); err != nil || a.Remaining != quota {
-		p.fatalf("all were released, and %d of %d are free: %v", a.Remaining, quota, err)
+	if a, err := decideOne(context.Background(), p.store, rule.Peek, slot(limit, key, 1)); err != nil || a.Remaining != quota {
+		p.fatalf("all were released, but %d of %d are free: %v", a.Remaining, quota, err)
 	}
 }
 
-// checkSlotsWithRate: a slot and units of a rate are taken both or neither.
+// checkSlotsWithRate: a slot and units of a rate are both taken, or neither.
 func checkSlotsWithRate(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	for i, with := range small() {
-		p.turnPage()
+		p.forgetSubjects()
 		p.title = "slots with " + with.String()
 		with.Name = "with-slots"
 		rate := p.bind(with)
@@ -151,23 +154,23 @@ func checkSlotsWithRate(p *pair, limit *store.Limit) {
 			continue
 		}
 		key := fmt.Sprintf("rate-%d", i)
-		ask := func(id rule.ID, op rule.Op, cost int64) []rule.Answer {
+		send := func(id rule.ID, op rule.Op, cost int64) []rule.Answer {
 			p.t.Helper()
 			return p.bothAs(id, op, "group", slot(limit, key, p.clock.Now()), store.Charge{Limit: rate, Key: key, Cost: cost, At: p.clock.Now()})
 		}
-		if a := ask(1, rule.Take, 31); a[0].Remaining != 3 {
-			p.fatalf("a refused request holds a slot: %+v", a)
+		if a := send(1, rule.Take, 31); a[0].Remaining != 3 {
+			p.fatalf("a denied request holds a slot: %+v", a)
 		}
-		ask(1, rule.Take, 10)
-		ask(2, rule.Take, 1)
-		ask(3, rule.Take, 1)
-		if a := ask(4, rule.Take, 1); a[0].Allowed || a[1].Remaining != 18 {
-			p.fatalf("without a slot units were taken: %+v", a)
+		send(1, rule.Take, 10)
+		send(2, rule.Take, 1)
+		send(3, rule.Take, 1)
+		if a := send(4, rule.Take, 1); a[0].Allowed || a[1].Remaining != 18 {
+			p.fatalf("units were taken without a slot: %+v", a)
 		}
-		ask(1, rule.Renew, 1)
-		if a := ask(1, rule.Settle, 10); a[0].Remaining != 1 || a[1].Remaining != 28 {
-			p.fatalf("settled, one slot and 28 units are free, not as in %+v", a)
+		send(1, rule.Renew, 1)
+		if a := send(1, rule.Settle, 10); a[0].Remaining != 1 || a[1].Remaining != 28 {
+			p.fatalf("after the settlement: got %+v, want one slot and 28 units free", a)
 		}
-		ask(1, rule.Settle, 10)
+		send(1, rule.Settle, 10)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkKeys: keys and groups are any bytes of any length, and no two addresses share state, however alike they look.
+// checkKeys: keys and groups are any bytes of any length, and no two addresses share state, however similar they look.
 func checkKeys(t testing.TB, s *suite) {
 	p := s.pair(t)
 	limit := p.bind(slidegate.Limit{Name: "keys", Quota: 1_000_000, Window: time.Hour})
 	if limit == nil {
-		t.Skip("the store refuses a plain limit")
+		t.Skip("the store rejects a plain limit")
 	}
 	p.title = "groups and keys"
 	checkApart(p, groupsAndKeys(limit))
@@ -35,30 +35,30 @@ func checkKeys(t testing.TB, s *suite) {
 	checkApart(p, huge)
 }
 
-// checkApart charges every address another amount and asks what remains: what two share shows. Then it resets some, which
-// must leave the others alone.
+// checkApart charges every address a different amount and compares what remains, which shows addresses that share state.
+// Then it resets some, which must leave the others alone.
 func checkApart(p *pair, subjects []subject) {
 	p.t.Helper()
-	p.turnPage()
-	ask := func(op rule.Op, s subject, cost int64) {
+	p.forgetSubjects()
+	send := func(op rule.Op, s subject, cost int64) {
 		p.t.Helper()
 		p.both(op, s.group, store.Charge{Limit: s.limit, Key: s.key, Cost: cost})
 	}
 	for i, s := range subjects {
-		ask(rule.Take, s, int64(1+i))
+		send(rule.Take, s, int64(1+i))
 	}
 	for i, s := range subjects {
-		ask(rule.Peek, s, 1)
+		send(rule.Peek, s, 1)
 		if i%3 == 0 {
-			ask(rule.Reset, s, 0)
+			send(rule.Reset, s, 0)
 		}
 	}
 	for _, s := range subjects {
-		ask(rule.Peek, s, 1)
+		send(rule.Peek, s, 1)
 	}
 }
 
-// hostileKeys are keys that something along the way may take for one another.
+// hostileKeys returns keys that some component may confuse.
 func hostileKeys(prefix string) []string {
 	return []string{
 		"", " ", "\x00", "\x00\x00", "a", "a\x00", "a\x00b", "a ", " a", "A", "a\n", "a\r\n", "\ta",
@@ -73,7 +73,7 @@ func hostileKeys(prefix string) []string {
 	}
 }
 
-// hugeKeys differ at their beginning, at their end, in the middle and in length.
+// hugeKeys returns keys that differ at their beginning, at their end, in the middle and in length.
 func hugeKeys() []string {
 	const size = 1 << 20
 	huge := strings.Repeat("k", size)
@@ -83,8 +83,7 @@ func hugeKeys() []string {
 	}
 }
 
-// groupsAndKeys are groups and keys that make the same text when they are written one after the other, plainly or with
-// something in between.
+// groupsAndKeys returns groups and keys that make the same text if they are concatenated, with or without a separator.
 func groupsAndKeys(limit *store.Limit) []subject {
 	var subjects []subject
 	for _, pair := range [][2]string{
@@ -101,7 +100,7 @@ func groupsAndKeys(limit *store.Limit) []subject {
 	return subjects
 }
 
-// namespacesAndNames are limits whose namespace, name, group and key make the same text.
+// namespacesAndNames returns limits whose namespace, name, group and key make the same text.
 func namespacesAndNames(p *pair) []subject {
 	var subjects []subject
 	for _, s := range [][4]string{

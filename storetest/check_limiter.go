@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkLimiter: a Limiter over the store does in every verb what a Limiter over the reference does. What corrects a charge is
-// done for a caller that has gone, too.
+// checkLimiter: every method of a Limiter over the store does what it does over the reference. Corrections of a charge are
+// made even if the caller has gone.
 func checkLimiter(t testing.TB, s *suite) {
 	p := s.pair(t)
 	for i, limit := range small() {
@@ -33,11 +33,11 @@ func checkLimiter(t testing.TB, s *suite) {
 			}
 			got.Flags &^= rule.Inherited
 			if !reflect.DeepEqual(got, want) {
-				p.fatalf("%s decides otherwise\n store:     %+v\n reference: %+v", step.name, got, want)
+				p.fatalf("%s decides differently\n store:     %+v\n reference: %+v", step.name, got, want)
 			}
 		}
 		if _, err := ours.limiter.Allow(ours.gone, "gone"); !errors.Is(err, context.Canceled) {
-			p.fatalf("Allow with a context that has ended returned %v, not its error", err)
+			p.fatalf("Allow with a context that has ended returned %v, want its error", err)
 		}
 		checkWait(p, ours.limiter, limit)
 	}
@@ -46,11 +46,11 @@ func checkLimiter(t testing.TB, s *suite) {
 // limiterScript is a limiter and what a caller would remember of it.
 type limiterScript struct {
 	ctx         context.Context
-	gone        context.Context // of a caller that has gone
+	gone        context.Context // context of a caller that has gone
 	limiter     *slidegate.Limiter
-	elsewhere   *slidegate.Limiter // the limiter of another process, which settles what this one reserved
+	elsewhere   *slidegate.Limiter // a limiter in another process, which settles what this one reserved
 	reservation slidegate.Reservation
-	limit       string // its name
+	limit       string // the limit's name
 }
 
 func newLimiterScript(p *pair, store store.Store, limit slidegate.Limit) *limiterScript {
@@ -132,21 +132,21 @@ func limiterSteps() []limiterStep {
 	}
 }
 
-// checkWait: Wait returns at once where it can, and otherwise as soon as the store's clock has come to the moment.
+// checkWait: Wait returns immediately if it can, and otherwise as soon as the store's clock has reached the time.
 func checkWait(p *pair, limiter *slidegate.Limiter, limit slidegate.Limit) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), p.suite.patience)
+	ctx, cancel := context.WithTimeout(context.Background(), p.suite.timeout)
 	defer cancel()
 	if err := limiter.WaitN(ctx, "waiter", limit.Quota); err != nil {
 		p.fatalf("Wait failed with the whole quota free: %v", err)
 	}
 	if err := limiter.WaitN(ctx, "waiter", limit.Quota+1); !errors.Is(err, slidegate.ErrNever) {
-		p.fatalf("Wait for more than the quota returned %v, not ErrNever", err)
+		p.fatalf("Wait for more than the quota returned %v, want ErrNever", err)
 	}
 	short, cancelShort := context.WithTimeout(ctx, time.Millisecond)
 	defer cancelShort()
 	if err := limiter.WaitN(short, "waiter", limit.Quota); !errors.Is(err, context.DeadlineExceeded) {
-		p.fatalf("Wait beyond the deadline returned %v, not context.DeadlineExceeded", err)
+		p.fatalf("Wait beyond the deadline returned %v, want context.DeadlineExceeded", err)
 	}
 	limit.Window = divisible(time.Millisecond, limit.Segments)
 	quick, err := limiter.With(limit)

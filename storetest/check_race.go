@@ -17,10 +17,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// workers is how many ask at once. With quotas of 30 it takes few requests from each to be one too many.
+// workers is how many goroutines send requests concurrently. With quotas of 30, few requests from each exceed the quota.
 const workers = 16
 
-// checkRace: however many ask at once, the store admits exactly what the rule admits one after the other.
+// checkRace: for concurrent requests, the store admits exactly what the rule admits one after the other.
 func checkRace(t testing.TB, s *suite) {
 	p := s.pair(t)
 	for i, limit := range small() {
@@ -35,7 +35,7 @@ func checkRace(t testing.TB, s *suite) {
 			raceUpTo(p, bound, fmt.Sprintf("up-to-%d", round))
 			raceRefunds(p, bound, fmt.Sprintf("refunds-%d", round))
 		}
-		if !limit.CountDenied { // refused costs that count leave less for the others, by how they are ordered
+		if !limit.CountDenied { // denied costs that count leave less for the others, depending on the order
 			raceSeveralKeys(p, bound)
 			raceMixedCosts(p, bound)
 			raceRounds(p, bound)
@@ -50,7 +50,7 @@ func checkRace(t testing.TB, s *suite) {
 	}
 }
 
-// raceOneKey asks for single units of one key, more than there are, on a clock that stands still.
+// raceOneKey requests single units of one key, more than there are, on a clock that stands still.
 func raceOneKey(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	var granted atomic.Int64
@@ -67,7 +67,7 @@ func raceOneKey(p *pair, limit *store.Limit, key string) {
 	expectUsed(p, limit, key, granted.Load(), limit.Rule().Quota)
 }
 
-// raceSeveralKeys has each worker go through several keys in an order of its own.
+// raceSeveralKeys makes each worker go through several keys in a different order.
 func raceSeveralKeys(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	const keys = 5
@@ -91,7 +91,7 @@ func raceSeveralKeys(p *pair, limit *store.Limit) {
 	}
 }
 
-// raceMixedCosts asks for large costs and for the last units one by one, so that all is used in the end.
+// raceMixedCosts requests large costs and the last units one by one, so that everything is used in the end.
 func raceMixedCosts(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	var granted atomic.Int64
@@ -108,33 +108,33 @@ func raceMixedCosts(p *pair, limit *store.Limit) {
 	expectUsed(p, limit, "mixed", granted.Load(), limit.Rule().Quota)
 }
 
-// raceUpTo asks for as much as there is.
+// raceUpTo requests as much as there is.
 func raceUpTo(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	var granted atomic.Int64
 	p.race(workers, func(ctx context.Context, worker int) error {
 		charge := store.Charge{Limit: limit, Key: key, Cost: int64(3 + worker%5)}
-		a, err := askOne(ctx, p.store, rule.TakeUpTo, charge)
+		a, err := decideOne(ctx, p.store, rule.TakeUpTo, charge)
 		granted.Add(a.Granted)
 		return err
 	})
 	expectUsed(p, limit, key, granted.Load(), limit.Rule().Quota)
 }
 
-// raceRefunds takes and gives back. At no time may more be held than there is, and in the end what is held is what
-// is used.
+// raceRefunds takes and gives back. At no time may more be held than the quota, and in the end what is held is what is
+// used.
 func raceRefunds(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	var held atomic.Int64
 	p.race(workers, func(ctx context.Context, worker int) error {
 		for i := range 4 {
 			charge := store.Charge{Limit: limit, Key: key, Cost: int64(1 + (worker+i)%3)}
-			a, err := askOne(ctx, p.store, rule.TakeUpTo, charge)
+			a, err := decideOne(ctx, p.store, rule.TakeUpTo, charge)
 			if err != nil {
 				return err
 			}
 			if now := held.Add(a.Granted); now > limit.Rule().Quota {
-				return fmt.Errorf("%d units are held of a quota of %d", now, limit.Rule().Quota)
+				return fmt.Errorf("%d units are held with a quota of %d", now, limit.Rule().Quota)
 			}
 			if a.Granted == 0 || i == 3 && worker%4 == 0 {
 				continue
@@ -144,26 +144,26 @@ func raceRefunds(p *pair, limit *store.Limit, key string) {
 			if worker%2 == 0 {
 				charge.At = rule.Oldest
 			}
-			back, err := askOne(ctx, p.store, rule.GiveBack, charge)
+			back, err := decideOne(ctx, p.store, rule.GiveBack, charge)
 			if err != nil {
 				return err
 			}
 			if back.Granted != a.Granted {
-				return fmt.Errorf("of %d units that were held only %d could be given back", a.Granted, back.Granted)
+				return fmt.Errorf("only %[2]d of %[1]d held units could be given back", a.Granted, back.Granted)
 			}
 		}
 		return nil
 	})
-	if !limit.Rule().CountDenied { // else refusals in between were charged as well
+	if !limit.Rule().CountDenied { // otherwise denials in between were charged as well
 		expectUsed(p, limit, key, held.Load(), held.Load())
 	}
 }
 
-// raceRounds moves the clock between rounds. Requests for single units are alike, so how many pass does not depend on
+// raceRounds moves the clock between rounds. All requests are for single units, so how many are admitted does not depend on
 // their order: as many as the reference admits.
 func raceRounds(p *pair, limit *store.Limit) {
 	p.t.Helper()
-	p.turnPage()
+	p.forgetSubjects()
 	charge := store.Charge{Limit: limit, Key: "rounds", Cost: 1}
 	for round := range 6 {
 		var granted atomic.Int64
@@ -179,22 +179,22 @@ func raceRounds(p *pair, limit *store.Limit) {
 		})
 		var want int64
 		for range 2 * workers {
-			a, err := askOne(context.Background(), p.reference, rule.Take, charge)
+			a, err := decideOne(context.Background(), p.reference, rule.Take, charge)
 			if err != nil {
 				p.fatalf("the reference failed: %v", err)
 			}
 			want += a.Granted
 		}
 		if granted.Load() != want {
-			p.fatalf("round %d: %d were admitted at once, and %d one after the other", round+1, granted.Load(), want)
+			p.fatalf("round %d: %d were admitted concurrently, want %d as one after the other", round+1, granted.Load(), want)
 		}
 		p.one(rule.Peek, limit, "rounds", 1)
 		p.moveBy(limit.Rule().Window*rule.Micros(round)/5 + 1)
 	}
 }
 
-// raceAnyWindow moves the clock while the workers ask. Whatever the order, no window may then hold more than the quota.
-// In each round the clock moves by less than a window, so that nobody is so late that the clock seems to have jumped.
+// raceAnyWindow moves the clock during the requests. Whatever the order, no window may hold more than the quota. In each
+// round the clock moves by less than a window, so that no request is so late that the clock seems to have jumped.
 func raceAnyWindow(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	var (
@@ -221,26 +221,26 @@ func raceAnyWindow(p *pair, limit *store.Limit) {
 	slices.SortFunc(at, cmp.Compare[rule.Micros])
 	quota := int(limit.Rule().Quota)
 	if len(at) < quota {
-		p.fatalf("only %d of a quota of %d were admitted", len(at), quota)
+		p.fatalf("only %d were admitted with a quota of %d", len(at), quota)
 	}
 	for i := quota; i < len(at); i++ {
 		if length := at[i] - at[i-quota]; length < limit.Rule().Window {
-			p.fatalf("%d units were admitted within %dus, of a quota of %d", quota+1, length, quota)
+			p.fatalf("%d units were admitted within %dus with a quota of %d", quota+1, length, quota)
 		}
 	}
 }
 
-// expectUsed compares what was granted with what should have been, and with what the store says is left.
+// expectUsed compares what was granted with what should have been, and with what the store reports as remaining.
 func expectUsed(p *pair, limit *store.Limit, key string, granted, want int64) {
 	p.t.Helper()
 	if granted != want {
-		p.fatalf("%d units were granted at once, of a quota of %d; it should have been %d", granted, limit.Rule().Quota, want)
+		p.fatalf("%d units were granted concurrently with a quota of %d, want %d", granted, limit.Rule().Quota, want)
 	}
-	a, err := askOne(context.Background(), p.store, rule.Peek, store.Charge{Limit: limit, Key: key, Cost: 1})
+	a, err := decideOne(context.Background(), p.store, rule.Peek, store.Charge{Limit: limit, Key: key, Cost: 1})
 	if err == nil && a.Remaining != limit.Rule().Quota-want {
 		err = errors.New("the counts and the answers disagree")
 	}
 	if err != nil {
-		p.fatalf("after %d of %d units were granted at once, %d remain: %v", granted, limit.Rule().Quota, a.Remaining, err)
+		p.fatalf("after %d of %d units were granted concurrently, %d remain: %v", granted, limit.Rule().Quota, a.Remaining, err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkRaceSeveralLimits: requests over several limits stay all or nothing when many come at once, in any order of their
-// charges, and nobody waits for ever.
+// checkRaceSeveralLimits: concurrent requests over several limits stay all or nothing, in any order of their charges, and
+// none waits forever.
 func checkRaceSeveralLimits(t testing.TB, s *suite) {
 	p := s.pair(t)
 	if p.store.Traits().MaxCharges == 1 {
@@ -25,10 +25,10 @@ func checkRaceSeveralLimits(t testing.TB, s *suite) {
 		raceOppositeKeys(p, round)
 	}
 	raceNewKeys(p)
-	raceLookers(p)
+	racePeeks(p)
 }
 
-// raceMixedLimits: limits of different algorithms, of which one is the tightest.
+// raceMixedLimits: limits of different algorithms, one of which is the tightest.
 func raceMixedLimits(p *pair, round int) {
 	p.t.Helper()
 	limits := p.bindAll(
@@ -45,7 +45,7 @@ func raceMixedLimits(p *pair, round int) {
 	expectAll(p, "mixed", charges, granted)
 }
 
-// raceOppositeKeys: one limit, two keys, which half of the workers name the other way round.
+// raceOppositeKeys: one limit and two keys, which half of the workers name in the opposite order.
 func raceOppositeKeys(p *pair, round int) {
 	p.t.Helper()
 	limit := p.bind(slidegate.Limit{Name: "opposite", Quota: 30, Window: time.Hour, Algorithm: slidegate.SlidingWindow})
@@ -58,7 +58,7 @@ func raceOppositeKeys(p *pair, round int) {
 	expectAll(p, "opposite", charges, raceCharges(p, "opposite", 4, charges))
 }
 
-// raceNewKeys: the first requests of keys that do not exist yet race to make them.
+// raceNewKeys: the first requests of keys that do not exist yet race to create them.
 func raceNewKeys(p *pair) {
 	p.t.Helper()
 	limits := p.bindAll(slidegate.Limit{Name: "new-a", Quota: 3, Window: time.Hour, Anchor: slidegate.AnchorFirst},
@@ -74,8 +74,8 @@ func raceNewKeys(p *pair) {
 	}
 }
 
-// raceLookers: two limits are always charged together, so whoever looks at both at once must see the same in both.
-func raceLookers(p *pair) {
+// racePeeks: two limits are always charged together, so a request that peeks at both must see the same in both.
+func racePeeks(p *pair) {
 	p.t.Helper()
 	limits := p.bindAll(slidegate.Limit{Name: "seen-a", Quota: 10_000, Window: time.Hour},
 		slidegate.Limit{Name: "seen-b", Quota: 10_000, Window: time.Hour, Segments: 6})
@@ -102,7 +102,7 @@ func raceLookers(p *pair) {
 	})
 }
 
-// raceCharges has every worker ask for all charges at once, each other one in the opposite order, and returns how many
+// raceCharges makes every worker request all charges together, every other one in the opposite order, and returns how many
 // requests were granted.
 func raceCharges(p *pair, group string, each int, charges []store.Charge) int64 {
 	p.t.Helper()
@@ -129,7 +129,7 @@ func raceCharges(p *pair, group string, each int, charges []store.Charge) int64 
 	return granted.Load()
 }
 
-// expectAll: the tightest limit decided, and all of them were charged the same.
+// expectAll: the tightest limit decided, and all limits were charged the same.
 func expectAll(p *pair, group string, charges []store.Charge, granted int64) {
 	p.t.Helper()
 	tightest := charges[0].Limit.Rule().Quota
@@ -137,7 +137,7 @@ func expectAll(p *pair, group string, charges []store.Charge, granted int64) {
 		tightest = min(tightest, charge.Limit.Rule().Quota)
 	}
 	if granted != tightest {
-		p.fatalf("%d requests were granted at once, and the tightest limit has a quota of %d", granted, tightest)
+		p.fatalf("%d requests were granted concurrently, want the tightest quota, %d", granted, tightest)
 	}
 	answers, err := decide(context.Background(), p.store.Apply, rule.Peek, group, charges...)
 	if err != nil {
@@ -145,7 +145,7 @@ func expectAll(p *pair, group string, charges []store.Charge, granted int64) {
 	}
 	for i, charge := range charges {
 		if want := charge.Limit.Rule().Quota - granted; answers[i].Remaining != want {
-			p.fatalf("%d requests were granted, and of %v remain %d and not %d",
+			p.fatalf("%d requests were granted, and %[3]d remain of %[2]v, want %[4]d",
 				granted, slidegate.Unbind(charge.Limit), answers[i].Remaining, want)
 		}
 	}

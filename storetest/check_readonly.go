@@ -10,9 +10,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkReadOnly: peeks write nothing, refusals write nothing unless they count, and giving nothing back writes nothing.
-// What a store has written shows when the clock steps back: a state that was moved on to a later moment is then decided
-// at that moment.
+// checkReadOnly: peeks write nothing, denials write nothing unless they count, and giving nothing back writes nothing. What
+// a store has written shows when the clock steps back: a state that was moved to a later time is then decided at that time.
 func checkReadOnly(t testing.TB, s *suite) {
 	p := s.pair(t)
 	full := p.bind(slidegate.Limit{Name: "read-only-full", Quota: 1, Window: 10_000 * time.Hour, Algorithm: slidegate.FixedWindow})
@@ -22,7 +21,7 @@ func checkReadOnly(t testing.TB, s *suite) {
 		if bound == nil {
 			continue
 		}
-		p.turnPage()
+		p.forgetSubjects()
 		p.title = limit.String()
 		p.moveTo(epoch)
 		checkFreshUnwritten(p, bound)
@@ -33,7 +32,7 @@ func checkReadOnly(t testing.TB, s *suite) {
 	}
 }
 
-// take asks for a single charge in all ways that there are, one after the other. It is for what changes nothing.
+// take sends a single charge in all available ways, one after the other. It is for requests that change nothing.
 func (p *pair) take(limit *store.Limit, key string, cost int64) {
 	p.t.Helper()
 	p.one(rule.Take, limit, key, cost)
@@ -42,7 +41,7 @@ func (p *pair) take(limit *store.Limit, key string, cost int64) {
 	}
 }
 
-// checkFreshUnwritten: what is only looked at, or refused, does not begin a window.
+// checkFreshUnwritten: a key that is only peeked at, or denied, does not begin a window.
 func checkFreshUnwritten(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	l := limit.Rule()
@@ -61,7 +60,7 @@ func checkFreshUnwritten(p *pair, limit *store.Limit) {
 	p.one(rule.Take, limit, "fresh", 1)
 }
 
-// checkUsedUnwritten fills a key in two steps and asks for too much at later moments, each time looking back from an
+// checkUsedUnwritten fills a key in two steps and requests too much at later times, each time followed by a peek at an
 // earlier one.
 func checkUsedUnwritten(p *pair, limit *store.Limit) {
 	p.t.Helper()
@@ -76,10 +75,10 @@ func checkUsedUnwritten(p *pair, limit *store.Limit) {
 		p.moveTo(filled + later)
 		p.one(rule.Peek, limit, "used", 1)
 		for _, cost := range []int64{l.Capacity(), min(l.Capacity()+1, rule.MaxQuota)} {
-			// What would be admitted is not asked for: an admission is to be written.
+			// A cost that would be admitted is not requested, because an admission must be written.
 			if a := p.one(rule.Peek, limit, "used", cost); !a.Allowed {
 				if l.CountDenied && cost <= l.Capacity() {
-					p.one(rule.Take, limit, "used", cost) // which is to be written
+					p.one(rule.Take, limit, "used", cost) // which must be written
 				} else {
 					p.take(limit, "used", cost)
 				}
@@ -97,23 +96,23 @@ func checkUsedUnwritten(p *pair, limit *store.Limit) {
 	}
 }
 
-// checkSparedUnwritten: a limit that would admit what another limit of the same request refuses is left alone, whether it has
-// begun to count or not.
+// checkSparedUnwritten: a limit that would admit what another limit of the same request denies is left alone, whether it
+// has begun to count or not.
 func checkSparedUnwritten(p *pair, limit, full *store.Limit) {
 	p.t.Helper()
 	const group = "spared"
-	ask := func(op rule.Op, limit *store.Limit, key string) rule.Answer {
+	send := func(op rule.Op, limit *store.Limit, key string) rule.Answer {
 		p.t.Helper()
 		return p.both(op, group, store.Charge{Limit: limit, Key: key, Cost: 1})[0]
 	}
 	refused := store.Charge{Limit: full, Key: "full", Cost: 1}
-	ask(rule.Reset, full, "full")
-	ask(rule.Take, full, "full")
-	ask(rule.Take, limit, "begun")
+	send(rule.Reset, full, "full")
+	send(rule.Take, full, "full")
+	send(rule.Take, limit, "begun")
 	began, part := p.clock.Now(), partOf(limit.Rule())
 	for _, later := range []rule.Micros{1, part / 2, part, part + part/2, limit.Rule().Window} {
 		p.moveTo(began + later)
-		if a := ask(rule.Peek, full, "full"); a.Allowed {
+		if a := send(rule.Peek, full, "full"); a.Allowed {
 			break // its window has passed
 		}
 		for _, op := range []rule.Op{rule.Take, rule.TakeUpTo} {
@@ -123,10 +122,10 @@ func checkSparedUnwritten(p *pair, limit, full *store.Limit) {
 			}
 		}
 		p.moveTo(began)
-		ask(rule.Peek, limit, "begun")
-		ask(rule.Peek, limit, "fresh")
+		send(rule.Peek, limit, "begun")
+		send(rule.Peek, limit, "fresh")
 	}
 	p.moveTo(began + part/3 + 1)
-	ask(rule.Take, limit, "begun")
-	ask(rule.Take, limit, "fresh") // where its window begins now
+	send(rule.Take, limit, "begun")
+	send(rule.Take, limit, "fresh") // its window begins now
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// checkRule: the store decides as the rule does, for every limit, at every moment.
+// checkRule: the store decides as the rule does, for every limit, at every time.
 func checkRule(t testing.TB, s *suite) {
 	p := s.pair(t)
 	playScripts(p)
@@ -25,7 +25,7 @@ func checkRule(t testing.TB, s *suite) {
 			q.play(s.times(150))
 		}
 	}
-	// A port that counts in floating point is exact to the last moment of the accepted range, or not at all.
+	// A port that uses floating point is exact up to the end of the accepted range, or not at all.
 	late := s.pair(t)
 	for i, limit := range extremes() {
 		if q := late.sequence(1_000+i, everyOp, limit); q != nil {
@@ -35,8 +35,8 @@ func checkRule(t testing.TB, s *suite) {
 	}
 }
 
-// scriptStep is one request of a script, and what is to come of it. The numbers are worked out from the text of the rule
-// and not by the code, so that the suite does not take the code's word for everything.
+// scriptStep is one request of a script, and its expected result. The numbers are worked out from the text of the rule and
+// not by the code, so that the suite does not rely on the code for everything.
 type scriptStep struct {
 	at      time.Duration // since the start of the script
 	op      rule.Op
@@ -66,7 +66,7 @@ func playScripts(p *pair) {
 				want.RetryAfter = rule.Never
 			}
 			if got != want {
-				p.fatalf("the script has another answer\n answer: %+v\n script: %+v", got, want)
+				p.fatalf("the answer differs from the script\n answer: %+v\n script: %+v", got, want)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func scripts() []script {
 		}},
 		{slidegate.Limit{Quota: 2, Window: time.Minute, Anchor: slidegate.AnchorFirst, CountDenied: true}, []scriptStep{
 			{7 * s, take, 2, true, 0, 0, 120 * s},
-			{8 * s, take, 1, false, 0, 99 * s, 119 * s}, // charged all the same: a third of three is left at 107s
+			{8 * s, take, 1, false, 0, 99 * s, 119 * s}, // charged nevertheless: a third of three is left at 107s
 			{8 * s, take, 3, false, 0, slidegate.Never, 119 * s},
 			{107 * s, take, 1, true, 0, 0, 80 * s},
 		}},
@@ -109,7 +109,7 @@ func scripts() []script {
 			{10 * s, take, 1, true, 0, 0, 60 * s},
 			{20 * s, take, 2, false, 0, 40 * s, 50 * s},
 			{20 * s, take, 3, false, 0, 50 * s, 50 * s},
-			{60 * s, take, 2, true, 0, 0, 60 * s}, // one that is exactly a window old is gone
+			{60 * s, take, 2, true, 0, 0, 60 * s}, // a unit that is exactly a window old has expired
 		}},
 		{slidegate.Limit{Quota: 60, Window: time.Minute, Algorithm: slidegate.TokenBucket, Burst: 10}, []scriptStep{
 			{0, take, 10, true, 0, 0, 10 * s},

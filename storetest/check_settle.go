@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkSettle: a reservation is settled once, however often that is sent, and the store says what the first time did.
+// checkSettle: a reservation is settled once, however often that is sent, and the store reports what the first time did.
 func checkSettle(t testing.TB, s *suite) {
 	p := s.pair(t)
 	for i, limit := range small() {
@@ -21,11 +21,11 @@ func checkSettle(t testing.TB, s *suite) {
 			continue
 		}
 		p.title = limit.String()
-		p.turnPage()
+		p.forgetSubjects()
 		settleScript(p, bound, "key")
 		settleMemory(p, bound, "memory")
 		settleSetBack(p, bound, "set-back")
-		settleUnasked(p, bound, "unasked")
+		settleEnded(p, bound, "ended")
 		for round := range s.times(5) {
 			raceSettle(p, bound, fmt.Sprintf("race-%d", round))
 		}
@@ -36,12 +36,12 @@ func checkSettle(t testing.TB, s *suite) {
 	settleFull(p)
 }
 
-// settle asks both to settle one charge, and demands what that gave back and what is left.
+// settle makes both stores settle one charge, and checks what that gave back and what is left.
 func (p *pair) settle(id rule.ID, charge store.Charge, back, left int64, flags rule.Flags) {
 	p.t.Helper()
 	a := p.bothAs(id, rule.Settle, "", charge)[0]
 	if a.Granted != back || a.Remaining != left || a.Flags != flags || !a.Allowed {
-		p.fatalf("settled with %d back, %d left and flags %v, not %d, %d and %v", a.Granted, a.Remaining, a.Flags, back, left, flags)
+		p.fatalf("settled with %d back, %d left and flags %v, want %d, %d and %v", a.Granted, a.Remaining, a.Flags, back, left, flags)
 	}
 }
 
@@ -53,11 +53,11 @@ func settleScript(p *pair, limit *store.Limit, key string) {
 	p.settle(id, charge, 15, 25, 0)
 	p.settle(id, charge, 15, 25, rule.Repeated)
 	other := charge
-	other.Used = 29 // whatever else is sent by that name
+	other.Used = 29 // whatever else is sent with that ID
 	p.settle(id, other, 15, 25, rule.Repeated)
 	p.settle(id+1, store.Charge{Limit: limit, Key: key, Cost: 5, Used: 9, At: at}, -4, 21, 0) // more than was reserved
 	p.settle(id+1, store.Charge{Limit: limit, Key: key, Cost: 5, Used: 9, At: at}, -4, 21, rule.Repeated)
-	p.settle(id+2, store.Charge{Limit: limit, Key: key, Cost: 4, Used: 4, At: at}, 0, 21, 0) // what was used is what was reserved
+	p.settle(id+2, store.Charge{Limit: limit, Key: key, Cost: 4, Used: 4, At: at}, 0, 21, 0) // exactly what was reserved
 	p.settle(id+2, store.Charge{Limit: limit, Key: key, Cost: 4, Used: 0, At: at}, 0, 21, rule.Repeated)
 	p.settle(id, store.Charge{Limit: limit, Key: key + " other", Cost: 9, At: at}, 0, 30, 0) // another address: another reservation
 	// A reset forgets what was counted, not what was settled.
@@ -66,7 +66,7 @@ func settleScript(p *pair, limit *store.Limit, key string) {
 	p.settle(id, charge, 15, 10, rule.Repeated)
 }
 
-// settleMemory: it is known for as long as a unit counts that was charged with it.
+// settleMemory: a settlement is known for as long as a unit charged at the same time counts.
 func settleMemory(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	memory := limit.Rule().Memory()
@@ -76,12 +76,12 @@ func settleMemory(p *pair, limit *store.Limit, key string) {
 		p.moveBy(memory/4 - 1)
 		p.one(rule.Charge, limit, key, 9)
 		if a := p.bothAs(7, rule.Settle, "", charge)[0]; !a.Flags.Repeated() || a.Granted != 15 {
-			p.fatalf("forgotten before %dus were over: %+v", memory, a)
+			p.fatalf("forgotten within %dus: %+v", memory, a)
 		}
 	}
 }
 
-// settleSetBack: it is known also if the clock is set back over the moment at which a new stretch of what is remembered began.
+// settleSetBack: a settlement is still known if the clock is set back to before the start of the current generation.
 func settleSetBack(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	memory := limit.Rule().Memory()
@@ -95,24 +95,24 @@ func settleSetBack(p *pair, limit *store.Limit, key string) {
 	p.moveBy(20)
 }
 
-// settleUnasked: a context that has ended settles nothing, and nothing is remembered of it.
-func settleUnasked(p *pair, limit *store.Limit, key string) {
+// settleEnded: with a context that has ended nothing is settled, and nothing is remembered.
+func settleEnded(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	charge := store.Charge{Limit: limit, Key: key, Cost: 20, Used: 5, At: p.one(rule.Take, limit, key, 20).At}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := decideAs(ended, p.store.Apply, 8, rule.Settle, "", charge); !errors.Is(err, context.Canceled) {
-		p.fatalf("a context that has ended: the error is %v", err)
+		p.fatalf("with a context that has ended: got the error %v", err)
 	}
 	p.settle(8, charge, 15, 25, 0)
 }
 
-// raceSettle sends one settlement from many sides at once: it is done once, and all are told what it did.
+// raceSettle sends one settlement many times concurrently: it is done once, and all get the same result.
 func raceSettle(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
-	a, err := askOne(context.Background(), p.store, rule.Take, store.Charge{Limit: limit, Key: key, Cost: 30})
+	a, err := decideOne(context.Background(), p.store, rule.Take, store.Charge{Limit: limit, Key: key, Cost: 30})
 	if err != nil || !a.Allowed {
-		p.fatalf("a whole quota was refused: %+v, %v", a, err)
+		p.fatalf("a whole quota was denied: %+v, %v", a, err)
 	}
 	charge := store.Charge{Limit: limit, Key: key, Cost: 30, Used: 28, At: a.At}
 	var first atomic.Int64
@@ -125,19 +125,19 @@ func raceSettle(p *pair, limit *store.Limit, key string) {
 			first.Add(1)
 		}
 		if answers[0].Granted != 2 || answers[0].Remaining != 2 {
-			return fmt.Errorf("settled at once, 2 units come back, not as in %+v", answers[0])
+			return fmt.Errorf("concurrent settlement: got %+v, want 2 units back", answers[0])
 		}
 		return nil
 	})
 	if n := first.Load(); n != 1 {
-		p.fatalf("%d of %d settlements of one reservation were the first", n, workers)
+		p.fatalf("%d of %d settlements of one reservation were the first, want 1", n, workers)
 	}
 }
 
 // settleSeveral: all charges of a reservation are settled together, and known by the first of them.
 func settleSeveral(p *pair) {
 	p.t.Helper()
-	p.turnPage()
+	p.forgetSubjects()
 	p.title = "settle several"
 	limits := small()
 	for i := range limits {
@@ -156,22 +156,23 @@ func settleSeveral(p *pair) {
 	for range 3 {
 		for i, a := range p.bothAs(11, rule.Settle, "group", charges...) {
 			if want := 10 - int64(3*i); a.Granted != want || a.Remaining != 20+want {
-				p.fatalf("limit %d: %d units back and %d left, not %d and %d", i, a.Granted, a.Remaining, want, 20+want)
+				p.fatalf("limit %d: %d units back and %d left, want %d and %d", i, a.Granted, a.Remaining, want, 20+want)
 			}
 		}
 	}
 }
 
-// settleFull: what is remembered is bounded. When it is full, nothing is given back, and the store says so; later it is not.
+// settleFull: the memory of settlements is bounded. When it is full, nothing is given back, and the store reports that;
+// later there is space again.
 func settleFull(p *pair) {
 	p.t.Helper()
-	p.turnPage()
+	p.forgetSubjects()
 	p.title = "settlements are bounded"
 	limit := p.bindRule("full", rule.Limit{Algorithm: rule.SlidingLog, Quota: 5, Window: 60_000_000})
 	if limit == nil {
 		return
 	}
-	ask := func(op rule.Op, id rule.ID, n int) []store.Request {
+	send := func(op rule.Op, id rule.ID, n int) []store.Request {
 		p.t.Helper()
 		batch := make([]store.Request, n)
 		for i := range batch {
@@ -183,10 +184,10 @@ func settleFull(p *pair) {
 		}
 		return batch
 	}
-	ask(rule.Take, 0, 1)
+	send(rule.Take, 0, 1)
 	unsettled, most := 0, 4*limit.Rule().Settlements()
 	for id := int64(1); id < most && unsettled == 0; id += 200 {
-		for _, r := range ask(rule.Settle, rule.ID(id), 200) {
+		for _, r := range send(rule.Settle, rule.ID(id), 200) {
 			if r.Answers[0].Flags.Unsettled() {
 				unsettled++
 			}
@@ -196,20 +197,20 @@ func settleFull(p *pair) {
 		}
 	}
 	if unsettled == 0 {
-		p.fatalf("%d settlements of one key are remembered, and there is no end to it", most)
+		p.fatalf("%d settlements of one key are remembered, want a bound", most)
 	}
-	ask(rule.Reset, 0, 1)
-	ask(rule.Take, 0, 1)
-	full := ask(rule.Settle, 1<<40, 1)[0].Answers[0]
+	send(rule.Reset, 0, 1)
+	send(rule.Take, 0, 1)
+	full := send(rule.Settle, 1<<40, 1)[0].Answers[0]
 	if !full.Flags.Unsettled() || full.Granted != 0 || full.Remaining != 2 {
-		p.fatalf("a settlement that is not remembered gives nothing back and says so, not %+v", full)
+		p.fatalf("a settlement that is not remembered: got %+v, want nothing given back, and flagged", full)
 	}
-	if known := ask(rule.Settle, 1, 1)[0].Answers[0]; !known.Flags.Repeated() || known.Granted != 3 || known.Remaining != 2 {
-		p.fatalf("an earlier one is known all the same, not %+v", known)
+	if known := send(rule.Settle, 1, 1)[0].Answers[0]; !known.Flags.Repeated() || known.Granted != 3 || known.Remaining != 2 {
+		p.fatalf("an earlier settlement: got %+v, want it known", known)
 	}
 	p.moveBy(3 * limit.Rule().Memory())
-	ask(rule.Take, 0, 1)
-	if later := ask(rule.Settle, 1<<41, 1)[0].Answers[0]; later.Flags != 0 || later.Granted != 3 {
-		p.fatalf("three windows later there is room for another, not %+v", later)
+	send(rule.Take, 0, 1)
+	if later := send(rule.Settle, 1<<41, 1)[0].Answers[0]; later.Flags != 0 || later.Granted != 3 {
+		p.fatalf("three windows later: got %+v, want it settled", later)
 	}
 }

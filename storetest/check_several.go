@@ -18,12 +18,12 @@ func checkSeveralLimits(t testing.TB, s *suite) {
 	if most == 1 {
 		t.Skip("Traits.MaxCharges is 1: the store decides no request over several limits")
 	}
-	checkRefusalChargesNobody(p)
-	checkCountsOwnRefusals(p)
+	checkDenialChargesNone(p)
+	checkCountsOwnDenials(p)
 	checkWithoutGroup(p)
 	all := catalogue()
 	for i := range s.times(25) {
-		// Neighbours in the catalogue differ in one choice, those far apart in the algorithm.
+		// Neighbors in the catalogue differ in one option, those far apart in the algorithm.
 		limits := []slidegate.Limit{all[i], all[len(all)-1-i], all[len(all)-7-i/2], small()[i%6]}
 		if q := p.sequence(i, everyOp, limits...); q != nil {
 			q.group, q.most = "group", min(4, most)
@@ -43,12 +43,12 @@ func checkSeveralLimits(t testing.TB, s *suite) {
 	}
 }
 
-// checkRefusalChargesNobody: when one limit refuses, the others are left as they were, in whatever order they stand and
-// also where nothing was there yet.
-func checkRefusalChargesNobody(p *pair) {
+// checkDenialChargesNone: when one limit denies a request, the others stay as they were, in any order and even if they
+// had no state.
+func checkDenialChargesNone(p *pair) {
 	p.t.Helper()
 	for i, other := range small() {
-		p.turnPage()
+		p.forgetSubjects()
 		other.Name = "other"
 		full, limit := p.bind(slidegate.Limit{Name: "full", Quota: 2, Window: time.Hour, Algorithm: slidegate.SlidingWindow}), p.bind(other)
 		if full == nil || limit == nil {
@@ -61,7 +61,7 @@ func checkRefusalChargesNobody(p *pair) {
 		expect := func(key string, used int64) {
 			p.t.Helper()
 			if a := p.both(rule.Peek, group, charge(limit, key, 1))[0]; a.Remaining != other.Quota-used {
-				p.fatalf("a refused request left %d of %d units of another limit", a.Remaining, other.Quota-used)
+				p.fatalf("after a denied request %d units of another limit remain, want %d", a.Remaining, other.Quota-used)
 			}
 		}
 		p.both(rule.Take, group, charge(full, "x", 2), charge(limit, "known", 2))
@@ -72,17 +72,17 @@ func checkRefusalChargesNobody(p *pair) {
 		}
 		expect("known", 2)
 		expect("unknown", 0)
-		// Had the refusal started the unknown key's window, that would end earlier than the reference has it.
+		// If the denial had started the unknown key's window, that window would end earlier than the reference's.
 		p.moveBy(limit.Rule().Window / 3)
 		p.both(rule.Take, group, charge(limit, "unknown", 1))
 		expect("unknown", 1)
 	}
 }
 
-// checkCountsOwnRefusals: a limit that counts refusals counts those that it made itself.
-func checkCountsOwnRefusals(p *pair) {
+// checkCountsOwnDenials: a limit that counts denials counts its own only.
+func checkCountsOwnDenials(p *pair) {
 	p.t.Helper()
-	p.turnPage()
+	p.forgetSubjects()
 	plain := p.bind(slidegate.Limit{Name: "plain", Quota: 1, Window: time.Hour})
 	counts := p.bind(slidegate.Limit{Name: "counts", Quota: 5, Window: time.Hour, Segments: 6, CountDenied: true})
 	if plain == nil || counts == nil {
@@ -95,18 +95,19 @@ func checkCountsOwnRefusals(p *pair) {
 	}
 	take(1, 1)
 	if a := take(1, 2); a[0].Allowed || !a[1].Allowed || a[1].Remaining != 4 {
-		p.fatalf("plain refused and the other counted that: %+v", a)
+		p.fatalf("the plain limit denied, but the other one counted that: %+v", a)
 	}
 	if a := take(0, 5); !a[0].Allowed || a[1].Allowed || a[1].Remaining != 0 {
-		p.fatalf("the limit that counts its refusals did not count its own: %+v", a)
+		p.fatalf("the limit that counts denials did not count its own: %+v", a)
 	}
 }
 
-// checkWithoutGroup: a request over several keys needs no group where one node holds them all. A store of several nodes
-// says that it needs one.
+// checkWithoutGroup: a request over several keys needs no group if one node holds them all. A store of several nodes
+// returns an error that says it needs one, and so does a store with the trait OneKey, which still accepts several limits of
+// one key.
 func checkWithoutGroup(p *pair) {
 	p.t.Helper()
-	p.turnPage()
+	p.forgetSubjects()
 	limits := p.bindAll(slidegate.Limit{Name: "a", Quota: 3, Window: time.Hour},
 		slidegate.Limit{Name: "b", Quota: 2, Window: time.Hour})
 	if len(limits) < 2 {
@@ -114,7 +115,12 @@ func checkWithoutGroup(p *pair) {
 	}
 	charges := []store.Charge{{Limit: limits[0], Key: "x", Cost: 1}, {Limit: limits[1], Key: "y", Cost: 1}}
 	_, err := decide(context.Background(), p.store.Apply, rule.Peek, "", charges...)
-	if errors.Is(err, store.ErrUnsupported) {
+	if p.store.Traits().OneKey {
+		if !errors.Is(err, store.ErrUnsupported) {
+			p.fatalf("Traits.OneKey is set, and two keys without a group: got %v, want ErrUnsupported", err)
+		}
+		charges[1].Key = charges[0].Key
+	} else if errors.Is(err, store.ErrUnsupported) {
 		p.t.Logf("not checked: several keys without a group: %v", err)
 		return
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkSingleTaker: TakeSingle, where there is one, answers as Apply does and works on the same state.
+// checkSingleTaker: TakeSingle, if the store implements it, decides as Apply does and uses the same state.
 func checkSingleTaker(t testing.TB, s *suite) {
 	p := s.pair(t)
 	taker, ok := p.store.(store.SingleTaker)
 	if !ok {
-		t.Skip("the store is no SingleTaker")
+		t.Skip("the store is not a SingleTaker")
 	}
 	one := applyOne(taker)
 	for i, limit := range catalogue() {
@@ -26,13 +26,13 @@ func checkSingleTaker(t testing.TB, s *suite) {
 				q.step(one)
 				continue
 			}
-			q.mix = everyOp // what Apply did in between shows in TakeSingle's answers, and the other way round
+			q.mix = everyOp // what Apply did in between shows in TakeSingle's answers, and vice versa
 			q.step(p.store.Apply)
 		}
 	}
 }
 
-// applyOne is Apply for a batch of one take, by TakeSingle.
+// applyOne is Apply for a batch of one take, implemented with TakeSingle.
 func applyOne(taker store.SingleTaker) applyFunc {
 	return func(ctx context.Context, batch []store.Request) error {
 		request := &batch[0]

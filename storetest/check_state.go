@@ -9,8 +9,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// checkState: state belongs to namespace, name, key and shape. A limit of another shape starts empty; quota, burst,
-// overlap and whether refusals count may change, and what was counted stays.
+// checkState: state belongs to namespace, name, key and shape. A limit of another shape starts empty; if quota, burst,
+// overlap or whether denials count changes, the counts stay.
 func checkState(t testing.TB, s *suite) {
 	p := s.pair(t)
 	checkShapesApart(p)
@@ -19,7 +19,7 @@ func checkState(t testing.TB, s *suite) {
 	checkChangedBucket(p)
 }
 
-// checkChangedBucket: what was used of a bucket is used, and refills at the rate of the limit that asks.
+// checkChangedBucket: what was used of a bucket stays used, and refills at the rate of the requesting limit.
 func checkChangedBucket(p *pair) {
 	p.t.Helper()
 	for i, change := range []struct {
@@ -29,9 +29,9 @@ func checkChangedBucket(p *pair) {
 		{slidegate.Limit{Quota: 10, Burst: 10}, slidegate.Limit{Quota: 1000, Burst: 10}, 3600 * time.Millisecond},
 		{slidegate.Limit{Quota: 1, Burst: 1}, slidegate.Limit{Quota: 1000, Burst: 1}, 3600 * time.Millisecond},
 		{slidegate.Limit{Quota: 1000, Burst: 10}, slidegate.Limit{Quota: 10, Burst: 10}, 6 * time.Minute},
-		{slidegate.Limit{Quota: 10, Burst: 1000}, slidegate.Limit{Quota: 10, Burst: 5}, 66 * time.Minute}, // cut to 5 and a quota
+		{slidegate.Limit{Quota: 10, Burst: 1000}, slidegate.Limit{Quota: 10, Burst: 5}, 66 * time.Minute}, // capped at 5 and a quota
 	} {
-		p.turnPage()
+		p.forgetSubjects()
 		p.title = "changed bucket"
 		for _, limit := range []*slidegate.Limit{&change.from, &change.to} {
 			limit.Name, limit.Window, limit.Algorithm = fmt.Sprintf("changed-%d", i), time.Hour, slidegate.TokenBucket
@@ -43,18 +43,18 @@ func checkChangedBucket(p *pair) {
 		p.one(rule.Take, limits[0], "key", change.from.Burst)
 		a := p.one(rule.Take, limits[1], "key", 1)
 		if a.Allowed || a.RetryAfter != rule.Micros(change.next.Microseconds()) || a.Flags != 0 {
-			p.fatalf("after the change from %v to %v: %+v, not a refusal for %v", change.from, change.to, a, change.next)
+			p.fatalf("after the change from %v to %v: got %+v, want a denial for %v", change.from, change.to, a, change.next)
 		}
 		p.moveBy(a.RetryAfter - 1)
 		p.one(rule.Take, limits[1], "key", 1)
 		p.moveBy(1)
 		if a = p.one(rule.Take, limits[1], "key", 1); !a.Allowed {
-			p.fatalf("refused when it was to be retried: %+v", a)
+			p.fatalf("denied after RetryAfter: %+v", a)
 		}
 	}
 }
 
-// checkShapesApart: limits of one name and key whose shapes differ, in each of the ways in which they can.
+// checkShapesApart: limits of one name and key whose shapes differ, in each possible way.
 func checkShapesApart(p *pair) {
 	p.t.Helper()
 	p.title = "shapes"
@@ -81,12 +81,12 @@ func checkShapesApart(p *pair) {
 	checkApart(p, subjects)
 }
 
-// checkPlansShare: a key that changes plans keeps what it has used, forth and back.
+// checkPlansShare: a key that changes plans keeps what it has used, in both directions.
 func checkPlansShare(p *pair) {
 	p.t.Helper()
 	p.title = "plans"
 	for _, limit := range small() {
-		p.turnPage()
+		p.forgetSubjects()
 		limit.Name = "plan"
 		larger, variant := limit, variantOf(limit)
 		larger.Quota = 100
@@ -97,7 +97,7 @@ func checkPlansShare(p *pair) {
 		p.one(rule.Take, plans[0], "plans", 10)
 		want := larger.Quota - 10
 		if a := p.one(rule.Peek, plans[1], "plans", 1); a.Remaining != want {
-			p.fatalf("after 10 units and a change of quota to %d, %d remain and not %d", larger.Quota, a.Remaining, want)
+			p.fatalf("after 10 units and a change of quota to %d, %d remain, want %d", larger.Quota, a.Remaining, want)
 		}
 		for range 3 {
 			for _, plan := range plans {
@@ -112,7 +112,7 @@ func checkPlansShare(p *pair) {
 // checkShrunkLog: a log whose quota shrinks keeps its newest units.
 func checkShrunkLog(p *pair) {
 	p.t.Helper()
-	p.turnPage()
+	p.forgetSubjects()
 	p.title = "shrunk log"
 	log := slidegate.Limit{Name: "shrunk", Quota: 6, Window: time.Hour, Algorithm: slidegate.SlidingLog}
 	smaller := log
@@ -125,10 +125,11 @@ func checkShrunkLog(p *pair) {
 		p.one(rule.Take, limits[0], "key", 1)
 		p.moveBy(rule.Micros(time.Minute.Microseconds()))
 	}
-	// The three that are left came at minutes 3, 4 and 5; it is minute 6, and the first of them goes at minute 63.
+	// The three that are left were charged at minutes 3, 4 and 5; it is minute 6, and the first of them expires at minute
+	// 63.
 	refused := p.one(rule.Take, limits[1], "key", 1)
 	if want := (57 * time.Minute).Microseconds(); refused.Allowed || refused.RetryAfter != rule.Micros(want) {
-		p.fatalf("after the quota shrank the answer is %+v, not a refusal for %dus", refused, want)
+		p.fatalf("after the quota shrank: got %+v, want a denial for %dus", refused, want)
 	}
 	p.moveBy(refused.RetryAfter)
 	p.one(rule.Take, limits[1], "key", 1)

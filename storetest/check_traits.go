@@ -9,7 +9,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkTraits: what a store says about itself makes sense and stays the same, and it keeps at least the plainest limit.
+// checkTraits: what a store reports about itself is consistent and stays the same, and it supports at least the plainest
+// limit.
 func checkTraits(t testing.TB, s *suite) {
 	p := s.pair(t)
 	traits := p.store.Traits()
@@ -20,7 +21,7 @@ func checkTraits(t testing.TB, s *suite) {
 		t.Errorf("Traits.MaxCharges is %d; every request has a charge", traits.MaxCharges)
 	}
 	if traits.RoundTrips < 0 {
-		t.Errorf("Traits.RoundTrips is %d", traits.RoundTrips)
+		t.Errorf("Traits.RoundTrips is %d; it must not be negative", traits.RoundTrips)
 	}
 	if again := p.store.Traits(); again != traits {
 		t.Errorf("Traits changed from %+v to %+v", traits, again)
@@ -28,23 +29,23 @@ func checkTraits(t testing.TB, s *suite) {
 	checkAccepts(p)
 }
 
-// checkAccepts: a store refuses a limit with ErrUnsupported, always or never, and not all of them.
+// checkAccepts: a store rejects a limit with ErrUnsupported, always or never, and does not reject all of them.
 func checkAccepts(p *pair) {
 	for _, limit := range catalogue() {
 		bound := p.bind(limit)
 		again, err := slidegate.Bind(p.namespace+"-again", limit)
 		if err != nil {
-			p.t.Fatalf("the suite's own limit is wrong: %v", err)
+			p.t.Fatalf("the suite's own limit is invalid: %v", err)
 		}
 		err = p.store.Check(again)
 		if err != nil && !errors.Is(err, store.ErrUnsupported) {
-			p.t.Errorf("Check refuses %v with an error that does not wrap ErrUnsupported: %v", limit, err)
+			p.t.Errorf("Check rejects %v with an error that does not wrap ErrUnsupported: %v", limit, err)
 		}
 		if accepted := bound != nil; accepted != (err == nil) {
-			p.t.Errorf("Check does not say the same of %v twice", limit)
+			p.t.Errorf("Check of %v returns different results", limit)
 		}
 	}
 	if p.bind(slidegate.PerMinute(200)) == nil {
-		p.t.Errorf("Check refuses %v; a store that keeps not even that cannot be checked", slidegate.PerMinute(200))
+		p.t.Errorf("Check rejects %v; a store that does not support even that cannot be checked", slidegate.PerMinute(200))
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Clock is a clock that stands still until it is told to move. It is safe for concurrent use. The zero value stands at
-// the Unix epoch.
+// Clock is a clock that stands still until it is moved. It is safe for concurrent use. The zero value stands at the Unix
+// epoch.
 type Clock struct {
 	now  atomic.Int64
-	tick atomic.Int64 // how far every look moves it on; if at all, looking also takes long
+	tick atomic.Int64 // how far every reading advances it; if not 0, readings also take long
 }
 
 // NewClock returns a clock that stands at now.
@@ -28,14 +28,14 @@ func (c *Clock) Now() rule.Micros {
 		return rule.Micros(c.now.Load())
 	}
 	now := c.now.Add(tick)
-	for range now * 7 % 17 { // some longer than others: whoever looks before it is their turn is overtaken now
+	for range now * 7 % 17 { // some longer than others: a request that reads the clock before its turn is overtaken now
 		runtime.Gosched()
 	}
 	return rule.Micros(now)
 }
 
-// Set moves the clock to a moment, which may be an earlier one.
+// Set moves the clock to now, which may be earlier.
 func (c *Clock) Set(now rule.Micros) { c.now.Store(int64(now)) }
 
-// Advance moves the clock by a length of time, back if it is negative, and returns the new time.
+// Advance moves the clock by a duration, back if it is negative, and returns the new time.
 func (c *Clock) Advance(by rule.Micros) rule.Micros { return rule.Micros(c.now.Add(int64(by))) }

@@ -12,8 +12,8 @@ const (
 	fiveYear = time.Duration(rule.MaxWindow) * time.Microsecond // the longest window
 )
 
-// catalogue returns a limit for every combination of choices. Quotas and windows are dealt out in turn, from lists whose
-// lengths have no common factor, so that each choice meets small and huge ones.
+// catalogue returns a limit for every combination of options. Quotas and windows are assigned in turn, from lists whose
+// lengths have no common factor, so that each option is combined with small and huge ones.
 func catalogue() []slidegate.Limit {
 	quotas := []int64{10, 1, 1_000_003, 3, 1 << 40, 100, rule.MaxQuota}
 	windows := []time.Duration{time.Minute, time.Millisecond, time.Second, year, time.Hour}
@@ -37,13 +37,13 @@ func catalogue() []slidegate.Limit {
 	return append(limits, extremes()...)
 }
 
-// extremes are limits at the edges of what is accepted, and those that the dealing in catalogue cannot make.
+// extremes returns limits at the edges of the accepted ranges, and those that catalogue cannot make.
 func extremes() []slidegate.Limit {
 	const log, bucket, fixed, window = slidegate.SlidingLog, slidegate.TokenBucket, slidegate.FixedWindow, slidegate.SlidingWindow
 	return []slidegate.Limit{
 		{Algorithm: log, Quota: 1, Window: time.Millisecond},
 		{Algorithm: log, Quota: 7, Window: time.Second, CountDenied: true},
-		{Algorithm: log, Quota: 20, Window: 2 * time.Hour}, // longer than the 71 minutes that 32 bits hold
+		{Algorithm: log, Quota: 20, Window: 2 * time.Hour}, // longer than 71 minutes, which is 2^32 microseconds
 		{Algorithm: log, Quota: rule.MaxLogQuota, Window: fiveYear},
 		{Algorithm: bucket, Quota: 1_000_003, Window: time.Minute, Burst: 17},
 		{Algorithm: bucket, Quota: 7, Window: time.Second, Burst: 1},
@@ -60,7 +60,7 @@ func extremes() []slidegate.Limit {
 	}
 }
 
-// small are limits in which a few units make a difference: one of each way of counting.
+// small returns limits in which a few units make a difference: one for each way of counting.
 func small() []slidegate.Limit {
 	return []slidegate.Limit{
 		{Algorithm: slidegate.SlidingWindow, Quota: 30, Window: time.Minute},
@@ -72,7 +72,7 @@ func small() []slidegate.Limit {
 	}
 }
 
-// slots are in-flight limits: few and many slots, short and long to live.
+// slots returns in-flight limits: few and many slots, with short and long times to live.
 func slots() []rule.Limit {
 	return []rule.Limit{
 		{Algorithm: rule.InFlight, Quota: 1, Window: rule.MinWindow},
@@ -82,12 +82,12 @@ func slots() []rule.Limit {
 	}
 }
 
-// calendars are limits by the calendar: every period, and zones of every kind.
+// calendars returns calendar limits: every period, and zones of every kind.
 func calendars() []rule.Limit {
 	return []rule.Limit{
 		{Calendar: rule.Day, Quota: 10, Zone: "UTC"},
 		{Calendar: rule.Day, Quota: 3, Zone: "America/Sao_Paulo", CountDenied: true},
-		{Calendar: rule.Day, Quota: rule.MaxQuota, Zone: "Asia/Beirut"}, // where midnight is left out when summer begins
+		{Calendar: rule.Day, Quota: rule.MaxQuota, Zone: "Asia/Beirut"}, // where midnight is skipped when summer time begins
 		{Calendar: rule.Week, Quota: 100, Zone: "Australia/Lord_Howe"},
 		{Calendar: rule.Month, Quota: 1_000, Zone: "Europe/Berlin"},
 		{Calendar: rule.Month, Quota: 7, Zone: "Asia/Kathmandu"},
@@ -102,7 +102,7 @@ func variantOfRule(l rule.Limit) rule.Limit {
 	return l
 }
 
-// variantOf returns a limit that shares its state with l and differs in all that may differ.
+// variantOf returns a limit that shares its state with l and differs in everything that may differ.
 func variantOf(l slidegate.Limit) slidegate.Limit {
 	if l.Algorithm == slidegate.SlidingWindow {
 		l.Overlap = (l.Overlap + 1) % 3
@@ -115,10 +115,10 @@ func variantOf(l slidegate.Limit) slidegate.Limit {
 	return l
 }
 
-// partOf is the length of a limit's part; algorithms without parts have one.
+// partOf returns the length of a limit's part; algorithms without parts have one.
 func partOf(l *rule.Limit) rule.Micros { return l.Window / rule.Micros(max(1, l.Segments)) }
 
-// divisible makes a window a little longer, if need be, so that it divides into whole microseconds.
+// divisible makes a window slightly longer, if necessary, so that it divides into whole microseconds.
 func divisible(window time.Duration, segments int) time.Duration {
 	part := time.Duration(max(1, segments)) * time.Microsecond
 	return (window + part - 1) / part * part

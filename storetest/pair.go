@@ -14,10 +14,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// epoch is where clocks start: a moment of 2026 that no window begins at.
+// epoch is where clocks start: a time in 2026 at which no window begins.
 const epoch = rule.Micros(1_767_323_045_678_901)
 
-// pair is the store under test and the reference side by side, on one clock. What both are asked they must answer alike.
+// pair is the store under test and the reference, on one clock. Both must answer every request alike.
 type pair struct {
 	t         testing.TB
 	suite     *suite
@@ -25,11 +25,11 @@ type pair struct {
 	store     store.Store
 	reference *Reference
 	namespace string
-	title     string             // what is being tried, for failures
-	high      rule.Micros        // the latest moment since the clock was last set back
-	addresses map[string]subject // what was asked about
-	order     []string           // the addresses in the order in which they came up, so that a seed repeats a run
-	recent    []string           // the last requests, for failures
+	title     string             // what is being checked, for failure messages
+	high      rule.Micros        // the latest time since the clock was last set back
+	addresses map[string]subject // the subjects of all requests so far
+	order     []string           // the addresses in the order of their first use, so that a seed repeats a run
+	recent    []string           // the last requests, for failure messages
 	refused   map[slidegate.Limit]bool
 }
 
@@ -39,7 +39,7 @@ type subject struct {
 	group, key string
 }
 
-// pair opens a store, in a namespace that nobody else has.
+// pair opens a store, with a namespace of its own.
 func (s *suite) pair(t testing.TB) *pair {
 	t.Helper()
 	clock := NewClock(epoch)
@@ -53,7 +53,7 @@ func (s *suite) pair(t testing.TB) *pair {
 	}
 }
 
-// bind binds a limit, or returns nil if the store says that it cannot keep it.
+// bind binds a limit, or returns nil if the store does not support it.
 func (p *pair) bind(limit slidegate.Limit) *store.Limit {
 	p.t.Helper()
 	return p.bindIn(p.namespace, limit)
@@ -63,14 +63,14 @@ func (p *pair) bindIn(namespace string, limit slidegate.Limit) *store.Limit {
 	p.t.Helper()
 	bound, err := slidegate.Bind(namespace, limit)
 	if err != nil {
-		p.t.Fatalf("the suite's own limit is wrong: %v", err)
+		p.t.Fatalf("the suite's own limit is invalid: %v", err)
 	}
 	if err := p.store.Check(bound); err != nil {
 		if !errors.Is(err, store.ErrUnsupported) {
-			p.t.Fatalf("Check refuses %v with an error that does not wrap ErrUnsupported: %v", limit, err)
+			p.t.Fatalf("Check rejects %v with an error that does not wrap ErrUnsupported: %v", limit, err)
 		}
 		if !p.refused[limit] {
-			p.t.Logf("not checked: the store refuses %v: %v", limit, err)
+			p.t.Logf("not checked: the store rejects %v: %v", limit, err)
 		}
 		p.refused[limit] = true
 		return nil
@@ -83,20 +83,20 @@ func (p *pair) bindRule(name string, limit rule.Limit) *store.Limit {
 	p.t.Helper()
 	normal, err := limit.Normalize()
 	if err != nil {
-		p.t.Fatalf("the suite's own limit is wrong: %v", err)
+		p.t.Fatalf("the suite's own limit is invalid: %v", err)
 	}
 	bound := store.Bind(p.namespace, name, name, normal)
 	if err := p.store.Check(bound); err != nil {
 		if !errors.Is(err, store.ErrUnsupported) {
-			p.t.Fatalf("Check refuses %+v with an error that does not wrap ErrUnsupported: %v", normal, err)
+			p.t.Fatalf("Check rejects %+v with an error that does not wrap ErrUnsupported: %v", normal, err)
 		}
-		p.t.Logf("not checked: the store refuses %+v: %v", normal, err)
+		p.t.Logf("not checked: the store rejects %+v: %v", normal, err)
 		return nil
 	}
 	return bound
 }
 
-// bindAll binds those of the limits that the store accepts.
+// bindAll binds those limits that the store accepts.
 func (p *pair) bindAll(limits ...slidegate.Limit) []*store.Limit {
 	p.t.Helper()
 	var bound []*store.Limit
@@ -108,7 +108,7 @@ func (p *pair) bindAll(limits ...slidegate.Limit) []*store.Limit {
 	return bound
 }
 
-// both asks the store and the reference, and returns what they agree on.
+// both sends a request to the store and the reference, and returns the answers, which must agree.
 func (p *pair) both(op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	p.t.Helper()
 	return p.bothWith(p.store.Apply, op, group, charges...)
@@ -120,7 +120,7 @@ func (p *pair) bothAs(id rule.ID, op rule.Op, group string, charges ...store.Cha
 	return p.bothWithAs(p.store.Apply, id, op, group, charges...)
 }
 
-// bothWith is both where the store is asked in a way of its own.
+// bothWith is both with apply in place of the store's Apply.
 func (p *pair) bothWith(apply applyFunc, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	p.t.Helper()
 	return p.bothWithAs(apply, 0, op, group, charges...)
@@ -128,7 +128,7 @@ func (p *pair) bothWith(apply applyFunc, op rule.Op, group string, charges ...st
 
 func (p *pair) bothWithAs(apply applyFunc, id rule.ID, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	p.t.Helper()
-	p.saw(op, group, charges)
+	p.record(op, group, charges)
 	got, err := decideAs(context.Background(), apply, id, op, group, charges...)
 	if err != nil {
 		p.fatalf("the store failed: %v", err)
@@ -147,7 +147,7 @@ func (p *pair) one(op rule.Op, limit *store.Limit, key string, cost int64) rule.
 	return p.both(op, "", store.Charge{Limit: limit, Key: key, Cost: cost})[0]
 }
 
-// giveBack is both for giving units of a moment back.
+// giveBack is both for giving back units charged at a given time.
 func (p *pair) giveBack(limit *store.Limit, key string, cost int64, at rule.Micros) rule.Answer {
 	p.t.Helper()
 	return p.both(rule.GiveBack, "", store.Charge{Limit: limit, Key: key, Cost: cost, At: at})[0]
@@ -163,14 +163,14 @@ func (p *pair) compare(got, want []rule.Answer) {
 		}
 		hint := ""
 		if got[i].Flags.Inherited() {
-			hint = "; the store let the key inherit: open it with more room"
+			hint = "; the key inherited counts; open the store with more capacity"
 		}
 		p.fatalf("answer %d of %d differs%s\n store:     %+v\n reference: %+v", i+1, len(want), hint, got[i], want[i])
 	}
 }
 
-// moveTo moves the clock. What a store may have forgotten by now is a matter of its own once the clock goes back before
-// its end, so it is reset first, in both.
+// moveTo moves the clock. If the clock goes back to before the expiry of a state that a store may have forgotten by now,
+// the store may or may not still have it, so the state is first reset in both.
 func (p *pair) moveTo(now rule.Micros) {
 	p.t.Helper()
 	p.high = max(p.high, p.clock.Now())
@@ -191,14 +191,14 @@ func (p *pair) moveBy(length rule.Micros) {
 	p.moveTo(p.clock.Now() + length)
 }
 
-// turnPage is for when what was asked about until now will not be asked about again.
-func (p *pair) turnPage() {
+// forgetSubjects forgets the subjects so far, which are not used again.
+func (p *pair) forgetSubjects() {
 	p.order, p.recent = nil, nil
 	clear(p.addresses)
 }
 
-// saw keeps the books that moveTo and fatalf need.
-func (p *pair) saw(op rule.Op, group string, charges []store.Charge) {
+// record keeps what moveTo and fatalf need.
+func (p *pair) record(op rule.Op, group string, charges []store.Charge) {
 	if len(p.recent) >= keptRequests {
 		p.recent = slices.Delete(p.recent, 0, 1)
 	}
@@ -218,7 +218,7 @@ func (p *pair) fatalf(format string, args ...any) {
 	if len(p.recent) > 0 {
 		recent = strings.Join(p.recent, "\n  ")
 	}
-	p.t.Fatalf("%s (seed %d): %s\n last requests, by the clock:\n  %s", p.title, p.suite.seed, fmt.Sprintf(format, args...), recent)
+	p.t.Fatalf("%s (seed %d): %s\n last requests, by clock time:\n  %s", p.title, p.suite.seed, fmt.Sprintf(format, args...), recent)
 }
 
 func describe(op rule.Op, group string, charges []store.Charge) string {

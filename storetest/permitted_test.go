@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,27 +11,28 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestPermittedPasses holds the suite to the contract from the other side: it must not fail a store for what the
-// contract leaves to it.
+// TestPermittedPasses checks the suite from the other side: it must not fail a store for anything that the contract
+// permits.
 func TestPermittedPasses(t *testing.T) {
 	for _, store := range []struct {
 		name  string
-		short bool // the difference is not in the decisions, so a few are enough
+		short bool // the difference does not affect decisions, so a few are enough
 		open  Open
 	}{
-		{"forgets at the end", false, openForgetting},
+		{"forgets on expiry", false, openForgetting},
 		{"lends its memory to the rule", false, deciding(decidingInPlace)},
 		{"decides one charge at a time", true, openPlain(store.Traits{Name: "one", MaxCharges: 1}, nil)},
 		{"needs a group", true, openPlain(store.Traits{Name: "nodes", MaxCharges: 20}, nil)},
-		{"has a server's clock", true, openServerClock},
-		{"refuses some limits", true, openPlain(store.Traits{Name: "some", MaxCharges: 3}, func(l *rule.Limit) bool {
+		{"decides one key at a time", true, openPlain(store.Traits{Name: "entries", MaxCharges: 20, OneKey: true}, nil)},
+		{"uses a server's clock", true, openServerClock},
+		{"rejects some limits", true, openPlain(store.Traits{Name: "some", MaxCharges: 3}, func(l *rule.Limit) bool {
 			return l.Algorithm != rule.SlidingLog && l.Quota < 1<<40 && l.Segments < 60
 		})},
-		{"reads the clock once a batch", true, plant(decidingAtOnce)},
+		{"reads the clock once per batch", true, plant(decidingAtOnce)},
 	} {
 		for _, c := range checks {
 			t.Run(store.name+"/"+c.name, func(t *testing.T) {
-				s := &suite{open: store.open, short: store.short || testing.Short(), patience: time.Minute}
+				s := &suite{open: store.open, short: store.short || testing.Short(), timeout: time.Minute}
 				r := record(t, func(t testing.TB) { c.run(t, s) })
 				if r.Failed() {
 					t.Fatalf("a store that %s fails the check %s: %s", store.name, c.name, r.text())
@@ -43,8 +45,8 @@ func TestPermittedPasses(t *testing.T) {
 	}
 }
 
-// openForgetting opens stores that forget everything at the first moment at which they may. Every so often they clean up
-// what nobody asks about; what is asked about they look at each time.
+// openForgetting opens stores that forget everything as early as permitted. They regularly clean up keys that are not used;
+// keys that are used they check each time.
 func openForgetting(t testing.TB, clock *Clock) store.Store {
 	limits := map[string]*rule.Limit{}
 	forget := func(r *Reference, name string, now rule.Micros) {
@@ -64,8 +66,8 @@ func openForgetting(t testing.TB, clock *Clock) store.Store {
 	})(t, clock)
 }
 
-// decidingInPlace hands the rule the states themselves and not copies: what the rule does not call changed it must
-// have left alone.
+// decidingInPlace passes the states themselves to the rule instead of copies: what the rule does not report as changed it
+// must have left alone.
 func decidingInPlace(r *Reference, request *store.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +88,7 @@ func decidingInPlace(r *Reference, request *store.Request) {
 	}
 }
 
-// decidingAtOnce decides a whole batch under one lock, at one moment.
+// decidingAtOnce decides a whole batch under one lock, at one time.
 func decidingAtOnce(r *Reference) applyFunc {
 	return func(ctx context.Context, batch []store.Request) error {
 		if ctx.Err() != nil {
@@ -103,8 +105,8 @@ func decidingAtOnce(r *Reference) applyFunc {
 	}
 }
 
-// openServerClock opens stores that read the test's clock before they ask the server, as they must when it stands in for
-// the server's own.
+// openServerClock opens stores that read the test's clock before they call the server, as they must if it stands in for the
+// server's own.
 func openServerClock(t testing.TB, clock *Clock) store.Store {
 	return served{deciding(readingFirst)(t, clock)}
 }
@@ -115,7 +117,7 @@ func (s served) Traits() store.Traits {
 	return store.Traits{Name: "server", ServerClock: true, MaxCharges: 10, RoundTrips: 1}
 }
 
-// plain is a store with nothing that it need not have.
+// plain is a store without optional features.
 type plain struct {
 	reference *Reference
 	traits    store.Traits
@@ -132,10 +134,10 @@ func (p plain) Check(limit *store.Limit) error {
 	if p.accepts == nil || p.accepts(limit.Rule()) {
 		return nil
 	}
-	return fmt.Errorf("plain: %w: not that one", store.ErrUnsupported)
+	return fmt.Errorf("plain: %w: this limit", store.ErrUnsupported)
 }
 
-// Apply panics when it is asked what it said it cannot do.
+// Apply panics if it receives a request that it reported as unsupported.
 func (p plain) Apply(ctx context.Context, batch []store.Request) error {
 	for i := range batch {
 		request := &batch[i]
@@ -148,6 +150,10 @@ func (p plain) Apply(ctx context.Context, batch []store.Request) error {
 			}
 		}
 		if p.traits.Name == "nodes" && request.Group == "" && len(request.Charges) > 1 {
+			request.Err = fmt.Errorf("plain: %w: several keys need a group", store.ErrUnsupported)
+			return request.Err
+		}
+		if p.traits.OneKey && request.Group == "" && slices.ContainsFunc(request.Charges, func(c store.Charge) bool { return c.Key != request.Charges[0].Key }) {
 			request.Err = fmt.Errorf("plain: %w: several keys need a group", store.ErrUnsupported)
 			return request.Err
 		}

@@ -9,11 +9,11 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// planted is the reference with something put in the place of its Apply.
+// planted is the reference with a replacement for its Apply.
 type planted struct {
 	*Reference
 	apply   applyFunc
-	takeOne applyFunc // for batches of a single charge; nil if TakeSingle does what Apply does
+	takeOne applyFunc // replaces TakeSingle; nil if it does what Apply does
 }
 
 func (p *planted) Apply(ctx context.Context, batch []store.Request) error {
@@ -41,7 +41,7 @@ func plant(apply func(r *Reference) applyFunc) Open {
 	}
 }
 
-// deciding opens stores that decide each request by a function of their own.
+// deciding opens stores that decide each request with the given function.
 func deciding(decide func(r *Reference, request *store.Request)) Open {
 	return plant(func(r *Reference) applyFunc {
 		return func(ctx context.Context, batch []store.Request) error {
@@ -58,7 +58,7 @@ func deciding(decide func(r *Reference, request *store.Request)) Open {
 	})
 }
 
-// preparing opens stores that do something to the states of a request before they decide it, with the lock held.
+// preparing opens stores that change the states of a request before they decide it, with the lock held.
 func preparing(prepare func(r *Reference, limit *rule.Limit, address string, now rule.Micros)) Open {
 	return deciding(func(r *Reference, request *store.Request) {
 		r.mu.Lock()
@@ -71,7 +71,7 @@ func preparing(prepare func(r *Reference, limit *rule.Limit, address string, now
 	})
 }
 
-// misanswering opens stores that decide rightly and then spoil the answers.
+// misanswering opens stores that decide correctly and then spoil the answers.
 func misanswering(spoil func(op rule.Op, charge store.Charge, answer *rule.Answer, now rule.Micros)) Open {
 	return deciding(func(r *Reference, request *store.Request) {
 		r.decide(request)
@@ -81,7 +81,7 @@ func misanswering(spoil func(op rule.Op, charge store.Charge, answer *rule.Answe
 	})
 }
 
-// misreading opens stores that take a request for another.
+// misreading opens stores that misread requests.
 func misreading(misread func(request *store.Request)) Open {
 	return deciding(func(r *Reference, request *store.Request) {
 		mistaken := *request
@@ -102,7 +102,7 @@ func misaddressing(misaddress func(group *string, charge *store.Charge)) Open {
 	})
 }
 
-// part returns a request with just one of the charges of another, and the place for its answer.
+// part returns a request with one charge of another request, and its answer.
 func part(request *store.Request, i int) *store.Request {
 	return &store.Request{
 		Op: request.Op, Group: request.Group, ID: request.ID,

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// recorder is a testing.TB that remembers that it was failed, instead of failing the test that it stands for.
+// recorder is a testing.TB that records its failure instead of failing the enclosing test.
 type recorder struct {
 	testing.TB
 
@@ -19,7 +19,7 @@ type recorder struct {
 	cleanups []func()
 }
 
-// record runs a check in a goroutine of its own, which FailNow can end.
+// record runs a check in a separate goroutine, which FailNow can end.
 func record(t testing.TB, run func(t testing.TB)) *recorder {
 	r := &recorder{TB: t}
 	done := make(chan struct{})
@@ -101,7 +101,7 @@ func (r *recorder) Skipped() bool {
 	return r.skipped
 }
 
-// text is all that was logged.
+// text returns everything that was logged.
 func (r *recorder) text() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Reference is the slowest obvious Store: one lock, one map, the rule. It never forgets anything, so it is for tests
-// only. It is safe for concurrent use. The zero value is not usable; NewReference makes it.
+// Reference is the simplest possible Store: one lock, one map, the rule. It never forgets anything, so it is for tests
+// only. It is safe for concurrent use. The zero value is not usable; call NewReference.
 type Reference struct {
 	store.Registry
 
@@ -22,9 +22,9 @@ type Reference struct {
 	settled map[generation]map[rule.ID][]int64
 }
 
-// generation is where settlements are remembered: those of an address whose memory is equally long, in one stretch of time of
-// that length. A settlement is written to the current one and looked up in that and those beside it, so it is known for at
-// least that long and at most for twice as long, and nothing has to be forgotten one by one.
+// generation identifies a set of remembered settlements: those of one address with the same memory, within one period of
+// that length. A settlement is written to the current generation and looked up in that one and its neighbors, so it is
+// known for at least that long and at most twice as long, and settlements need not be forgotten one by one.
 type generation struct {
 	address string
 	memory  rule.Micros
@@ -50,7 +50,7 @@ func (r *Reference) Apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
-// TakeSingle decides a request of a single charge.
+// TakeSingle decides a request with a single charge.
 func (r *Reference) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
@@ -62,23 +62,23 @@ func (r *Reference) TakeSingle(ctx context.Context, limit *store.Limit, key stri
 	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }
 
-// Check accepts every limit: the rule decides here, not a port of it.
+// Check accepts every limit: the rule itself decides here, not a port of it.
 func (r *Reference) Check(*store.Limit) error { return nil }
 
-// Traits tells what the store can do.
+// Traits reports what the store can do.
 func (r *Reference) Traits() store.Traits {
 	return store.Traits{Name: "reference", MaxCharges: 1_000}
 }
 
-// decide reads the clock only when it has the lock: a request that read it before would decide by a moment that others
-// have left behind.
+// decide reads the clock only once it holds the lock: a request that read it before would decide by a time older than that
+// of requests already decided.
 func (r *Reference) decide(request *store.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.decideLocked(request, r.clock.Now())
 }
 
-// decideLocked lends the rule copies of the states and keeps those that changed.
+// decideLocked passes copies of the states to the rule and stores those that changed.
 func (r *Reference) decideLocked(request *store.Request, now rule.Micros) {
 	addresses := make([]string, len(request.Charges))
 	states := make([]rule.State, len(request.Charges))
@@ -109,7 +109,7 @@ func (r *Reference) settleLocked(first string, items []rule.Item, now rule.Micro
 	for i := range items {
 		memory, most = max(memory, items[i].Limit.Memory()), max(most, items[i].Limit.Settlements())
 	}
-	if memory == 0 { // only slots, which can be released any number of times
+	if memory == 0 { // only slots, whose release can be repeated
 		rule.DecideSettle(items, &rule.Memo{}, now, request.Answers)
 		return
 	}
@@ -132,7 +132,7 @@ func (r *Reference) settleLocked(first string, items []rule.Item, now rule.Micro
 	}
 }
 
-// expires returns the moment from which any store may have forgotten what is at an address, and whether there is anything.
+// expires returns the time from which any store may have forgotten the state at an address, and whether there is one.
 func (r *Reference) expires(limit *store.Limit, group, key string) (at rule.Micros, there bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,8 +144,8 @@ func (r *Reference) expires(limit *store.Limit, group, key string) (at rule.Micr
 	return at, at > 0
 }
 
-// address joins a state's address so that no two are joined alike: no prefix begins with another, the group is preceded
-// by its length, and the key is what is left.
+// address encodes a state's address unambiguously: no prefix begins with another, the group is preceded by its length, and
+// the key is the rest.
 func address(prefix, group, key string) string {
 	joined := binary.AppendUvarint([]byte(prefix), uint64(len(group)))
 	joined = append(joined, group...)

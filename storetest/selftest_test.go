@@ -16,23 +16,23 @@ func TestReferencePasses(t *testing.T) { Run(t, openReference) }
 
 func TestAnotherSeedPasses(t *testing.T) { RunWith(t, openReference, Options{Seed: 20_260_102}) }
 
-// bug is a store with something wrong, and the check that must find it.
+// bug is a store with a bug, and the check that must find it.
 type bug struct {
 	name  string
 	check string
 	open  Open
 }
 
-// workerLine is how a failure shows a request of a race.
+// workerLine matches a request of a race in a failure message.
 var workerLine = regexp.MustCompile(`(?m)^ +worker \d+: (take|take-up-to|peek|give-back|settle) \[`)
 
 // TestBugsAreFound plants every bug and requires that its check fails: a check that cannot fail is a defect.
 func TestBugsAreFound(t *testing.T) {
 	for _, b := range allBugs() {
 		t.Run(b.check+"/"+strings.ReplaceAll(b.name, " ", "-"), func(t *testing.T) {
-			s := &suite{open: b.open, short: testing.Short(), patience: 5 * time.Second}
+			s := &suite{open: b.open, short: testing.Short(), timeout: 5 * time.Second}
 			if strings.HasPrefix(b.name, "stuck") {
-				s.patience = 50 * time.Millisecond // these bugs are found by waiting this long in vain
+				s.timeout = 50 * time.Millisecond // these bugs are found by a timeout
 			}
 			r := record(t, func(t testing.TB) { checkNamed(b.check).run(t, s) })
 			if !r.Failed() {
@@ -40,7 +40,7 @@ func TestBugsAreFound(t *testing.T) {
 			}
 			t.Log(r.text())
 			if strings.HasPrefix(b.check, "race") && !strings.HasPrefix(b.name, "stuck") && !workerLine.MatchString(r.text()) {
-				t.Errorf("the failure does not show the last requests")
+				t.Errorf("the failure message does not contain the last requests")
 			}
 		})
 	}
@@ -55,7 +55,7 @@ func TestEveryCheckHasABug(t *testing.T) {
 }
 
 func allBugs() []bug {
-	return slices.Concat(traitBugs(), ruleBugs(), clockBugs(), batchBugs(), oneTakerBugs(), severalBugs(), giveBackBugs(),
+	return slices.Concat(traitBugs(), ruleBugs(), clockBugs(), batchBugs(), singleTakerBugs(), severalBugs(), giveBackBugs(),
 		readOnlyBugs(), expiryBugs(), keyBugs(), stateBugs(), errorBugs(), raceBugs(), raceSeveralBugs(), limiterBugs(),
 		declareBugs(), settleBugs(), slotBugs(), calendarBugs())
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// sequence plays random requests on a pair: small steps and large ones, forwards and back, and to the very moments at
+// sequence plays random requests on a pair: in small steps and large ones, forwards and back, and exactly at the times at
 // which answers change.
 type sequence struct {
 	*pair
 	random *rand.Rand
-	mix    []rule.Op // the operations, each as often as it is to come up
-	// subjects are what is asked about. A limit comes in variants that share its state.
+	mix    []rule.Op // the operations, each as often as it should occur
+	// subjects are the limits and keys of the requests. A limit comes in variants that share its state.
 	subjects []sequenceSubject
 	group    string
 	most     int // how many charges a request has at most
 
 	last    rule.Answer
 	times   []rule.Micros // when units were charged
-	latest  rule.Micros   // the latest moment of all
-	ids     rule.ID       // how many reservations there were
+	latest  rule.Micros   // the latest time of all
+	ids     rule.ID       // how many reservations were made
 	settled []settlement
 }
 
@@ -51,14 +51,14 @@ var (
 		rule.Take, rule.Take, rule.Take, rule.GiveBack, rule.GiveBack, rule.GiveBack,
 		rule.Charge, rule.Reset, rule.Settle, rule.Settle,
 	}
-	// onlyTake is all that a SingleTaker can do.
+	// onlyTake is all that a SingleTaker supports.
 	onlyTake = []rule.Op{rule.Take}
 )
 
-// sequence prepares a sequence over limits, three keys each. It is nil when the store refuses them all.
+// sequence prepares a sequence over limits, with three keys each. It returns nil if the store rejects them all.
 func (p *pair) sequence(index int, mix []rule.Op, limits ...slidegate.Limit) *sequence {
 	p.t.Helper()
-	p.turnPage()
+	p.forgetSubjects()
 	q := &sequence{pair: p, random: rand.New(rand.NewPCG(p.suite.seed, uint64(index))), mix: mix, most: 1}
 	for i, limit := range limits {
 		limit.Name = fmt.Sprintf("sequence-%d-%d", index, i)
@@ -77,7 +77,7 @@ func (p *pair) sequence(index int, mix []rule.Op, limits ...slidegate.Limit) *se
 // sequenceOf is sequence for one limit in integers.
 func (p *pair) sequenceOf(index int, mix []rule.Op, limit rule.Limit) *sequence {
 	p.t.Helper()
-	p.turnPage()
+	p.forgetSubjects()
 	name := fmt.Sprintf("sequence-%d", index)
 	one, other := p.bindRule(name, limit), p.bindRule(name, variantOfRule(limit))
 	if one == nil || other == nil {
@@ -114,19 +114,19 @@ func (q *sequence) step(apply applyFunc) {
 	q.settleAgain()
 }
 
-// id draws the reservation that a request is part of: one of the last ones, or another.
+// id draws the reservation of a request: one of the last ones, or a new one.
 func (q *sequence) id(op rule.Op, charges []store.Charge) rule.ID {
 	id := q.ids - min(q.ids, rule.ID(q.random.IntN(6)))
 	if id == 0 || op == rule.Settle || q.random.IntN(3) == 0 {
 		q.ids++
 		id = q.ids
 	}
-	id *= 0x9E3779B97F4A7C15 // all bits of it count
+	id *= 0x9E3779B97F4A7C15 // all bits are significant
 	q.latest = max(q.latest, q.clock.Now())
 	if op == rule.Settle {
 		for i := range charges {
 			charges[i].Used = q.cost(charges[i].Limit.Rule())
-			if charges[i].At == rule.Oldest { // a reservation knows when it was made
+			if charges[i].At == rule.Oldest { // a reservation contains its time
 				charges[i].At = q.clock.Now()
 			}
 		}
@@ -135,7 +135,7 @@ func (q *sequence) id(op rule.Op, charges []store.Charge) rule.ID {
 	return id
 }
 
-// settleAgain sends settlements again, as long as a store must know them.
+// settleAgain sends settlements again, as long as a store must remember them.
 func (q *sequence) settleAgain() {
 	q.t.Helper()
 	for n := len(q.settled); n > 0 && q.random.IntN(4) == 0; n-- {
@@ -168,7 +168,7 @@ func (q *sequence) charges() []store.Charge {
 	return charges
 }
 
-// cost draws a cost: ones, nothing, what just fits and what just does not, and more than there can be.
+// cost draws a cost: one, nothing, what just fits, what just does not fit, and more than the limit can ever admit.
 func (q *sequence) cost(l *rule.Limit) int64 {
 	capacity := l.Capacity()
 	if l.Algorithm == rule.InFlight {
@@ -210,10 +210,10 @@ func (q *sequence) moment() rule.Micros {
 	}
 }
 
-// move moves the clock, within the range of moments that the rule accepts.
+// move moves the clock, within the range of times that the rule accepts.
 func (q *sequence) move(charge store.Charge) {
 	q.t.Helper()
-	const earliest = rule.Micros(1_000_000_000_000_000) // in 2001: far enough from the zero that means no moment
+	const earliest = rule.Micros(1_000_000_000_000_000) // in 2001: far from 0, which means no time
 	if next := q.nextMoment(charge); next >= earliest && next <= rule.MaxNow {
 		q.moveTo(next)
 	}

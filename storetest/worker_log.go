@@ -11,17 +11,17 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// keptRequests is how many of the last requests a failure shows.
+// keptRequests is how many of the last requests a failure message contains.
 const keptRequests = 8
 
-// workerLog is what one worker of a race asked last. It belongs to the worker alone, so that keeping it does not order what
-// races, and hides nothing from the race detector.
+// workerLog holds the last requests of one worker of a race. It belongs to that worker alone, so that logging does not
+// synchronize the workers, and hides nothing from the race detector.
 type workerLog struct {
 	worker int
 	last   []logged
 }
 
-// logged is one request of a worker, and what it was told.
+// logged is one request of a worker, and its outcome.
 type logged struct {
 	when    time.Time
 	worker  int
@@ -34,12 +34,12 @@ type logged struct {
 
 type workerLogKey struct{}
 
-// logTo returns a context whose requests are kept in a log.
+// logTo returns a context whose requests are logged to log.
 func logTo(ctx context.Context, log *workerLog) context.Context {
 	return context.WithValue(ctx, workerLogKey{}, log)
 }
 
-// keep keeps a request in the log of the worker that asked, if there is one.
+// keep logs a request to the log of its worker, if there is one.
 func keep(ctx context.Context, op rule.Op, group string, charges []store.Charge, answers []rule.Answer, err error) {
 	log, ok := ctx.Value(workerLogKey{}).(*workerLog)
 	if !ok {
@@ -51,7 +51,7 @@ func keep(ctx context.Context, op rule.Op, group string, charges []store.Charge,
 	log.last = append(log.last, logged{time.Now(), log.worker, op, group, slices.Clone(charges), slices.Clone(answers), err})
 }
 
-// lastOf returns the last requests of all workers as a failure shows them, the earliest first.
+// lastOf returns the last requests of all workers as a failure message shows them, the earliest first.
 func lastOf(logs []workerLog) []string {
 	var all []logged
 	for i := range logs {

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// race runs workers all at once and waits for them. It fails the check when one returns an error, or when they do not
-// come to an end.
+// race runs workers concurrently and waits for them. It fails the check if one returns an error, or if they do not finish.
 func (p *pair) race(workers int, work func(ctx context.Context, worker int) error) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), p.suite.patience)
+	ctx, cancel := context.WithTimeout(context.Background(), p.suite.timeout)
 	defer cancel()
 	start, done := make(chan struct{}), make(chan error, workers)
 	logs := make([]workerLog, workers)
-	p.recent = []string{"of workers that have not come to an end, and are not known"}
+	p.recent = []string{"unknown, because the workers have not finished"}
 	for worker := range workers {
 		logs[worker].worker = worker
 		go func() {
@@ -22,7 +21,7 @@ func (p *pair) race(workers int, work func(ctx context.Context, worker int) erro
 		}()
 	}
 	close(start)
-	stuck := time.NewTimer(2 * p.suite.patience)
+	stuck := time.NewTimer(2 * p.suite.timeout)
 	defer stuck.Stop()
 	var first error
 	for range workers {
@@ -32,7 +31,7 @@ func (p *pair) race(workers int, work func(ctx context.Context, worker int) erro
 				first = err
 			}
 		case <-stuck.C:
-			p.fatalf("the workers are stuck: the store neither answers nor heeds the context")
+			p.fatalf("the workers are stuck: the store neither answers nor observes the context")
 		}
 	}
 	p.recent = lastOf(logs)
@@ -41,7 +40,7 @@ func (p *pair) race(workers int, work func(ctx context.Context, worker int) erro
 	}
 }
 
-// soon runs something that has to come back whatever the store does.
+// soon runs a function that must return whatever the store does.
 func (p *pair) soon(what string, run func()) {
 	p.t.Helper()
 	done := make(chan struct{})
@@ -49,7 +48,7 @@ func (p *pair) soon(what string, run func()) {
 		defer close(done)
 		run()
 	}()
-	stuck := time.NewTimer(p.suite.patience)
+	stuck := time.NewTimer(p.suite.timeout)
 	defer stuck.Stop()
 	select {
 	case <-done:

@@ -23,7 +23,7 @@ func Quote(text string) string {
 
 // Mask masks the passwords of a URL that stands in the wrong place; it leaves a text alone that has none in it.
 func Mask(text string) string {
-	if strings.Contains(text, "://") {
+	if strings.Contains(text, "://") || strings.Contains(text, "nats:embedded?") {
 		return Redact(text)
 	}
 	return text
@@ -39,6 +39,8 @@ func Redact(address string) string {
 	if at := strings.LastIndexByte(address, '@'); start >= len("://") && at >= start {
 		if colon := passwordAt(address[start:at]); colon >= 0 {
 			address = address[:start+colon+1] + masked + address[at:]
+		} else if scheme := address[:start]; strings.HasSuffix(scheme, "nats://") || strings.HasSuffix(scheme, "tls://") {
+			address = scheme + masked + address[at:] // a user alone is a token
 		}
 	}
 	before, parameters, found := strings.Cut(address, "?")

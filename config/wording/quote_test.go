@@ -26,6 +26,10 @@ func TestRedact(t *testing.T) {
 		{"redis+sentinel://h/m?sentinel_password=hunter2&&x", "redis+sentinel://h/m?sentinel_password=***&&x"},
 		{"x://h?secret=hunter2&token=hunter2&pwd=hunter2&passwd=hunter2", "x://h?secret=***&token=***&pwd=***&passwd=***"},
 		{"x://h?password", "x://h?password"},
+		{"nats://hunter2@h", "nats://***@h"},
+		{"nats://u:hunter2@h,i:4222?bucket=b", "nats://u:***@h,i:4222?bucket=b"},
+		{"tls://hunter2@h", "tls://***@h"},
+		{"nats:embedded?dir=/d&secret=hunter2&route=h:1", "nats:embedded?dir=/d&secret=***&route=h:1"},
 		// What follows is refused, and nothing of a password shows all the same.
 		{"redis://u:hunt@er2@h", "redis://u:***@h"},
 		{"redis://u:hunt/er2@h", "redis://u:***@h"},
@@ -48,6 +52,7 @@ func TestMask(t *testing.T) {
 		{"/search?token=abc", "/search?token=abc"},
 		{"a:b@c", "a:b@c"},
 		{"GET redis://u:hunter2@h", "GET redis://u:***@h"},
+		{"GET nats:embedded?secret=hunter2", "GET nats:embedded?secret=***"},
 	} {
 		if got := Mask(test.text); got != test.want {
 			t.Errorf("Mask(%q) is %q, want %q", test.text, got, test.want)

@@ -1,5 +1,5 @@
-// Command shortener is a small URL shortener. Everybody may follow links as often as they like, and make ten new ones a
-// minute. It stands behind a proxy on the same machine, which says in X-Forwarded-For who the client is.
+// Command shortener is a small URL shortener. Clients may follow links without a limit, and create ten new
+// ones per minute. It runs behind a proxy on the same machine, which names the client in X-Forwarded-For.
 //
 //	curl --data https://go.dev http://127.0.0.1:8090/shorten
 package main
@@ -28,20 +28,20 @@ import (
 )
 
 func main() {
-	addr := flag.String("addr", "127.0.0.1:8090", "where to listen")
-	base := flag.String("base", "", "what short links begin with, such as https://example.com; where it listens if empty")
-	window := flag.Duration("window", time.Minute, "how long ten new links are the most that a client can make")
+	addr := flag.String("addr", "127.0.0.1:8090", "address to listen on")
+	base := flag.String("base", "", "base URL of short links, such as https://example.com; if empty, the address it listens on")
+	window := flag.Duration("window", time.Minute, "period in which a client can create ten new links")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program immediately
 	if err := run(ctx, *addr, *base, *window); err != nil {
 		fmt.Fprintln(os.Stderr, "shortener:", err)
 		os.Exit(1)
 	}
 }
 
-// run serves until ctx is done, and then lets the requests finish that have begun.
+// run serves until ctx is done, and then lets active requests finish.
 func run(ctx context.Context, addr, base string, window time.Duration) error {
 	limits, err := newLimits(window)
 	if err != nil {
@@ -68,8 +68,8 @@ func run(ctx context.Context, addr, base string, window time.Duration) error {
 	return <-stopped
 }
 
-// newLimits returns the middleware. Only what comes from this machine is believed about who the client is; whoever else
-// can reach the server is limited by their own address, whatever their headers say.
+// newLimits returns the middleware. Only proxies on this machine are trusted to name the client; any other
+// peer is limited by its own address, whatever its headers say.
 func newLimits(window time.Duration) (*httplimit.Middleware, error) {
 	limiter, err := slidegate.New(memstore.NewDefault(), slidegate.Limit{Quota: 10, Window: window})
 	if err != nil {
@@ -88,11 +88,11 @@ func newLimits(window time.Duration) (*httplimit.Middleware, error) {
 	})
 }
 
-// shortener keeps the links, in memory: they are gone when it ends.
+// shortener keeps the links in memory: they are lost when the program ends.
 type shortener struct {
-	base  string // what short links begin with
+	base  string // base URL of short links
 	mu    sync.RWMutex
-	links map[string]string // from codes to URLs
+	links map[string]string // URLs by code
 }
 
 func (s *shortener) routes() http.Handler {
@@ -102,8 +102,8 @@ func (s *shortener) routes() http.Handler {
 	return mux
 }
 
-// shorten makes a link of the URL that is the body. One that is refused here has been counted all the same, or else trying
-// out what is a URL would be free.
+// shorten creates a link to the URL in the body. An invalid URL counts too; otherwise probing for valid ones
+// would be free.
 func (s *shortener) shorten(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 2048))
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *shortener) shorten(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the body must be a URL that begins with http:// or https://", http.StatusBadRequest)
 		return
 	}
-	code := rand.Text()[:12] // 60 random bits: nobody guesses one, and no two are the same
+	code := rand.Text()[:12] // 60 random bits: practically unique, and impossible to guess
 	s.mu.Lock()
 	s.links[code] = target.String()
 	s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *shortener) shorten(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s/%s\n", s.base, code)
 }
 
-// follow sends the client to where a link leads.
+// follow redirects the client to the target of a link.
 func (s *shortener) follow(w http.ResponseWriter, r *http.Request) {
 	s.mu.RLock()
 	target, ok := s.links[r.PathValue("code")]

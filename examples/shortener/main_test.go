@@ -27,9 +27,9 @@ func curl(t *testing.T) string {
 		return path
 	}
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "curl") {
-		t.Fatal("there is no curl, and TEST_REQUIRE asks for one: install the package curl")
+		t.Fatal("curl is missing, and TEST_REQUIRE requires it: install the package curl")
 	}
-	t.Skip("SKIPPED: there is no curl, so nobody has asked the server: install the package curl")
+	t.Skip("SKIPPED: curl is missing, so the server was not tested: install the package curl")
 	return ""
 }
 
@@ -37,11 +37,11 @@ func curl(t *testing.T) string {
 type service struct {
 	t       *testing.T
 	curl    string
-	base    string // what URLs begin with
+	base    string // base URL
 	process *exec.Cmd
 }
 
-// start builds the program and runs it on a port that is free.
+// start builds the program and runs it on a free port.
 func start(t *testing.T, flags ...string) *service {
 	t.Helper()
 	s := &service{t: t, curl: curl(t)}
@@ -59,7 +59,7 @@ func start(t *testing.T, flags ...string) *service {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if s.process.ProcessState == nil { // the test has failed before it could stop the program
+		if s.process.ProcessState == nil { // the test failed before it could stop the program
 			s.process.Process.Kill() //nolint:errcheck // there is nothing more to do
 			s.process.Wait()         //nolint:errcheck // it was killed
 		}
@@ -73,7 +73,7 @@ func start(t *testing.T, flags ...string) *service {
 	return s
 }
 
-// interrupt ends the program as Ctrl-C does, and wants it to end well.
+// interrupt ends the program as Ctrl-C does, and checks its exit status.
 func (s *service) interrupt() {
 	s.t.Helper()
 	if err := s.process.Process.Signal(syscall.SIGINT); err != nil {
@@ -84,48 +84,48 @@ func (s *service) interrupt() {
 	}
 }
 
-// answer is what curl printed.
-type answer struct {
+// response is what curl printed.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// ask runs curl.
-func (s *service) ask(path string, flags ...string) answer {
+// get runs curl.
+func (s *service) get(path string, flags ...string) response {
 	s.t.Helper()
-	// --disable ignores the configuration of whoever runs this, and must be the first.
+	// --disable ignores the user's curl configuration, and must be the first option.
 	fixed := []string{"--disable", "--noproxy", "*", "--silent", "--show-error", "--include", "--max-time", "20"}
 	command := exec.Command(s.curl, append(append(fixed, flags...), s.base+path)...)
 	out, err := command.Output()
 	if err != nil {
 		s.t.Fatalf("%v failed: %v", command, err)
 	}
-	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(out)), nil)
+	parsed, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(out)), nil)
 	if err != nil {
 		s.t.Fatalf("%v in %q", err, out)
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	defer parsed.Body.Close()
+	body, err := io.ReadAll(parsed.Body)
 	if err != nil {
 		s.t.Fatalf("%v in %q", err, out)
 	}
-	return answer{response.StatusCode, response.Header, string(body)}
+	return response{parsed.StatusCode, parsed.Header, string(body)}
 }
 
-// shorten posts a URL, by way of a proxy that writes X-Forwarded-For.
-func (s *service) shorten(url, forwardedFor string) answer {
+// shorten posts a URL as if through a proxy that writes X-Forwarded-For.
+func (s *service) shorten(url, forwardedFor string) response {
 	s.t.Helper()
-	return s.ask("/shorten", "--data", url, "--header", "X-Forwarded-For: "+forwardedFor)
+	return s.get("/shorten", "--data", url, "--header", "X-Forwarded-For: "+forwardedFor)
 }
 
 const target = "https://go.dev/doc/?from=test#top"
 
-func TestTenAMinute(t *testing.T) {
+func TestTenPerMinute(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	begin := time.Now()
-	var first time.Time // when the first link was there
+	var first time.Time // when the first link was created
 	var link string
 	for i := range 15 {
 		before := time.Now()
@@ -140,11 +140,11 @@ func TestTenAMinute(t *testing.T) {
 			link = strings.TrimSpace(got.body)
 			continue
 		}
-		checkRefusal(t, got, stretch{begin, first}, stretch{before, time.Now()})
+		checkRefusal(t, got, interval{begin, first}, interval{before, time.Now()})
 	}
 
-	// What a client writes into the header itself stands to the left of what the proxy has seen, and is not believed. A
-	// second proxy on this machine, at the right, is passed over.
+	// Entries that a client writes into the header itself are to the left of what the proxy has added, and
+	// are not believed. A second proxy on this machine, at the right, is skipped.
 	for _, list := range []string{"198.51.100.1, 203.0.113.9", "127.0.0.1, 203.0.113.9", "198.51.100.1, 203.0.113.9, 127.0.0.1"} {
 		if got := s.shorten(target, list); got.status != http.StatusTooManyRequests {
 			t.Errorf("X-Forwarded-For: %s gives %d, want 429", list, got.status)
@@ -154,13 +154,13 @@ func TestTenAMinute(t *testing.T) {
 		t.Errorf("another client: %d, want 201", got.status)
 	}
 
-	// Following links is free.
+	// Following links is not limited.
 	code, ok := strings.CutPrefix(link, s.base)
 	if !ok {
 		t.Fatalf("the link is %q, which does not begin with %s", link, s.base)
 	}
 	for range 20 {
-		got := s.ask(code, "--header", "X-Forwarded-For: 203.0.113.9")
+		got := s.get(code, "--header", "X-Forwarded-For: 203.0.113.9")
 		if got.status != http.StatusFound || got.header.Get("Location") != target || got.header.Get("RateLimit") != "" {
 			t.Fatalf("%d %v, want 302 to %s", got.status, got.header, target)
 		}
@@ -168,28 +168,29 @@ func TestTenAMinute(t *testing.T) {
 	s.interrupt()
 }
 
-// stretch is a time between two moments.
-type stretch struct{ from, to time.Time }
+// interval is the time between two instants.
+type interval struct{ from, to time.Time }
 
-// checkRefusal wants a 429 that tells the truth: a link is free again exactly a minute after the first one was made.
-func checkRefusal(t *testing.T, got answer, first, refused stretch) {
+// checkRefusal checks for an exact 429: a link is free again exactly a minute after the first one was
+// created.
+func checkRefusal(t *testing.T, got response, first, refused interval) {
 	t.Helper()
 	if got.status != http.StatusTooManyRequests || got.header.Get("Content-Type") != "application/problem+json" {
 		t.Fatalf("%d %v, want 429 with a problem", got.status, got.header)
 	}
-	const slack = 50 * time.Millisecond // between the clock of the program and ours
+	const slack = 50 * time.Millisecond // between the program's clock and the test's
 	seconds := retryAfter(t, got)
 	least := wholeSeconds(first.from.Add(time.Minute - slack).Sub(refused.to))
 	most := wholeSeconds(first.to.Add(time.Minute + slack).Sub(refused.from))
 	if seconds < max(1, least) || seconds > min(60, most) {
-		t.Errorf("Retry-After is %d seconds, but it is %d to %d until the quota is free", seconds, least, most)
+		t.Errorf("Retry-After is %d seconds, want %d to %d", seconds, least, most)
 	}
 }
 
 func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 // retryAfter returns the header's value, which the body must repeat.
-func retryAfter(t *testing.T, got answer) int {
+func retryAfter(t *testing.T, got response) int {
 	t.Helper()
 	seconds, err := strconv.Atoi(got.header.Get("Retry-After"))
 	if err != nil {
@@ -199,18 +200,18 @@ func retryAfter(t *testing.T, got answer) int {
 		RetryAfter int `json:"retry_after"`
 	}
 	if err := json.Unmarshal([]byte(got.body), &problem); err != nil || problem.RetryAfter != seconds {
-		t.Errorf("Retry-After is %d, but the body says %q (%v)", seconds, got.body, err)
+		t.Errorf("Retry-After is %d, but the body is %q (%v)", seconds, got.body, err)
 	}
 	return seconds
 }
 
-// A client that waits for as long as Retry-After says is admitted. The time here is real, because the protocol knows no
-// other: the program is another process, and the header counts in whole seconds. With windows of 2 seconds, ten links are
-// in the way for 2 seconds at most.
-func TestComingBackAsTold(t *testing.T) {
+// A client that waits for Retry-After is admitted. The time here is real, because the protocol has no other:
+// the program is another process, and the header counts in whole seconds. With windows of 2 seconds, ten
+// links block for 2 seconds at most.
+func TestComingBackAtRetryAfter(t *testing.T) {
 	t.Parallel()
 	s := start(t, "-window", "2s")
-	for range 5 { // where curl is so slow that ten take more than a window, that is no refusal
+	for range 5 { // if curl is so slow that ten requests take more than a window, there is no refusal
 		for range 10 {
 			got := s.shorten(target, "203.0.113.9")
 			if got.status == http.StatusCreated {
@@ -222,7 +223,7 @@ func TestComingBackAsTold(t *testing.T) {
 			}
 			<-time.After(time.Duration(seconds) * time.Second)
 			if got := s.shorten(target, "203.0.113.9"); got.status != http.StatusCreated {
-				t.Errorf("after %d seconds as told: %d, want 201", seconds, got.status)
+				t.Errorf("after Retry-After of %d seconds: %d, want 201", seconds, got.status)
 			}
 			s.interrupt()
 			return
@@ -231,8 +232,8 @@ func TestComingBackAsTold(t *testing.T) {
 	t.Fatal("fifty links, and no refusal")
 }
 
-// Bad URLs are refused, and count.
-func TestBadURLsCount(t *testing.T) {
+// Invalid URLs are rejected, and count.
+func TestInvalidURLsCount(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for i, url := range []string{"", "go.dev", "/path", "//go.dev", "ftp://go.dev", "javascript:alert(1)", "https://", "http://a b", "https://go.dev:http", "%zz"} {
@@ -247,7 +248,7 @@ func TestBadURLsCount(t *testing.T) {
 		t.Errorf("a long one: %d, want 413", got.status)
 	}
 	for path, want := range map[string]int{"/": 404, "/missing": 404, "/a/b": 404, "/shorten": 404} {
-		if got := s.ask(path); got.status != want {
+		if got := s.get(path); got.status != want {
 			t.Errorf("GET %s: %d, want %d", path, got.status, want)
 		}
 	}

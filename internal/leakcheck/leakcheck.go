@@ -1,5 +1,5 @@
-// Package leakcheck fails a test binary that leaves goroutines running. It needs the standard library alone, so that the
-// tests of the core packages ask nobody to download anything.
+// Package leakcheck fails a test binary that leaves goroutines running. It uses only the standard library, so that the
+// tests of the core packages need no downloads.
 package leakcheck
 
 import (
@@ -12,33 +12,33 @@ import (
 	"time"
 )
 
-// patience is how long goroutines that are about to end may take. Its own test makes it shorter.
-var patience = 5 * time.Second
+// grace is how long goroutines that are about to end may take. The package's own test makes it shorter.
+var grace = 5 * time.Second
 
 // Main runs the tests and exits. If they pass and goroutines are left, it prints their stacks and exits with 1. Use it as
 // the whole of a TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
-		code = report(os.Stderr, Left(patience))
+		code = report(os.Stderr, Left(grace))
 	}
 	os.Exit(code)
 }
 
-// Left returns the stacks of the goroutines that still run beside the caller's when patience is over; none at once if
-// there are none. Goroutines of package testing and of the runtime do not count.
-func Left(patience time.Duration) []string {
-	deadline := time.Now().Add(patience)
+// Left returns the stacks of the goroutines, other than the caller's, that are still running after grace. It returns as
+// soon as there are none. Goroutines of package testing and of the runtime do not count.
+func Left(grace time.Duration) []string {
+	deadline := time.Now().Add(grace)
 	for {
 		left := others()
 		if len(left) == 0 || !time.Now().Before(deadline) {
 			return left
 		}
-		time.Sleep(time.Millisecond) // a goroutine says nothing when it has ended
+		time.Sleep(time.Millisecond) // there is no notification when a goroutine ends
 	}
 }
 
-// others returns the stacks of all goroutines but the caller's and those that every test binary has.
+// others returns the stacks of all goroutines except the caller's and those that every test binary has.
 func others() []string {
 	text := make([]byte, 64<<10)
 	for {
@@ -58,8 +58,8 @@ func others() []string {
 	return left
 }
 
-// expected reports whether a goroutine belongs to the test binary itself: the main one, which waits for the tests, the tests,
-// and what the flags of go test and signals have started.
+// expected reports whether a goroutine belongs to the test binary itself: the main goroutine, which waits for the tests,
+// the tests, and goroutines started by flags of go test and by signals.
 func expected(stack string) bool {
 	if strings.Contains(stack, "\ntesting.(*M).Run(") {
 		return true
@@ -73,11 +73,11 @@ func expected(stack string) bool {
 	return false
 }
 
-// report prints the stacks that are left, and returns the exit code.
+// report prints the remaining stacks, and returns the exit code.
 func report(to io.Writer, left []string) int {
 	if len(left) == 0 {
 		return 0
 	}
-	fmt.Fprintf(to, "leakcheck: %d goroutines still run after the tests:\n\n%s\n", len(left), strings.Join(left, "\n\n"))
+	fmt.Fprintf(to, "leakcheck: %d goroutines are still running after the tests:\n\n%s\n", len(left), strings.Join(left, "\n\n"))
 	return 1
 }

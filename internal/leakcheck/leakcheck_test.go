@@ -20,7 +20,7 @@ func forever(begun, stop chan struct{}) {
 
 func TestPlant(t *testing.T) {
 	if os.Getenv(planted) != "" {
-		patience = 10 * time.Millisecond
+		grace = 10 * time.Millisecond
 		begun := make(chan struct{})
 		go forever(begun, make(chan struct{}))
 		<-begun
@@ -29,7 +29,7 @@ func TestPlant(t *testing.T) {
 
 func TestNothingLeft(t *testing.T) {
 	if left := Left(0); len(left) > 0 {
-		t.Errorf("left although nothing was started: %s", strings.Join(left, "\n\n"))
+		t.Errorf("found goroutines although none was started: %s", strings.Join(left, "\n\n"))
 	}
 }
 
@@ -46,28 +46,28 @@ func TestPlantedLeakIsFound(t *testing.T) {
 		t.Errorf("reported with code %d: %s", code, text.String())
 	}
 	close(stop)
-	if left := Left(patience); len(left) > 0 {
-		t.Errorf("left after it ended: %q", left)
+	if left := Left(grace); len(left) > 0 {
+		t.Errorf("found %q after it ended", left)
 	}
 }
 
-// A goroutine that ends soon is waited for.
+// Left waits for a goroutine that ends soon.
 func TestWaitsForTheEnd(t *testing.T) {
 	begun, stop := make(chan struct{}), make(chan struct{})
 	go forever(begun, stop)
 	<-begun
 	time.AfterFunc(5*time.Millisecond, func() { close(stop) })
-	if left := Left(patience); len(left) > 0 {
-		t.Errorf("not waited for: %q", left)
+	if left := Left(grace); len(left) > 0 {
+		t.Errorf("did not wait for %q", left)
 	}
 }
 
-// A test binary that leaks fails, and prints where.
+// A test binary that leaks fails, and prints the stack.
 func TestMainFails(t *testing.T) {
 	command := exec.Command(os.Args[0], "-test.run=^TestPlant$")
 	command.Env = append(os.Environ(), planted+"=1")
 	out, err := command.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "leakcheck: 1 goroutines still run") || !strings.Contains(string(out), "leakcheck.forever(") {
+	if err == nil || !strings.Contains(string(out), "leakcheck: 1 goroutines are still running") || !strings.Contains(string(out), "leakcheck.forever(") {
 		t.Errorf("got %v\n%s\nwant a failure that names leakcheck.forever", err, out)
 	}
 }

@@ -2,5 +2,6 @@
 
 package testkit
 
-// Race reports whether the race detector is on: it empties pools, so allocations are counted without it, by make test too.
+// Race reports whether the race detector is enabled. It empties pools, so tests count allocations only without it; make
+// test runs them that way too.
 const Race = true

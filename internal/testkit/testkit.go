@@ -1,5 +1,4 @@
-// Package testkit is what tests of the packages of this module have in common. It needs the standard library alone, and
-// only tests import it.
+// Package testkit holds what the tests of this module share. It uses only the standard library, and only tests import it.
 package testkit
 
 import (
@@ -8,8 +7,8 @@ import (
 	"time"
 )
 
-// Must returns a function that returns value, or fails the test it is given if err is not nil. It makes short work of what
-// cannot fail in a test: testkit.Must(memstore.New(opts))(t).
+// Must returns a function that returns value, or fails the given test if err is not nil. It shortens calls that do not fail
+// in a test: testkit.Must(memstore.New(opts))(t).
 func Must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -20,19 +19,19 @@ func Must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-// Pass lets time pass in a bubble of synctest, until all that is due has been done. Elsewhere it panics: no test waits for a
-// real clock.
+// Pass lets time pass in a synctest bubble, and waits until everything that is due has been done. Elsewhere it panics,
+// because tests must not wait for a real clock.
 func Pass(d time.Duration) {
 	synctest.Wait()
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// Delay lets time pass in a bubble of synctest for the goroutine that calls it, as on the way to a store. Unlike Pass, several
-// may call it at once. Elsewhere it panics: no test waits for a real clock.
+// Delay lets time pass in a synctest bubble for the calling goroutine, like the delay of a request to a store. Unlike Pass,
+// it may be called concurrently. Elsewhere it panics, because tests must not wait for a real clock.
 func Delay(d time.Duration) {
-	if time.Now().Year() >= 2020 { // bubbles begin with the year 2000
-		panic("testkit: Delay was called outside of a bubble of synctest")
+	if time.Now().Year() >= 2020 { // bubbles start in the year 2000
+		panic("testkit: Delay was called outside a synctest bubble")
 	}
 	<-time.After(d)
 }

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// failing is a test that only notes its failure.
+// failing is a test that only records its failure.
 type failing struct {
 	testing.TB
-	said string
+	message string
 }
 
 func (f *failing) Helper()                           {}
-func (f *failing) Fatalf(format string, args ...any) { f.said = fmt.Sprintf(format, args...) }
+func (f *failing) Fatalf(format string, args ...any) { f.message = fmt.Sprintf(format, args...) }
 
 func TestMust(t *testing.T) {
 	f := &failing{}
-	if got := Must(7, nil)(f); got != 7 || f.said != "" {
-		t.Errorf("got %d and the failure %q, want 7 and none", got, f.said)
+	if got := Must(7, nil)(f); got != 7 || f.message != "" {
+		t.Errorf("got %d and the failure %q, want 7 and none", got, f.message)
 	}
 	Must(7, errors.New("wrong"))(f)
-	if f.said != "got the error wrong, want none" {
-		t.Errorf("the failure is %q, want it to have the error", f.said)
+	if f.message != "got the error wrong, want none" {
+		t.Errorf("got the failure %q, want it to contain the error", f.message)
 	}
 }
 
@@ -34,12 +34,12 @@ func TestPass(t *testing.T) {
 		done := false
 		time.AfterFunc(time.Hour, func() { done = true })
 		if Pass(time.Hour); !done || time.Since(begun) != time.Hour {
-			t.Errorf("after %v, done: %v; want an hour and what was due then", time.Since(begun), done)
+			t.Errorf("passed %v, done: %v; want an hour, with everything that was due done", time.Since(begun), done)
 		}
 	})
 	defer func() {
 		if recover() == nil {
-			t.Error("outside of a bubble it waits for the real clock")
+			t.Error("outside a bubble it did not panic")
 		}
 	}()
 	Pass(time.Nanosecond)
@@ -50,12 +50,12 @@ func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		if Delay(time.Hour); time.Since(begin) != time.Hour {
-			t.Errorf("%v passed", time.Since(begin))
+			t.Errorf("passed %v, want an hour", time.Since(begin))
 		}
 	})
 	defer func() {
 		if recover() == nil {
-			t.Error("it waited for the real clock")
+			t.Error("outside a bubble it did not panic")
 		}
 	}()
 	Delay(0)

@@ -6,18 +6,18 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Case is one row of the table: a limit, with windows that start by the clock and, where that is a choice, with the
-// first request.
+// Case is one row of the table: a limit, with windows that start by the clock and, if that is an option, with the first
+// request.
 type Case struct {
 	Name   string
 	When   string // when to choose it
 	Limits []rule.Limit
 }
 
-// segmentsInTable are the numbers of segments that the table shows: the classic pair of counters, and finer ones.
+// segmentsInTable are the numbers of segments in the table: the classic pair of counters, and finer ones.
 var segmentsInTable = []int{1, 2, 6, 60}
 
-// whenUp, whenDown and whenWhole say when to choose a sliding window, by overlap and by place in segmentsInTable.
+// whenUp, whenDown and whenWhole describe when to choose a sliding window, by overlap and by index in segmentsInTable.
 var (
 	whenUp = []string{
 		"the default above a quota of 100: least memory, fair to steady traffic",
@@ -26,7 +26,7 @@ var (
 		"59/60 of a window are never over",
 	}
 	whenDown = []string{
-		"to answer as limiters do that round down",
+		"to match limiters that round down",
 		"the same", "the same", "the same",
 	}
 	whenWhole = []string{
@@ -58,11 +58,11 @@ func Cases(quota int64) []Case {
 			Limits: []rule.Limit{normal(rule.Limit{Algorithm: rule.SlidingLog, Quota: quota})},
 		},
 		Case{
-			Name: "`fixed-window`", When: "to compare with or to migrate from one",
+			Name: "`fixed-window`", When: "to compare with a fixed window or migrate from one",
 			Limits: bothAnchors(rule.Limit{Algorithm: rule.FixedWindow, Quota: quota}),
 		},
 		Case{
-			Name: "`token-bucket`, burst = quota", When: "traffic that may burst, refilled evenly",
+			Name: "`token-bucket`, burst = quota", When: "for traffic that may burst, refilled evenly",
 			Limits: []rule.Limit{normal(rule.Limit{Algorithm: rule.TokenBucket, Quota: quota})},
 		},
 		Case{
@@ -78,7 +78,7 @@ func bothAnchors(l rule.Limit) []rule.Limit {
 	return []rule.Limit{normal(byClock), normal(byFirst)}
 }
 
-// normal fills in the window and the defaults. The limits here are constants, so one that is refused is a bug.
+// normal fills in the window and the defaults. The limits here are constants, so an invalid one is a bug.
 func normal(l rule.Limit) rule.Limit {
 	l.Window = Window
 	l, err := l.Normalize()

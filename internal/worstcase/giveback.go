@@ -8,24 +8,24 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Deed is one thing that an adversary does who also gives back.
+// Deed is one action of an adversary that also gives units back.
 type Deed struct {
 	At    rule.Micros
 	Op    rule.Op // Take, TakeUpTo, Charge or GiveBack
 	Units int64
-	// Whose is the place among the admissions so far of the one to give back from, as Settle and Cancel do, modulo
-	// their number; a negative one gives back the oldest units, as Refund does.
+	// Whose is the index, among the admissions so far, of the one to give back from, as Settle and Cancel do, modulo their
+	// number. If it is negative, the oldest units are given back, as Refund does.
 	Whose int
 }
 
-// GiveBackRules are what an adversary who gives back may do. The zero value allows only what the documentation calls
-// right: every admission is settled at most once, for at most what was admitted, and nothing is charged by force.
+// GiveBackRules are what an adversary that gives units back may do. The zero value allows only correct use as documented:
+// every admission is settled at most once, for at most what was admitted, and nothing is charged with Charge.
 type GiveBackRules struct {
-	SettleTwice bool // an admission may be given back any number of times, though it was undone only once
-	Overdraw    bool // Settle may charge more than was admitted, beyond the quota if need be
-	Forget      bool // what was charged by force is left out of the books, so that they hold admissions only
-	NoRefund    bool // units go back only to where they were taken, by Settle and Cancel
-	Refilled    bool // a planted fault: what a bucket has refilled since is given back as well
+	SettleTwice bool // an admission may be given back any number of times, although it was undone only once
+	Overdraw    bool // Settle may charge more than was admitted, even beyond the quota
+	Forget      bool // units charged without a check are not recorded, so that the ledger contains admissions only
+	NoRefund    bool // units return only to where they were taken, by Settle and Cancel
+	Refilled    bool // a planted fault: units that a bucket has refilled since are given back as well
 }
 
 // entry is one admission and what is left of it.
@@ -36,17 +36,17 @@ type entry struct {
 	settled bool
 }
 
-// ledger keeps the adversary's own books of one key: not what the limiter remembers, but what was really admitted and
-// really undone.
+// ledger is the adversary's own record of one key: not what the limiter remembers, but what was really admitted and really
+// undone.
 type ledger struct {
 	player
 	rules   GiveBackRules
 	entries []entry
-	most    int64 // the most that was outstanding in a window, right after an admission
+	most    int64 // the most units outstanding in a window, right after an admission
 }
 
-// run plays the deeds, which are in order of time, and returns the most units that were outstanding in any window that
-// ends with an admission: admitted or charged in it, and not given back by its end.
+// run plays the deeds, which are in order of time, and returns the most units that were outstanding in any window that ends
+// with an admission: admitted or charged in it, and not given back by its end.
 func (g *ledger) run(deeds []Deed) int64 {
 	g.state.Clear()
 	g.entries, g.most = g.entries[:0], 0
@@ -60,7 +60,7 @@ func (g *ledger) run(deeds []Deed) int64 {
 				g.most = max(g.most, g.outstanding(a.At-epoch))
 			}
 		case g.rules.Overdraw:
-			// What is charged by force is not an admission: it shows only in what is admitted after it.
+			// A Charge is not an admission: it only affects what is admitted after it.
 			if a := g.do(d.Op, d.At, d.Units); !g.rules.Forget {
 				g.record(a)
 			}
@@ -73,7 +73,7 @@ func (g *ledger) record(a rule.Answer) {
 	g.entries = append(g.entries, entry{at: a.At - epoch, units: a.Granted, left: a.Granted})
 }
 
-// outstanding is what the window that ends at now holds.
+// outstanding returns the units in the window that ends at now.
 func (g *ledger) outstanding(now rule.Micros) int64 {
 	var sum int64
 	for _, e := range g.entries {
@@ -113,7 +113,7 @@ func (g *ledger) giveBack(d Deed) {
 	}
 	own := min(given, e.left)
 	e.left -= own
-	// A Refund before may have taken units from this entry that were meant for others: these are undone now.
+	// An earlier Refund may have taken units from this entry that were meant for others: these are undone now.
 	g.undo(given - own)
 }
 
@@ -129,7 +129,7 @@ func (g *ledger) undo(units int64) {
 		return
 	}
 	reach := g.answers[0].At - epoch - Window + 1
-	if segments := rule.Micros(g.limit.Segments); segments > 0 { // giving back rolled the state: it counts from there
+	if segments := rule.Micros(g.limit.Segments); segments > 0 { // giving back rolled the state, which counts from there
 		reach = g.state.Start - epoch - segments*(Window/segments)
 	}
 	for i := range g.entries {
@@ -141,8 +141,8 @@ func (g *ledger) undo(units int64) {
 	}
 }
 
-// SearchGiveBack looks for deeds after which an admission leaves as many units as possible outstanding in the window
-// before it, and returns that number and the deeds. It is for what has a promise to break: sliding windows, logs and buckets.
+// SearchGiveBack looks for deeds after which an admission leaves as many units as possible outstanding in the window before
+// it, and returns that number and the deeds. It is for limits with a promise to break: sliding windows, logs and buckets.
 func SearchGiveBack(l rule.Limit, rules GiveBackRules, e Effort) (int64, []Deed) {
 	r := rand.New(rand.NewPCG(e.Seed, 0x6e7bac4))
 	c := &giveBackClimber{
@@ -163,7 +163,7 @@ func SearchGiveBack(l rule.Limit, rules GiveBackRules, e Effort) (int64, []Deed)
 	return most, best
 }
 
-// maxDeeds leaves room for a few admissions, for giving each of them back, and for taking again.
+// maxDeeds leaves space for a few admissions, for giving each of them back, and for taking again.
 const maxDeeds = 10
 
 type giveBackClimber struct {
@@ -202,7 +202,7 @@ func (c *giveBackClimber) change(s []Deed) []Deed {
 	switch n := c.rand.IntN(8); {
 	case n == 0:
 		s[i].At += c.times.randomLength() * c.times.sign()
-	case n < 4: // the landmarks are those of schedules: as far as times go, a deed is a step
+	case n < 4: // deeds use the landmarks of schedules: for times, a deed is a step
 		other := s[c.rand.IntN(len(s))].At
 		s[i].At = c.times.landmark(Schedule{{At: other}}, s[i].At)
 	case n == 4:

@@ -6,8 +6,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// eachHardCap calls f with every limit that promises a hard cap, with refusals that count and that do not. The quota is
-// small, because giving back needs many deeds to be combined and not large numbers.
+// eachHardCap calls f with every limit that promises a hard cap, with denials that count and that do not. The quota is
+// small, because giving back needs many combined deeds rather than large numbers.
 func eachHardCap(f func(name string, l rule.Limit)) {
 	for _, c := range Cases(10) {
 		for _, l := range c.Limits {
@@ -25,7 +25,7 @@ func eachHardCap(f func(name string, l rule.Limit)) {
 	}
 }
 
-// TestGivingBackNeverExceeds is the hard caps' promise net of what was given back, by Cancel, Settle and Refund.
+// TestGivingBackNeverExceeds checks the promise of hard caps, net of what was given back by Cancel, Settle and Refund.
 func TestGivingBackNeverExceeds(t *testing.T) {
 	eachHardCap(func(name string, l rule.Limit) {
 		if most, deeds := SearchGiveBack(l, GiveBackRules{}, effort(40, 400)); most != l.Quota {
@@ -34,24 +34,24 @@ func TestGivingBackNeverExceeds(t *testing.T) {
 	})
 }
 
-// TestGivingBackSearchIsStrong shows that the search finds what is known to go wrong: settling twice, everywhere, and
-// the worst case of the weighted counter. With giving back that is also in reach where windows start with the first
+// TestGivingBackSearchIsStrong checks that the search finds what is known to go wrong: settling twice, everywhere, and the
+// worst case of the weighted counter. With giving back, that case is also reachable if windows start with the first
 // request, because the unit that started one can be given back.
 func TestGivingBackSearchIsStrong(t *testing.T) {
 	skipWeak(t)
 	eachHardCap(func(name string, l rule.Limit) {
 		if most, _ := SearchGiveBack(l, GiveBackRules{SettleTwice: true}, effort(50, 300)); most <= l.Quota {
-			t.Errorf("%s: settling twice was not noticed", name)
+			t.Errorf("%s: the search missed settling twice", name)
 		}
 	})
 	for _, l := range bothAnchors(rule.Limit{Algorithm: rule.SlidingWindow, Quota: 10}) {
 		if most, _ := SearchGiveBack(l, GiveBackRules{}, effort(60, 400)); most != 2*l.Quota-1 {
-			t.Errorf("up, %s: found %d in a window, known is %d", l.Anchor, most, 2*l.Quota-1)
+			t.Errorf("up, %s: found %d in a window, want %d", l.Anchor, most, 2*l.Quota-1)
 		}
 	}
 }
 
-// buckets are token buckets that hold less than their quota, as much and more.
+// buckets returns token buckets that hold less than their quota, exactly their quota, and more.
 func buckets() (limits []rule.Limit) {
 	for _, l := range []rule.Limit{{Quota: 3, Burst: 1}, {Quota: 10, Burst: 4}, {Quota: 10, Burst: 10}, {Quota: 10, Burst: 25}} {
 		l.Algorithm = rule.TokenBucket
@@ -62,28 +62,28 @@ func buckets() (limits []rule.Limit) {
 	return limits
 }
 
-// TestGivingBackToABucket is the row of the table for those who cancel: a bucket admits, net of what was given back, no more
-// than it holds and is refilled with. Refund is another matter, as it does not say when the units were taken.
+// TestGivingBackToABucket checks the promise for clients that cancel: net of what was given back, a bucket admits no more
+// than it holds and is refilled with. Refund is different, because it does not say when the units were taken.
 func TestGivingBackToABucket(t *testing.T) {
 	for _, l := range buckets() {
 		most, deeds := SearchGiveBack(l, GiveBackRules{NoRefund: true}, effort(30, 400))
 		if bound := l.Burst + l.Quota - 1; most > bound || most < bound-1 && !raceEnabled {
-			t.Errorf("burst %d, count_denied %t: %d in a window, net of what was given back, at most and about %d: %+v",
+			t.Errorf("burst %d, count_denied %t: %d in a window, net of what was given back, want about %d and no more: %+v",
 				l.Burst, l.CountDenied, most, bound, deeds)
 		}
 	}
 }
 
-// TestGivingBackToABucketIsSearched shows that the search finds the fault that buckets once had: what was refilled since it
-// was taken was given back as well, so it was there twice.
+// TestGivingBackToABucketIsSearched checks that the search finds a fault that buckets once had: units that had been
+// refilled since they were taken were given back as well, so they were free twice.
 func TestGivingBackToABucketIsSearched(t *testing.T) {
 	skipWeak(t)
 	for _, l := range buckets() {
 		if most, _ := SearchGiveBack(l, GiveBackRules{NoRefund: true, Refilled: true}, effort(60, 400)); most <= l.Burst+l.Quota-1 {
-			t.Errorf("burst %d, count_denied %t: giving back what was refilled was not noticed: %d", l.Burst, l.CountDenied, most)
+			t.Errorf("burst %d, count_denied %t: the search missed giving back refilled units: %d", l.Burst, l.CountDenied, most)
 		}
 	}
-	// By hand: a hundred reserved, and cancelled when nearly all of it has been refilled and taken.
+	// By hand: a hundred units are reserved, and cancelled when nearly all of them have been refilled and taken.
 	l := normal(rule.Limit{Algorithm: rule.TokenBucket, Quota: 100})
 	deeds := []Deed{
 		{At: 0, Op: rule.Take, Units: 100},
@@ -100,9 +100,9 @@ func TestGivingBackToABucketIsSearched(t *testing.T) {
 	}
 }
 
-// TestOverdraft is about Settle upward, which charges beyond the quota. The net of admissions alone stays within the
-// quota all the same. A window with overlap whole also remembers all of the overdraft, and admits nothing until all
-// that counts is within the quota again.
+// TestOverdraft is about a Settle that charges beyond the quota. The net of admissions alone still stays within the quota.
+// A window with overlap whole also remembers the whole overdraft, and admits nothing until everything that counts is within
+// the quota again.
 func TestOverdraft(t *testing.T) {
 	eachHardCap(func(name string, l rule.Limit) {
 		e := effort(20, 400)
@@ -118,9 +118,9 @@ func TestOverdraft(t *testing.T) {
 	})
 }
 
-// TestOverdraftOfALog shows what the documentation says is not promised: a log remembers no more units than its quota,
-// so that giving back after an overdraft lets it admit again too early. If this fails because the log has learned to
-// remember them, the documentation should say that instead.
+// TestOverdraftOfALog demonstrates what the documentation does not promise: a log remembers no more units than its quota,
+// so that giving back after an overdraft lets it admit again too early. If this fails because logs remember them now, the
+// documentation should say so.
 func TestOverdraftOfALog(t *testing.T) {
 	deeds := []Deed{
 		{At: 0, Op: rule.Take, Units: 10},

@@ -8,12 +8,12 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Life is for how long units may be spent that were taken in one go: until before the moment that it returns. Any number of
-// processes may hold units at once. It makes no difference which of them does: all that a process knows is what it holds.
+// Life returns the end of the time during which units charged together at at may be spent. Any number of processes may hold
+// units concurrently. It makes no difference which of them does: a process knows only what it holds.
 type Life func(l *rule.Limit, at rule.Micros) (end rule.Micros)
 
-// WithinPart is the life that layer/lease gives to a block: the part of the window in which it was charged, or
-// rule.LeaseLife for a token bucket.
+// WithinPart is the life of a lease in layer/lease: the part of the window in which it was charged, or rule.LeaseLife for a
+// token bucket.
 func WithinPart(l *rule.Limit, at rule.Micros) rule.Micros {
 	if l.Algorithm == rule.TokenBucket {
 		return at + rule.LeaseLife
@@ -22,34 +22,35 @@ func WithinPart(l *rule.Limit, at rule.Micros) rule.Micros {
 	return end
 }
 
-// Naive is the life that is usual for leases: a fixed time, wherever it begins.
+// Naive is the usual life of leases: a fixed time, wherever it begins.
 func Naive(length rule.Micros) Life {
 	return func(_ *rule.Limit, at rule.Micros) rule.Micros { return at + length }
 }
 
-// SearchLeased is Search for processes that take units in blocks and spend them later: the most that is spent, not charged.
+// SearchLeased is Search for processes that lease units and spend them later. It maximizes what is spent, not what is
+// charged.
 func SearchLeased(l rule.Limit, life Life, g Goal, e Effort) Finding {
 	p := newPlayer(l)
 	p.life = life
 	return p.search(g, e)
 }
 
-// unsent is what somebody holds who will give it back.
+// unsent is units that a process holds and will give back.
 type unsent struct {
 	when  rule.Micros // since the schedule began
-	at    rule.Micros // of the charge
+	at    rule.Micros // time of the charge
 	units int64
 }
 
-// hold notes what is to be spent of a block, and what is to be given back of it. It is an admission when it is spent.
-func (p *player) hold(block rule.Answer) {
-	last := p.life(&p.limit, block.At) - 1
-	when := max(block.At, min(block.At+p.step.Hold, last)) - epoch
-	back := min(p.step.Back, block.Granted)
+// hold records what is to be spent of a lease, and what is to be given back. It is an admission when it is spent.
+func (p *player) hold(lease rule.Answer) {
+	last := p.life(&p.limit, lease.At) - 1
+	when := max(lease.At, min(lease.At+p.step.Hold, last)) - epoch
+	back := min(p.step.Back, lease.Granted)
 	if back > 0 {
-		p.unsent = append(p.unsent, unsent{when: when, at: block.At, units: back})
+		p.unsent = append(p.unsent, unsent{when: when, at: lease.At, units: back})
 	}
-	if units := block.Granted - back; units > 0 {
+	if units := lease.Granted - back; units > 0 {
 		p.admissions = append(p.admissions, Admission{At: when, Units: units})
 	}
 }
@@ -66,7 +67,7 @@ func (p *player) sendBack(now rule.Micros) {
 	})
 }
 
-// holding returns the schedules with leases: held for as long as can be, by all steps or by all but the last.
+// holding returns the schedules with leases: held as long as possible, by all steps or by all but the last.
 func holding(all []Schedule) (held []Schedule) {
 	for _, s := range all {
 		for _, n := range []int{len(s), len(s) - 1} {
@@ -86,7 +87,7 @@ func (c *climber) changeHold(s Schedule, step *Step) {
 	case 0:
 		step.Hold = 0
 	case 1:
-		step.Hold = Window // as long as can be
+		step.Hold = Window // as long as possible
 	case 2:
 		step.Hold = c.randomLength()
 	case 3:
@@ -99,17 +100,18 @@ func (c *climber) changeHold(s Schedule, step *Step) {
 	}
 }
 
-// LeasedRow is what was found for one case with leases, beside what was found without.
+// LeasedRow is the result for one case with leases, next to the result without.
 type LeasedRow struct {
 	Row
-	Limit    rule.Limit // by the clock, as it is charged: a token bucket's burst is lowered
+	Limit    rule.Limit // anchored at the clock, as charged: a token bucket's burst is lowered
 	Leasable bool
-	Leased   Finding // the most units in a window,
-	Over     Finding // and the shortest stretch over the quota, with leases that end with their part
-	Naive    Finding // the most units in a window with leases that do not
+	Leased   Finding // the most units in a window, with leases that end with their part
+	Over     Finding // the shortest interval over the quota, with leases that end with their part
+	Naive    Finding // the most units in a window, with leases that do not
 }
 
-// naiveLife is that of the blocks that the table shows as a warning: not longer than a part where there are 60 of them.
+// naiveLife is the life of the leases that the table shows as a warning: no longer than a part of a window with 60
+// segments.
 const naiveLife = Window / 60
 
 // FindLeased searches for the worst case of every limit with leases.
@@ -129,7 +131,7 @@ func FindLeased(rows []Row, e Effort) []LeasedRow {
 	return leases
 }
 
-// leased returns the limit as slidegate makes it of one that says Lease.
+// leased returns l as slidegate compiles it with Lease set.
 func leased(l rule.Limit) rule.Limit {
 	l.Lease = true
 	if l.Algorithm == rule.TokenBucket {
@@ -138,18 +140,18 @@ func leased(l rule.Limit) rule.Limit {
 	return normal(l)
 }
 
-// LeasedTable writes what was found as a table in Markdown.
+// LeasedTable returns the results as a table in Markdown.
 func LeasedTable(rows []LeasedRow) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| limit | most in any window W, quota %d | with `lease` | shortest stretch over the quota | with `lease` "+
-		"| most if blocks lived for W/60 instead |\n|---|---|---|---|---|---|\n", rows[0].Limit.Quota)
+	fmt.Fprintf(&b, "| limit | most in any window W, quota %d | with `lease` | shortest interval over the quota | with `lease` "+
+		"| most if leases lived for W/60 instead |\n|---|---|---|---|---|---|\n", rows[0].Limit.Quota)
 	for _, r := range rows {
 		most, over := "cannot be leased", "–"
 		if r.Leasable {
-			most, over = fmt.Sprint(r.Leased.Most), stretch(r.Over.Shortest)
+			most, over = fmt.Sprint(r.Leased.Most), interval(r.Over.Shortest)
 		}
 		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %d |\n",
-			r.Name, r.Most[0].Most, most, stretch(r.Shortest[0].Shortest), over, r.Naive.Most)
+			r.Name, r.Most[0].Most, most, interval(r.Shortest[0].Shortest), over, r.Naive.Most)
 	}
 	return b.String()
 }

@@ -2,11 +2,11 @@ package worstcase
 
 import "github.com/slidegate/slidegate/rule"
 
-// MostWithin returns the most units that any stretch of the given length holds, wherever it starts. A stretch is
-// half-open, (t, t+length], so one of n microseconds holds n moments. The admissions are in order of time.
+// MostWithin returns the most units in any interval of the given length, wherever it starts. An interval is half-open, (t,
+// t+length], so one of n microseconds contains n instants. The admissions are in order of time.
 func MostWithin(admissions []Admission, length rule.Micros) int64 {
 	if length <= 0 {
-		return 0 // a stretch of no length holds nothing
+		return 0 // an interval of length 0 contains nothing
 	}
 	var most, held int64
 	first := 0
@@ -20,8 +20,8 @@ func MostWithin(admissions []Admission, length rule.Micros) int64 {
 	return most
 }
 
-// ShortestOver returns the length of the shortest stretch that holds more than quota units, or 0 if none does however
-// long it is. The admissions are in order of time.
+// ShortestOver returns the length of the shortest interval that contains more than quota units, or 0 if there is none of
+// any length. The admissions are in order of time.
 func ShortestOver(admissions []Admission, quota int64) rule.Micros {
 	var shortest rule.Micros
 	var held int64

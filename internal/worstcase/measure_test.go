@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// mostSlowly looks at every stretch there is.
+// mostSlowly tries every interval.
 func mostSlowly(admissions []Admission, length rule.Micros) int64 {
 	var most int64
 	for start := rule.Micros(-1); start < 40; start++ {
@@ -23,13 +23,13 @@ func mostSlowly(admissions []Admission, length rule.Micros) int64 {
 	return most
 }
 
-// TestMeasures compares the two sweeps with looking at every stretch. If they counted too little, nothing else here
-// would be worth anything.
+// TestMeasures compares the two sweeps with trying every interval. If they counted too little, all other tests here would
+// be worthless.
 func TestMeasures(t *testing.T) {
 	r := rand.New(rand.NewPCG(*seedFlag, 2))
 	for range 500 {
 		var admissions []Admission
-		for at := r.Int64N(3); at < 30; at += r.Int64N(6) { // several at one moment happen too
+		for at := r.Int64N(3); at < 30; at += r.Int64N(6) { // several at the same time also occur
 			admissions = append(admissions, Admission{At: rule.Micros(at), Units: 1 + r.Int64N(5)})
 			if len(admissions) == 12 {
 				break
@@ -60,7 +60,7 @@ func Example_previousAndCurrent() {
 	}{
 		{59_999_999, 100},  // the last microsecond of the minute
 		{60_599_999, 1},    // 1 of the 100 must fade first: that takes 0.6 seconds
-		{60_600_000, 0},    // now it would pass; a cost of 0 only looks
+		{60_600_000, 0},    // now it would be admitted; a cost of 0 only peeks
 		{119_999_998, 100}, // one microsecond before the first hundred has left the window
 		{119_999_998, 99},
 	} {

@@ -2,5 +2,5 @@
 
 package worstcase
 
-// raceEnabled tells that the race detector watches.
+// raceEnabled reports whether the race detector is enabled.
 const raceEnabled = false

@@ -7,13 +7,13 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Obedient returns the share of its quota that an obedient client gets: one that always has something to ask for, asks for one
-// unit at a time, and never before it was told to.
+// Obedient returns the share of its quota that an obedient client gets: one that always has requests to send, requests one
+// unit at a time, and waits for RetryAfter after each denial.
 func Obedient(l rule.Limit) float64 {
-	const early, windows = 10, 60 * 7 // in which cycles of 2, 3 and 7 parts come out even; what a full quota gives at first is left out
+	const early, windows = 10, 60 * 7 // a multiple of cycles of 2, 3 and 7 parts; the first windows, in which a full quota is free, are left out
 	var s rule.State
 	var admitted int64
-	begin := epoch + Window/3 // not where a window begins by the clock: a client comes when it comes
+	begin := epoch + Window/3 // not at the start of a window: clients arrive at any time
 	for now := begin; now < begin+(early+windows)*Window; {
 		answer, _ := l.TakeOne(&s, now, 1)
 		if now >= begin+early*Window {
@@ -24,10 +24,10 @@ func Obedient(l rule.Limit) float64 {
 	return float64(admitted) / float64(windows*l.Quota)
 }
 
-// quotasInTable are those that the table of shares shows.
+// quotasInTable are the quotas in the table of shares.
 var quotasInTable = []int64{1, 2, 5, 10, 100, 1000}
 
-// ObedientTable writes the shares as a table in Markdown.
+// ObedientTable returns the shares as a table in Markdown.
 func ObedientTable() string {
 	var b strings.Builder
 	b.WriteString("| limit |")

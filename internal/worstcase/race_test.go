@@ -2,6 +2,6 @@
 
 package worstcase
 
-// raceEnabled tells that the race detector watches. It makes the search fifteen times slower and, with a single
-// goroutine, has nothing to find in it. So there is less of it then.
+// raceEnabled reports whether the race detector is enabled. It makes the search fifteen times slower and, with a single
+// goroutine, has nothing to find there, so the tests search less with it.
 const raceEnabled = true

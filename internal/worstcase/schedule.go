@@ -1,7 +1,7 @@
-// Package worstcase looks for the worst that a client can do to a limit: it searches for the moments and amounts to
-// ask for at which the decision rule admits the most units in some window, or more than the quota in the shortest
-// stretch. What it finds is the table of docs/guarantees.md, which a test here holds to what the search finds. It is
-// a tool for this project's own tests: no other package imports it.
+// Package worstcase searches for the worst that a client can do to a limit: the times and amounts of requests for which the
+// decision rule admits the most units in some window, or more than the quota in the shortest interval. The results are the
+// table of docs/guarantees.md, which a test here compares with the search. It is a tool for this project's own tests: no
+// other package imports it.
 package worstcase
 
 import (
@@ -13,29 +13,29 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Window is the window of every limit that is searched. It divides into every number of segments in the table, and
-// its smallest part is long enough for the largest quota that rounding to microseconds shows nowhere.
+// Window is the window of every limit that is searched. It is divisible by every number of segments in the table, and its
+// smallest part is so long that rounding to microseconds has no effect even with the largest quota.
 const Window = rule.Micros(60_000_000)
 
-// epoch is the moment that schedules count from: a multiple of the window, so that moment 0 begins a part.
+// epoch is the time that schedules count from: a multiple of the window, so that time 0 begins a part.
 const epoch = 28_000_000 * Window
 
-// Step is one thing that the adversary does.
+// Step is one action of the adversary.
 type Step struct {
-	At    rule.Micros // when it asks, since the schedule began
-	Until rule.Micros // if later than At: asks on until then or the next step, each time the moment that much is free
-	Late  rule.Micros // by how much its reading of the clock is older than that, as if it had waited for a lock
-	Ask   int64       // how much it asks for at once
-	All   bool        // whether it asks for all or nothing, and so may be refused on purpose
-	Hold  rule.Micros // with leases: how long after that it spends what it got, at the latest when that ends
-	Back  int64       // with leases: how much of it is not spent then, but given back
+	At    rule.Micros // when it sends the request, since the schedule began
+	Until rule.Micros // if later than At: repeats until then or the next step, each time as soon as that much is free
+	Late  rule.Micros // how much older than that its clock reading is, as if it had waited for a lock
+	Ask   int64       // how much it requests at a time
+	All   bool        // whether it requests all or nothing, so that it may be denied on purpose
+	Hold  rule.Micros // with leases: how long after that it spends the lease, at the latest when the lease ends
+	Back  int64       // with leases: how much of the lease is given back instead of spent
 }
 
-// maxRun is how often a single step takes. Runs of many small requests are slow to play and no better than fewer larger
-// ones: what counts is the room that is left over, and that is taken by a step of its own.
+// maxRun is how many times a single step takes. Runs of many small requests are slow to play and no better than fewer
+// larger ones: what counts is the remainder, and a separate step takes that.
 const maxRun = 50
 
-// Schedule is what the adversary does against one key that was never seen before. Its steps are in order of At.
+// Schedule is what the adversary does to one key that was never seen before. Its steps are in order of At.
 type Schedule []Step
 
 // String writes the schedule in one line, for test logs and failures.
@@ -66,33 +66,33 @@ func (s Schedule) String() string {
 	return b.String()
 }
 
-// Admission is some units that were admitted, at the moment that decided.
+// Admission is a number of units that were admitted, and the time that decided.
 type Admission struct {
 	At    rule.Micros
 	Units int64
 }
 
-// player runs schedules against a limit and keeps its memory from one to the next: a search runs many thousands.
+// player runs schedules against a limit and reuses its memory: a search runs many thousands.
 type player struct {
 	limit      rule.Limit
 	state      rule.State
 	items      [1]rule.Item
 	answers    [1]rule.Answer
 	admissions []Admission
-	asked      int // how many times the last schedule asked
+	asked      int // how many requests the last schedule sent
 
 	// With leases only.
-	life   Life // nil: what is taken is spent at once
-	step   Step // the one that is being played
+	life   Life // nil: units are spent immediately
+	step   Step // the step being played
 	unsent []unsent
 }
 
 func newPlayer(l rule.Limit) *player { return &player{limit: l} }
 
-// Play returns what l admits to s, in order of time.
+// Play returns what l admits of s, in order of time.
 func Play(l rule.Limit, s Schedule) []Admission { return newPlayer(l).play(s) }
 
-// play returns what is admitted, in memory that the next call uses again.
+// play returns what is admitted, in memory that the next call reuses.
 func (p *player) play(s Schedule) []Admission {
 	p.state.Clear()
 	p.admissions, p.asked = p.admissions[:0], 0
@@ -114,14 +114,14 @@ func (p *player) play(s Schedule) []Admission {
 		p.do(op, step.At-step.Late, step.Ask)
 	}
 	byTime := func(a, b Admission) int { return cmp.Compare(a.At, b.At) }
-	if !slices.IsSortedFunc(p.admissions, byTime) { // only late readings and leases can do that
+	if !slices.IsSortedFunc(p.admissions, byTime) { // only late readings and leases cause this
 		slices.SortStableFunc(p.admissions, byTime)
 	}
 	return p.admissions
 }
 
-// takeGreedily takes that much whenever it is free, the moment it is. It peeks before it takes, because where refusals
-// count a refusal would only hurt it.
+// takeGreedily takes that much whenever it is free, as soon as it is. It peeks before it takes, because if denials count a
+// denial would only hurt it.
 func (p *player) takeGreedily(now, until rule.Micros, ask int64) {
 	ask = min(ask, p.limit.Capacity())
 	for taken := 0; now <= until && taken < maxRun; {

@@ -9,20 +9,20 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Goal is what the adversary tries to achieve. The zero value is not usable; MostIn and Shortest make it.
+// Goal is what the adversary tries to achieve. The zero value is not usable; call MostIn or Shortest.
 type Goal struct {
-	length   rule.Micros // the stretch to fill,
-	shortest bool        // or, instead, the shortest stretch that holds more than the quota
+	length   rule.Micros // the interval to fill
+	shortest bool        // find the shortest interval over the quota instead
 }
 
-// MostIn is the goal of being admitted as much as possible in some stretch of the given length.
+// MostIn is the goal of being admitted as much as possible in some interval of the given length.
 func MostIn(length rule.Micros) Goal { return Goal{length: length} }
 
-// Shortest is the goal of being admitted more than the quota in as short a stretch as possible.
+// Shortest is the goal of being admitted more than the quota in the shortest possible interval.
 func Shortest() Goal { return Goal{shortest: true} }
 
-// score says how well the goal is reached, and how near it is to being reached better: more is better. Without the
-// second the search would be lost wherever many schedules are equally good, as they all are against a hard cap.
+// score is how well the goal is reached, and how close it is to being reached better; more is better. Without the second
+// field the search would be lost wherever many schedules are equally good, as they all are against a hard cap.
 type score struct {
 	reached int64 // units, or microseconds below zero
 	near    int64
@@ -40,7 +40,7 @@ func (g Goal) score(admissions []Admission, quota int64) score {
 	return score{reached: most, near: int64(-shortestOrNone(admissions, most))}
 }
 
-// none is longer than any stretch.
+// none is longer than any interval.
 const none = rule.Micros(math.MaxInt64)
 
 func shortestOrNone(admissions []Admission, units int64) rule.Micros {
@@ -50,23 +50,23 @@ func shortestOrNone(admissions []Admission, units int64) rule.Micros {
 	return none
 }
 
-// Effort is how hard to search. The zero value does not search at all. The same effort finds the same.
+// Effort is how hard to search. The zero value does not search at all. The same effort finds the same results.
 type Effort struct {
 	Seed     uint64
-	Restarts int  // how many random schedules to improve, besides the known strategies
+	Restarts int  // how many random schedules to improve, in addition to the known strategies
 	Climb    int  // how many changes to try on each
-	Blind    bool // leaves out the known strategies: what is found then, the search found by itself
+	Blind    bool // leaves out the known strategies, so that the search finds everything by itself
 }
 
-// Finding is the best that a search found.
+// Finding is the best result of a search.
 type Finding struct {
-	Most     int64       // the most units in a stretch, if that was the goal
-	Shortest rule.Micros // the shortest stretch over the quota, if that was the goal; 0 if there is none
+	Most     int64       // the most units in an interval, if that was the goal
+	Shortest rule.Micros // the shortest interval over the quota, if that was the goal; 0 if there is none
 	Schedule Schedule    // what the adversary does to get there
 	Tries    int         // how many schedules were tried
 }
 
-// Search looks for the schedule that does best against l. It restarts from known strategies and from random ones, and
+// Search looks for the schedule that does best against l. It starts from known strategies and from random ones, and
 // improves each by random changes that are kept unless they make it worse.
 func Search(l rule.Limit, g Goal, e Effort) Finding { return newPlayer(l).search(g, e) }
 
@@ -103,7 +103,7 @@ func (p *player) search(g Goal, e Effort) Finding {
 	return f
 }
 
-// climber improves schedules. It owns the memory that is used again for each of them.
+// climber improves schedules. It reuses its memory for each of them.
 type climber struct {
 	*player
 	goal     Goal
@@ -124,8 +124,8 @@ func (c *climber) score(s Schedule) score {
 	return c.goal.score(c.play(s), c.limit.Quota)
 }
 
-// climb returns the best that n random changes make of start. A change that makes no difference is kept too, because
-// the way to a better schedule often leads over many that are equally good; but not if it only makes a slow one slower.
+// climb returns the best schedule that n random changes make from start. A change without effect is kept too, because the
+// path to a better schedule often leads through many that are equally good, unless it only makes a slow schedule slower.
 func (c *climber) climb(start Schedule, n int) (Schedule, score) {
 	best := slices.Clone(start)
 	most, asked := c.score(best), c.asked
@@ -157,7 +157,7 @@ func (c *climber) randomStep() Step {
 	return Step{At: rule.Micros(c.rand.Int64N(int64(span))), Ask: c.randomAsk()}
 }
 
-// randomAsk prefers the amounts at which something happens: one unit, everything, all but a few.
+// randomAsk prefers amounts at which something happens: one unit, everything, all but a few.
 func (c *climber) randomAsk() int64 {
 	switch c.rand.IntN(4) {
 	case 0:
@@ -216,8 +216,8 @@ func (c *climber) change(s Schedule) Schedule {
 	return inOrder(s)
 }
 
-// landmark returns a moment at which something happens, give or take a microsecond or two: where a part begins, or
-// some parts, a window or nothing at all after another step.
+// landmark returns a time at which something happens, give or take a microsecond or two: where a part begins, or some
+// parts, a window or nothing at all after another step.
 func (c *climber) landmark(s Schedule, at rule.Micros) rule.Micros {
 	other := s[c.rand.IntN(len(s))].At
 	moment := other
@@ -234,7 +234,7 @@ func (c *climber) landmark(s Schedule, at rule.Micros) rule.Micros {
 
 func (c *climber) sign() rule.Micros { return rule.Micros(1 - 2*c.rand.Int64N(2)) }
 
-// inOrder sorts the steps and keeps them within the time that schedules fill.
+// inOrder sorts the steps and keeps them within span.
 func inOrder(s Schedule) Schedule {
 	for i := range s {
 		s[i].At = min(max(s[i].At, 0), span)

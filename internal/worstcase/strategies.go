@@ -2,35 +2,35 @@ package worstcase
 
 import "github.com/slidegate/slidegate/rule"
 
-// strategies returns the schedules that are known to do well against one algorithm or another, as places to search
-// from. They are not tuned to the last microsecond: that is left to the search.
+// strategies returns schedules that are known to do well against one algorithm or another, as starting points. They are not
+// tuned to the last microsecond: that is left to the search.
 func strategies(part, window rule.Micros, quota int64) []Schedule {
-	edge := part - 1 // the last moment of the first part
+	edge := part - 1 // the last microsecond of the first part
 	bit := max(1, quota/10)
-	later := edge + window - 1 // the last moment that shares a window with it
+	later := edge + window - 1 // the last microsecond that shares a window with it
 	all := []Schedule{
-		// Everything in one moment, and again after a window: what an exact limit admits.
+		// Everything at once, and again after a window: what an exact limit admits.
 		{{At: 0, Ask: quota}, {At: window, Ask: quota}},
-		// Everything at the end of a part, and again at the last moment of the window that begins there: by then a
-		// weighted counter has forgotten nearly all of it.
+		// Everything at the end of a part, and again at the end of the window that begins there: by then a weighted counter
+		// has forgotten nearly all of it.
 		{{At: edge, Ask: quota}, {At: later, Ask: quota}},
 		// The same, but taking what becomes free in between, bit by bit.
 		{{At: edge, Ask: quota}, {At: edge + 1, Until: later, Ask: bit}, {At: later, Ask: quota}},
-		// Everything at the end of a part and more as soon as there is any: what a fixed window is bad at.
+		// Everything at the end of a part, and more as soon as any is free: the weakness of a fixed window.
 		{{At: edge, Ask: quota}, {At: edge + 1, Until: span, Ask: 1}},
-		// Where windows start with the first request: one unit starts it, and the rest is as above, in the same part or
-		// when the window has moved on so far that this unit is about to leave it.
+		// If windows start with the first request: one unit starts it, and the rest is as above, in the same part or when
+		// the window has moved on so far that this unit is about to leave it.
 		{{At: 0, Ask: 1}, {At: edge, Ask: quota}, {At: edge + 1, Until: span, Ask: 1}},
 		{{At: 0, Ask: 1}, {At: edge, Ask: quota}, {At: later, Ask: quota}},
 		{{At: 0, Ask: 1}, {At: edge + window, Ask: quota}, {At: edge + window + 1, Until: span, Ask: 1}},
 		{{At: 0, Ask: 1}, {At: edge + window, Ask: quota}, {At: later + window, Ask: quota}},
-		// A full bucket, and then all that drips into it.
+		// A full bucket, and then everything that is refilled.
 		{{At: 0, Ask: quota}, {At: 1, Until: window - 1, Ask: bit}, {At: window - 1, Ask: quota}},
 		{{At: 0, Until: window - window/10, Ask: bit}, {At: window - window/10 + 1, Until: span, Ask: 1}},
 		// Everything that is ever free, bit by bit.
 		{{At: 0, Until: span, Ask: bit}},
 	}
-	var ends Schedule // what is free at the end of each part, for a window or as long as a schedule may be
+	var ends Schedule // everything free at the end of each part, for a window or as long as a schedule may be
 	for at := edge; at <= later && len(ends) < maxSteps; at += part {
 		ends = append(ends, Step{At: at, Ask: max(1, quota/2)})
 	}

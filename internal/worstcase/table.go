@@ -7,11 +7,11 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Row is what was found for one case.
+// Row is the result for one case.
 type Row struct {
 	Case
 	Most     []Finding // the most units in a window, for each of the case's limits
-	Shortest []Finding // the shortest stretch over the quota, for each of the case's limits
+	Shortest []Finding // the shortest interval over the quota, for each of the case's limits
 }
 
 // Find searches for the worst case of every limit.
@@ -27,11 +27,11 @@ func Find(cases []Case, e Effort) []Row {
 	return rows
 }
 
-// Table writes what was found as a table in Markdown.
+// Table returns the results as a table in Markdown.
 func Table(rows []Row) string {
 	var b strings.Builder
 	quota := rows[0].Limits[0].Quota
-	fmt.Fprintf(&b, "| limit | most in any window W, quota %d | of the quota | shortest stretch over the quota "+
+	fmt.Fprintf(&b, "| limit | most in any window W, quota %d | of the quota | shortest interval over the quota "+
 		"| state of a key | when to choose it |\n|---|---|---|---|---|---|\n", quota)
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| %s | %s | %.2f | %s | %s | %s |\n",
@@ -41,8 +41,8 @@ func Table(rows []Row) string {
 	return b.String()
 }
 
-// calendarRow is the row of windows by the calendar: a fixed window whatever its length. It takes all at the end of a month and
-// again at the beginning of the next.
+// calendarRow is the row of calendar windows: a fixed window of varying length. It takes everything at the end of a month
+// and again at the beginning of the next.
 func calendarRow(quota int64) string {
 	l, err := rule.Limit{Quota: quota, Calendar: rule.Month, Zone: "Europe/Berlin"}.Normalize()
 	if err != nil {
@@ -54,12 +54,12 @@ func calendarRow(quota int64) string {
 		p.do(rule.TakeUpTo, at-epoch, 2*quota)
 	}
 	most := MostWithin(p.admissions, end-epoch)
-	return fmt.Sprintf("| `fixed-window` of a calendar | %d | %.2f | %d µs | %s | budgets by the day, week, month or year |\n",
+	return fmt.Sprintf("| `fixed-window` by calendar | %d | %.2f | %d µs | %s | budgets per day, week, month or year |\n",
 		most, float64(most)/float64(quota), ShortestOver(p.admissions, quota), memory(l))
 }
 
-// slotsRow is the row of in-flight limits, which promise how many slots are held at once. It takes twice as many as there are,
-// at all moments of a time to live.
+// slotsRow is the row of in-flight limits, which promise how many slots are held at a time. It requests twice that many, at
+// all times of a time to live.
 func slotsRow(quota int64) string {
 	l := normal(rule.Limit{Algorithm: rule.InFlight, Quota: quota})
 	p := newPlayer(l)
@@ -68,11 +68,11 @@ func slotsRow(quota int64) string {
 		rule.Decide(rule.Take, p.items[:], epoch+rule.Micros(i)*(Window-1)/rule.Micros(2*quota), p.answers[:])
 	}
 	held := l.Used(&p.state, epoch+Window-1)
-	return fmt.Sprintf("| `in-flight` | %d at once; any number in a window | %.2f at once | – | %s | to bound what runs at the same time |\n",
+	return fmt.Sprintf("| `in-flight` | %d at a time; any number in a window | %.2f at a time | – | %s | to limit what runs concurrently |\n",
 		held, float64(held)/float64(quota), memory(l))
 }
 
-// most tells the two anchors apart where it makes a difference.
+// most shows both anchors if they differ.
 func (r *Row) most() string {
 	text := fmt.Sprint(r.Most[0].Most)
 	if len(r.Most) > 1 && r.Most[1].Most != r.Most[0].Most {
@@ -89,11 +89,11 @@ func (r *Row) shortest() string {
 			length = f.Shortest
 		}
 	}
-	return stretch(length)
+	return interval(length)
 }
 
-// stretch writes how long the shortest stretch over the quota is.
-func stretch(length rule.Micros) string {
+// interval formats the length of the shortest interval over the quota.
+func interval(length rule.Micros) string {
 	switch {
 	case length == 0:
 		return "none"
@@ -106,15 +106,15 @@ func stretch(length rule.Micros) string {
 	}
 }
 
-// memory is the size of a key's state as rule.State has it in use, without what a store adds for the address.
+// memory is the size of a key's state as rule.State uses it, without what a store adds for the address.
 func memory(l rule.Limit) string {
 	switch l.Algorithm {
 	case rule.SlidingLog:
-		return "16 bytes, and up to 8 a unit"
+		return "16 bytes, and up to 8 per unit"
 	case rule.TokenBucket:
 		return "32 bytes"
 	case rule.InFlight:
-		return "16 bytes a slot"
+		return "16 bytes per slot"
 	default:
 		return fmt.Sprintf("%d bytes", 8+8*l.Parts())
 	}

@@ -9,48 +9,48 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-var update = flag.Bool("update", false, "write the table that was found into the documentation")
+var update = flag.Bool("update", false, "write the tables to the documentation")
 
-// The table stands in the documentation between these two lines.
+// The table is in the documentation between these two lines.
 const (
 	document   = "../../docs/guarantees.md"
 	tableBegin = "<!-- The table is written by: go test ./internal/worstcase -update -->\n"
 	tableEnd   = "<!-- The table ends here. -->\n"
 )
 
-// The table of shares stands between these two.
+// The table of shares is between these two.
 const (
 	sharesBegin = "<!-- The shares are written by: go test ./internal/worstcase -update -->\n"
 	sharesEnd   = "<!-- The shares end here. -->\n"
 )
 
-// The table of leases stands between these two.
+// The table of leases is between these two.
 const (
 	leasesBegin = "<!-- The table of leases is written by: go test ./internal/worstcase -update -->\n"
 	leasesEnd   = "<!-- The table of leases ends here. -->\n"
 )
 
-// TestDocumentedTable holds the documentation to what the search finds.
+// TestDocumentedTable compares the documentation with the results of the search.
 func TestDocumentedTable(t *testing.T) { documented(t, tableBegin, tableEnd, Table(found())) }
 
-// TestDocumentedShares holds the documentation to what an obedient client gets.
+// TestDocumentedShares compares the documentation with what an obedient client gets.
 func TestDocumentedShares(t *testing.T) { documented(t, sharesBegin, sharesEnd, ObedientTable()) }
 
-// TestDocumentedLeases holds the documentation to what is found with leases.
+// TestDocumentedLeases compares the documentation with the results of the search with leases.
 func TestDocumentedLeases(t *testing.T) {
 	documented(t, leasesBegin, leasesEnd, LeasedTable(foundLeased()))
 }
 
-// TestObedientByDefault is the promise for limits that name no algorithm: who obeys gets the quota.
+// TestObedientByDefault checks the promise for limits that name no algorithm: an obedient client gets the quota.
 func TestObedientByDefault(t *testing.T) {
 	for _, quota := range []int64{1, 2, 5, 60, 100, 101, 1000} {
 		if share := Obedient(normal(rule.Limit{Quota: quota})); share < 0.99 {
-			t.Errorf("a quota of %d: an obedient client gets %.3f of it", quota, share)
+			t.Errorf("a quota of %d: an obedient client gets %.3f of it, want all of it", quota, share)
 		}
 	}
 }
 
-// documented holds a part of the documentation to a table, or writes it.
+// documented compares a part of the documentation with a table, or writes it.
 func documented(t *testing.T, begin, end, table string) {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -60,13 +60,13 @@ func documented(t *testing.T, begin, end, table string) {
 	before, rest, foundBegin := strings.Cut(string(text), begin)
 	written, after, foundEnd := strings.Cut(rest, end)
 	if !foundBegin || !foundEnd {
-		t.Fatalf("%s: the lines are missing that the table stands between", document)
+		t.Fatalf("%s: the lines around the table are missing", document)
 	}
 	if written == table {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s: the table differs from what is found; go test ./internal/worstcase -update writes it:\n%s", document, table)
+		t.Fatalf("%s: the table differs from the results; go test ./internal/worstcase -update writes it:\n%s", document, table)
 	}
 	if err := os.WriteFile(document, []byte(before+begin+table+end+after), 0o644); err != nil {
 		t.Fatal(err)

@@ -10,11 +10,11 @@ import (
 
 var (
 	effortFlag = flag.Int("effort", 1, "how many times longer than usual to search")
-	seedFlag   = flag.Uint64("seed", 1, "where the search's random numbers start")
+	seedFlag   = flag.Uint64("seed", 1, "seed of the search's random numbers")
 )
 
-// effort is how hard a test searches: enough to reach every worst case that is known, from any of many seeds. Under the
-// race detector it starts from the known strategies and little else.
+// effort is how hard a test searches: enough to reach every known worst case, from any of many seeds. Under the race
+// detector it starts from the known strategies and little else.
 func effort(restarts, climb int) Effort {
 	restarts *= *effortFlag
 	if raceEnabled {
@@ -23,30 +23,30 @@ func effort(restarts, climb int) Effort {
 	return Effort{Seed: *seedFlag, Restarts: restarts, Climb: climb}
 }
 
-// skipWeak skips a test of the search's own strength where it was made weak.
+// skipWeak skips a test of the search's own strength if the search was weakened.
 func skipWeak(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the search is not at its strength under the race detector")
+		t.Skip("the search is weakened under the race detector")
 	}
 }
 
-// found is what the table shows. Several tests look at it, and it is searched for once.
+// found is the content of the table. Several tests use it, and it is searched for once.
 var found = sync.OnceValue(func() []Row { return Find(Cases(100), effort(12, 200)) })
 
-// mostProved is the most that a window can hold, as can be proved. Say L is the quota, the window's first part admitted x
-// units, y of them in the window, and they weigh w at the last admission in the window.
+// mostProved is the proven maximum of units in a window. Let L be the quota, x the units that the window's first part
+// admitted, y those of them in the window, and w their weight at the last admission in the window.
 //
-// That part is then the weighted one, and all later ones are counted in full, so with w they make at most L: the window
-// holds at most L + y - w. With y <= x <= L that is at most L + L - 1 where the weight is rounded up, as it never is less
-// than 1, and L + L where it is rounded down. Counted whole, w is x and the window holds at most L.
+// That part is then the weighted one, and all later ones are counted in full, so with w they add up to at most L: the
+// window holds at most L + y - w. With y <= x <= L that is at most L + L - 1 if the weight is rounded up, as it is never
+// less than 1, and L + L if it is rounded down. Counted whole, w is x and the window holds at most L.
 //
-// Where windows start with the first request, all of x = L at the end of its part is out of reach: what started the
-// part, or kept the state alive until then, is a unit that is rounded up to 1 and takes the place of one of the L.
+// If windows start with the first request, x = L at the end of its part is out of reach: whatever started the part, or kept
+// the state alive until then, is a unit that is rounded up to 1 and takes the place of one of the L.
 func mostProved(l rule.Limit) int64 {
 	quota := l.Quota
 	switch {
 	case l.Algorithm == rule.TokenBucket:
-		return l.Burst + quota - 1 // a full bucket, and what refills until just before a window later
+		return l.Burst + quota - 1 // a full bucket, and what is refilled until just before a window later
 	case l.Algorithm == rule.FixedWindow && l.Anchor == rule.First:
 		return 2*quota - 1 // the unit that starts the window is a window away from the next one
 	case l.Algorithm == rule.FixedWindow, l.Overlap == rule.Down:
@@ -60,8 +60,8 @@ func mostProved(l rule.Limit) int64 {
 	}
 }
 
-// shortestProved is the shortest stretch that can hold more than the quota, by the same argument: for a sliding window
-// it ends as soon as one unit of the weighted part no longer counts.
+// shortestProved is the shortest interval that can hold more than the quota, by the same argument: for a sliding window it
+// ends as soon as one unit of the weighted part no longer counts.
 func shortestProved(l rule.Limit) rule.Micros {
 	segments := max(1, rule.Micros(l.Segments))
 	part := l.Window / segments
@@ -85,7 +85,7 @@ func shortestProved(l rule.Limit) rule.Micros {
 	return (segments-1)*part + (part+burst-1)/burst + 2
 }
 
-// TestFindsWhatIsProved holds the rule and the search to the proofs: more would break a promise, and less would mean a
+// TestFindsWhatIsProved compares the rule and the search with the proofs: more would break a promise, and less would mean a
 // search so weak that finding nothing proves nothing.
 func TestFindsWhatIsProved(t *testing.T) {
 	tries := 0
@@ -93,10 +93,10 @@ func TestFindsWhatIsProved(t *testing.T) {
 		for i, l := range row.Limits {
 			most, shortest := row.Most[i], row.Shortest[i]
 			if want := mostProved(l); most.Most != want {
-				t.Errorf("%s, %s: found %d in a window, proved is %d: %s", row.Name, l.Anchor, most.Most, want, most.Schedule)
+				t.Errorf("%s, %s: found %d in a window, want %d: %s", row.Name, l.Anchor, most.Most, want, most.Schedule)
 			}
 			if want := shortestProved(l); shortest.Shortest != want {
-				t.Errorf("%s, %s: found a stretch of %dus over the quota, proved is %dus: %s",
+				t.Errorf("%s, %s: found an interval of %dus over the quota, want %dus: %s",
 					row.Name, l.Anchor, shortest.Shortest, want, shortest.Schedule)
 			}
 			t.Logf("%s, %s: %d in a window: %s", row.Name, l.Anchor, most.Most, most.Schedule)
@@ -107,8 +107,8 @@ func TestFindsWhatIsProved(t *testing.T) {
 	t.Logf("%d schedules were tried", tries)
 }
 
-// TestHardCaps is the promise in its own words: sliding-log and overlap whole never admit more than the quota in any
-// window, whether refusals count or not.
+// TestHardCaps checks the promise itself: sliding-log and overlap whole never admit more than the quota in any window,
+// whether denials count or not.
 func TestHardCaps(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
@@ -117,7 +117,7 @@ func TestHardCaps(t *testing.T) {
 			}
 			for _, l.CountDenied = range []bool{false, true} {
 				e := effort(30, 200)
-				e.Seed += 1000 // not the schedules that the table came from
+				e.Seed += 1000 // not the schedules used for the table
 				if f := Search(l, MostIn(Window), e); f.Most != l.Quota {
 					t.Errorf("%s, %s, count_denied %t: %d of %d in a window: %s",
 						c.Name, l.Anchor, l.CountDenied, f.Most, l.Quota, f.Schedule)
@@ -127,44 +127,44 @@ func TestHardCaps(t *testing.T) {
 	}
 }
 
-// TestStretch is the other promise: a weighted window never admits more than the quota in (1 - 1/segments) windows, and
-// overlap down keeps to that as well.
-func TestStretch(t *testing.T) {
+// TestInterval checks the other promise: a weighted window never admits more than the quota in (1 - 1/segments) windows,
+// and neither does overlap down.
+func TestInterval(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
 			if l.Segments < 2 {
 				continue
 			}
-			stretch := Window - Window/rule.Micros(l.Segments)
-			if f := Search(l, MostIn(stretch), effort(12, 200)); f.Most != l.Quota {
-				t.Errorf("%s, %s: %d of %d in %dus: %s", c.Name, l.Anchor, f.Most, l.Quota, stretch, f.Schedule)
+			interval := Window - Window/rule.Micros(l.Segments)
+			if f := Search(l, MostIn(interval), effort(12, 200)); f.Most != l.Quota {
+				t.Errorf("%s, %s: %d of %d in %dus: %s", c.Name, l.Anchor, f.Most, l.Quota, interval, f.Schedule)
 			}
 		}
 	}
 }
 
-// TestCountDeniedAdmitsNoMore also lets the adversary be refused on purpose.
+// TestCountDeniedAdmitsNoMore also lets the adversary be denied on purpose.
 func TestCountDeniedAdmitsNoMore(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
 			l.CountDenied = true
 			f := Search(l, MostIn(Window), effort(6, 100))
 			if most := mostProved(l); f.Most > most {
-				t.Errorf("%s, %s: %d in a window when refusals count, at most %d else: %s",
+				t.Errorf("%s, %s: %d in a window if denials count, want at most %d: %s",
 					c.Name, l.Anchor, f.Most, most, f.Schedule)
 			}
 		}
 	}
 }
 
-// TestOtherQuotas shows that the ratios of the table are those of any quota.
+// TestOtherQuotas checks that the ratios in the table apply to any quota.
 func TestOtherQuotas(t *testing.T) {
 	for _, quota := range []int64{1, 2, 10, 1000} {
 		for _, c := range Cases(quota) {
 			for _, l := range c.Limits {
 				f := Search(l, MostIn(Window), effort(1, 40))
 				if want := mostProved(l); f.Most != want {
-					t.Errorf("quota %d, %s, %s: found %d in a window, proved is %d: %s",
+					t.Errorf("quota %d, %s, %s: found %d in a window, want %d: %s",
 						quota, c.Name, l.Anchor, f.Most, want, f.Schedule)
 				}
 			}
@@ -172,8 +172,8 @@ func TestOtherQuotas(t *testing.T) {
 	}
 }
 
-// TestFindsBlind leaves the known strategies out. What the search then finds it did not find because somebody had
-// thought of it, which is what makes it worth believing where it finds nothing.
+// TestFindsBlind leaves out the known strategies. The search then finds worst cases that it was not given, which makes it
+// credible where it finds nothing.
 func TestFindsBlind(t *testing.T) {
 	skipWeak(t)
 	for _, c := range Cases(100) {
@@ -182,14 +182,14 @@ func TestFindsBlind(t *testing.T) {
 			e.Blind = true
 			f := Search(l, MostIn(Window), e)
 			if want := mostProved(l); f.Most < want-want/50 {
-				t.Errorf("%s, %s: found %d by itself, known is %d", c.Name, l.Anchor, f.Most, want)
+				t.Errorf("%s, %s: found %d by itself, want %d", c.Name, l.Anchor, f.Most, want)
 			}
 		}
 	}
 }
 
-// TestFindsPlantedFaults plants a fault that is as small as can be: a window that is too short by the one microsecond, or
-// with parts two, that a hard cap has to spare. It is the same as measuring over a window that is longer by as much.
+// TestFindsPlantedFaults plants the smallest possible fault: a window that is too short by one microsecond or, with parts,
+// by the two that a hard cap has to spare. That equals measuring over a window that is longer by that much.
 func TestFindsPlantedFaults(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
@@ -198,14 +198,14 @@ func TestFindsPlantedFaults(t *testing.T) {
 			}
 			length := shortestProved(l)
 			if f := Search(l, MostIn(length), effort(4, 100)); f.Most <= l.Quota {
-				t.Errorf("%s, %s: a window short of %dus was not noticed", c.Name, l.Anchor, length-Window)
+				t.Errorf("%s, %s: the search missed a window that is %dus too short", c.Name, l.Anchor, length-Window)
 			}
 		}
 	}
 }
 
-// TestWholeOnAverage is where the averages in the table come from: after taking its quota at once, a client waits for
-// one part more than a window.
+// TestWholeOnAverage is the source of the averages in the table: after taking its quota at once, a client waits for one
+// part more than a window.
 func TestWholeOnAverage(t *testing.T) {
 	for _, segments := range segmentsInTable {
 		l := normal(rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.Whole, Segments: segments, Quota: 100})

@@ -1,21 +1,13 @@
-// Package memcached keeps entries of a kvstore.Store in memcached.
-//
-//	engine, err := memcached.New(memcache.New("localhost:11211"))
-//	...
-//	st, err := kvstore.New(engine, kvstore.Options{})
-//
-// memcached is a cache, and says so: what it forgets, limits forget. A restart forgets everything, and every key has its whole quota
-// again. A server that is full forgets entries that were not used for the longest time, unless it runs with -M, which makes it refuse
-// new ones by an error instead: run it with -M, or with far more memory than the keys of the longest window need.
-//
-// memcached tells nobody its clock to the microsecond, so the clock is that of each process. Processes whose clocks differ by d decide
-// about a key as if its window were shorter by up to d; time does not go backwards for a key. Keep clocks together by NTP.
 package memcached
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/bradfitz/gomemcache/memcache"
@@ -24,75 +16,155 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Engine is one memcached server, or several among which the client chooses by name. It is safe for concurrent use.
-type Engine struct{ client *memcache.Client }
-
-// New returns an engine over a client, which stays the caller's to close. The client's Timeout is how long a server may take.
-func New(client *memcache.Client) (*Engine, error) {
-	if client == nil {
-		return nil, errors.New("memcached: client: must not be nil; memcache.New makes one")
-	}
-	return &Engine{client}, nil
+// Options are the choices of an Engine. One of the two fields is required.
+type Options struct {
+	// ClockServer is the address of the server whose clock decides, written as for the client. Use the first of the client's servers:
+	// it must be the same one in every process.
+	ClockServer string
+	// MachineClock decides by the clock of this machine instead of a server's. If the clocks of two processes differ by d, a window
+	// that they share may be too short by d. It is for servers that do not allow "watch", such as those started with -W.
+	MachineClock bool
 }
+
+// Engine is a kvstore.Engine over one memcached server, or over several if the client has several. It is safe for concurrent use. The
+// zero value is not usable; Open makes it, and Close ends it. The client stays the caller's.
+type Engine struct {
+	client *memcache.Client
+	clock  clock
+}
+
+// Open returns an engine over a client, and reads the server's clock; it fails if that fails. The client's Timeout bounds a single
+// read or write, and kvstore.Options.Timeout a decision. When a connection turns out to be broken, the engine closes the client's
+// idle connections, since a restart of the server has probably broken them all. Set the client's MaxIdleConns to how many
+// decisions are made at once.
+func Open(ctx context.Context, client *memcache.Client, opts Options) (*Engine, error) {
+	switch {
+	case client == nil:
+		return nil, errors.New("memcached: client: must not be nil; memcache.New makes one")
+	case opts.ClockServer == "" && !opts.MachineClock:
+		return nil, errors.New("memcached: ClockServer: must not be empty; name the first of the client's servers, such as localhost:11211, or set MachineClock")
+	case opts.ClockServer != "" && opts.MachineClock:
+		return nil, errors.New("memcached: MachineClock: must be false if ClockServer is set; choose one of the two")
+	case opts.MachineClock:
+		return &Engine{client: client, clock: machineClock{}}, nil
+	}
+	clock, err := openServerClock(ctx, client, opts.ClockServer)
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{client: client, clock: clock}, nil
+}
+
+// Close stops looking at the server's clock.
+func (e *Engine) Close() { e.clock.close() }
 
 // Get returns the value of a name.
 func (e *Engine) Get(ctx context.Context, name string) ([]byte, uint64, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, 0, fmt.Errorf("memcached: %w", err)
+	item, err := within(ctx, func() (*memcache.Item, error) { return e.client.Get(name) })
+	if broken(err) { // nothing has happened yet, so it is safe to ask again
+		_ = e.client.Close()
+		item, err = within(ctx, func() (*memcache.Item, error) { return e.client.Get(name) })
 	}
-	item, err := e.client.Get(name)
-	if errors.Is(err, memcache.ErrCacheMiss) {
+	switch {
+	case errors.Is(err, memcache.ErrCacheMiss):
 		return nil, 0, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, 0, fmt.Errorf("memcached: %w", err)
+	case item.CasID == 0:
+		return nil, 0, errors.New("memcached: the server does not number its entries, so nothing can be swapped; start it without -C")
 	}
 	return item.Value, item.CasID, nil
 }
 
-// longestRelative is up to which length memcached takes a time to live as such; a longer one it takes for a moment.
-const longestRelative = 30 * 24 * time.Hour
-
-// Swap writes a value if nobody has written the name since the revision was read. It does not know the new revision, which memcached
-// does not tell.
+// Swap writes a value if nobody has written the name since the revision was read. It reports no revision: the client does not
+// return one.
 func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("memcached: %w", err)
-	}
-	item := &memcache.Item{Key: name, Value: value, CasID: revision, Expiration: expiration(time.Now(), keep)}
-	var err error
+	item := &memcache.Item{Key: name, Value: value, CasID: revision, Expiration: expiration(e.clock.serverSeconds(), keep)}
+	write := e.client.CompareAndSwap
 	if revision == 0 {
-		err = e.client.Add(item)
-	} else {
-		err = e.client.CompareAndSwap(item)
+		write = e.client.Add
 	}
+	_, err := within(ctx, func() (struct{}, error) { return struct{}{}, write(item) })
 	switch {
+	case err == nil:
+		return 0, nil
 	case errors.Is(err, memcache.ErrNotStored), errors.Is(err, memcache.ErrCASConflict), errors.Is(err, memcache.ErrCacheMiss):
 		return 0, fmt.Errorf("memcached: %w", kvstore.ErrConflict)
-	case err != nil:
-		return 0, fmt.Errorf("memcached: %w", err)
+	case strings.Contains(err.Error(), "SERVER_ERROR out of memory"):
+		return 0, fmt.Errorf("memcached: the server is full; start it with more memory (-m): %w", err)
+	case strings.Contains(err.Error(), "SERVER_ERROR object too large"):
+		return 0, fmt.Errorf("memcached: an entry of %d bytes is too large for the server; start it with larger items (-I): %w", len(value), err)
 	}
-	return 0, nil
+	return 0, fmt.Errorf("memcached: %w", err)
 }
 
-// expiration returns how memcached is told to keep a value so long: in whole seconds, as a length up to 30 days and as a moment above
-// that.
-func expiration(now time.Time, keep time.Duration) int32 {
-	const latest = 1<<31 - 1 // what the client can say: 2038; memcached then keeps the value for ever
-	seconds := int64((keep + time.Second - 1) / time.Second)
-	if keep > longestRelative {
-		seconds += now.Unix() + 1
+// within calls do and returns its result, or an error when ctx ends first. The client takes no context, so do then goes on until the
+// client's own timeout.
+func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := do()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}
+
+// broken reports whether an error means that the other side has closed the connection.
+func broken(err error) bool {
+	for _, of := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	// longestRelative is the largest number of seconds that memcached takes as a time to live. It takes larger numbers as Unix times.
+	longestRelative = 30 * 24 * 60 * 60
+	// behind is how many seconds memcached's clock for expiry can be late: it has whole seconds, and is set once a second.
+	behind = 2
+	// latest is the last Unix time that the client can send, in 2038.
+	latest = 1<<31 - 1
+)
+
+// expiration returns what to send to memcached so that it keeps a value for at least keep: a number of seconds up to 30 days, and a
+// time by the server's own clock above that. 0 keeps the value forever.
+func expiration(serverSeconds int64, keep time.Duration) int32 {
+	seconds := int64(keep/time.Second) + behind
+	if keep%time.Second > 0 {
+		seconds++
+	}
+	if seconds > longestRelative {
+		seconds += serverSeconds
 	}
 	if seconds > latest {
 		return 0
 	}
-	return int32(max(1, seconds))
+	return int32(max(1+behind, seconds))
 }
 
-// Now returns the time of this machine.
-func (e *Engine) Now() rule.Micros { return rule.Micros(time.Now().UnixMicro()) }
+// Now returns the time by the server's clock, or by this machine's with MachineClock.
+func (e *Engine) Now() rule.Micros { return e.clock.now() }
 
-// Traits reports what memcached can do.
+// Skew reports by how much Now may differ from the server's clock. It is 0 with MachineClock, since nothing is known then.
+func (e *Engine) Skew() time.Duration { return e.clock.skew() }
+
+// Traits reports what memcached can do with its default of a megabyte per item (-I), which the name is part of.
 func (e *Engine) Traits() kvstore.Traits {
-	return kvstore.Traits{Name: "memcached", MaxName: 250, MaxValue: 1<<20 - 1024}
+	_, machine := e.clock.(machineClock)
+	return kvstore.Traits{Name: "memcached", MaxName: 250, MaxValue: 1<<20 - 1<<10, ServerClock: !machine, Skew: 2 * e.Skew()}
 }

@@ -2,37 +2,40 @@ package natskv
 
 import (
 	"context"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/kvstore/serverclock"
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Options are the choices of an Engine. The zero value is a bucket "slidegate" on one server's disk.
-type Options struct {
-	// Bucket is the name of the bucket, of letters, digits, "-" and "_"; "slidegate" if it is empty. It is created if it is not there.
-	Bucket string
-	// Replicas is how many servers of a cluster keep the bucket, 1 to 5; 0 means 1. It applies when the bucket is created.
-	Replicas int
-	// Memory keeps the bucket in the memory of the servers and not on their disks. It applies when the bucket is created.
-	Memory bool
-}
-
-// Engine is a bucket of JetStream. It is safe for concurrent use. Close it; the connection stays the caller's.
+// Engine is a bucket of JetStream. It is safe for concurrent use. The zero value is not usable; Open makes it. Close it; the connection
+// stays the caller's.
 type Engine struct {
-	stream  jetstream.Stream
+	conn    *nats.Conn
 	js      jetstream.JetStream
-	subject string // with a dot at its end
-	clock   *clock
+	stream  jetstream.Stream
+	opts    Options
+	subject string // of all entries, with a dot at its end
+	pulse   *pulse // nil without replicas
+	clock   *serverclock.Clock
+
+	clockName, checkName string // of messages that this process writes for itself
+
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
 }
 
-// Open creates the bucket, or uses it as it is, and reads the server's clock.
+// Open creates the bucket, or uses the one that is there, and reads the server's clock. From then on the engine outlives every outage:
+// while the servers cannot be reached its methods fail, and later they work again.
 func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 	if conn == nil {
 		return nil, errors.New("natskv: conn: must not be nil; nats.Connect makes one")
@@ -40,64 +43,86 @@ func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 	if opts.Bucket == "" {
 		opts.Bucket = "slidegate"
 	}
-	if opts.Replicas < 0 || opts.Replicas > 5 {
-		return nil, fmt.Errorf("natskv: replicas: must be 1 to 5, or 0 for 1, not %d", opts.Replicas)
+	if err := opts.check(); err != nil {
+		return nil, err
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {
 		return nil, fmt.Errorf("natskv: %w", err)
 	}
-	stream, err := openStream(ctx, js, &opts)
-	if err != nil {
+	own := cryptorand.Text()
+	e := &Engine{conn: conn, js: js, opts: opts, subject: "$KV." + opts.Bucket + ".", clockName: "clock-" + own, checkName: "check-" + own}
+	if e.stream, err = opts.openStream(ctx, js); err != nil {
 		return nil, err
 	}
-	e := &Engine{stream: stream, js: js, subject: "$KV." + opts.Bucket + "."}
-	e.clock, err = startClock(ctx, e)
-	return e, err
+	if info := e.stream.CachedInfo(); info.Config.Replicas > 1 {
+		e.pulse = newPulse(ledFor(info))
+	}
+	if e.clock, err = serverclock.Start(ctx, e.look); err != nil {
+		return nil, fmt.Errorf("natskv: the server's clock: %w", err)
+	}
+	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if e.pulse != nil {
+		e.ended.Go(func() { e.keepPulse(ctx) })
+	}
+	return e, nil
 }
 
-// openStream returns the stream of the bucket. It has the names that JetStream gives to those of buckets, so that tools for buckets
-// see it.
-func openStream(ctx context.Context, js jetstream.JetStream, opts *Options) (jetstream.Stream, error) {
-	name := "KV_" + opts.Bucket
-	stream, err := js.Stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		storage := jetstream.FileStorage
-		if opts.Memory {
-			storage = jetstream.MemoryStorage
-		}
-		stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: name, Subjects: []string{"$KV." + opts.Bucket + ".>"}, MaxMsgsPerSubject: 1, AllowMsgTTL: true, AllowRollup: true,
-			DenyDelete: true, Discard: jetstream.DiscardNew, Replicas: max(1, opts.Replicas), Storage: storage,
-		})
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // by another process, at the same moment
-			stream, err = js.Stream(ctx, name)
-		}
+// ledFor returns for how long a stream has had its leader. One that has just been created had none before.
+func ledFor(info *jetstream.StreamInfo) time.Duration {
+	if info.Cluster == nil || info.Cluster.LeaderSince == nil || info.TimeStamp.Sub(info.Created) < unaware {
+		return unaware
 	}
-	if err != nil {
-		return nil, fmt.Errorf("natskv: bucket %s: %w", opts.Bucket, err)
-	}
-	switch config := stream.CachedInfo().Config; {
-	case config.MaxMsgsPerSubject != 1:
-		err = fmt.Errorf("it keeps %d values of a key, and must keep 1", config.MaxMsgsPerSubject)
-	case !config.AllowMsgTTL:
-		err = errors.New("its messages cannot have a time to live; set allow_msg_ttl (NATS 2.11 or later)")
-	case config.AllowDirect:
-		err = errors.New("it allows direct reads, which may be of the past; clear allow_direct")
-	case config.MaxAge != 0:
-		err = fmt.Errorf("it forgets everything after %v; set max_age to 0, since entries have their own times to live", config.MaxAge)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("natskv: bucket %s: %w, or choose another bucket", opts.Bucket, err)
-	}
-	return stream, nil
+	return info.TimeStamp.Sub(*info.Cluster.LeaderSince)
 }
+
+// keepPulse writes a message whenever nothing else was written for a while.
+func (e *Engine) keepPulse(ctx context.Context) {
+	for timer := time.NewTimer(beatEvery); ; timer.Reset(max(e.pulse.due(), beatEvery/4)) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if e.pulse.due() > 0 {
+			continue
+		}
+		within, cancel := context.WithTimeout(ctx, beatEvery)
+		_, _ = e.write(within, e.message(e.checkName, nil, ownLasts)) // until one succeeds, reads are made surely
+		cancel()
+	}
+}
+
+// Close stops what the engine does in the background.
+func (e *Engine) Close() {
+	e.cancel()
+	e.ended.Wait()
+	e.clock.Stop()
+}
+
+// Now returns the time by the clock of the stream's leader.
+func (e *Engine) Now() rule.Micros { return e.clock.Now() }
+
+// Skew reports by how much Now may differ from the leader's clock.
+func (e *Engine) Skew() time.Duration { return e.clock.Error() }
+
+// Traits reports what JetStream can do.
+func (e *Engine) Traits() kvstore.Traits {
+	return kvstore.Traits{Name: "nats", MaxName: 128, MaxValue: 1 << 20, ServerClock: true, Skew: 2 * e.Skew()}
+}
+
+// errOffline is returned while there is no connection: what is sent then would be delivered whenever there is one again.
+var errOffline = errors.New("there is no connection to a NATS server")
 
 // Get returns the value of a name as the leader of the stream has it.
-func (e *Engine) Get(ctx context.Context, name string) ([]byte, uint64, error) {
-	msg, err := e.stream.GetLastMsgForSubject(ctx, e.subject+name)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, 0, nil
+func (e *Engine) Get(ctx context.Context, name string) (value []byte, revision uint64, err error) {
+	var msg *jetstream.RawStreamMsg
+	steady := e.steady()
+	if steady {
+		msg, err = e.readOrNone(ctx, name)
+	}
+	if err == nil && !(steady && e.steady()) {
+		msg, err = e.readSurely(ctx, name)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("natskv: %w", err)
@@ -105,44 +130,140 @@ func (e *Engine) Get(ctx context.Context, name string) ([]byte, uint64, error) {
 	return msg.Data, msg.Sequence, nil
 }
 
-// The errors by which a server says that the revision is another.
-const (
-	wrongLastSequence         jetstream.ErrorCode = 10071
-	wrongLastSequenceConstant jetstream.ErrorCode = 10164
-)
+// steady reports whether a server that has just answered as the leader is it.
+func (e *Engine) steady() bool { return e.pulse == nil || e.pulse.steady(e.conn.ConnectedServerId()) }
 
-// Swap writes a value if the last message of the name is still the given one.
+// readOrNone is read that returns an empty message if there is none.
+func (e *Engine) readOrNone(ctx context.Context, name string) (*jetstream.RawStreamMsg, error) {
+	msg, err := e.read(ctx, name)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return &jetstream.RawStreamMsg{}, nil
+	}
+	return msg, err
+}
+
+// read asks the leader for the last message of a name. It asks again if there is no answer: a server that has just lost its lead
+// drops requests.
+func (e *Engine) read(ctx context.Context, name string) (msg *jetstream.RawStreamMsg, err error) {
+	for patience := firstPatience; ; patience *= 2 {
+		msg, err = untilTaken(ctx, e.conn, func() (*jetstream.RawStreamMsg, error) {
+			once, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			return e.stream.GetLastMsgForSubject(once, e.subject+name)
+		})
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || patience > lastPatience {
+			return msg, err
+		}
+	}
+}
+
+// Swap writes a value if the last message of the name still has the given sequence number. An error that does not wrap
+// kvstore.ErrConflict leaves open whether the value was written, except that a full bucket and a connection that is down mean
+// that it was not.
 func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
-	ack, err := e.write(ctx, name, value, revision, keep)
-	if refused := (*jetstream.APIError)(nil); errors.As(err, &refused) &&
-		(refused.ErrorCode == wrongLastSequence || refused.ErrorCode == wrongLastSequenceConstant) {
-		return 0, fmt.Errorf("natskv: %w", kvstore.ErrConflict)
+	msg := e.message(name, value, keep)
+	expect(msg, revision)
+	steady := e.steady()
+	if !steady {
+		msg.Header.Set(swapHeader, cryptorand.Text())
+	}
+	ack, err := e.write(ctx, msg)
+	switch {
+	case err == nil:
+		return ack.Sequence, nil
+	case !isConflict(err):
+		err = e.explain(err)
+	case steady && e.steady():
+		err = kvstore.ErrConflict
+	default:
+		revision, err = e.wasRefused(ctx, msg, name, revision, err)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("natskv: %w", err)
 	}
-	return ack.Sequence, nil
+	return revision, nil
 }
 
-func (e *Engine) write(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (*jetstream.PubAck, error) {
+// expect makes a message one that is refused unless the last one of its subject has a sequence number.
+func expect(msg *nats.Msg, revision uint64) {
+	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(revision, 10))
+}
+
+func isConflict(err error) bool {
+	code := codeOf(err)
+	return code == jetstream.JSErrCodeStreamWrongLastSequence || code == jetstream.JSErrCodeStreamWrongLastSequenceConstant
+}
+
+// message returns one that the server forgets after a time.
+func (e *Engine) message(name string, value []byte, keep time.Duration) *nats.Msg {
 	msg := nats.NewMsg(e.subject + name)
 	msg.Data = value
-	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(revision, 10))
 	seconds := max(1, (keep+time.Second-1)/time.Second)
 	msg.Header.Set(jetstream.MsgTTLHeader, strconv.FormatInt(int64(seconds), 10)+"s")
-	return e.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0)) // sent once: what became of it would not be known otherwise
+	return msg
 }
 
-// Now returns the time by the clock of the stream's leader.
-func (e *Engine) Now() rule.Micros { return e.clock.now() }
+// write publishes a message, and returns when most of the replicas have it.
+func (e *Engine) write(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
+	return untilTaken(ctx, e.conn, func() (*jetstream.PubAck, error) {
+		sent := e.pulse.start(e.conn.ConnectedServerId())
+		ack, err := e.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+		if err == nil {
+			e.pulse.acknowledged(sent)
+		}
+		return ack, err
+	})
+}
 
-// Skew reports by how much Now may differ from the leader's clock.
-func (e *Engine) Skew() time.Duration { return e.clock.skew() }
+const (
+	firstPatience = 100 * time.Millisecond // how long the answer to a read may take before it is asked for again
+	lastPatience  = 3 * time.Second
 
-// Close stops looking at the server's clock.
-func (e *Engine) Close() { e.clock.stop() }
+	handover   = 300 * time.Millisecond // how long a leader may take to hand over to another
+	askAgain   = 10 * time.Millisecond  // after how long a request is sent again that nobody has taken
+	notThere   = jetstream.ErrorCode(10008)
+	notLeading = jetstream.ErrorCode(10009)
+)
 
-// Traits reports what JetStream can do.
-func (e *Engine) Traits() kvstore.Traits {
-	return kvstore.Traits{Name: "nats", MaxName: 128, MaxValue: 1 << 20, ServerClock: true, Skew: 2 * e.Skew()}
+// untilTaken asks until a server has taken the request: one that leads the stream. While a leader hands over to another, which takes
+// some milliseconds, nobody does. Where a leader has died, it takes seconds until there is another, and the request fails.
+func untilTaken[T any](ctx context.Context, conn *nats.Conn, ask func() (T, error)) (answer T, err error) {
+	for late := time.Now().Add(handover); ; {
+		if !conn.IsConnected() {
+			return answer, errOffline
+		}
+		answer, err = ask()
+		if !untaken(err) || time.Now().After(late) {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(askAgain):
+		}
+	}
+}
+
+// untaken reports whether an error says that no server has done anything about a request.
+func untaken(err error) bool {
+	code := codeOf(err)
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || code == notThere || code == notLeading
+}
+
+// codeOf returns the code of an error that a server has answered, or 0.
+func codeOf(err error) jetstream.ErrorCode {
+	var answered *jetstream.APIError
+	if errors.As(err, &answered) {
+		return answered.ErrorCode
+	}
+	return 0
+}
+
+// explain adds to an error what can be done about it.
+func (e *Engine) explain(err error) error {
+	switch codeOf(err) {
+	case 10002, 10023, 10028, 10047, 10077: // limits of the account, the server and the stream
+		return fmt.Errorf("bucket %s is full, or its account or server is; raise max_bytes, or what the account or the server may store: %w", e.opts.Bucket, err)
+	}
+	return err
 }

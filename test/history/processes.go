@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -54,4 +55,26 @@ func Verify(t *testing.T, seed uint64, events []Event) {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 	}
+}
+
+// Used returns how many units of all limits and keys of an order a store counts.
+func Used(st store.Store, order Order) (units int64, err error) {
+	limits, err := bound()
+	if err != nil {
+		return 0, err
+	}
+	var batch []store.Request
+	for key := order.First; key < order.First+order.Keys; key++ {
+		for _, limit := range limits {
+			charges := []store.Charge{{Limit: limit, Key: keyName(key)}}
+			batch = append(batch, store.Request{Op: rule.Peek, Charges: charges, Answers: make([]rule.Answer, 1)})
+		}
+	}
+	if err := st.Apply(context.Background(), batch); err != nil {
+		return 0, err
+	}
+	for i := range batch {
+		units += batch[i].Charges[0].Limit.Rule().Quota - batch[i].Answers[0].Remaining
+	}
+	return units, nil
 }

@@ -136,7 +136,7 @@ func (a *asker) ask(e *Event) {
 	ctx, cancel := context.WithTimeout(context.Background(), patient)
 	defer cancel()
 	var answers [1]rule.Answer
-	charge := store.Charge{Limit: a.limits[e.Limit], Key: string(rune('a' + e.Key)), Cost: e.Cost, At: rule.Oldest}
+	charge := store.Charge{Limit: a.limits[e.Limit], Key: keyName(e.Key), Cost: e.Cost, At: rule.Oldest}
 	if isSlots(e.Limit) {
 		charge.At = 1 // the slot of the ID, not the oldest
 	}
@@ -147,6 +147,9 @@ func (a *asker) ask(e *Event) {
 		e.Known, e.Answer = true, answers[0]
 	}
 }
+
+// keyName returns the name of a key.
+func keyName(key int) string { return string(rune('a' + key)) }
 
 func (a *asker) awaitServer() {
 	tick := time.NewTicker(2 * time.Millisecond)

@@ -24,7 +24,7 @@ func Bouncer(t testing.TB, s *Server) string {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		if _, err = os.Stat("/usr/sbin/pgbouncer"); err != nil { // which is not in the PATH of every user
-			need(t, "pgbouncer")
+			kit.NoProgram(t, "pgbouncer")
 		}
 		program = "/usr/sbin/pgbouncer"
 	}
@@ -48,7 +48,7 @@ func Bouncer(t testing.TB, s *Server) string {
 
 // startBouncer starts it on its own port and waits until it answers.
 func startBouncer(t testing.TB, program, folder string, s *Server) (string, error) {
-	port, err := freePort()
+	port, err := kit.FreePort()
 	if err != nil {
 		return "", err
 	}

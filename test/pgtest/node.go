@@ -65,7 +65,7 @@ func copyTemplate(_, folder, data string) error {
 
 func (n *node) startSomewhere() (err error) {
 	for range 5 {
-		if n.port, err = freePort(); err != nil {
+		if n.port, err = kit.FreePort(); err != nil {
 			return err
 		}
 		if err = n.configure(); err != nil {

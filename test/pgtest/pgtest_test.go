@@ -277,7 +277,7 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	url, end, err := Open("fsync = off")
 	if errors.Is(err, ErrNoServer) {
-		need(t, "postgres")
+		kit.NoProgram(t, "postgres")
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -3,12 +3,10 @@ package pgtest
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -108,26 +106,6 @@ var (
 	errEnded      = errors.New("the program ended")
 	errStillThere = errors.New("a process does not end")
 )
-
-// given are the ports that this process has used, so that it does not use one twice before it is taken.
-var given sync.Map
-
-// freePort returns a port on which nothing listens. Another process can still take it before the server does; then the
-// server ends immediately, and another port is tried.
-func freePort() (int, error) {
-	for range 100 {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, fmt.Errorf("pgtest: no port to listen on: %w", err)
-		}
-		port := listener.Addr().(*net.TCPAddr).Port
-		listener.Close()
-		if _, taken := given.LoadOrStore(port, true); !taken {
-			return port, nil
-		}
-	}
-	return 0, errors.New("pgtest: found no free port")
-}
 
 // logOf returns the end of a program's output.
 func logOf(folder string) string {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 )
 
 // ErrNoServer means that PostgreSQL is not installed.
@@ -47,13 +46,4 @@ func major(path string) int {
 	folder := filepath.Base(filepath.Dir(filepath.Dir(path)))
 	n, _ := strconv.Atoi(strings.TrimPrefix(folder, "pgsql-"))
 	return n
-}
-
-// need skips the test because a program is missing, unless TEST_REQUIRE names it: then the test fails.
-func need(t testing.TB, name string) {
-	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
-		t.Fatal("there is no " + name + ", and TEST_REQUIRE asks for one: make test installs it")
-	}
-	t.Skip("SKIPPED: there is no " + name + ", so nothing was asked of a real one: make test installs it")
 }

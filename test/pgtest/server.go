@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate/test/kit"
 )
 
 // Server is a database on a server. It is not safe for concurrent use, except for URL, Addr and Exec. The zero value is
@@ -55,7 +56,7 @@ func own(t testing.TB, settings, env []string, fill func(bin, folder, data strin
 func noServer(t testing.TB, err error) {
 	t.Helper()
 	if errors.Is(err, ErrNoServer) {
-		need(t, "postgres")
+		kit.NoProgram(t, "postgres")
 	}
 	t.Fatal(err.Error())
 }

@@ -31,7 +31,7 @@ func TestHistory(t *testing.T) {
 		for i, order := range history.Orders(len(processes), stretch, seed, *historyLength, end) {
 			processes[i].Tell(t, order)
 		}
-		disturb(t, server, wire, random, faults, end)
+		history.Disturb(wire, server.Restart, random, faults, end)
 		all = append(all, history.Join(workers.HearAll[[]history.Event](t, processes))...)
 		s := history.Summarize(all)
 		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && faults["kill"] > 0 && history.SaysEnough(all) {
@@ -43,46 +43,4 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	history.Verify(t, seed, all)
-}
-
-// disturb causes a fault about three times a second until the end, and then heals all.
-func disturb(t *testing.T, server *redistest.Node, wire *faultproxy.Wire, random *rand.Rand, faults map[string]int, end time.Time) {
-	t.Helper()
-	pause := func() bool { // lets the processes work; reports whether there is time for more
-		left := time.Until(end)
-		<-time.After(min(left, time.Duration(100+random.IntN(300))*time.Millisecond))
-		return time.Now().Before(end)
-	}
-	names := []string{"kill", "cut", "slow", "stall", "mute", "reset"}
-	for i := 0; pause(); i++ {
-		name := names[random.IntN(len(names))]
-		if i < len(names) {
-			name = names[i]
-		}
-		faults[name]++
-		switch name {
-		case "kill":
-			server.Kill()
-			server.Restart()
-		case "cut":
-			wire.Cut()
-			wire.Mend()
-		case "slow":
-			wire.Slow(30*time.Millisecond, 25*time.Millisecond)
-			pause()
-			wire.Heal()
-		case "stall": // far longer than any caller waits
-			wire.Slow(2*time.Second, 0)
-			pause()
-			wire.Heal()
-		case "mute":
-			wire.Mute(20 * time.Millisecond)
-			pause()
-			wire.Heal()
-		case "reset":
-			wire.Reset(5 * time.Millisecond)
-			pause()
-			wire.Heal()
-		}
-	}
 }

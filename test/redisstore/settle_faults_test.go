@@ -14,6 +14,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/faultproxy"
+	"github.com/slidegate/slidegate/test/history"
 	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/redistest"
 	"github.com/slidegate/slidegate/test/workers"
@@ -167,7 +168,7 @@ func TestSettlementsUnderFaults(t *testing.T) {
 	faults := map[string]int{}
 	victim := processes[faultyProcesses-1]
 	killing := time.AfterFunc(*historyLength/2, victim.Kill)
-	disturb(t, server, wire, random, faults, time.Now().Add(*historyLength))
+	history.Disturb(wire, server.Restart, random, faults, time.Now().Add(*historyLength))
 	if killing.Stop() {
 		t.Fatal("no process was killed while it was settling")
 	}

@@ -3,9 +3,9 @@ package redistest
 import (
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"testing"
+
+	"github.com/slidegate/slidegate/test/kit"
 )
 
 // program returns the path of the server's program: the one that TEST_REDIS_SERVER names, or otherwise the installed
@@ -20,13 +20,6 @@ func program(t testing.TB) string {
 			return path
 		}
 	}
-	if required() {
-		t.Fatal("there is no redis-server, and TEST_REQUIRE asks for one: make test installs it")
-	}
-	t.Skip("SKIPPED: there is no redis-server, so nothing was asked of a real one: make test installs it")
+	kit.NoProgram(t, "redis-server")
 	return ""
-}
-
-func required() bool {
-	return slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "redis-server")
 }

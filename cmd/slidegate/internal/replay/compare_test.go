@@ -62,7 +62,7 @@ func TestWhatCannotBeCompared(t *testing.T) {
 	}; !slices.Equal(got, want) {
 		t.Errorf("compared are %v, want %v", got, want)
 	}
-	if want := []Omission{{"sliding-log", "invalid limit: quota: a sliding-log keeps every unit and takes at most 10000, not 10001; " +
+	if want := []Omission{{"sliding-log", "invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 10001; " +
 		"sliding-window with overlap whole gives the same hard cap in constant memory"}}; !slices.Equal(found.NotCompared, want) {
 		t.Errorf("left out are %v, want %v", found.NotCompared, want)
 	}

@@ -111,7 +111,7 @@ func TestSuggestedLogIsTooLarge(t *testing.T) {
 		Suggest: true, Trails: 1,
 	}
 	found, err := Run(context.Background(), &list{rest: asks}, opts)
-	want := "replay: Suggest: the quota would be 12000: invalid limit: quota: a sliding-log keeps every unit and takes " +
+	want := "replay: Suggest: the quota would be 12000: invalid limit: quota: a sliding-log stores every unit, so it must be " +
 		"at most 10000, not 12000; sliding-window with overlap whole gives the same hard cap in constant memory"
 	if err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)

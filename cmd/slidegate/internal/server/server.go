@@ -26,6 +26,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -184,35 +185,48 @@ func (s *Server) fallback(usual string) store.Store {
 func (s *Server) openStore(ctx context.Context) (err error) {
 	service := &s.opts.File.Service
 	o := stores.Options{Timeout: service.StoreTimeout, Optimism: service.Optimism, Logger: s.log, MeterProvider: s.telemetry.meters}
+	kind, _, _ := strings.Cut(strings.ToLower(service.Store), ":")
 	if s.opts.State != "" {
-		if kind, _, _ := strings.Cut(service.Store, ":"); kind != "" && !strings.EqualFold(kind, "memory") {
+		if kind != "" && kind != "memory" && kind != "memcached" { // which keeps counts, and not what must not be forgotten
 			return invalid("State", "only a memory store is kept in a file; leave it out, for the store that is configured keeps its own state")
 		}
 		if s.lock, err = lockState(s.opts.State); err != nil {
 			return err
 		}
-		earlier := isEarlierState(s.opts.State)
-		memory, err := stores.MemoryOptions(service.Store)
-		if err != nil {
-			return err
-		}
-		if o.Memory, err = restore(s.opts.State, memory); err != nil {
-			return err
-		}
-		if earlier {
-			s.tellEarlier(s.opts.File)
+		if kind != "memcached" {
+			if o.Memory, err = s.restore(service.Store); err != nil {
+				return err
+			}
 		}
 	}
 	if s.stores, err = stores.Open(ctx, service.Store, o); err != nil {
 		return err
 	}
 	s.ready = newReadiness(s.hurried, s.stores.Ping, s.log)
-	if s.opts.State == "" {
+	if kind == "memcached" {
+		s.log.Warn("memcached may forget what it keeps, so it keeps counts alone: rulings are this process's own, in memory or beside --state FILE, "+
+			"and so is the key that signs reservations, unless --reservation-key-file names one", slog.String("store", kind))
+	}
+	if s.opts.State == "" || s.stores.Memory == nil {
 		return nil
 	}
 	s.state = &state{path: s.opts.State, store: s.stores.Memory, log: s.log}
 	s.state.sweep()
 	return s.state.save() // better an error now than at the end
+}
+
+// restore returns the store that the file of Options.State has.
+func (s *Server) restore(url string) (*memstore.Store, error) {
+	earlier := isEarlierState(s.opts.State)
+	memory, err := stores.MemoryOptions(url)
+	if err != nil {
+		return nil, err
+	}
+	restored, err := restore(s.opts.State, memory)
+	if err == nil && earlier {
+		s.tellEarlier(s.opts.File)
+	}
+	return restored, err
 }
 
 // Domains returns the rules that Envoy is answered by, in the order of their files.

@@ -138,7 +138,9 @@ func (s *snapshot) checkTogether() error {
 	for _, p := range s.order {
 		samples = append(samples, p.matcher.Samples()...)
 	}
-	return s.set.CheckTogether(len(samples), func(sample, policy int) bool { return s.order[policy].matcher.Match(samples[sample]) })
+	return s.set.CheckTogether(len(samples),
+		func(sample, policy int) bool { return s.order[policy].matcher.Match(samples[sample]) },
+		func(policy, other int) bool { return s.order[policy].Key.String() == s.order[other].Key.String() })
 }
 
 // matches reports whether a policy says which requests it is for: where none does, policies may all be asked by name.

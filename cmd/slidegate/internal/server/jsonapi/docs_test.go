@@ -99,7 +99,7 @@ func TestDocument(t *testing.T) {
 		body, err := io.ReadAll(response.Body)
 		must(t, err)
 		_ = response.Body.Close()
-		if i+1 == len(blocks) || blocks[i+1].kind != "" {
+		if i+1 == len(blocks) || blocks[i+1].kind != "http" && blocks[i+1].kind != "json" {
 			if response.StatusCode != 200 {
 				t.Errorf("%s\ngot %d %s, want 200", b.text, response.StatusCode, body)
 			}

@@ -16,6 +16,9 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
+// noCoalescing is the number of calls of a store that has calls shared by itself.
+const noCoalescing = -1
+
 // putLayers puts the layers over a store that is a network away. From the outside in:
 //
 //	observe    sees all answers, and which of them a failure mode gave
@@ -23,19 +26,21 @@ import (
 //	           these admit never becomes a block
 //	failure    the deadline; one for each mode, with a breaker of its own
 //	denycache  one for all modes; below the failure modes, so that what these refuse is not remembered
-//	coalesce   one for all modes: what they ask shares calls
+//	coalesce   one for all modes: what they ask shares calls; left out over a key-value engine, whose store has those who wait for
+//	           an entry share a swap
 func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 	timeout := opts.Timeout
 	if timeout == 0 {
 		timeout = 100 * time.Millisecond
 	}
-	shared, err := coalesce.New(st, coalesce.Options{InFlight: calls, Gather: true, Timeout: max(timeout, time.Second)})
-	if err != nil {
-		return fmt.Errorf("stores: %w", err)
+	var err error
+	if calls != noCoalescing {
+		if st, err = coalesce.New(st, coalesce.Options{InFlight: calls, Gather: true, Timeout: max(timeout, time.Second)}); err != nil {
+			return fmt.Errorf("stores: %w", err)
+		}
 	}
-	st = shared
 	if opts.DenyAge >= 0 {
-		if st, err = denycache.New(shared, denycache.Options{MaxAge: opts.DenyAge}); err != nil {
+		if st, err = denycache.New(st, denycache.Options{MaxAge: opts.DenyAge}); err != nil {
 			return fmt.Errorf("stores: %w", err)
 		}
 	}

@@ -143,6 +143,28 @@ func (o *Opened) open(url string, opts *Options) error {
 			return err
 		}
 		calls = 1 // two that have a busy key in common wait for one another; one decides for all who ask
+	case "nats", "tls":
+		target, err := parseNATSOrEmbedded(url, opts)
+		if err != nil {
+			return err
+		}
+		if target.embedded != nil {
+			o.close = append(o.close, target.embedded.close) // after all that is asked of it
+		}
+		if store, err = o.connectLater("nats", target.sketch, target.connect, opts); err != nil {
+			return err
+		}
+		calls = noCoalescing
+	case "memcached":
+		target, err := parseMemcached(url, opts)
+		if err != nil {
+			return err
+		}
+		if store, err = o.connectLater("memcached", target.sketch, target.connect, opts); err != nil {
+			return err
+		}
+		o.KeepKey, o.Rulings = nil, nil // what a cache forgets must not be kept in it
+		calls = noCoalescing
 	default:
 		return unknownScheme(scheme)
 	}

@@ -71,6 +71,26 @@ func TestParsePostgres(t *testing.T) {
 	}
 }
 
+// TestReplicas: of an embedded cluster up to three keep the bucket, unless the URL says.
+func TestReplicas(t *testing.T) {
+	for url, want := range map[string]int{
+		"nats:embedded?dir=d": 1,
+		"nats:embedded?dir=d&route=localhost:1&cluster=localhost:1,localhost:2":            2,
+		"nats:embedded?dir=d&route=localhost:1&cluster=localhost:2,localhost:3":            3,
+		"nats:embedded?dir=d&route=localhost:1&cluster=localhost:1,a:2,b:3,c:4,d:5":        3,
+		"nats:embedded?dir=d&route=0.0.0.0:1&cluster=a:1,b:1,c:1&secret=x":                 3,
+		"nats:embedded?dir=d&route=:1&cluster=a:1,b:1&secret=x":                            2,
+		"nats:embedded?dir=d&route=localhost:1&cluster=localhost:1,a:2,b:3,c:4&replicas=1": 1,
+		"nats://h":           0, // which is what natskv says
+		"tls://h?replicas=5": 5,
+	} {
+		target, err := parseNATSOrEmbedded(url, &Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil || target.bucket.Replicas != want {
+			t.Errorf("%s: got %+v, %v, want %d replicas", url, target, err, want)
+		}
+	}
+}
+
 // TestPlainPostgresIsTold: a connection that may be plain text is told at the start, unless it stays on this machine.
 func TestPlainPostgresIsTold(t *testing.T) {
 	for url, want := range map[string]bool{
@@ -107,17 +127,24 @@ func FuzzURL(f *testing.F) {
 		f.Add("rediss+sentinel://", rest)
 		f.Add("postgres://u:", rest)
 		f.Add("memory:", rest)
+		f.Add("nats://", rest)
+		f.Add("tls://u:", rest)
+		f.Add("nats:embedded?dir=d&route=10.0.0.1:1&cluster=a:1&secret=", rest)
+		f.Add("memcached://", rest)
 	}
 	const password = "correcthorse"
 	f.Fuzz(func(t *testing.T, before, after string) {
 		text := before + password + after
 		_, redis := parseRedis(text)
 		_, postgres := parsePostgres(text, &Options{})
+		_, nats := parseNATSOrEmbedded(text, &Options{Logger: slog.New(slog.DiscardHandler)})
+		_, memcached := parseMemcached(text, &Options{})
 		scheme, _, _ := strings.Cut(text, ":")
 		memory := (&Opened{}).openMemory(text, &Options{MaxBytes: 1 << 20})
-		for _, err := range []error{redis, postgres, memory, unknownScheme(scheme)} {
+		for _, err := range []error{redis, postgres, nats, memcached, memory, unknownScheme(scheme)} {
 			if err != nil && (strings.Contains(err.Error(), password) || !strings.HasPrefix(err.Error(), "stores: ")) {
-				if slices.ContainsFunc([]string{"dial_timeout", "write_timeout", "protocol", "skip_verify", "max_bytes", "prefix", "slidegate"}, func(name string) bool {
+				if slices.ContainsFunc([]string{"dial_timeout", "write_timeout", "protocol", "skip_verify", "max_bytes", "prefix", "slidegate",
+					"replicas", "storage", "sync", "timeout", "clock"}, func(name string) bool {
 					return strings.Contains(before, name)
 				}) {
 					continue // a value that is given to a parameter by name is told: it is no password

@@ -14,7 +14,7 @@ import (
 // The texts of errors here are our own. Those of the packages that read URLs quote what they could not read, and a URL
 // that is not understood may have a password in any part of it.
 
-var schemes = []string{"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres"}
+var schemes = []string{"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres", "nats", "tls", "memcached"}
 
 // unknownScheme is the error of a URL that no store is known for. A scheme holds no secret, unless it is none.
 func unknownScheme(scheme string) error {

@@ -10,19 +10,19 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// applyFunc is Store.Apply, or what stands in for it.
+// applyFunc is Store.Apply, or a replacement for it.
 type applyFunc func(ctx context.Context, batch []store.Request) error
 
-// unfilled is what the places for answers hold before a store is asked: nothing that a store would write, so that a place
-// or a field that it leaves out shows.
+// unfilled is in every answer before the store is called. No store would write it, so an answer or a field that a store
+// leaves out is noticed.
 var unfilled = rule.Answer{
 	Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, NextAfter: -1, At: -1,
 }
 
-// errStale stands in requests before a store is asked, which has to take it out.
-var errStale = errors.New("left over from before")
+// errStale is in every request before the store is called, which must replace it.
+var errStale = errors.New("left over from an earlier request")
 
-// newRequest makes a request with its own copy of the charges.
+// newRequest returns a request with its own copy of the charges.
 func newRequest(op rule.Op, group string, charges ...store.Charge) store.Request {
 	answers := make([]rule.Answer, len(charges))
 	for i := range answers {
@@ -31,7 +31,7 @@ func newRequest(op rule.Op, group string, charges ...store.Charge) store.Request
 	return store.Request{Op: op, Group: group, Charges: slices.Clone(charges), Answers: answers, Err: errStale}
 }
 
-// decide sends one request and returns its answers, or what is wrong with the way it was answered.
+// decide sends one request and returns its answers, or an error if it was not answered correctly.
 func decide(
 	ctx context.Context, apply applyFunc, op rule.Op, group string, charges ...store.Charge,
 ) ([]rule.Answer, error) {
@@ -52,13 +52,13 @@ func decideAs(
 	return batch[0].Answers, answered(&batch[0])
 }
 
-// answered tells what is wrong with a request that is said to be answered.
+// answered returns an error if a request that Apply reports as answered is not.
 func answered(request *store.Request) error {
 	if request.Err == errStale {
-		return errors.New("the store left Err as it was; it must be nil after success")
+		return errors.New("the store did not set Err; it must be nil after success")
 	}
 	if request.Err != nil {
-		return fmt.Errorf("Apply returned nil, but left an error in Err: %w", request.Err)
+		return fmt.Errorf("Apply returned nil, but Err is set: %w", request.Err)
 	}
 	if len(request.Answers) != len(request.Charges) {
 		return fmt.Errorf("the store changed the length of Answers to %d", len(request.Answers))
@@ -71,15 +71,15 @@ func answered(request *store.Request) error {
 	return nil
 }
 
-// take asks for a single charge, through TakeSingle if the caller wants and the store has it.
+// take sends a single charge, through TakeSingle if one is set and the store implements it.
 func take(ctx context.Context, st store.Store, charge store.Charge, one bool) (rule.Answer, error) {
 	if taker, ok := st.(store.SingleTaker); ok && one {
 		return takeOne(ctx, taker, charge)
 	}
-	return askOne(ctx, st, rule.Take, charge)
+	return decideOne(ctx, st, rule.Take, charge)
 }
 
-// takeOne asks through TakeSingle and makes an Answer of what it returns.
+// takeOne calls TakeSingle and returns its results as an Answer.
 func takeOne(ctx context.Context, taker store.SingleTaker, charge store.Charge) (a rule.Answer, err error) {
 	a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err =
 		taker.TakeSingle(ctx, charge.Limit, charge.Key, charge.Cost)
@@ -90,8 +90,8 @@ func takeOne(ctx context.Context, taker store.SingleTaker, charge store.Charge) 
 	return a, err
 }
 
-// askOne asks the store alone for a single charge without a group.
-func askOne(ctx context.Context, store store.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
+// decideOne sends a single charge without a group to the store only.
+func decideOne(ctx context.Context, store store.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
 	answers, err := decide(ctx, store.Apply, op, "", charge)
 	if err != nil {
 		return rule.Answer{}, err

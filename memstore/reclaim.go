@@ -7,47 +7,47 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// The store's memory is bounded in bytes, and shared by its tables: a table that wants a page when there is none left gets one
-// of another's, first of one whose keys have expired, then of the largest, if that is larger than itself. So a flood of keys on
-// one limit takes all there is, and gives it back when another limit needs it, down to an equal share; what it loses for that
-// is remembered by its own forgotten memory.
+// The store's memory is bounded in bytes, and shared by its tables. A table that needs a page when there is none left takes
+// one from another table: first from one whose keys have expired, then from the largest, if that is larger than itself. So
+// a flood of keys on one limit takes all the memory, and gives it back when another limit needs it, down to an equal share;
+// the keys that it loses are remembered by its own forgotten memory.
 
 // How the bytes of a store are divided.
 const (
-	keyShare        = 8 // of 16 parts: pages, directories and slabs
-	forgottenShare  = 6 // what is remembered of keys that were forgotten
-	settlementShare = 2 // of reservations
+	keyShare        = 8 // in sixteenths: pages, directories and slabs
+	forgottenShare  = 6 // traces of forgotten keys
+	settlementShare = 2 // settlements of reservations
 
-	settlementBytes = 128 // of one, about
+	settlementBytes = 128 // approximate size of a settlement
 )
 
 const (
-	// lookAgain is the least time between two looks through a table in vain.
-	lookAgain = rule.Micros(100_000)
-	// lookPages is how many pages of a table are looked at in one go.
-	lookPages = 64
-	// crowdedFor is how many keys a table forgets before it asks for more room again, after it was given none.
+	// rescanAfter is the minimum time between two fruitless scans of a table.
+	rescanAfter = rule.Micros(100_000)
+	// scanPages is how many pages of a table are scanned at a time.
+	scanPages = 64
+	// crowdedFor is how many keys a table forgets before it requests more memory again, after it was given none.
 	crowdedFor = 256
-	// slack is by how many bytes a table must be larger than another one before it gives way.
+	// slack is by how many bytes a table must be larger than another before it gives up a page.
 	slack = 2 * pageBytes
 )
 
-// account adds to the bytes that the table has.
+// account adds to the bytes of the table.
 func (t *table) account(n int64) {
 	t.bytes.Add(n)
 	t.store.used.Add(n)
 }
 
-// reserve takes n bytes for the table if the bound allows it.
+// reserve reserves n bytes for the table if the bound allows it.
 func (t *table) reserve(n int64) bool {
 	s := t.store
-	if s.opts.RefuseWhenFull { // nobody can be made to give way then, so nobody gets all
+	if s.opts.RefuseWhenFull { // no table can be made to give up memory then, so none gets all of it
 		others := s.used.Load() - t.bytes.Load()
-		if t.bytes.Load()+n > (s.room-others)/8*7 {
+		if t.bytes.Load()+n > (s.capacity-others)/8*7 {
 			return false
 		}
 	}
-	if s.used.Add(n) > s.room {
+	if s.used.Add(n) > s.capacity {
 		s.used.Add(-n)
 		return false
 	}
@@ -55,8 +55,8 @@ func (t *table) reserve(n int64) bool {
 	return true
 }
 
-// reserveSlab is reserve for the table's slab. It does not ask others to give way, because a slot is busy. What must be stored
-// takes the memory anyway; see trim.
+// reserveSlab is reserve for the table's slab. It takes nothing from other tables, because a slot is busy. If must is set,
+// it takes the memory in any case; see trim.
 func (t *table) reserveSlab(n int64, must bool) bool {
 	if must {
 		t.account(n)
@@ -67,7 +67,7 @@ func (t *table) reserveSlab(n int64, must bool) bool {
 
 func (t *table) releaseSlab(n int64) { t.account(-n) }
 
-// reservePage takes a page for the table, from another one if need be. The caller holds no lock.
+// reservePage reserves a page for the table, taken from another table if necessary. The caller holds no lock.
 func (t *table) reservePage() bool {
 	if t.crowded.Load() > 0 && t.crowded.Add(-1) > 0 {
 		return false
@@ -81,7 +81,7 @@ func (t *table) reservePage() bool {
 	return true
 }
 
-// reclaim makes another table give a page back, if one should.
+// reclaim makes another table give up a page, if one should.
 func (s *Store) reclaim(to *table) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Store) reclaim(to *table) bool {
 		if t == to {
 			continue
 		}
-		if now >= t.use.looked+lookAgain || now < t.use.looked {
+		if now >= t.use.scanned+rescanAfter || now < t.use.scanned {
 			if t.shrink(now, false) {
 				return true
 			}
@@ -109,15 +109,15 @@ func (s *Store) reclaim(to *table) bool {
 	return largest.shrink(now, true)
 }
 
-// shrink makes one page of two and reports whether it did. Without force it only does so if all live keys fit the one. It holds
-// the store's lock.
+// shrink merges two pages and reports whether it did. Without force it does so only if all live keys fit into one. The
+// caller holds the store's lock.
 func (t *table) shrink(now rule.Micros, force bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.dropped.Load() {
 		return false
 	}
-	for range lookPages {
+	for range scanPages {
 		g := t.page(t.at)
 		if g.depth == 0 {
 			break
@@ -132,15 +132,15 @@ func (t *table) shrink(now rule.Micros, force bool) bool {
 			}
 			return true
 		}
-		if t.at == 0 && !force { // once round
-			t.use.looked = now
+		if t.at == 0 && !force { // every page has been visited
+			t.use.scanned = now
 			break
 		}
 	}
 	return false
 }
 
-// liveIn returns how many keys of a page are live, or were a moment ago.
+// liveIn returns how many keys of a page are live, or were just now.
 func (t *table) liveIn(g *page, now rule.Micros) (n int) {
 	f := t.form(g)
 	for i := range f.slots() {
@@ -151,8 +151,8 @@ func (t *table) liveIn(g *page, now rule.Micros) (n int) {
 	return n
 }
 
-// merge makes one page of two that differ in the last bit of their prefix. What does not fit is forgotten, if force is set;
-// else nothing is done then. It holds t.mu.
+// merge merges two pages that differ in the last bit of their prefix. Keys that do not fit are forgotten if force is set;
+// otherwise nothing is done. The caller holds t.mu.
 func (t *table) merge(a, b *page, first uint64, now rule.Micros, force bool) bool {
 	lockBoth(a, b)
 	defer a.mu.Unlock()
@@ -178,7 +178,7 @@ func (t *table) merge(a, b *page, first uint64, now rule.Micros, force bool) boo
 	return true
 }
 
-// forgetSome forgets the least-used tenants until the others fit a page.
+// forgetSome forgets the least-used tenants until the others fit into a page.
 func (t *table) forgetSome(to *page, live []tenant, now rule.Micros) []tenant {
 	f := t.form(to)
 	weight := make(map[uint64]int64, len(live))
@@ -208,7 +208,7 @@ func (t *table) forgetSome(to *page, live []tenant, now rule.Micros) []tenant {
 	})
 }
 
-// forgetTenant remembers a live key that is about to lose its place, and gives back what it has elsewhere.
+// forgetTenant remembers a live key that is about to lose its slot, and releases the memory that it has elsewhere.
 func (t *table) forgetTenant(m tenant, now rule.Micros) {
 	f := t.form(m.g)
 	var s rule.State
@@ -217,7 +217,7 @@ func (t *table) forgetTenant(m tenant, now rule.Micros) {
 	f.free(t, m.g, m.slot, m.word)
 }
 
-// moveOver is moveIn for tenants that may be of another form.
+// moveOver is moveIn for tenants that may have another form.
 func (t *table) moveOver(to *page, tenants []tenant) {
 	var s rule.State
 	for i := range tenants {
@@ -232,7 +232,7 @@ func (t *table) moveOver(to *page, tenants []tenant) {
 	}
 }
 
-// narrow halves the directory while no page needs its last bit. It holds t.mu.
+// narrow halves the directory while no page needs its last bit. The caller holds t.mu.
 func (t *table) narrow() {
 	for d := t.dir.Load(); d.depth > 0; d = t.dir.Load() {
 		for i := 0; i < len(d.pages); i += 2 {
@@ -253,7 +253,7 @@ func (t *table) narrow() {
 func (t *table) trim() {
 	s := t.store
 	for range 64 {
-		if s.used.Load() <= s.room || s.opts.RefuseWhenFull {
+		if s.used.Load() <= s.capacity || s.opts.RefuseWhenFull {
 			return
 		}
 		if s.reclaim(t) {
@@ -269,13 +269,13 @@ func (t *table) trim() {
 	}
 }
 
-// isStuffed reports whether the table must not store longer states, because nobody may be forgotten for them.
-func (t *table) isStuffed() bool {
+// isOverfull reports whether the table must not store longer states, because no key may be forgotten for them.
+func (t *table) isOverfull() bool {
 	s := t.store
-	return s.opts.RefuseWhenFull && t.slab != nil && s.used.Load() > s.room
+	return s.opts.RefuseWhenFull && t.slab != nil && s.used.Load() > s.capacity
 }
 
-// forgetOne forgets the least-used key of a table that has a single page, and reports whether it did. The last one stays.
+// forgetOne forgets the least-used key of a table that has a single page, and reports whether it did. The last key stays.
 func (t *table) forgetOne(now rule.Micros) bool {
 	g := t.page(0)
 	g.mu.Lock()

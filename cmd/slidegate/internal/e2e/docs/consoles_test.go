@@ -1,0 +1,209 @@
+package docs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// The console blocks of a page are run from top to bottom in a folder of their own, in which the files are that the page
+// shows: blocks that begin with a comment that is a file's name. What a command prints is what the page shows below it. The
+// service and the proxy run until the page ends, or starts another. Their ports, and port 3000 with the application behind the
+// proxy, are replaced by free ones.
+func TestConsoles(t *testing.T) {
+	problems, count := checkConsoles(t, readPages(t))
+	report(t, problems)
+	t.Logf("%d commands run", count)
+}
+
+func checkConsoles(t *testing.T, pages []*page) (problems []problem, count int) {
+	t.Helper()
+	for _, p := range pages {
+		var steps []step
+		for _, b := range p.blocks {
+			if b.language == "console" {
+				steps = append(steps, stepsOf(b)...)
+			}
+		}
+		if len(steps) == 0 {
+			continue
+		}
+		c := newConsole(t, p)
+		for _, s := range steps {
+			count++
+			if wrong := c.run(t, s); wrong != "" {
+				problems = append(problems, p.problemf(s.line, "%s\n%s", s.command, wrong))
+			}
+		}
+		c.stop()
+	}
+	return problems, count
+}
+
+// A step is a command and what the page shows of its output; "" is nothing.
+type step struct {
+	line    int
+	command string
+	shown   string
+}
+
+func stepsOf(b block) (steps []step) {
+	for _, command := range commandLines(b) {
+		steps = append(steps, step{line: command.line, command: command.code})
+	}
+	lines := strings.Split(b.code, "\n")
+	for i := range steps {
+		end := len(lines)
+		if i+1 < len(steps) {
+			end = steps[i+1].line - b.line
+		}
+		begin := steps[i].line - b.line + 1 + strings.Count(steps[i].command, "\n")
+		steps[i].shown = strings.Trim(strings.Join(lines[begin:end], "\n"), "\n")
+	}
+	return steps
+}
+
+// A console is where the commands of a page are run.
+type console struct {
+	dir     string
+	ports   map[string]string // from those on the page to those that are free
+	server  *exec.Cmd         // nil if none runs
+	said    *testkit.Output   // by the server
+	stopped chan struct{}     // closed when the server has ended
+}
+
+// asks makes the commands that ask a running service ask the one that the test has started.
+const asks = `#!/bin/sh
+case "$1 $2" in
+"allow "*|"peek "*|"charge "*) server=%[2]s;;
+"explain "*|"reset "*|"top "*|"block "*|"unblock "*|"override "*|"rulings "*|"reload "*|"config running") server=%[3]s;;
+*) exec %[1]s "$@";;
+esac
+case " $* " in *" --server"*|*" --store"*|*" --limit"*|*" --config"*) exec %[1]s "$@";; esac
+exec %[1]s "$@" --server http://127.0.0.1:$server
+`
+
+func newConsole(t *testing.T, p *page) *console {
+	t.Helper()
+	c := &console{dir: t.TempDir(), ports: map[string]string{}}
+	for _, port := range []string{"8080", "8081", "8082", "8083", "6380"} {
+		_, c.ports[port], _ = net.SplitHostPort(testkit.FreeAddress(t))
+	}
+	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }))
+	t.Cleanup(application.Close)
+	_, c.ports["3000"], _ = net.SplitHostPort(application.Listener.Addr().String())
+	script := fmt.Sprintf(asks, slidegate, c.ports["8080"], c.ports["8082"])
+	testkit.NoError(t, os.Mkdir(filepath.Join(c.dir, "bin"), 0o700))
+	testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, "bin", "slidegate"), []byte(script), 0o700))
+	testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, "bin", ".curlrc"), []byte("silent\nshow-error\n"), 0o600)) // as on a terminal
+	for _, b := range p.blocks {
+		if name := fileName.FindStringSubmatch(b.code); name != nil {
+			testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, name[1]), []byte(b.code), 0o600))
+		}
+	}
+	t.Cleanup(c.stop)
+	return c
+}
+
+// fileName is the first line of a block that says which file it is.
+var fileName = regexp.MustCompile(`\A(?:#|//) ([\w-]+\.[a-z]+)\n`)
+
+// replaced puts free ports in the place of those that a command names, and back.
+func (c *console) replaced(text string, back bool) string {
+	for shown, free := range c.ports {
+		if back {
+			shown, free = free, shown
+		}
+		text = regexp.MustCompile(`:`+shown+`\b`).ReplaceAllString(text, ":"+free)
+	}
+	return text
+}
+
+func (c *console) command(ctx context.Context, line string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "bash", "-c", c.replaced(line, false))
+	cmd.Dir, cmd.WaitDelay = c.dir, time.Second
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLIDEGATE_") })
+	bin := filepath.Join(c.dir, "bin")
+	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "CURL_HOME="+bin)
+	for name, port := range map[string]string{"HTTP": "8080", "GRPC": "8081", "RESP": "6380", "ADMIN": "8082"} {
+		cmd.Env = append(cmd.Env, "SLIDEGATE_"+name+"=127.0.0.1:"+c.ports[port])
+	}
+	return cmd
+}
+
+var runsOn = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )*slidegate (serve|proxy)\b`)
+
+// run returns what is wrong with a step, or nothing.
+func (c *console) run(t *testing.T, s step) string {
+	t.Helper()
+	if runsOn.MatchString(s.command) {
+		return c.start(t, s)
+	}
+	out, err := c.command(t.Context(), s.command).CombinedOutput()
+	if s.shown == "" && err != nil {
+		return fmt.Sprintf("it fails: %v\n%s", err, out)
+	}
+	if got := c.replaced(string(out), true); s.shown != "" && !matches(s.shown, got) {
+		return fmt.Sprintf("it prints\n%s\nwant\n%s", got, s.shown)
+	}
+	return ""
+}
+
+// start starts a server, in the place of the one before.
+func (c *console) start(t *testing.T, s step) string {
+	t.Helper()
+	c.stop()
+	c.said, c.stopped = &testkit.Output{}, make(chan struct{})
+	c.server = c.command(context.Background(), "exec "+strings.TrimSuffix(strings.TrimSpace(s.command), "&"))
+	c.server.Stdout, c.server.Stderr = c.said, c.said
+	testkit.NoError(t, c.server.Start())
+	go func(server *exec.Cmd, stopped chan struct{}) {
+		defer close(stopped)
+		_ = server.Wait() // it is killed
+	}(c.server, c.stopped)
+	ended := false
+	testkit.Eventually(t, s.command+" listens", func() bool {
+		connection, err := net.Dial("tcp", "127.0.0.1:"+c.ports["8080"])
+		if err == nil {
+			_ = connection.Close()
+		}
+		select {
+		case <-c.stopped:
+			ended = true
+		default:
+		}
+		return err == nil || ended
+	})
+	switch got := c.replaced(c.said.String(), true); {
+	case ended:
+		return "it ends, and says\n" + got
+	case s.shown != "" && !matches(s.shown+"\n...", got):
+		return fmt.Sprintf("it prints\n%s\nwant\n%s", got, s.shown)
+	}
+	return ""
+}
+
+// stop ends the server, if one runs.
+func (c *console) stop() {
+	if c.server == nil {
+		return
+	}
+	if err := c.server.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		panic(err)
+	}
+	<-c.stopped
+	c.server = nil
+}

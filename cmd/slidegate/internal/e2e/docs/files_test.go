@@ -1,0 +1,157 @@
+package docs
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// languages are what blocks may be written in, and what checks them. One that nothing checks says so.
+var languages = map[string]func(t *testing.T, p *page, b block) []problem{
+	"go":      nil, // TestGoSamples
+	"sh":      nil, // TestCommands
+	"console": nil, // TestCommands, TestConsoles
+	"text":    nil, // TestPrograms, where it is the output of one
+
+	"yaml":      checkYAML,
+	"json":      checkJSON,
+	"nginx":     checkNginx,
+	"caddyfile": checkCaddy,
+
+	"http":    nil, // the answers of docs/api.md, which the package jsonapi compares
+	"mermaid": nil, // pictures: nothing checks them
+	"sql":     nil, // nothing checks the rest
+	"python":  nil,
+	"js":      nil,
+	"php":     nil,
+	"java":    nil,
+	"ruby":    nil,
+}
+
+// Every fenced block says what it is written in, and is accepted by what reads it: policies and Envoy's rules by config check,
+// settings of nginx and Caddy by nginx and Caddy.
+func TestFiles(t *testing.T) {
+	problems, counts := checkFiles(t, readPages(t))
+	report(t, problems)
+	t.Logf("blocks: %v", counts)
+}
+
+func checkFiles(t *testing.T, pages []*page) (problems []problem, counts map[string]int) {
+	t.Helper()
+	counts = map[string]int{}
+	for _, p := range pages {
+		for _, b := range p.blocks {
+			if b.indented {
+				counts["indented"]++
+				continue
+			}
+			counts[b.language]++
+			check, known := languages[b.language]
+			switch {
+			case b.language == "":
+				problems = append(problems, p.problemf(b.line-1, "the block has no language: write one after the ```, such as text"))
+			case !known:
+				problems = append(problems, p.problemf(b.line-1, "nothing says how blocks in %s are checked: add it to languages in files_test.go", b.language))
+			case check != nil:
+				problems = append(problems, check(t, p, b)...)
+			}
+		}
+	}
+	return problems, counts
+}
+
+var (
+	isOurs   = regexp.MustCompile(`(?m)^(policies|domain):`)
+	position = regexp.MustCompile(`(?m)^-?[^:\n]*:(\d+):\d+: (.*)$`)
+)
+
+// checkYAML has the program check files of policies and of Envoy's rules. Of other files only the syntax is checked; parts of
+// files may have a field several times, to show several ways to write it, and the package config checks those of its page.
+func checkYAML(t *testing.T, p *page, b block) (problems []problem) {
+	t.Helper()
+	if !isOurs.MatchString(b.code) {
+		var value any
+		if err := yaml.NewDecoder(strings.NewReader(b.code), yaml.AllowDuplicateMapKey()).Decode(&value); err != nil {
+			said, _, _ := strings.Cut(err.Error(), "\n")
+			return []problem{p.problemf(b.line, "this is not YAML: %s", said)}
+		}
+		return nil
+	}
+	purpose := map[string]string{"docs/replay.md": "replay", "docs/proxy.md": "proxy"}[p.path]
+	if purpose == "" {
+		purpose = "serve"
+	}
+	check := exec.Command(slidegate, "config", "check", "--for", purpose, "-")
+	check.Stdin = strings.NewReader(b.code)
+	out, err := check.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	for _, match := range position.FindAllStringSubmatch(string(out), -1) {
+		line, _ := strconv.Atoi(match[1])
+		problems = append(problems, p.problemf(b.line+line-1, "%s", match[2]))
+	}
+	if problems == nil {
+		problems = []problem{p.problemf(b.line, "%s", strings.TrimSpace(string(out)))}
+	}
+	return problems
+}
+
+func checkJSON(_ *testing.T, p *page, b block) []problem {
+	var value any
+	if err := json.Unmarshal([]byte(b.code), &value); err != nil {
+		return []problem{p.problemf(b.line, "this is not JSON: %v", err)}
+	}
+	return nil
+}
+
+// checkNginx has nginx read settings: as they are in its http block, or within a location there. Ports and certificates are
+// replaced by ones that the test may use.
+func checkNginx(t *testing.T, p *page, b block) []problem {
+	t.Helper()
+	dir := t.TempDir()
+	certificate := filepath.Join(dir, "ca.pem")
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	testkit.NoError(t, os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	code := regexp.MustCompile(`/[\w/.-]+\.pem`).ReplaceAllString(b.code, certificate)
+	code = regexp.MustCompile(`listen +\d+`).ReplaceAllString(code, "listen unix:"+filepath.Join(dir, "socket"))
+	var said string
+	for _, context := range []string{"CODE", "server { location / { CODE } }"} {
+		settings := "pid " + filepath.Join(dir, "pid") + "; events {} http { access_log off;\n" + strings.ReplaceAll(context, "CODE", "\n"+code) + "\n}\n"
+		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(settings), 0o600))
+		out, err := exec.Command(testkit.Program(t, "nginx"), "-t", "-q", "-e", "stderr", "-p", dir, "-c", filepath.Join(dir, "nginx.conf")).CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		if said == "" {
+			said, _, _ = strings.Cut(string(out), "\n")
+		}
+	}
+	return []problem{p.problemf(b.line, "nginx does not take this: %s", said)}
+}
+
+func checkCaddy(t *testing.T, p *page, b block) []problem {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "Caddyfile")
+	testkit.NoError(t, os.WriteFile(file, []byte(b.code), 0o600))
+	var said bytes.Buffer
+	adapt := exec.Command(testkit.Program(t, "caddy"), "adapt", "--adapter", "caddyfile", "--config", file)
+	adapt.Stderr = &said
+	if err := adapt.Run(); err != nil {
+		return []problem{p.problemf(b.line, "Caddy does not take this: %s", strings.TrimSpace(said.String()))}
+	}
+	return nil
+}

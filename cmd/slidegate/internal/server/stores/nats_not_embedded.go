@@ -1,0 +1,18 @@
+//go:build slidegate_no_nats_server
+
+package stores
+
+import "github.com/nats-io/nats.go"
+
+// embedded is a NATS server in this process, which this build does not have.
+type embedded struct{}
+
+func parseEmbedded(string, *Options) (*natsTarget, error) {
+	return nil, invalid("URL", "this build has no NATS server in it; write nats://HOST:PORT for one elsewhere, or build without the tag slidegate_no_nats_server")
+}
+
+func (*embedded) clustered() bool { return false }
+
+func (*embedded) connect(...nats.Option) (*nats.Conn, error) { return nil, ErrDown }
+
+func (*embedded) close() error { return nil }

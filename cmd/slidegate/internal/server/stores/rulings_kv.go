@@ -1,0 +1,408 @@
+package stores
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/kvstore"
+)
+
+// kvRulings keeps rulings in a key-value engine, which can change one entry at a time, and entries of a megabyte. So they are in
+// sheets, each with those whose names have a hash in common, and so is the log. A sheet is never changed: a change writes a new
+// one under a name of its own, and then puts that name in the place of the old one in the head, which is one entry. What the
+// head does not name is not there.
+type kvRulings struct {
+	engine kvstore.Engine
+	store  string // its name, for errors
+	prefix string // of the names of entries
+
+	mu    sync.Mutex
+	known map[string]*sheet // sheets that were read or written, by ID; at most those of one head
+}
+
+// head is the entry that says which sheets count.
+type head struct {
+	Version int64            `json:"version"`
+	Rulings int              `json:"rulings"` // how many there are
+	Sheets  map[uint8]string `json:"sheets"`  // their IDs by the hash of the names of their rulings
+	Log     []string         `json:"log"`     // the IDs of the sheets of the log, the oldest first
+	Last    []rulings.Ruling `json:"last"`    // changes that are in no sheet of the log yet, the oldest first
+
+	revision uint64
+}
+
+// sheet is an entry with rulings, or with changes.
+type sheet struct {
+	all      []rulings.Ruling
+	revision uint64
+}
+
+const (
+	logSheet  = 20        // how many changes a sheet of the log has
+	changing  = 64        // how often a change is tried that others are faster with
+	reading   = 3         // how often all is read again because a sheet was replaced meanwhile
+	outOfDate = time.Hour // for so long a sheet is kept that was replaced, for instances that are reading it
+
+	// forAlways is how long an entry is kept that does not expire. It is what engines can count up to, and more than anybody waits.
+	forAlways = 100 * 365 * 24 * time.Hour
+)
+
+// errReplaced means that a sheet is not there any more, since another one has its place.
+var errReplaced = errors.New("a sheet of rulings was replaced while it was read")
+
+func newKVRulings(store, prefix string, engine kvstore.Engine) *kvRulings {
+	return &kvRulings{engine: engine, store: store, prefix: prefix + "-rulings-", known: map[string]*sheet{}}
+}
+
+func (k *kvRulings) Load(ctx context.Context, known int64) (all []rulings.Ruling, version int64, err error) {
+	for range reading {
+		var h *head
+		if h, err = k.readHead(ctx); err != nil {
+			break
+		}
+		if h.Version == known {
+			return nil, known, nil
+		}
+		if all, err = k.loadAll(ctx, h); err == nil {
+			return all, h.Version, nil
+		}
+		if !errors.Is(err, errReplaced) {
+			break
+		}
+	}
+	return nil, 0, failed(k.store, err)
+}
+
+// loadAll returns the rulings of all sheets.
+func (k *kvRulings) loadAll(ctx context.Context, h *head) (all []rulings.Ruling, err error) {
+	k.forget(h)
+	for _, id := range h.Sheets {
+		s, err := k.readSheet(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s.all...)
+	}
+	return all, nil
+}
+
+func (k *kvRulings) Apply(ctx context.Context, change rulings.Ruling, stale []rulings.Ruling) (err error) {
+	for range changing {
+		err = k.try(ctx, &change, stale)
+		if !errors.Is(err, kvstore.ErrConflict) && !errors.Is(err, errReplaced) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, rulings.ErrNone), errors.Is(err, rulings.ErrFull):
+		return fmt.Errorf("stores: %w", err)
+	}
+	return failed(k.store, err)
+}
+
+// try makes a change, unless another instance makes one at the same time, which is a conflict.
+func (k *kvRulings) try(ctx context.Context, change *rulings.Ruling, stale []rulings.Ruling) error {
+	h, err := k.readHead(ctx)
+	if err != nil {
+		return err
+	}
+	k.forget(h)
+	draft := &draft{keeper: k, head: h, sheets: map[uint8]*sheet{}}
+	if err := draft.change(ctx, change, stale); err != nil {
+		return err
+	}
+	replaced, written, err := draft.write(ctx)
+	if err == nil {
+		err = k.writeHead(ctx, h)
+	}
+	if err != nil {
+		if errors.Is(err, kvstore.ErrConflict) { // or the head may name what was written
+			k.expire(ctx, written)
+		}
+		return err
+	}
+	k.expire(ctx, replaced)
+	return nil
+}
+
+func (k *kvRulings) Log(ctx context.Context, n int) (all []rulings.Ruling, err error) {
+	n = min(n, rulings.MaxLog)
+	for range reading {
+		var h *head
+		if h, err = k.readHead(ctx); err != nil {
+			break
+		}
+		if all, err = k.last(ctx, h, n); err == nil {
+			return all, nil
+		}
+		if !errors.Is(err, errReplaced) {
+			break
+		}
+	}
+	return nil, failed(k.store, err)
+}
+
+// last returns the last n changes, the newest first.
+func (k *kvRulings) last(ctx context.Context, h *head, n int) (all []rulings.Ruling, err error) {
+	lines := h.Last
+	for i := len(h.Log) - 1; i >= 0 && len(lines) < n; i-- {
+		s, err := k.readSheet(ctx, h.Log[i])
+		if err != nil {
+			return nil, err
+		}
+		lines = slices.Concat(s.all, lines)
+	}
+	all = slices.Clone(lines[max(0, len(lines)-n):])
+	slices.Reverse(all)
+	return all, nil
+}
+
+// draft is a change of sheets that is not written yet.
+type draft struct {
+	keeper *kvRulings
+	head   *head
+	sheets map[uint8]*sheet // those that change
+}
+
+// change carries out a change in the draft.
+func (d *draft) change(ctx context.Context, change *rulings.Ruling, stale []rulings.Ruling) error {
+	own, err := d.sheetOf(ctx, change)
+	if err != nil {
+		return err
+	}
+	place := own.find(change)
+	if change.Kind == rulings.Clear && place < 0 {
+		return rulings.ErrNone
+	}
+	for i := range stale {
+		if err := d.remove(ctx, &stale[i], change); err != nil {
+			return err
+		}
+	}
+	place = own.find(change) // which others of the sheet may have moved
+	switch {
+	case change.Kind == rulings.Clear:
+		own.all = slices.Delete(own.all, place, place+1)
+		d.head.Rulings--
+	case place >= 0:
+		own.all[place] = *change
+	case d.head.Rulings >= rulings.MaxRulings:
+		return rulings.ErrFull
+	default:
+		own.all = append(own.all, *change)
+		d.head.Rulings++
+	}
+	d.head.Version++
+	d.head.Last = append(d.head.Last, *change)
+	return nil
+}
+
+// remove removes a stale ruling, if it is still as given and not the one that changes.
+func (d *draft) remove(ctx context.Context, stale, change *rulings.Ruling) error {
+	if isSameKey(stale, change) {
+		return nil
+	}
+	s, err := d.sheetOf(ctx, stale)
+	if err != nil {
+		return err
+	}
+	if i := s.find(stale); i >= 0 && string(s.all[i].Text()) == string(stale.Text()) {
+		s.all = slices.Delete(s.all, i, i+1)
+		d.head.Rulings--
+	}
+	return nil
+}
+
+// placeOf returns which sheet a ruling belongs to.
+func placeOf(r *rulings.Ruling) uint8 {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(r.Policy + "\x00" + r.Key)) // which never fails
+	return uint8(hash.Sum32())
+}
+
+// sheetOf returns a copy of the sheet that a ruling belongs to.
+func (d *draft) sheetOf(ctx context.Context, r *rulings.Ruling) (*sheet, error) {
+	place := placeOf(r)
+	if s := d.sheets[place]; s != nil {
+		return s, nil
+	}
+	s := &sheet{}
+	if id := d.head.Sheets[place]; id != "" {
+		read, err := d.keeper.readSheet(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		s.all = slices.Clone(read.all)
+	}
+	d.sheets[place] = s
+	return s, nil
+}
+
+// find returns the place in a sheet of the ruling about the same key, or -1.
+func (s *sheet) find(about *rulings.Ruling) int {
+	return slices.IndexFunc(s.all, func(r rulings.Ruling) bool { return isSameKey(&r, about) })
+}
+
+func isSameKey(a, b *rulings.Ruling) bool { return a.Policy == b.Policy && a.Key == b.Key }
+
+// write writes the sheets of the draft and names them in its head. It returns the IDs of those that they replace, and of its own.
+func (d *draft) write(ctx context.Context) (replaced, written []string, err error) {
+	h := d.head
+	for place, s := range d.sheets {
+		if old := h.Sheets[place]; old != "" {
+			replaced = append(replaced, old)
+		}
+		delete(h.Sheets, place)
+		if len(s.all) == 0 {
+			continue
+		}
+		id, err := d.keeper.writeSheet(ctx, s)
+		if err != nil {
+			return nil, written, err
+		}
+		h.Sheets[place], written = id, append(written, id)
+	}
+	if len(h.Last) >= logSheet {
+		id, err := d.keeper.writeSheet(ctx, &sheet{all: h.Last})
+		if err != nil {
+			return nil, written, err
+		}
+		h.Log, h.Last, written = append(h.Log, id), nil, append(written, id)
+	}
+	for len(h.Log)*logSheet >= rulings.MaxLog+logSheet {
+		replaced, h.Log = append(replaced, h.Log[0]), h.Log[1:]
+	}
+	return replaced, written, nil
+}
+
+func (k *kvRulings) readHead(ctx context.Context) (*head, error) {
+	h := &head{}
+	value, revision, err := k.engine.Get(ctx, k.prefix+"head")
+	if err == nil && revision != 0 {
+		err = json.Unmarshal(value, h)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if h.Sheets == nil {
+		h.Sheets = map[uint8]string{}
+	}
+	h.revision = revision
+	return h, nil
+}
+
+func (k *kvRulings) writeHead(ctx context.Context, h *head) error {
+	text, err := json.Marshal(h)
+	if err == nil {
+		_, err = k.engine.Swap(ctx, k.prefix+"head", text, h.revision, forAlways)
+	}
+	return err
+}
+
+// readSheet returns a sheet, which must not be changed.
+func (k *kvRulings) readSheet(ctx context.Context, id string) (*sheet, error) {
+	if s := k.recall(id); s != nil {
+		return s, nil
+	}
+	s := &sheet{}
+	value, revision, err := k.engine.Get(ctx, k.prefix+id)
+	switch {
+	case err != nil:
+		return nil, err
+	case revision == 0:
+		return nil, errReplaced
+	}
+	if err := json.Unmarshal(value, &s.all); err != nil {
+		return nil, fmt.Errorf("a sheet of rulings cannot be read: %w", err)
+	}
+	s.revision = revision
+	k.remember(id, s)
+	return s, nil
+}
+
+// writeSheet writes a sheet under a new name.
+func (k *kvRulings) writeSheet(ctx context.Context, s *sheet) (id string, err error) {
+	text, err := json.Marshal(s.all)
+	if err != nil {
+		return "", err
+	}
+	id = rand.Text()
+	if most := k.engine.Traits().MaxValue; most > 0 && len(text) > most {
+		return "", fmt.Errorf("rulings that are kept together take %d bytes, and the store takes %d; end some of them, or give shorter reasons",
+			len(text), most)
+	}
+	s.revision, err = k.engine.Swap(ctx, k.prefix+id, text, 0, forAlways)
+	if err == nil && s.revision != 0 {
+		k.remember(id, s)
+	}
+	return id, err
+}
+
+// expire has sheets expire that no head names. It does not matter if that fails, but for the room they take.
+func (k *kvRulings) expire(ctx context.Context, ids []string) {
+	for _, id := range ids {
+		if value, revision, err := k.engine.Get(ctx, k.prefix+id); err == nil && revision != 0 {
+			_, _ = k.engine.Swap(ctx, k.prefix+id, value, revision, outOfDate)
+		}
+	}
+}
+
+func (k *kvRulings) recall(id string) *sheet {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.known[id]
+}
+
+func (k *kvRulings) remember(id string, s *sheet) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.known[id] = s
+}
+
+// forget forgets the sheets that a head does not name.
+func (k *kvRulings) forget(h *head) {
+	named := make(map[string]bool, len(h.Sheets))
+	for _, id := range h.Sheets {
+		named[id] = true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id := range k.known {
+		if !named[id] {
+			delete(k.known, id)
+		}
+	}
+}
+
+// keepKeyInKV keeps a key in an entry of its own.
+func keepKeyInKV(store, prefix string, engine kvstore.Engine) func(context.Context, []byte) ([]byte, error) {
+	name := prefix + "-reservation-key"
+	return func(ctx context.Context, proposed []byte) ([]byte, error) {
+		kept, revision, err := engine.Get(ctx, name)
+		if err == nil && revision == 0 {
+			if _, err = engine.Swap(ctx, name, proposed, 0, forAlways); err == nil {
+				return proposed, nil
+			}
+			if errors.Is(err, kvstore.ErrConflict) { // another instance was faster
+				kept, revision, err = engine.Get(ctx, name)
+			}
+		}
+		if err == nil && revision == 0 {
+			err = errors.New("the key that signs reservations was removed while it was read")
+		}
+		if err != nil {
+			return nil, failed(store, err)
+		}
+		return kept, nil
+	}
+}

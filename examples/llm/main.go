@@ -1,0 +1,70 @@
+// Command llm holds the calls to a language model to a budget of tokens and a number of calls, for each team. What a call
+// costs is known only afterwards, so it reserves an estimate first and settles it at the true cost.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// Limits of different things need names: what was used is settled by name.
+var (
+	tokens = slidegate.Limit{Name: "tokens", Quota: 10_000, Window: time.Hour}
+	calls  = slidegate.Limit{Name: "calls", Quota: 5, Window: time.Hour}
+)
+
+func main() {
+	limiter, err := slidegate.NewPerCall(memstore.NewDefault(), "llm")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	for _, prompt := range []string{"short", "long", "broken", "huge", "short"} {
+		outcome := "ok"
+		if err := complete(ctx, limiter, "team:7", prompt); err != nil {
+			outcome = err.Error()
+		}
+		left, err := limiter.For(slidegate.Claim{Limit: tokens, Key: "team:7"}).Peek(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%-6s  %-26s  %5d tokens left\n", prompt, outcome, left.Remaining)
+	}
+}
+
+// complete asks the model, with a budget of 2000 tokens until it is known how many they were.
+func complete(ctx context.Context, limiter *slidegate.Limiter, team, prompt string) error {
+	reservation, decision, err := limiter.For(
+		slidegate.Claim{Limit: tokens, Key: team, Cost: 2000},
+		slidegate.Claim{Limit: calls, Key: team},
+	).Reserve(ctx)
+	if err != nil {
+		return err // the store did not answer
+	}
+	if !decision.Allowed {
+		return fmt.Errorf("refused by %s", decision.LimitName)
+	}
+	defer limiter.Cancel(ctx, reservation) // gives everything back, unless it was settled before
+
+	used, err := askModel(prompt)
+	if err != nil {
+		return err
+	}
+	_, err = limiter.Settle(ctx, reservation, slidegate.Used{Limit: "tokens", Cost: used})
+	return err
+}
+
+// askModel stands for a model, and returns how many tokens it used.
+func askModel(prompt string) (tokens int64, err error) {
+	tokens, ok := map[string]int64{"short": 500, "long": 3000, "huge": 8000}[prompt]
+	if !ok {
+		return 0, errors.New("the model did not answer")
+	}
+	return tokens, nil
+}

@@ -1,0 +1,61 @@
+// Command llmproxy is an HTTP handler in front of a language model. The middleware reserves what a request may cost at most,
+// its max_tokens, and settles it at what the handler says that the model used.
+package main
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+func main() {
+	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.Limit{Name: "tokens", Quota: 1000, Window: time.Hour})
+	limits, err := httplimit.New(limiter, httplimit.Options{
+		Headers: httplimit.HeadersDraft03,
+		Policies: []httplimit.Policy{{
+			Key:       httplimit.ByAPIKey("X-Api-Key"),
+			Cost:      maxTokens,
+			CostAfter: httplimit.CostFromHandler(),
+		}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := httptest.NewServer(limits.Wrap(http.HandlerFunc(complete)))
+	defer server.Close()
+	for _, most := range []string{"400", "900", "950", "500"} {
+		request, err := http.NewRequest("POST", server.URL+"/v1/complete?max_tokens="+most, nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		request.Header.Set("X-Api-Key", "team-7")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			log.Fatal(err)
+		}
+		response.Body.Close()
+		fmt.Println(most, response.Status, response.Header.Get("RateLimit-Remaining"))
+	}
+}
+
+// maxTokens is the most that a request can cost: what it asks for, or what the model does unless told otherwise.
+func maxTokens(r *http.Request) int64 {
+	most, err := strconv.ParseInt(r.FormValue("max_tokens"), 10, 64)
+	if err != nil {
+		return 500
+	}
+	return most
+}
+
+// complete stands for a call to a model that uses 60 tokens.
+func complete(w http.ResponseWriter, r *http.Request) {
+	httplimit.SetCost(r, 60)
+	fmt.Fprintln(w, "42")
+}

@@ -1,0 +1,98 @@
+// Package mapstore is a store in a map: the shortest one that keeps the contract. It never forgets a key, so it is to be
+// read, not used.
+package mapstore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// Store is a store.Store in this process. It is safe for concurrent use. The zero value is not usable; New makes it.
+type Store struct {
+	store.Registry // reports two limiters that would share counts by mistake
+
+	now     func() rule.Micros
+	mu      sync.Mutex
+	states  map[string]rule.State
+	settled map[string]map[rule.ID]settlement // by address and reservation
+}
+
+// settlement is what settling a reservation gave back, and until when that must be remembered.
+type settlement struct {
+	back  []int64
+	until rule.Micros
+}
+
+// New returns an empty store that decides by the clock now.
+func New(now func() rule.Micros) *Store {
+	return &Store{now: now, states: map[string]rule.State{}, settled: map[string]map[rule.ID]settlement{}}
+}
+
+// Traits reports what the store can do.
+func (s *Store) Traits() store.Traits { return store.Traits{Name: "map", MaxCharges: 64} }
+
+// Check accepts every limit: package rule decides, and it knows them all.
+func (s *Store) Check(*store.Limit) error { return nil }
+
+// Apply decides the requests one after the other.
+func (s *Store) Apply(ctx context.Context, batch []store.Request) (first error) {
+	for i := range batch {
+		request := &batch[i]
+		if request.Err = ctx.Err(); request.Err == nil {
+			s.decide(request)
+		} else if first == nil {
+			first = request.Err
+		}
+	}
+	return first
+}
+
+// decide loads the states of a request, lets the rule decide, and stores the states that changed.
+func (s *Store) decide(request *store.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	addresses := make([]string, len(request.Charges))
+	states := make([]rule.State, len(request.Charges))
+	items := make([]rule.Item, len(request.Charges))
+	for i, c := range request.Charges {
+		// No prefix begins with another, so different addresses are never written alike.
+		addresses[i] = fmt.Sprintf("%s%d:%s%s", c.Limit.Prefix(), len(request.Group), request.Group, c.Key)
+		states[i] = s.states[addresses[i]].Clone() // a copy: the map changes below, if the rule says so
+		items[i] = rule.Item{Limit: c.Limit.Rule(), State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: request.ID}
+	}
+	now := s.now() // inside the lock: an earlier reading would be older than what others have written meanwhile
+	if request.Op == rule.Settle {
+		s.settle(addresses[0], request.ID, items, now, request.Answers)
+	} else {
+		rule.Decide(request.Op, items, now, request.Answers)
+	}
+	for i := range items {
+		if items[i].Changed {
+			s.states[addresses[i]] = states[i]
+		}
+	}
+}
+
+// settle settles a reservation once, and answers later calls with what the first one did, for as long as its units count.
+func (s *Store) settle(address string, id rule.ID, items []rule.Item, now rule.Micros, answers []rule.Answer) {
+	var keep rule.Micros
+	var most int64
+	for i := range items {
+		keep, most = max(keep, items[i].Limit.Memory()), max(most, items[i].Limit.Settlements())
+	}
+	if s.settled[address] == nil {
+		s.settled[address] = map[rule.ID]settlement{}
+	}
+	remembered := s.settled[address]
+	maps.DeleteFunc(remembered, func(_ rule.ID, old settlement) bool { return old.until < now })
+	first, known := remembered[id]
+	memo := rule.Memo{Known: known, Back: first.back, Full: !known && int64(len(remembered)) >= most}
+	if rule.DecideSettle(items, &memo, now, answers); memo.Changed && keep > 0 {
+		remembered[id] = settlement{memo.Back, now + keep}
+	}
+}

@@ -1,0 +1,217 @@
+// Package kvtest checks an Engine of kvstore against its contract. It is for those who write one.
+//
+//	func TestEngine(t *testing.T) { kvtest.Run(t, engine) }
+//
+// storetest.Run over a kvstore.Store with the engine checks the rest: that limits are kept.
+package kvtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/kvstore"
+)
+
+// Run checks an engine. It uses names that no other run has. It waits a few seconds for the engine to forget a value.
+func Run(t *testing.T, engine kvstore.Engine) {
+	t.Helper()
+	e := &kit{engine, "kvtest-" + strings.ToLower(rand.Text()[:16])}
+	for name, check := range map[string]func(*testing.T){
+		"Create": e.create, "Swap": e.swap, "Values": e.values, "Names": e.names, "Concurrent": e.concurrent,
+		"EndedContext": e.endedContext, "Forgets": e.forgets, "Clock": e.clock,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(t)
+		})
+	}
+}
+
+type kit struct {
+	engine kvstore.Engine
+	prefix string
+}
+
+const keep = time.Hour
+
+// get reads a value that must be the given one, or absent if that is nil.
+func (k *kit) get(t *testing.T, name string, want []byte) (revision uint64) {
+	t.Helper()
+	got, revision, err := k.engine.Get(t.Context(), name)
+	if err != nil {
+		t.Fatalf("Get: %v", err)
+	}
+	if !bytes.Equal(got, want) || (revision == 0) != (want == nil) {
+		t.Fatalf("Get returns %d bytes of revision %d, want %d bytes", len(got), revision, len(want))
+	}
+	return revision
+}
+
+// put swaps a value in and returns its revision.
+func (k *kit) put(t *testing.T, name string, value []byte, revision uint64, keep time.Duration) uint64 {
+	t.Helper()
+	told, err := k.engine.Swap(t.Context(), name, value, revision, keep)
+	if err != nil {
+		t.Fatalf("Swap: %v", err)
+	}
+	found := k.get(t, name, value)
+	if told != 0 && told != found {
+		t.Fatalf("Swap returns revision %d, and Get returns %d", told, found)
+	}
+	if found == revision {
+		t.Fatalf("the revision is still %d after a Swap", found)
+	}
+	return found
+}
+
+// refuse tries a swap that must find a conflict.
+func (k *kit) refuse(t *testing.T, name string, revision uint64) {
+	t.Helper()
+	if _, err := k.engine.Swap(t.Context(), name, []byte("conflict"), revision, keep); !errors.Is(err, kvstore.ErrConflict) {
+		t.Fatalf("a Swap with a wrong revision returns %v, want ErrConflict", err)
+	}
+}
+
+func (k *kit) create(t *testing.T) {
+	name := k.prefix + "-create"
+	k.get(t, name, nil)
+	k.refuse(t, name, 7)
+	k.get(t, name, nil)
+	k.put(t, name, []byte("a"), 0, keep)
+	k.refuse(t, name, 0)
+	k.get(t, name, []byte("a"))
+}
+
+func (k *kit) swap(t *testing.T) {
+	name := k.prefix + "-swap"
+	seen := map[uint64]bool{}
+	var revision uint64
+	for _, value := range []string{"a", "b", "a", "a"} {
+		before := revision
+		if revision = k.put(t, name, []byte(value), revision, keep); seen[revision] {
+			t.Fatalf("revision %d comes twice", revision)
+		}
+		seen[revision] = true
+		k.refuse(t, name, before)
+		k.get(t, name, []byte(value))
+	}
+}
+
+func (k *kit) values(t *testing.T) {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	largest := k.engine.Traits().MaxValue
+	if largest == 0 {
+		largest = 1 << 20
+	}
+	k.put(t, k.prefix+"-bytes", all, 0, keep)
+	k.put(t, k.prefix+"-largest", bytes.Repeat([]byte{0xff}, largest), 0, keep)
+}
+
+func (k *kit) names(t *testing.T) {
+	longest := k.engine.Traits().MaxName
+	if longest == 0 {
+		longest = 64
+	}
+	name := k.prefix + "-"
+	name += strings.Repeat("z", longest-len(name))
+	k.put(t, name, []byte("long"), 0, keep)
+	k.put(t, name[:longest-1], []byte("shorter"), 0, keep)
+	k.put(t, strings.ToUpper(name), []byte("upper case"), 0, keep)
+	k.get(t, name, []byte("long"))
+}
+
+// concurrent counts in several goroutines: no swap may be lost.
+func (k *kit) concurrent(t *testing.T) {
+	const goroutines, each = 8, 20
+	name := k.prefix + "-concurrent"
+	var group sync.WaitGroup
+	for range goroutines {
+		group.Go(func() {
+			for range each {
+				if err := k.increment(t.Context(), name); err != nil {
+					t.Errorf("increment: %v", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	k.get(t, name, binary.BigEndian.AppendUint64(nil, goroutines*each))
+}
+
+func (k *kit) increment(ctx context.Context, name string) error {
+	for {
+		value, revision, err := k.engine.Get(ctx, name)
+		if err != nil {
+			return err
+		}
+		var n uint64
+		if len(value) == 8 {
+			n = binary.BigEndian.Uint64(value)
+		}
+		_, err = k.engine.Swap(ctx, name, binary.BigEndian.AppendUint64(nil, n+1), revision, keep)
+		if !errors.Is(err, kvstore.ErrConflict) {
+			return err
+		}
+	}
+}
+
+func (k *kit) endedContext(t *testing.T) {
+	name := k.prefix + "-ended"
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := k.engine.Get(ctx, name); !errors.Is(err, context.Canceled) {
+		t.Errorf("Get with a canceled context returns %v", err)
+	}
+	if _, err := k.engine.Swap(ctx, name, []byte("a"), 0, keep); !errors.Is(err, context.Canceled) {
+		t.Errorf("Swap with a canceled context returns %v", err)
+	}
+}
+
+// forgets checks that a value goes after its time, and that a swap gives it another one: of two values with a short time, the one
+// that is swapped stays.
+func (k *kit) forgets(t *testing.T) {
+	short, renewed := k.prefix+"-short", k.prefix+"-renewed"
+	revision := k.put(t, renewed, []byte("a"), 0, time.Second)
+	k.put(t, renewed, []byte("b"), revision, keep)
+	revision = k.put(t, short, []byte("a"), 0, keep)
+	revision = k.put(t, short, []byte("b"), revision, time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	looks := time.NewTicker(50 * time.Millisecond)
+	defer looks.Stop()
+	for gone := false; !gone; <-looks.C {
+		_, found, err := k.engine.Get(ctx, short)
+		if err != nil {
+			t.Fatalf("waiting for a value of one second to go: %v", err)
+		}
+		gone = found == 0
+	}
+	k.refuse(t, short, revision)
+	k.put(t, short, []byte("c"), 0, keep)
+	k.get(t, renewed, []byte("b"))
+}
+
+func (k *kit) clock(t *testing.T) {
+	before := k.engine.Now()
+	for range 1000 {
+		now := k.engine.Now()
+		if now < before {
+			t.Fatalf("the clock went back by %v", (before - now).Duration())
+		}
+		before = now
+	}
+	if apart := time.Since(before.Time()).Abs(); apart > time.Hour {
+		t.Errorf("the clock is %v away from this machine's", apart)
+	}
+}

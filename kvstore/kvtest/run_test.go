@@ -1,0 +1,11 @@
+package kvtest_test
+
+import (
+	"testing"
+
+	"github.com/slidegate/slidegate/kvstore/kvtest"
+)
+
+func TestTable(t *testing.T) {
+	kvtest.Run(t, &kvtest.Table{})
+}

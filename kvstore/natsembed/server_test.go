@@ -1,0 +1,144 @@
+package natsembed
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func TestRestartKeepsEverything(t *testing.T) {
+	opts := Options{Dir: filepath.Join(t.TempDir(), "new", "folder")}
+	s := start(t, opts)
+	if at := s.nats.Addr(); at != nil {
+		t.Errorf("the server listens for clients on %v", at)
+	}
+	kv, err := connect(t, s).CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision, err := kv.PutString(t.Context(), "key", "value")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s.Close() // does nothing
+
+	again := start(t, opts)
+	if again.Name() != s.Name() || s.Name() == "" {
+		t.Errorf("the server's name was %q, and after a restart it is %q", s.Name(), again.Name())
+	}
+	if kv, err = connect(t, again).KeyValue(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := kv.Get(t.Context(), "key")
+	if err != nil || string(got.Value()) != "value" || got.Revision() != revision {
+		t.Errorf("after a restart there is %v with the error %v", got, err)
+	}
+}
+
+func TestStartRefuses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	used := t.TempDir()
+	start(t, Options{Dir: used, Name: "a"})
+	alone := t.TempDir()
+	start(t, Options{Dir: alone, Name: "a"}).Close()
+	broken := t.TempDir()
+	if err := os.WriteFile(filepath.Join(broken, identityFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const a, b = "127.0.0.1:1001", "127.0.0.1:1002"
+	for want, opts := range map[string]Options{
+		"dir: must not be empty":                    {},
+		"dir: mkdir":                                {Dir: filepath.Join(broken, identityFile, "x")},
+		"is in use by another server":               {Dir: used},
+		`belongs to the server "a", not "b"`:        {Dir: alone, Name: "b"},
+		"belongs to a single server":                {Dir: alone, Route: a, Peers: []string{b}},
+		"restore the file":                          {Dir: broken},
+		`name: "a b"`:                               {Dir: "x", Name: "a b"},
+		"max store: must not be negative":           {Dir: "x", MaxStore: -1},
+		"max memory: must not be negative":          {Dir: "x", MaxMemory: -1},
+		"route: must not be empty":                  {Dir: "x", Peers: []string{b}},
+		"peers: must not be empty":                  {Dir: "x", Route: a},
+		`route: "127.0.0.1" is not host:port`:       {Dir: "x", Route: "127.0.0.1", Peers: []string{b}},
+		`peers: "x:0" is not host:port`:             {Dir: "x", Route: a, Peers: []string{"x:0"}},
+		"is there twice":                            {Dir: "x", Route: a, Peers: []string{b, b}},
+		"secret: must not be empty":                 {Dir: "x", Route: "0.0.0.0:1001", Peers: []string{b}},
+		"only this server is there":                 {Dir: "x", Route: a, Peers: []string{"localhost:1001"}},
+		"none of them is this server":               {Dir: "x", Route: ":1001", Peers: []string{b}, Secret: "s"},
+		"address already in use; choose an address": {Dir: t.TempDir(), Route: taken.Addr().String(), Peers: []string{b}},
+	} {
+		s, err := Start(opts)
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "natsembed: ") {
+			t.Errorf("Start(%+v) returned %v, want an error about %q", opts, err, want)
+		}
+	}
+	if _, err := os.Stat("x"); err == nil {
+		t.Error("a folder was made for options that are wrong")
+	}
+}
+
+// A cluster has as many members as there are servers, whether or not the list of them includes this one.
+func TestMembersIncludeThisServer(t *testing.T) {
+	for _, test := range []struct {
+		route string
+		peers string
+		want  string
+	}{
+		{"127.0.0.1:1", "127.0.0.1:1 127.0.0.1:2 127.0.0.1:3", "127.0.0.1:1 127.0.0.1:2 127.0.0.1:3"},
+		{"127.0.0.1:1", "127.0.0.1:2 127.0.0.1:3", "127.0.0.1:2 127.0.0.1:3 127.0.0.1:1"},
+		{"127.0.0.1:1", "localhost:1 localhost:2", "localhost:1 localhost:2"},
+		{"0.0.0.0:1", "127.0.0.1:1 192.0.2.1:1", "127.0.0.1:1 192.0.2.1:1"},
+		{":1", "localhost:1 192.0.2.1:1", "localhost:1 192.0.2.1:1"},
+	} {
+		opts := Options{Route: test.route, Peers: strings.Fields(test.peers)}
+		got, err := opts.members()
+		if err != nil || strings.Join(got, " ") != test.want {
+			t.Errorf("members of %s with the peers %s are %v, %v; want %s", test.route, test.peers, got, err, test.want)
+		}
+	}
+}
+
+// A full store is an error, and keeps what it has.
+func TestFullStoreIsAnError(t *testing.T) {
+	js := connect(t, start(t, Options{Dir: t.TempDir(), MaxStore: 64 << 10}))
+	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := 0
+	for ; written < 1000 && err == nil; written++ {
+		_, err = kv.Put(t.Context(), "key-"+string(rune('a'+written)), make([]byte, 4<<10))
+	}
+	if err == nil {
+		t.Fatal("4 MB were written to a store of 64 KiB")
+	}
+	if got, err := kv.Get(t.Context(), "key-a"); err != nil || len(got.Value()) != 4<<10 {
+		t.Errorf("the first value is %v, %v", got, err)
+	}
+	t.Logf("%d writes of 4 KiB succeeded, then: %v", written-1, err)
+}
+
+// The log has warnings and errors as such, and nothing else at the default level.
+func TestLogLevels(t *testing.T) {
+	lines := &lines{}
+	s := start(t, Options{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(lines, nil))})
+	s.nats.Warnf("look %d", 1)
+	s.nats.Errorf("alas %d", 2)
+	s.Close()
+	got := strings.Split(strings.TrimSpace(lines.String()), "\n")
+	if len(got) != 2 || !strings.Contains(got[0], `level=WARN msg="nats: look 1"`) || !strings.Contains(got[1], `level=ERROR msg="nats: alas 2"`) {
+		t.Errorf("the log is:\n%s", lines.String())
+	}
+}

@@ -1,0 +1,111 @@
+package natskv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Options are the choices of an Engine. The zero value is a bucket "slidegate" on one server's disk.
+type Options struct {
+	// Bucket is the name of the bucket, of letters, digits, "-" and "_"; "slidegate" if it is empty. It is created if it is not there.
+	Bucket string
+	// Replicas is how many servers of a cluster keep the bucket, 1 to 5; 0 means 1. With 3, one of them may be lost, with 5 two. A bucket that is there
+	// already must have at least as many.
+	Replicas int
+	// Memory keeps the bucket in the memory of the servers and not on their disks. Without it, a bucket that is there already must be on
+	// disk.
+	Memory bool
+	// MaxBytes is how large the bucket may become; 0 means as large as the server and the account let it. A full bucket takes no new
+	// keys: decisions about them fail, and those about other keys go on. It applies when the bucket is created.
+	MaxBytes int64
+}
+
+func (o *Options) check() error {
+	switch {
+	case strings.ContainsFunc(o.Bucket, notInBucket):
+		return fmt.Errorf("natskv: bucket: %q: use letters, digits, - and _", o.Bucket)
+	case o.Replicas < 0 || o.Replicas > 5:
+		return fmt.Errorf("natskv: replicas: must be 1 to 5, or 0 for 1, not %d", o.Replicas)
+	case o.MaxBytes < 0:
+		return fmt.Errorf("natskv: max bytes: must not be negative, it is %d; 0 means no limit", o.MaxBytes)
+	}
+	return nil
+}
+
+func notInBucket(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
+}
+
+// streamName is the name that JetStream gives to the stream of the bucket, so that tools for buckets see it.
+func (o *Options) streamName() string { return "KV_" + o.Bucket }
+
+// openStream returns the stream of the bucket, and creates it if it is not there.
+func (o *Options) openStream(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, error) {
+	stream, err := js.Stream(ctx, o.streamName())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		stream, err = js.CreateStream(ctx, o.streamConfig())
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // by another process, at the same moment
+			stream, err = js.Stream(ctx, o.streamName())
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("natskv: bucket %s: %w", o.Bucket, err)
+	}
+	if err := o.fits(&stream.CachedInfo().Config); err != nil {
+		return nil, fmt.Errorf("natskv: bucket %s: %w, or choose another bucket", o.Bucket, err)
+	}
+	return stream, nil
+}
+
+func (o *Options) subjects() string { return "$KV." + o.Bucket + ".>" }
+
+func (o *Options) streamConfig() jetstream.StreamConfig {
+	config := jetstream.StreamConfig{
+		Name: o.streamName(), Subjects: []string{o.subjects()}, MaxMsgsPerSubject: 1, MaxBytes: -1, AllowMsgTTL: true, AllowRollup: true,
+		DenyDelete: true, Discard: jetstream.DiscardNew, Replicas: max(1, o.Replicas), Storage: jetstream.FileStorage,
+	}
+	if o.Memory {
+		config.Storage = jetstream.MemoryStorage
+	}
+	if o.MaxBytes > 0 {
+		config.MaxBytes = o.MaxBytes
+	}
+	return config
+}
+
+// fits reports why a stream cannot keep entries, or would lose some: others than this package may have made it.
+func (o *Options) fits(config *jetstream.StreamConfig) error {
+	switch {
+	case len(config.Subjects) != 1 || config.Subjects[0] != o.subjects():
+		return fmt.Errorf("its stream has the subjects %q and must have %q alone; change them", config.Subjects, o.subjects())
+	case config.Retention != jetstream.LimitsPolicy:
+		return fmt.Errorf("its messages are kept by %v; set retention to limits", config.Retention)
+	case config.Mirror != nil || len(config.Sources) > 0 || config.Sealed:
+		return errors.New("it is a copy of other streams, or sealed; use one that can be written")
+	case config.NoAck:
+		return errors.New("it does not acknowledge what is written; clear no_ack")
+	case config.MaxMsgsPerSubject != 1:
+		return fmt.Errorf("it keeps %d values of a key and must keep 1; set history to 1", config.MaxMsgsPerSubject)
+	case !config.AllowMsgTTL:
+		return errors.New("its messages cannot have a time to live; set allow_msg_ttl (NATS 2.11 or later)")
+	case config.AllowDirect:
+		return errors.New("it allows direct reads, which may be of the past; clear allow_direct")
+	case config.MaxAge != 0:
+		return fmt.Errorf("it forgets everything after %v; set max_age to 0, since entries have their own times to live", config.MaxAge)
+	case config.Discard != jetstream.DiscardNew && (config.MaxBytes > 0 || config.MaxMsgs > 0):
+		return errors.New("it forgets old entries when it is full; set discard to new")
+	case config.AllowMsgCounter:
+		return errors.New("its messages are counters; clear allow_msg_counter")
+	case config.PersistMode == jetstream.AsyncPersistMode:
+		return errors.New("it acknowledges what it has not written yet; set persist_mode to default")
+	case config.Replicas < o.Replicas:
+		return fmt.Errorf("it has %d replicas and %d were asked for; raise its number, ask for fewer", config.Replicas, o.Replicas)
+	case config.Storage == jetstream.MemoryStorage && !o.Memory:
+		return errors.New("it is in memory and one on disk was asked for; set Memory")
+	}
+	return nil
+}

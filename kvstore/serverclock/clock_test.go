@@ -1,0 +1,190 @@
+package serverclock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// server is a clock that is ahead of ours, and may run faster or slower, behind a way that takes time.
+type server struct {
+	mu          sync.Mutex
+	start       time.Time
+	ahead       time.Duration
+	fast        time.Duration // in a million
+	there, back time.Duration // how long the way takes
+	jitter      *rand.Rand
+	down        error
+	looks       int
+}
+
+// set changes the server while clocks look at it.
+func (s *server) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *server) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Add(s.ahead + time.Since(s.start)*s.fast/1_000_000).Truncate(time.Microsecond)
+}
+
+func (s *server) pass(most time.Duration) {
+	s.set(func() {
+		if s.jitter != nil {
+			most = time.Duration(s.jitter.Int64N(int64(most) + 1))
+		}
+	})
+	testkit.Delay(most)
+}
+
+// look returns a look of some readings each.
+func (s *server) look(readings int) func(context.Context) ([]Reading, error) {
+	return func(context.Context) (found []Reading, err error) {
+		if s.set(func() { s.looks++; err = s.down }); err != nil {
+			return nil, err
+		}
+		for range readings {
+			r := Reading{Sent: time.Now()}
+			s.pass(s.there)
+			r.Shown = s.now()
+			s.pass(s.back)
+			r.Heard = time.Now()
+			found = append(found, r)
+		}
+		return found, nil
+	}
+}
+
+func started(t *testing.T, s *server, readings int) *Clock {
+	t.Helper()
+	s.set(func() { s.start = time.Now() })
+	c, err := Start(t.Context(), s.look(readings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	return c
+}
+
+// off is how far the clock is from the server's.
+func (s *server) off(c *Clock) time.Duration {
+	d := c.Now() - rule.Micros(s.now().UnixMicro())
+	return max(d, -d).Duration()
+}
+
+func TestErrorIsABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for seed := range uint64(50) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			s := &server{
+				ahead: time.Duration(random.Int64N(int64(time.Hour))) - 30*time.Minute, fast: time.Duration(random.Int64N(2*drift+1) - drift),
+				there: 5 * time.Millisecond, back: time.Millisecond, jitter: rand.New(rand.NewPCG(seed, 1)),
+			}
+			c := started(t, s, 3)
+			for range 40 {
+				testkit.Pass(time.Duration(random.Int64N(int64(2 * time.Second))))
+				if off, most := s.off(c), c.Error()+time.Microsecond; off > most {
+					t.Fatalf("seed %d: the clock is off by %v and says at most %v", seed, off, most)
+				}
+				if most := c.Error(); most > 4*time.Millisecond+2*lookEvery*drift/1_000_000 {
+					t.Fatalf("seed %d: the clock may be off by %v although the way takes at most 6ms", seed, most)
+				}
+			}
+			c.Stop()
+		}
+	})
+}
+
+// Many readings say more than the best of them: how long the way there takes varies, and how long the way back does.
+func TestReadingsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{there: 10 * time.Millisecond, back: 10 * time.Millisecond, jitter: rand.New(rand.NewPCG(1, 2))}
+		few, many := started(t, s, 1), started(t, s, 200)
+		if few.Error() < 10*many.Error() {
+			t.Errorf("one reading leaves %v open, and 200 leave %v: want less than a tenth", few.Error(), many.Error())
+		}
+	})
+}
+
+func TestServerClockIsSet(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		by   time.Duration
+		back time.Duration // by how much Now goes back
+	}{
+		{"ahead", time.Hour, 0},
+		{"a little back", -800 * time.Millisecond, 0},
+		{"far back", -time.Hour, time.Hour},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{there: time.Millisecond, back: time.Millisecond}
+				c := started(t, s, 1)
+				testkit.Pass(time.Second)
+				s.set(func() { s.ahead += test.by })
+				before, lowest := c.Now(), rule.Micros(0)
+				for range 700 { // seven seconds
+					testkit.Pass(10 * time.Millisecond)
+					now := c.Now()
+					lowest = min(lowest, now-before)
+					before = now
+				}
+				if off := s.off(c); off > c.Error() {
+					t.Errorf("seven seconds later the clock is off by %v and says at most %v", off, c.Error())
+				}
+				if back := -lowest.Duration(); max(back-test.back, test.back-back) > 50*time.Millisecond {
+					t.Errorf("the clock went back by %v, want %v", back, test.back)
+				}
+			})
+		})
+	}
+}
+
+func TestServerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{there: time.Millisecond, back: time.Millisecond, down: errors.New("away")}
+		if _, err := Start(t.Context(), s.look(1)); !errors.Is(err, s.down) {
+			t.Errorf("Start without a server returns %v, want its error", err)
+		}
+		s.set(func() { s.down = nil })
+		c := started(t, s, 1)
+		s.set(func() { s.down = errors.New("away") })
+		testkit.Pass(time.Hour)
+		if off := s.off(c); off > time.Millisecond {
+			t.Errorf("after an hour without the server the clock is off by %v", off)
+		}
+		if most := c.Error(); most < time.Hour*drift/1_000_000 {
+			t.Errorf("after an hour without the server the clock says it is off by %v at most: clocks may drift further apart", most)
+		}
+		if looks := s.looks; looks < 1_000 || looks > 4_000 {
+			t.Errorf("it has looked %d times in an hour, want about one a second", looks)
+		}
+		s.set(func() { s.down = nil })
+		testkit.Pass(lookEvery)
+		if most := c.Error(); most > 3*time.Millisecond {
+			t.Errorf("the server is back and the clock may still be off by %v", most)
+		}
+		c.Stop()
+		looks := s.looks
+		testkit.Pass(time.Minute)
+		if s.looks != looks {
+			t.Error("it looks after Stop")
+		}
+	})
+}
+
+func TestNothingRead(t *testing.T) {
+	if _, err := Start(t.Context(), func(context.Context) ([]Reading, error) { return nil, nil }); err == nil {
+		t.Error("a look without a reading is no error")
+	}
+}

@@ -1,0 +1,138 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// tries is how often a swap is attempted. Together with Options.Timeout it bounds the work of a decision that others get ahead of.
+const tries = 256
+
+// errTooLarge is wrapped by errors about requests that would make an entry too large. Nothing was written.
+var errTooLarge = errors.New("the entry is too large")
+
+// decideTogether decides requests on one entry, by one swap if it can, and returns what to remember of the entry. An error that
+// concerns all requests, after which their outcome is unknown, becomes the Err of each.
+func (s *Store) decideTogether(name string, known memory, requests []*store.Request) memory {
+	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timeout)
+	defer cancel()
+	err := s.swapIn(ctx, name, &known, requests)
+	if errors.Is(err, errTooLarge) && len(requests) > 1 { // one by one, so that only those fail that do not fit
+		for i, r := range requests {
+			if err := s.swapIn(ctx, name, &known, requests[i:i+1]); err != nil {
+				r.Err = err
+			}
+		}
+		return known
+	}
+	if err != nil {
+		for _, r := range requests {
+			r.Err = err
+		}
+	}
+	return known
+}
+
+// swapIn decides requests on an entry and swaps in the result. If another process is faster, it reads the entry again and decides
+// again, up to a bound.
+func (s *Store) swapIn(ctx context.Context, name string, known *memory, requests []*store.Request) error {
+	fromMemory, conflicts := known.current(), 0
+	for range tries {
+		if !fromMemory {
+			if err := s.read(ctx, name, known); err != nil {
+				return err
+			}
+		}
+		e, err := decodeEntry(known.value)
+		if err != nil {
+			return err
+		}
+		now := s.decideOn(e, requests)
+		if !e.changed {
+			if !fromMemory {
+				return nil
+			}
+			// Refusals and peeks write nothing, so no swap would find out whether the remembered entry is still current: another
+			// process may have given units back. Only what was read answers them.
+			fromMemory = false
+			continue
+		}
+		err = s.write(ctx, name, known, e, now)
+		if err == nil {
+			known.swapped(fromMemory, conflicts)
+			return nil
+		}
+		if known.forget(); !errors.Is(err, ErrConflict) {
+			return err
+		}
+		if conflicts++; fromMemory { // the other process may be long done
+			fromMemory = false
+			continue
+		}
+		if err := pause(ctx, known.trip); err != nil {
+			return s.failed("swap", err)
+		}
+	}
+	known.conflicts = mostConflicts
+	return fmt.Errorf("kvstore: %s: other processes were faster in %d attempts to change an entry; use leases, or fewer processes per key",
+		s.traits.Name, tries)
+}
+
+// read gets an entry from the engine.
+func (s *Store) read(ctx context.Context, name string, known *memory) (err error) {
+	begin := time.Now()
+	if known.value, known.revision, err = s.engine.Get(ctx, name); err != nil {
+		known.forget()
+		return s.failed("read", err)
+	}
+	known.trip = time.Since(begin)
+	return nil
+}
+
+// write swaps in an entry.
+func (s *Store) write(ctx context.Context, name string, known *memory, e *entry, now rule.Micros) error {
+	value, expires := e.encode(now)
+	if len(value) > s.traits.MaxValue {
+		return fmt.Errorf("kvstore: %w: it would have %d bytes, and %s takes at most %d; use fewer limits per key, fewer keys per group, "+
+			"or smaller quotas", errTooLarge, len(value), s.traits.Name, s.traits.MaxValue)
+	}
+	keep := max(time.Second, (expires - now).Duration())
+	keep += min(s.opts.Grace, time.Duration(1<<63-1)-keep)
+	revision, err := s.engine.Swap(ctx, name, value, known.revision, keep)
+	if err != nil {
+		return s.failed("swap", err)
+	}
+	known.value, known.revision, known.written = value, revision, revision
+	return nil
+}
+
+// decideOn decides requests on an entry in their order, and returns the time of the last decision.
+func (s *Store) decideOn(e *entry, requests []*store.Request) (now rule.Micros) {
+	for _, r := range requests {
+		now = s.now()
+		r.Err = e.decide(r, now)
+	}
+	return now
+}
+
+func (s *Store) failed(what string, err error) error {
+	return fmt.Errorf("kvstore: %s: %s: %w", s.traits.Name, what, err)
+}
+
+// pause waits for a random time of up to most.
+func pause(ctx context.Context, most time.Duration) error {
+	timer := time.NewTimer(rand.N(max(1, most)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,41 @@
+package kit
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// NoProgram skips a test because a program is not installed, unless TEST_REQUIRE names it: then the test fails.
+func NoProgram(t testing.TB, name string) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
+		t.Fatal("there is no " + name + ", and TEST_REQUIRE asks for one: make test installs it")
+	}
+	t.Skip("SKIPPED: there is no " + name + ", so nothing was asked of a real one: make test installs it")
+}
+
+// given are the ports that this process has handed out, so that it does not hand one out twice before it is taken.
+var given sync.Map
+
+// FreePort returns a port of the loopback interface that nobody listens on. Another process can still take it before the server
+// does; then the server ends at once, and its caller tries another port.
+func FreePort() (int, error) {
+	for range 100 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, fmt.Errorf("kit: no port to listen on: %w", err)
+		}
+		port := listener.Addr().(*net.TCPAddr).Port
+		listener.Close()
+		if _, taken := given.LoadOrStore(port, true); !taken {
+			return port, nil
+		}
+	}
+	return 0, errors.New("kit: found no free port")
+}

@@ -1,0 +1,205 @@
+package memcached_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bradfitz/gomemcache/memcache"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/kvstore/kvtest"
+	"github.com/slidegate/slidegate/kvstore/memcached"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/memcachedtest"
+)
+
+func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
+	t.Helper()
+	return kit.Must(slidegate.Bind("test", limit))(t)
+}
+
+func TestEngine(t *testing.T) {
+	t.Parallel()
+	kvtest.Run(t, onServer(t, memcachedtest.Start(t)))
+}
+
+// A value that is too large is an error, and leaves the one before.
+func TestTooLargeValue(t *testing.T) {
+	t.Parallel()
+	engine := onServer(t, memcachedtest.Start(t))
+	if _, err := engine.Swap(t.Context(), "name", []byte("small"), 0, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	_, revision, err := engine.Get(t.Context(), "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.Swap(t.Context(), "name", make([]byte, 1<<20), revision, time.Minute); err == nil || !strings.Contains(err.Error(), "start it with larger items (-I)") {
+		t.Errorf("a value that is too large: %v, want an error that says what to do", err)
+	}
+	if value, _, err := engine.Get(t.Context(), "name"); string(value) != "small" || err != nil {
+		t.Errorf("after that there is %q, %v", value, err)
+	}
+}
+
+// memcached keeps an entry for as long as the engine asks for, and a few seconds longer; its clock has whole seconds and is late.
+func TestKeeps(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t)
+	engine := onServer(t, s)
+	const most = 5 * time.Second // in excess of what was asked for
+	for _, keep := range []time.Duration{
+		time.Second, 29 * 24 * time.Hour, 30*24*time.Hour - time.Second, 30 * 24 * time.Hour, 31 * 24 * time.Hour, 400 * 24 * time.Hour,
+	} {
+		name := "keep-" + keep.String()
+		if _, err := engine.Swap(t.Context(), name, []byte("x"), 0, keep); err != nil {
+			t.Fatal(err)
+		}
+		if left := s.TimeToLive(name); left < keep || left > keep+most {
+			t.Errorf("an entry to keep for %v is kept for %v", keep, left)
+		}
+	}
+}
+
+// Whenever in the second of the server's clock an entry is written, it is kept long enough, and forgotten in the end.
+func TestKeepsNoShorter(t *testing.T) {
+	t.Parallel()
+	engine := onServer(t, memcachedtest.Start(t))
+	const entries, keep = 40, time.Second
+	there := func(name string) bool {
+		value, _, err := engine.Get(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value != nil
+	}
+	var written []time.Time
+	looked := 0 // at so many entries, shortly before they may be forgotten
+	kit.Eventually(t, "all entries to be written and looked at", func() bool {
+		if n := len(written); n < entries && (n == 0 || time.Since(written[n-1]) > keep/entries) {
+			written = append(written, time.Now())
+			if _, err := engine.Swap(t.Context(), keyOf(n), []byte("x"), 0, keep); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for ; looked < len(written) && time.Since(written[looked]) > keep*8/10; looked++ {
+			if kept := there(keyOf(looked)); !kept && time.Since(written[looked]) < keep {
+				t.Errorf("an entry was forgotten after %v, and was to be kept for %v", time.Since(written[looked]), keep)
+			}
+		}
+		return looked == entries
+	})
+	kit.Eventually(t, "the entries to be forgotten", func() bool { return !there(keyOf(0)) && !there(keyOf(entries-1)) })
+}
+
+// A server that may not evict refuses new keys by an error that says why. The keys that it knows stay limited.
+func TestFullServerIsAnError(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t, "-M", "-m", "1", "-I", "512k", "-o", "no_slab_reassign")
+	st := newStore(t, onServer(t, s), kvstore.Options{})
+	limit := bind(t, slidegate.Limit{Name: "once", Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingLog})
+	known, err := fill(t, st, limit, 100_000)
+	if err == nil || !strings.Contains(err.Error(), "the server is full; start it with more memory (-m)") {
+		t.Fatalf("after %d keys the error is %v, want one that says that the server is full", known, err)
+	}
+	for i := range known {
+		if a, err := take(t.Context(), st, limit, keyOf(i), 1); err != nil || a.Allowed {
+			t.Fatalf("key %d of %d: got %+v and the error %v, want a refusal", i, known, a, err)
+		}
+	}
+	if n := s.Count("evictions"); n != 0 {
+		t.Errorf("the server has evicted %d entries", n)
+	}
+	t.Logf("a server of 1 MB with -M took %d keys", known)
+}
+
+func TestOptionErrors(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t)
+	unwatched, unnumbered := memcachedtest.Start(t, "-W"), memcachedtest.Start(t, "-C")
+	ended := memcachedtest.Start(t)
+	ended.Kill()
+	for _, test := range []struct {
+		name   string
+		client *memcache.Client
+		opts   memcached.Options
+		want   string
+	}{
+		{"no client", nil, memcached.Options{ClockServer: s.Addr()}, "memcached: client: must not be nil; memcache.New makes one"},
+		{"no clock", s.Client(t), memcached.Options{}, "memcached: ClockServer: must not be empty; name the first of the client's servers"},
+		{"two clocks", s.Client(t), memcached.Options{ClockServer: s.Addr(), MachineClock: true}, "memcached: MachineClock: must be false"},
+		{"not watched", unwatched.Client(t), memcached.Options{ClockServer: unwatched.Addr()}, "start it without -W, or set MachineClock"},
+		{"no server", ended.Client(t), memcached.Options{ClockServer: ended.Addr()}, "memcached: the clock of the server: dial"},
+	} {
+		engine, err := memcached.Open(t.Context(), test.client, test.opts)
+		if err == nil {
+			engine.Close()
+			t.Errorf("%s: no error", test.name)
+		} else if !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: the error is %q, want %q in it", test.name, err, test.want)
+		}
+	}
+	engine := machineClock(t, unwatched.Client(t))
+	if traits := engine.Traits(); traits.ServerClock {
+		t.Errorf("by the machine's clock the traits are %+v", traits)
+	}
+	limit := bind(t, slidegate.Limit{Name: "limit", Quota: 5, Window: time.Hour})
+	st := newStore(t, engine, kvstore.Options{})
+	if a, err := take(t.Context(), st, limit, "key", 1); err != nil || !a.Allowed {
+		t.Errorf("by the machine's clock: got %+v and the error %v", a, err)
+	}
+	st = newStore(t, onServer(t, unnumbered), kvstore.Options{})
+	_, _ = take(t.Context(), st, limit, "key", 1)
+	if _, err := take(t.Context(), st, limit, "key", 1); err == nil || !strings.Contains(err.Error(), "start it without -C") {
+		t.Errorf("over a server without numbers the error is %v, want one that says so", err)
+	}
+}
+
+// After a restart the client has connections that are dead. No decision fails for that.
+func TestRestartFailsNoLaterDecision(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t)
+	st := newStore(t, onServer(t, s), kvstore.Options{})
+	limit := bind(t, slidegate.Limit{Name: "limit", Quota: 1000, Window: time.Hour})
+	for round := range 5 {
+		var wait sync.WaitGroup
+		for i := range 32 { // at once, so that there are many connections
+			wait.Go(func() {
+				if _, err := take(t.Context(), st, limit, keyOf(i), 1); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		wait.Wait()
+		s.Restart()
+	}
+}
+
+// A server that does not answer makes a decision fail by the store's timeout, though the client's is longer.
+func TestStoppedServerTakesNoLonger(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t)
+	client := s.Client(t)
+	client.Timeout = time.Minute
+	st := newStore(t, open(t, client, s.Addr()), kvstore.Options{Timeout: 50 * time.Millisecond})
+	limit := bind(t, slidegate.Limit{Name: "limit", Quota: 1000, Window: time.Hour})
+	if _, err := take(t.Context(), st, limit, "key", 1); err != nil {
+		t.Fatal(err)
+	}
+	s.Signal(syscall.SIGSTOP)
+	defer s.Signal(syscall.SIGCONT)
+	start := time.Now()
+	if _, err := take(t.Context(), st, limit, "key", 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the error is %v, want that of a deadline", err)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("the error came after %v", took)
+	}
+}

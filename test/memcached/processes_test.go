@@ -1,0 +1,173 @@
+package memcached_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bradfitz/gomemcache/memcache"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/kvstore/memcached"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/history"
+	"github.com/slidegate/slidegate/test/memcachedtest"
+	"github.com/slidegate/slidegate/test/workers"
+)
+
+// TestWorker is what the other processes run.
+func TestWorker(t *testing.T) {
+	workers.Serve(t, func(job string) (func([]byte) (any, error), error) {
+		kind, addr, _ := strings.Cut(job, " ")
+		client := memcachedtest.Client(t, addr)
+		if kind == "history" {
+			client.Timeout = 300 * time.Millisecond
+			// The model takes the times of answers to be in the order of the decisions. Clocks that are apart, if only by microseconds,
+			// would break that, so all processes have the same one.
+			st := newStore(t, machineClock(t, client), kvstore.Options{Timeout: 250 * time.Millisecond})
+			return history.Job(st, func(context.Context) error { return client.Ping() }), nil
+		}
+		engine := open(t, client, addr)
+		if kind == "weak" {
+			st := newStore(t, kvstore.WithLostUpdates(plain{engine, client}), kvstore.Options{})
+			return func(order []byte) (any, error) { return race(st, order) }, nil
+		}
+		st := newStore(t, engine, kvstore.Options{})
+		return func(order []byte) (any, error) { return race(st, order) }, nil
+	})
+}
+
+const (
+	raceQuota     = 50
+	raceProcesses = 4
+	raceRequests  = 200 // of all processes at once
+)
+
+var raceLimits = []slidegate.Limit{
+	{Name: "window", Quota: raceQuota, Window: time.Hour, Anchor: slidegate.AnchorFirst},
+	{Name: "log", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+	{Name: "fixed", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
+	{Name: "slots", Quota: raceQuota, Window: time.Hour, Algorithm: rule.InFlight},
+}
+
+// raceOrder is what a process is told to do in a round.
+type raceOrder struct {
+	Limit    int // its place in raceLimits
+	Key      string
+	Requests int
+	Start    time.Time // of all processes
+}
+
+// runRace has all processes ask at once, and returns how many requests passed in each round.
+func runRace(t *testing.T, processes []*workers.Worker, rounds int) (admitted []int) {
+	t.Helper()
+	for round := range rounds {
+		order := raceOrder{round % len(raceLimits), fmt.Sprintf("round-%d", round), raceRequests / len(processes), time.Now().Add(10 * time.Millisecond)}
+		for _, p := range processes {
+			p.Tell(t, order)
+		}
+		total := 0
+		for _, n := range workers.HearAll[int](t, processes) {
+			total += n
+		}
+		admitted = append(admitted, total)
+	}
+	return admitted
+}
+
+// race asks many times at once for one key, and returns how many passed.
+func race(st *kvstore.Store, text []byte) (admitted int64, err error) {
+	var (
+		order raceOrder
+		count atomic.Int64
+		wait  sync.WaitGroup
+		fault atomic.Pointer[error]
+	)
+	if err := json.Unmarshal(text, &order); err != nil {
+		return 0, err
+	}
+	limit, err := slidegate.Bind("race", raceLimits[order.Limit])
+	if err != nil {
+		return 0, err
+	}
+	start := make(chan struct{})
+	time.AfterFunc(time.Until(order.Start), func() { close(start) })
+	for range order.Requests {
+		wait.Go(func() {
+			<-start
+			var answers [1]rule.Answer
+			charges := []store.Charge{{Limit: limit, Key: order.Key, Cost: 1}}
+			if err := st.Apply(context.Background(), []store.Request{{Op: rule.Take, ID: rule.ID(rand.Uint64()), Charges: charges, Answers: answers[:]}}); err != nil {
+				fault.Store(&err)
+			}
+			count.Add(answers[0].Granted)
+		})
+	}
+	wait.Wait()
+	if err := fault.Load(); err != nil {
+		return 0, *err
+	}
+	return count.Load(), nil
+}
+
+// Two hundred requests of four processes come at once, and exactly fifty pass, every time.
+func TestProcessesNeverOver(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t)
+	for round, n := range runRace(t, workers.Start(t, raceProcesses, "race "+s.Addr()), 20) {
+		if n != raceQuota {
+			t.Errorf("round %d: %d of %d were admitted, of a quota of %d", round, n, raceRequests, raceQuota)
+		}
+	}
+}
+
+// plain is memcached as an engine that can only read and write.
+type plain struct {
+	*memcached.Engine
+	client *memcache.Client
+}
+
+func (p plain) Get(_ context.Context, name string) ([]byte, error) {
+	item, err := p.client.Get(name)
+	if errors.Is(err, memcache.ErrCacheMiss) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return item.Value, nil
+}
+
+func (p plain) Put(_ context.Context, name string, value []byte, keep time.Duration) error {
+	return p.client.Set(&memcache.Item{Key: name, Value: value, Expiration: int32(keep / time.Second)})
+}
+
+// Without compare-and-swap, one process is exact, and several admit what the test prints. That they never admit more than the quota
+// is promised nowhere; that they did not even once would mean that the test shows nothing.
+func TestLostUpdates(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t)
+	for round, n := range runRace(t, workers.Start(t, 1, "weak "+s.Addr()), 8) {
+		if n != raceQuota {
+			t.Errorf("round %d: %d of %d requests of one process were admitted, of a quota of %d", round, n, raceRequests, raceQuota)
+		}
+	}
+	other := memcachedtest.Start(t)
+	admitted := runRace(t, workers.Start(t, raceProcesses, "weak "+other.Addr()), 20)
+	slices.Sort(admitted)
+	t.Logf("%d processes, %d requests at once at a limit of %d, without compare-and-swap: admitted %v; the median is %d",
+		raceProcesses, raceRequests, raceQuota, admitted, admitted[len(admitted)/2])
+	if most := admitted[len(admitted)-1]; most <= raceQuota || most > raceRequests {
+		t.Errorf("at most %d were admitted, want more than %d and no more than %d", most, raceQuota, raceRequests)
+	}
+}

@@ -1,0 +1,209 @@
+// Package memcachedtest starts real memcached servers for tests. Every server is the test's own, on a free port of the loopback
+// interface, and ends with the test. Where memcached is not installed, tests are skipped unless TEST_REQUIRE asks for it.
+package memcachedtest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bradfitz/gomemcache/memcache"
+
+	"github.com/slidegate/slidegate/test/kit"
+)
+
+// Server is one server. It is not safe for concurrent use, except for Addr. The zero value is not usable; Start makes it.
+type Server struct {
+	t       testing.TB
+	program string
+	args    []string // after those of every server
+	env     []string // in addition to that of the test
+	port    int
+
+	process *exec.Cmd
+	ended   chan struct{} // closed when the process is gone
+}
+
+// Start starts a server. The arguments are more of memcached's own, such as "-M".
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return StartWithEnv(t, nil, args...)
+}
+
+// StartWithEnv is Start with more variables in the server's environment, each as "NAME=value".
+func StartWithEnv(t testing.TB, env []string, args ...string) *Server {
+	t.Helper()
+	program, err := exec.LookPath("memcached")
+	if err != nil {
+		kit.NoProgram(t, "memcached")
+	}
+	s := &Server{t: t, program: program, args: args, env: env}
+	t.Cleanup(s.end)
+	for range 5 { // another process may take the port first
+		if s.port, err = kit.FreePort(); err != nil {
+			break
+		}
+		if err = s.start(); err == nil {
+			return s
+		}
+		s.end()
+	}
+	t.Fatalf("memcachedtest: the server does not start: %v", err)
+	return nil
+}
+
+// start starts the process and waits until it answers.
+func (s *Server) start() error {
+	args := []string{"-U", "0", "-l", "127.0.0.1", "-p", strconv.Itoa(s.port)}
+	if os.Geteuid() == 0 {
+		args = append(args, "-u", "nobody") // it does not run as root
+	}
+	cmd := exec.Command(s.program, append(args, s.args...)...)
+	cmd.Env = append(os.Environ(), s.env...)
+	cmd.Stderr = os.Stderr
+	kit.DieWithUs(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	s.process, s.ended = cmd, ended
+	go func() {
+		cmd.Wait() //nolint:errcheck // it is killed in the end
+		close(ended)
+	}()
+	return kit.Retry(errEnded, s.ready)
+}
+
+var errEnded = errors.New("the server ended")
+
+// ready returns nil once our process, and not another one on the same port, answers.
+func (s *Server) ready() error {
+	select {
+	case <-s.ended:
+		return errEnded
+	default:
+	}
+	stats, err := s.stats()
+	if err == nil && stats["pid"] != strconv.Itoa(s.process.Process.Pid) {
+		err = errors.New("another server answers on the port")
+	}
+	return err
+}
+
+// Stats returns what the server says about itself, or about a part such as "slabs".
+func (s *Server) Stats(of ...string) map[string]string {
+	s.t.Helper()
+	stats, err := s.stats(of...)
+	if err != nil {
+		s.t.Fatalf("memcachedtest: %v", err)
+	}
+	return stats
+}
+
+func (s *Server) stats(of ...string) (map[string]string, error) {
+	all := map[string]string{}
+	err := s.ask(strings.Join(append([]string{"stats"}, of...), " "), func(line string) (more bool) {
+		if fields := strings.SplitN(line, " ", 3); len(fields) == 3 {
+			all[fields[1]] = fields[2]
+		}
+		return line != "END"
+	})
+	return all, err
+}
+
+// ask sends a command over a connection of its own, and hands out the lines of the answer until there are no more.
+func (s *Server) ask(command string, answer func(line string) (more bool)) error {
+	conn, err := net.DialTimeout("tcp", s.Addr(), time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() && answer(lines.Text()) {
+	}
+	return lines.Err()
+}
+
+// TimeToLive returns for how many seconds the server will still keep an item. It must be there, and not be kept for ever.
+func (s *Server) TimeToLive(name string) time.Duration {
+	s.t.Helper()
+	var answer string
+	err := s.ask("mg "+name+" t", func(line string) bool { answer = line; return false })
+	seconds, isNumber := strings.CutPrefix(answer, "HD t")
+	n, notNumber := strconv.Atoi(seconds)
+	if err != nil || !isNumber || notNumber != nil || n < 0 {
+		s.t.Fatalf("memcachedtest: the time to live of %s: got %q and the error %v", name, answer, err)
+	}
+	return time.Duration(n) * time.Second
+}
+
+// Count returns one number of Stats.
+func (s *Server) Count(name string, of ...string) int64 {
+	s.t.Helper()
+	n, err := strconv.ParseInt(s.Stats(of...)[name], 10, 64)
+	if err != nil {
+		s.t.Fatalf("memcachedtest: the server's %s is no number: %v", name, err)
+	}
+	return n
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// Client returns a client of the server, which is closed with the test.
+func (s *Server) Client(t testing.TB) *memcache.Client { return Client(t, s.Addr()) }
+
+// Client returns a client of some servers, which is closed with the test. It is patient: the machine may be busy.
+func Client(t testing.TB, addrs ...string) *memcache.Client {
+	client := memcache.New(addrs...)
+	client.MaxIdleConns, client.Timeout = 64, 10*time.Second
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// Kill ends the server at once. It is over, and all that it kept is forgotten, when Kill returns.
+func (s *Server) Kill() { s.end() }
+
+// Restart starts the server again at the same address, after Kill or while it runs. It answers, and is empty, when Restart
+// returns.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.end()
+	if err := s.start(); err != nil {
+		s.t.Fatalf("memcachedtest: the server does not start again: %v", err)
+	}
+}
+
+// Signal sends the server a signal, such as the one that stops it without ending it.
+func (s *Server) Signal(signal os.Signal) {
+	s.t.Helper()
+	if err := s.process.Process.Signal(signal); err != nil {
+		s.t.Fatalf("memcachedtest: %v", err)
+	}
+}
+
+// end kills the process that we started, if it is still there.
+func (s *Server) end() {
+	if s.process == nil {
+		return
+	}
+	select {
+	case <-s.ended:
+	default:
+		s.process.Process.Kill() //nolint:errcheck // it may have ended just now
+		<-s.ended
+	}
+}

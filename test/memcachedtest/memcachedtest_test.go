@@ -1,0 +1,65 @@
+package memcachedtest
+
+import (
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/bradfitz/gomemcache/memcache"
+)
+
+func TestRestartForgets(t *testing.T) {
+	t.Parallel()
+	s := Start(t)
+	client := s.Client(t)
+	if err := client.Set(&memcache.Item{Key: "key", Value: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Count("curr_items"); n != 1 {
+		t.Errorf("the server has %d items, want 1", n)
+	}
+	addr := s.Addr()
+	s.Kill()
+	if conn, err := net.Dial("tcp", addr); err == nil {
+		conn.Close()
+		t.Error("somebody answers after Kill")
+	}
+	s.Restart()
+	if _, err := s.Client(t).Get("key"); !errors.Is(err, memcache.ErrCacheMiss) || s.Addr() != addr {
+		t.Errorf("after Restart at %s, which was %s, the key is there: %v", s.Addr(), addr, err)
+	}
+}
+
+func TestServersDoNotMeet(t *testing.T) {
+	t.Parallel()
+	a, b := Start(t), Start(t)
+	if err := a.Client(t).Set(&memcache.Item{Key: "key", Value: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Client(t).Get("key"); !errors.Is(err, memcache.ErrCacheMiss) {
+		t.Errorf("the other server knows the key: %v", err)
+	}
+}
+
+func TestTakenPort(t *testing.T) {
+	t.Parallel()
+	other, s := Start(t), Start(t)
+	s.end()
+	s.port = other.port
+	if err := s.start(); err == nil {
+		t.Error("it takes another server for its own")
+	}
+}
+
+func TestServerEndsWithTheTest(t *testing.T) {
+	t.Parallel()
+	var addr string
+	t.Run("inner", func(t *testing.T) { addr = Start(t).Addr() })
+	if addr == "" {
+		t.Skip("SKIPPED: there was no server")
+	}
+	if conn, err := net.Dial("tcp", addr); err == nil {
+		conn.Close()
+		t.Error("the server outlived its test")
+	}
+}

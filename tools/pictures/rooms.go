@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// room is a box in the picture of the house. Folders name its packages, as the go command does, so that a test can compare the
+// arrows with the imports.
+type room struct {
+	name, about              string
+	folders                  string
+	left, top, right, bottom int
+	cells                    []string
+}
+
+const internal = "cmd/slidegate/internal/"
+
+var rooms = []room{
+	{name: "cmd/slidegate", about: "flags, serve, proxy, replay, top", folders: "cmd/slidegate", left: 300, top: 84, right: 560, bottom: 132},
+	{name: "replay", about: "logs through limits", folders: internal + "replay/...", left: 40, top: 168, right: 220, bottom: 216},
+	{name: "server", about: "puts the service together", folders: internal + "server", left: 300, top: 168, right: 560, bottom: 216},
+	{name: "listeners", folders: internal + "server/jsonapi/... " + internal + "server/forward/... " + internal + "server/envoy/... " + internal + "server/resp/...",
+		left: 180, top: 252, right: 480, bottom: 316, cells: []string{"jsonapi", "forward", "envoy", "resp"}},
+	{name: "proxy", about: "slidegate proxy", folders: internal + "proxy/...", left: 500, top: 252, right: 620, bottom: 316},
+	{name: "server/stores", about: "opens stores, puts layers over them", folders: internal + "server/stores/...", left: 650, top: 252, right: 910, bottom: 316},
+	{name: "gate", about: "decides by policies", folders: internal + "server/gate/... " + internal + "server/rulings/...", left: 300, top: 352, right: 500, bottom: 400},
+	{name: "router adapters", about: "gin, echo, fiber", folders: "httplimit/ginlimit httplimit/echo4limit httplimit/echo5limit httplimit/fiberlimit",
+		left: 40, top: 436, right: 180, bottom: 484},
+	{name: "config", about: "policies in YAML", folders: "config/...", left: 210, top: 436, right: 410, bottom: 484},
+	{name: "grpclimit", about: "gRPC interceptors", folders: "grpclimit/...", left: 440, top: 436, right: 610, bottom: 484},
+	{name: "clientip", about: "who the client is", folders: "clientip", left: 40, top: 520, right: 180, bottom: 568},
+	{name: "httplimit", about: "HTTP middleware", folders: "httplimit", left: 210, top: 520, right: 410, bottom: 568},
+	{name: "policy", about: "the policy engine", folders: "policy/...", left: 210, top: 604, right: 410, bottom: 652},
+	{name: "layer", folders: "layer/...", left: 40, top: 688, right: 460, bottom: 752, cells: []string{"observe", "lease", "failure", "denycache", "coalesce"}},
+	{name: "stores", folders: "memstore redisstore/... pgstore kvstore/...", left: 500, top: 688, right: 910, bottom: 752,
+		cells: []string{"memstore", "redisstore", "pgstore", "kvstore"}},
+	{name: "storetest", about: "the contract, as tests", folders: "storetest", left: 40, top: 788, right: 200, bottom: 836},
+	{name: "slidegate", about: "Limit, Limiter, Decision", folders: ".", left: 240, top: 788, right: 460, bottom: 836},
+	{name: "store", about: "what a store implements", folders: "store", left: 240, top: 872, right: 720, bottom: 920},
+	{name: "rule", about: "the decision, in integers, without a clock, a lock or memory of its own", folders: "rule", left: 240, top: 956, right: 720, bottom: 1004},
+}
+
+// arrow is an import: the corners of its line, x and y in turn.
+type arrow struct {
+	from, to string
+	line     []int
+}
+
+var arrows = []arrow{
+	{"cmd/slidegate", "server", []int{430, 132, 430, 168}},
+	{"cmd/slidegate", "replay", []int{330, 132, 190, 168}},
+	{"server", "listeners", []int{370, 216, 340, 252}},
+	{"server", "proxy", []int{490, 216, 545, 252}},
+	{"server", "server/stores", []int{540, 216, 700, 252}},
+	{"listeners", "gate", []int{370, 316, 380, 352}},
+	{"proxy", "gate", []int{540, 316, 470, 352}},
+	{"server/stores", "gate", []int{690, 316, 500, 372}},
+	{"server/stores", "layer", []int{740, 316, 740, 610, 420, 688}},
+	{"server/stores", "stores", []int{790, 316, 790, 688}},
+	{"replay", "config", []int{130, 216, 130, 396, 240, 436}},
+	{"gate", "config", []int{370, 400, 330, 436}},
+	{"router adapters", "httplimit", []int{110, 484, 230, 520}},
+	{"config", "httplimit", []int{310, 484, 310, 520}},
+	{"grpclimit", "httplimit", []int{500, 484, 390, 520}},
+	{"httplimit", "clientip", []int{210, 544, 180, 544}},
+	{"httplimit", "policy", []int{310, 568, 310, 604}},
+	{"policy", "layer", []int{290, 652, 270, 688}},
+	{"policy", "stores", []int{400, 652, 560, 688}},
+	{"layer", "slidegate", []int{340, 752, 345, 788}},
+	{"stores", "store", []int{660, 752, 640, 872}},
+	{"storetest", "slidegate", []int{200, 812, 240, 812}},
+	{"slidegate", "store", []int{350, 836, 380, 872}},
+	{"store", "rule", []int{480, 920, 480, 956}},
+}
+
+func drawRooms() []byte {
+	var svg bytes.Buffer
+	svg.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 1036" font-family="system-ui, sans-serif" font-size="13">
+<title>The packages of Slidegate, and what imports what</title>
+` + style + `<defs><marker id="tip" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto"><path class="tip" d="M0 0L9 4L0 8Z"/></marker></defs>
+<rect class="page" width="960" height="1036"/>
+<text class="title" x="24" y="32">Packages, and what imports what</text>
+<text class="quiet" x="24" y="54">An arrow means "imports". No arrow points up. What follows from other arrows is not drawn.</text>
+<line class="quota" x1="24" x2="936" y1="418" y2="418"/>
+<text class="quiet" x="936" y="410" text-anchor="end">the program</text>
+<text class="quiet" x="936" y="434" text-anchor="end">the library</text>
+`)
+	for _, a := range arrows {
+		var corners strings.Builder
+		for i := 0; i < len(a.line); i += 2 {
+			fmt.Fprintf(&corners, "%d,%d ", a.line[i], a.line[i+1])
+		}
+		fmt.Fprintf(&svg, "<polyline class=\"arrow\" data-from=\"%s\" data-to=\"%s\" points=\"%s\" marker-end=\"url(#tip)\"/>\n",
+			a.from, a.to, strings.TrimSpace(corners.String()))
+	}
+	for _, r := range rooms {
+		drawRoom(&svg, r)
+	}
+	svg.WriteString("</svg>\n")
+	return svg.Bytes()
+}
+
+func drawRoom(svg *bytes.Buffer, r room) {
+	middle := (r.left + r.right) / 2
+	fmt.Fprintf(svg, "<rect class=\"room\" data-room=\"%s\" data-packages=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\"/>\n",
+		r.name, r.folders, r.left, r.top, r.right-r.left, r.bottom-r.top)
+	fmt.Fprintf(svg, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", middle, r.top+20, r.name)
+	if r.about != "" {
+		fmt.Fprintf(svg, "<text class=\"quiet\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", middle, r.top+38, r.about)
+	}
+	for i, cell := range r.cells {
+		width := (r.right - r.left - 8) / len(r.cells)
+		left := r.left + 4 + i*width
+		fmt.Fprintf(svg, "<rect class=\"cell\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"26\" rx=\"4\"/>\n", left+2, r.top+30, width-4)
+		fmt.Fprintf(svg, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", left+width/2, r.top+47, cell)
+	}
+}
