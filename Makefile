@@ -7,7 +7,7 @@ export INSTALL ?= yes
 .PHONY: help test test-bench test-tools test-docs test-valkey race check deps
 .PHONY: lint lint-all tidy modules release cover fuzz guarantees model
 .PHONY: bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-kv bench-service bench-algorithms bench-replay
-.PHONY: flood history soak ports restarts postgres-versions replay-big leases plays mutants
+.PHONY: flood history soak ports cluster restarts postgres-versions replay-big leases plays mutants
 .PHONY: screenshots pictures lease-picture site
 
 help: ## list the targets
@@ -35,6 +35,7 @@ test-bench: # waits for servers half of the time, so it is run beside what compi
 
 test-tools:
 	cd tools && GOWORK=off $(GO) test ./...
+	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site # they read files outside of their module, which the cache does not see
 
 test-docs: ## every sample, link, command and name of the pages
 	$(TEST) -count 1 ./cmd/slidegate/internal/e2e/docs # the cache of go test does not see files outside of the test's own module
@@ -106,14 +107,17 @@ bench-algorithms: deps ## every algorithm beside the window of one part and the 
 flood: ## millions of new keys against the running service at its default bounds: who is refused, and what memory it takes; ten minutes
 	cd bench && $(GO) run . -scenario flood-service,flood-memory
 
-history: deps ## a minute each of Redis, PostgreSQL and memcached with kills and cuts, checked for one unit too many
-	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached -run 'History|Contract' -v -count 1 -timeout 10m -history 60s
+history: deps ## a minute each of Redis, PostgreSQL, memcached and a NATS cluster with kills and cuts, checked for one unit too many
+	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached ./test/natskv -run 'History|Contract' -v -count 1 -timeout 10m -history 60s
 
-leases: deps ## a minute each of processes that spend leases of Redis and PostgreSQL, with kills, cuts and clocks that are set, checked for one unit too many
+leases: deps ## a minute each of processes that spend leases of Redis, PostgreSQL and NATS, with kills, cuts and clocks that are set, checked for one unit too many
 	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet|Contract' -v -count 1 -timeout 15m -leases 60s
 
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
+
+cluster: deps ## half a minute of load on three processes with NATS in them, of which one is killed and started again
+	$(GO) test ./cmd/slidegate/internal/e2e/restart -run Cluster -v -count 1 -timeout 10m -cluster 30s
 
 restarts: deps ## twenty restarts each under 2,000 requests a second, behind nginx, with systemd's sockets and with a shared port; some minutes
 	$(GO) test ./cmd/slidegate/internal/e2e/restart -v -count 1 -timeout 20m -rounds 20
