@@ -4,7 +4,11 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-bench test-tools test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-service bench-algorithms flood history soak ports restarts postgres-versions bench-replay replay-big screenshots fuzz guarantees pictures lease-picture model cover leases plays mutants
+.PHONY: help test test-bench test-tools test-docs test-valkey race check deps
+.PHONY: lint lint-all tidy modules release cover fuzz guarantees model
+.PHONY: bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-kv bench-service bench-algorithms bench-replay
+.PHONY: flood history soak ports cluster restarts postgres-versions replay-big leases plays mutants
+.PHONY: screenshots pictures lease-picture site
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,14 +27,18 @@ TEST := $(GO) test -vet=off -ldflags=-w -timeout 8m # make lint has vetted, and 
 
 test: deps ## all tests, with the race detector where memory is shared; INSTALL=no installs nothing
 	$(TEST) -race -short $$($(GO) list work | grep -v /slidegate/bench | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
-	$(TEST) $(ALL) # all of it: with the race detector much is shortened or left out
-	$(MAKE) --jobs=3 --output-sync test-bench test-tools modules
+	$(TEST) $$($(GO) list work | grep -vE '/slidegate/(bench$$|.*/e2e/docs$$)') # all of it: with the race detector much is shortened or left out
+	$(MAKE) --jobs=3 --output-sync test-bench test-tools test-docs modules
 
 test-bench: # waits for servers half of the time, so it is run beside what compiles
 	$(TEST) ./bench
 
 test-tools:
 	cd tools && GOWORK=off $(GO) test ./...
+	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site # they read files outside of their module, which the cache does not see
+
+test-docs: ## every sample, link, command and name of the pages
+	$(TEST) -count 1 ./cmd/slidegate/internal/e2e/docs # the cache of go test does not see files outside of the test's own module
 
 test-valkey: deps ## the tests of the Redis store over Valkey, which is fetched from Debian's backports if it is not installed
 	server=$$(tools/valkey bin/valkey) && TEST_REDIS_SERVER=$$server $(TEST) -count 1 ./test/redistest ./test/redisstore ./test/goredis
@@ -87,6 +95,9 @@ bench-postgres: deps ## PostgreSQL limiters side by side
 bench-lease: deps ## leases beside coalesce over Redis and PostgreSQL, and what they waste; about seven minutes
 	cd bench && $(GO) run . -scenario lease,lease-waste
 
+bench-kv: deps ## key-value engines beside the other stores; about ten minutes
+	cd bench && $(GO) run . -scenario kv
+
 bench-service: deps ## the service: JSON, batches, forward-auth, the proxy, RESP, and beside envoyproxy/ratelimit
 	cd bench && $(GO) run . -scenario service,resp,envoy
 
@@ -96,14 +107,17 @@ bench-algorithms: deps ## every algorithm beside the window of one part and the 
 flood: ## millions of new keys against the running service at its default bounds: who is refused, and what memory it takes; ten minutes
 	cd bench && $(GO) run . -scenario flood-service,flood-memory
 
-history: deps ## a minute each of Redis, PostgreSQL and memcached with kills and cuts, checked for one unit too many
-	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached -run History -v -count 1 -timeout 10m -history 60s
+history: deps ## a minute each of Redis, PostgreSQL, memcached and a NATS cluster with kills and cuts, checked for one unit too many
+	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached ./test/natskv -run 'History|Contract' -v -count 1 -timeout 10m -history 60s
 
-leases: deps ## a minute each of processes that spend leases of Redis and PostgreSQL, with kills, cuts and clocks that are set, checked for one unit too many
+leases: deps ## a minute each of processes that spend leases of Redis, PostgreSQL and NATS, with kills, cuts and clocks that are set, checked for one unit too many
 	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet|Contract' -v -count 1 -timeout 15m -leases 60s
 
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
+
+cluster: deps ## half a minute of load on three processes with NATS in them, of which one is killed and started again
+	$(GO) test ./cmd/slidegate/internal/e2e/restart -run Cluster -v -count 1 -timeout 10m -cluster 30s
 
 restarts: deps ## twenty restarts each under 2,000 requests a second, behind nginx, with systemd's sockets and with a shared port; some minutes
 	$(GO) test ./cmd/slidegate/internal/e2e/restart -v -count 1 -timeout 20m -rounds 20
@@ -146,6 +160,9 @@ mutants: ## plant mistakes in the leases, each of which the plays must catch; so
 pictures: ## replay the traffic of docs/choosing.md again, and draw docs/{bursts,busy,architecture}.svg
 	$(GO) build -o bin/slidegate ./cmd/slidegate
 	cd tools && GOWORK=off $(GO) run ./pictures -slidegate $(CURDIR)/bin/slidegate -docs $(CURDIR)/docs
+
+site: ## the pages as a static web site, in ./dist/site
+	cd tools && GOWORK=off $(GO) run ./site -root $(CURDIR) -to $(CURDIR)/dist/site
 
 lease-picture: ## let ten instances share a quota again and draw docs/leases.svg
 	$(GO) test ./layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg

@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"cmd":       20,
 	"examples":  20,
 
+	"internal/statecode":  1, // the bytes of states, for the stores
 	"kvstore/serverclock": 3, // the clocks of engines
 
 	"config/claims":   0, // verifies bearer tokens
@@ -70,7 +71,7 @@ var floors = map[string]int{
 // standardOnly lists the packages that depend on the standard library only, so that using them downloads nothing else.
 var standardOnly = []string{
 	".", "rule", "store", "memstore", "storetest", "clientip", "policy", "httplimit", "layer/coalesce", "layer/denycache",
-	"layer/failure", "layer/lease", "internal/leakcheck", "internal/testkit",
+	"layer/failure", "layer/lease", "internal/leakcheck", "internal/testkit", "internal/statecode", "kvstore", "kvstore/kvtest",
 }
 
 func floorOf(t *testing.T, pkg string) int {

@@ -102,6 +102,7 @@ func (r *run) scenariosInTurn() error {
 		{[]string{"pg-ways"}, r.pgWaysTables},
 		{[]string{"lease"}, r.leaseTables},
 		{[]string{"lease-waste"}, r.leaseWasteTables},
+		{[]string{"kv"}, r.kvTables},
 		{[]string{"envoy"}, r.envoyTables},
 		{[]string{"service"}, r.serviceTables},
 		{[]string{"service-leases"}, r.serviceLeaseTables},

@@ -49,7 +49,7 @@ func need(t *testing.T, program string) {
 }
 
 // programOf is what a scenario cannot be run without.
-var programOf = map[string]string{"wire": "wrk", "redis": "redis-server", "redis-ways": "redis-server", "lease": "redis-server", "lease-waste": "redis-server", "resp": "redis-server", "envoy": "redis-server", "service": "wrk", "service-leases": "wrk"}
+var programOf = map[string]string{"wire": "wrk", "redis": "redis-server", "redis-ways": "redis-server", "lease": "redis-server", "lease-waste": "redis-server", "kv": "memcached", "resp": "redis-server", "envoy": "redis-server", "service": "wrk", "service-leases": "wrk"}
 
 // ownRow is a row of Slidegate, or of the floods, which no other library takes part in.
 var ownRow = regexp.MustCompile(`(?m)^(\| )?(slidegate[ ,]|3/1d )`)

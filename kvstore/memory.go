@@ -10,6 +10,7 @@ import (
 type memory struct {
 	value    []byte
 	revision uint64 // of value; 0 if it is not known
+	written  uint64 // the revision that this process wrote last
 	streak   int    // how often in a row the entry was swapped without being read
 	reads    int    // how many more times it is read first, because another process changed it recently
 
@@ -63,9 +64,10 @@ func (s *shard) recall(name string) memory {
 	return s.remembered[name]
 }
 
-// remember replaces what is remembered about an entry. If there are too many, it forgets any other.
+// remember replaces what is remembered about an entry. It keeps only values that this process wrote: some engines number revisions
+// just well enough for a swap that follows a read at once. If there are too many entries, it forgets any other.
 func (s *shard) remember(name string, m memory) {
-	if !s.values || len(m.value) > longestRemembered {
+	if !s.values || m.revision != m.written || len(m.value) > longestRemembered {
 		m.forget()
 	}
 	s.mu.Lock()

@@ -108,7 +108,7 @@ func (s *Store) write(ctx context.Context, name string, known *memory, e *entry,
 	if err != nil {
 		return s.failed("swap", err)
 	}
-	known.value, known.revision = value, revision
+	known.value, known.revision, known.written = value, revision, revision
 	return nil
 }
 

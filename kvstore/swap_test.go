@@ -84,6 +84,35 @@ func TestRefusalsAreRead(t *testing.T) {
 	take(t, other, "key", true)
 }
 
+// vague is an engine that does not report the revision of what it wrote.
+type vague struct{ *kvtest.Table }
+
+func (v vague) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
+	_, err := v.Table.Swap(ctx, name, value, revision, keep)
+	return 0, err
+}
+
+// Only what this process wrote is remembered. What it read is not, and nothing is if the engine does not report revisions.
+func TestReadsAreNotRemembered(t *testing.T) {
+	engine := vague{&kvtest.Table{}}
+	s := newStore(t, engine, kvstore.Options{})
+	for i := range 5 {
+		take(t, s, "key", true)
+		apply(t, s, rule.Peek, "key")
+		if got, want := engine.Counts(), (kvtest.Counts{Gets: 2*i + 2, Swaps: i + 1}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if n := s.RememberedForTest(); n != 0 {
+		t.Errorf("%d entries are remembered", n)
+	}
+	other := newStore(t, engine.Table, kvstore.Options{})
+	apply(t, other, rule.Peek, "key")
+	if n := other.RememberedForTest(); n != 0 {
+		t.Errorf("%d entries are remembered that were only read", n)
+	}
+}
+
 // An engine may forget an entry that is remembered: the next decision begins with what the engine has.
 func TestForgottenByTheEngine(t *testing.T) {
 	engine := &kvtest.Table{}

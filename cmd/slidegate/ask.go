@@ -23,7 +23,7 @@ type askFlags struct {
 	Policy string `option:"config.policy" placeholder:"NAME" help:"The policy; envoy:DOMAIN for a descriptor of Envoy, whose key is key=value,key=value. (default: the service's or the file's)" group:"Whom to ask"`
 	Format string `enum:"text,json" default:"text" help:"How to print the answer: text, json." group:"Whom to ask"`
 
-	Store  string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"Redis or PostgreSQL, as the service has it: redis://HOST:PORT, postgres://..." group:"To ask a store itself, without a service"`
+	Store  string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"A store that is shared, as the service has it: redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT" group:"To ask a store itself, without a service"`
 	Limit  []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"The limit that its keys face. Repeat it for several at once. (default: 100/1m)" group:"To ask a store itself, without a service"`
 	Config []string `placeholder:"FILE" sep:"none" help:"A file of policies, which says both, or a folder of such files. Repeat it for several." group:"To ask a store itself, without a service"`
 }

@@ -25,7 +25,7 @@ type runningFlags struct {
 	Admin   string `option:"server.Admin" placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, peek, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
 	Metrics string `option:"server.Metrics" placeholder:"HOST:PORT" default:"off" help:"Only /metrics, /healthz and /readyz, without a token and without TLS, for Prometheus. No key is in them. (default: off)" group:"Doors"`
 
-	State      string        `option:"server.State" placeholder:"FILE" help:"Keep what is in memory across restarts, in this file." group:"Running"`
+	State      string        `option:"server.State" placeholder:"FILE" help:"Keep what is in memory across restarts, in this file. With memcached, only rulings and the key of reservations, in files beside it." group:"Running"`
 	StateEvery time.Duration `option:"server.StateEvery" default:"10s" help:"How often that file is written; a crash loses at most this." group:"Running"`
 	listenFlags
 	Drain      time.Duration `option:"server.Drain" default:"10s" help:"How long requests that are under way have at the end." group:"Running"`

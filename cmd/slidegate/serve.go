@@ -36,13 +36,13 @@ type serveCommand struct {
 	LeaseThrottle bool `name:"lease-throttle" help:"Take units of busy keys of CL.THROTTLE in blocks, as policies with lease: true do." group:"Running"`
 
 	runningFlags
-	KeyFile string `option:"server.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"A secret, the same for all instances, from which the key is derived that signs reservations. (default: a random key, kept in the store)" group:"Security"`
+	KeyFile string `option:"server.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"A secret, the same for all instances, from which the key is derived that signs reservations. (default: a random key, kept in the store; with memcached, which may forget it, each process has its own)" group:"Security"`
 }
 
 // policyFlags say what is decided and where: by a file, or in short by a limit or two.
 type policyFlags struct {
 	Limit    []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"What every key faces, without a file: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Policies"`
-	Store    string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"Where counts are kept, without a file: memory:, redis://HOST:PORT, postgres://... (default: memory:)" group:"Policies"`
+	Store    string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"Where counts are kept, without a file: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT, or nats:embedded?dir=FOLDER, in this process. (default: memory:)" group:"Policies"`
 	Failure  string   `option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"What happens when the store cannot answer, without a file: open, closed, local, optimistic. (default: open)" group:"Policies"`
 	Optimism *int64   `option:"config.optimism" file:"optimism" placeholder:"10" help:"How many units of a key each process admits with --failure optimistic, without a file. (default: 10)" group:"Policies"`
 	V4       *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many bits are one client, without a file. (default: 32)" group:"Policies"`

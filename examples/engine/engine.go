@@ -1,11 +1,12 @@
 // Package engine is a key-value engine in a map, with the four methods that package kvstore needs to build a store on it. It
-// never forgets a value, so it is an example to read, not to use.
+// is an example to read; to keep counts in memory, use memstore.
 package engine
 
 import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidegate/slidegate/kvstore"
@@ -14,7 +15,8 @@ import (
 
 // Engine is a kvstore.Engine in this process. It is safe for concurrent use, and the zero value is empty and ready to use.
 type Engine struct {
-	entries sync.Map // from names to entries
+	entries   sync.Map // from names to entries
+	revisions atomic.Uint64
 }
 
 type entry struct {
@@ -31,23 +33,26 @@ func (e *Engine) Get(ctx context.Context, name string) ([]byte, uint64, error) {
 	return []byte(found.(entry).value), found.(entry).revision, ctx.Err()
 }
 
-// Swap writes a value if the revision of the name is still the given one.
-func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision uint64, _ time.Duration) (uint64, error) {
+// Swap writes a value if the revision of the name is still the given one, and forgets it after the time to keep it.
+func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	next := entry{string(value), revision + 1}
-	if revision == 0 {
-		if _, taken := e.entries.LoadOrStore(name, next); taken {
-			return 0, fmt.Errorf("engine: %w", kvstore.ErrConflict)
-		}
-		return next.revision, nil
-	}
-	old, ok := e.entries.Load(name)
-	if !ok || old.(entry).revision != revision || !e.entries.CompareAndSwap(name, old, next) {
+	next := entry{string(value), e.revisions.Add(1)}
+	if !e.swap(name, revision, next) {
 		return 0, fmt.Errorf("engine: %w", kvstore.ErrConflict)
 	}
+	time.AfterFunc(keep, func() { e.entries.CompareAndDelete(name, next) })
 	return next.revision, nil
+}
+
+func (e *Engine) swap(name string, revision uint64, next entry) bool {
+	if revision == 0 {
+		_, taken := e.entries.LoadOrStore(name, next)
+		return !taken
+	}
+	old, ok := e.entries.Load(name)
+	return ok && old.(entry).revision == revision && e.entries.CompareAndSwap(name, old, next)
 }
 
 // Now returns the time that decides.

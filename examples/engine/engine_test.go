@@ -6,9 +6,12 @@ import (
 
 	"github.com/slidegate/slidegate/examples/engine"
 	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/kvstore/kvtest"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
+
+func TestEngine(t *testing.T) { kvtest.Run(t, &engine.Engine{}) }
 
 func TestStoreOverEngine(t *testing.T) {
 	entries := &engine.Engine{}

@@ -1,5 +1,4 @@
-// Command quickstart admits three requests per second. It refuses the fourth, waits as long as the refusal says, and is
-// admitted.
+// Command quickstart admits three requests per second, and waits exactly as long as a refusal says.
 package main
 
 import (

@@ -22,7 +22,7 @@ import (
 type clock interface {
 	now() rule.Micros
 	skew() time.Duration
-	serverSeconds() int64 // the time by which memcached forgets
+	serverSeconds() int64 // by memcached's clock for expiry
 	close()
 }
 
@@ -34,15 +34,15 @@ func (machineClock) skew() time.Duration  { return 0 }
 func (machineClock) serverSeconds() int64 { return time.Now().Unix() }
 func (machineClock) close()               {}
 
-// serverClock is the clock of a server. The server has a second one, by which it forgets: that counts from the server's start, and
-// does not notice when the first one is set.
+// serverClock is the clock of a server. memcached has a second one, for expiry: it counts from the server's start, and is not set when
+// the first one is.
 type serverClock struct {
 	*serverclock.Clock
-	dial       func(context.Context) (net.Conn, error)
-	forgetting atomic.Pointer[seconds]
+	dial   func(context.Context) (net.Conn, error)
+	expiry atomic.Pointer[seconds]
 }
 
-// seconds is what the second clock showed.
+// seconds is what the clock for expiry showed.
 type seconds struct {
 	shown int64
 	at    time.Time
@@ -69,15 +69,15 @@ func (c *serverClock) skew() time.Duration { return c.Error() }
 func (c *serverClock) close()              { c.Stop() }
 
 func (c *serverClock) serverSeconds() int64 {
-	seen := c.forgetting.Load()
+	seen := c.expiry.Load()
 	return seen.shown + int64(time.Since(seen.at)/time.Second) + 1
 }
 
 // questions is how many times a look asks.
 const questions = 3
 
-// look watches what the server is asked, asks it, and reads from what was seen when it was asked. Lines about the questions of
-// others are skipped.
+// look watches the server's log of reads, reads a few names that do not exist, and finds in the log when the server was asked for them.
+// It skips lines about what others read.
 func (c *serverClock) look(ctx context.Context) ([]serverclock.Reading, error) {
 	watcher, err := c.connect(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *serverClock) look(ctx context.Context) ([]serverclock.Reading, error) {
 	if line, err := watcher.ask("watch fetchers\r\n"); err != nil {
 		return nil, err
 	} else if line != "OK" {
-		return nil, fmt.Errorf("it does not let itself be watched, and says %q; start it without -W, or set MachineClock", line)
+		return nil, fmt.Errorf("it refuses to be watched: %q; start it without -W, or set MachineClock", line)
 	}
 	asker, err := c.connect(ctx)
 	if err != nil {
@@ -105,14 +105,14 @@ func (c *serverClock) look(ctx context.Context) ([]serverclock.Reading, error) {
 			return nil, err
 		}
 		if r.Heard = time.Now(); line != "END" {
-			return nil, fmt.Errorf("it answers %q to a question for a name that nobody uses", line)
+			return nil, fmt.Errorf("it answers %q to get", line)
 		}
 		asked[name] = r
 	}
 	return watcher.find(asked)
 }
 
-// readSeconds reads the clock by which the server forgets.
+// readSeconds reads the server's clock for expiry.
 func (c *serverClock) readSeconds(asker *conn) error {
 	line, err := asker.ask("stats\r\n")
 	found := false
@@ -122,7 +122,7 @@ func (c *serverClock) readSeconds(asker *conn) error {
 			if err != nil {
 				return fmt.Errorf("it says that its time is %q", text)
 			}
-			c.forgetting.Store(&seconds{shown, time.Now()})
+			c.expiry.Store(&seconds{shown, time.Now()})
 			found = true
 		} else if !strings.HasPrefix(line, "STAT ") {
 			return fmt.Errorf("it answers %q to stats", line)
@@ -169,7 +169,7 @@ func (c *conn) line() (string, error) {
 	return strings.TrimRight(line, "\r\n"), err
 }
 
-// find reads what was seen until all that was asked is among it, and returns the readings.
+// find reads the log until it has found everything that was asked, and returns the readings.
 func (c *conn) find(asked map[string]serverclock.Reading) (found []serverclock.Reading, err error) {
 	for len(found) < len(asked) {
 		line, err := c.line()
@@ -185,8 +185,8 @@ func (c *conn) find(asked map[string]serverclock.Reading) (found []serverclock.R
 	return found, nil
 }
 
-// parseSeen reads a line such as "ts=1794849424.77975 gid=2 type=item_get key=name status=not_found". What stands behind the point are
-// microseconds, without zeros before them: 77975 are not 779750.
+// parseSeen parses a line of the log such as "ts=1794849424.77975 gid=2 type=item_get key=name status=not_found". The digits after the
+// point are a number of microseconds without leading zeros: .77975 means .077975.
 func parseSeen(line string) (at time.Time, name string, ok bool) {
 	var micros int64
 	for field := range strings.FieldsSeq(line) {

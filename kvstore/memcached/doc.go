@@ -6,17 +6,17 @@
 //	st, err := kvstore.New(engine, kvstore.Options{})
 //
 // memcached is a cache: what it forgets, limits forget. A restart forgets everything, and then every key has its whole quota again;
-// between restarts nothing is admitted twice. A server that is full evicts entries, whose keys have their whole quota again too,
-// unless it runs with -M, which makes it answer with an error instead: run it with -M, or with far more memory than the keys of the
-// longest window need. A server behind a proxy such as mcrouter, or one that a client moves keys away from when it is down, can
-// hold a key twice: do not use either.
+// between restarts no unit is admitted twice. A server that is full evicts entries, and their keys have their whole quota again too,
+// unless it runs with -M: then it answers with an error instead. Run it with -M, or with far more memory than the keys of the longest
+// window need. Do not put a proxy such as mcrouter in front of it, and do not use a client that moves keys to another server when one
+// is down: either can leave a key with two entries.
 //
-// The clock is that of one server, to a fraction of a millisecond, and never that of this machine. memcached's own answer is
-// no help: the time in "stats" is in whole seconds, falls behind, and jumps. But its log for watchers has microseconds, so every few
-// seconds the engine watches for a few milliseconds while it asks for a name that does not exist, and reads when the server says that it
-// was asked. Package serverclock has the details.
+// The clock is that of one server, to a fraction of a millisecond. The time that memcached reports by "stats" is no help: it is in
+// whole seconds, falls behind and then jumps. But what it logs for watchers has microseconds. So every few seconds the engine
+// watches for a few milliseconds, asks for a name that does not exist, and reads in the log when the server was asked. Package
+// serverclock keeps the time in between. When the server's clock is set, processes notice within five seconds, not all at once.
 //
 // One case is left to chance. memcached numbers all writes since its start, so a swap that was read before a restart and arrives after
-// it succeeds if the entry was written again meanwhile and happens to have got the same number. What was admitted for that key since
-// the restart is forgotten then. A decision takes at most the store's Timeout, so this can happen only for so long after a restart.
+// it succeeds if the entry was written again meanwhile and happens to have the same number. What was admitted for that key since
+// the restart is then forgotten. A decision takes at most the store's Timeout, so this can happen only for that long after a restart.
 package memcached

@@ -18,23 +18,25 @@ import (
 
 // Options are the choices of an Engine. One of the two fields is required.
 type Options struct {
-	// ClockServer is the address of the server whose clock decides, written as for the client: the first of the client's servers,
-	// and the same one in every process.
+	// ClockServer is the address of the server whose clock decides, written as for the client. Use the first of the client's servers:
+	// it must be the same one in every process.
 	ClockServer string
-	// MachineClock decides by the clock of this machine in place of a server's. Processes whose clocks differ by d then decide about
-	// a key as if its window were shorter by up to d. It is for servers that forbid watching (-W) and those older than 1.6.
+	// MachineClock decides by the clock of this machine instead of a server's. If the clocks of two processes differ by d, a window
+	// that they share may be too short by d. It is for servers that do not allow "watch", such as those started with -W.
 	MachineClock bool
 }
 
-// Engine is one memcached server, or several among which the client chooses by name. It is safe for concurrent use. The zero value is
-// not usable; Open makes it. Close it; the client stays the caller's.
+// Engine is a kvstore.Engine over one memcached server, or over several if the client has several. It is safe for concurrent use. The
+// zero value is not usable; Open makes it, and Close ends it. The client stays the caller's.
 type Engine struct {
 	client *memcache.Client
 	clock  clock
 }
 
-// Open returns an engine over a client, and reads the server's clock. A server may take as long over a question as the client's
-// Timeout says. When a connection turns out to be broken, the engine closes those that the client has idle.
+// Open returns an engine over a client, and reads the server's clock; it fails if that fails. The client's Timeout bounds a single
+// read or write, and kvstore.Options.Timeout a decision. When a connection turns out to be broken, the engine closes the client's
+// idle connections, since a restart of the server has probably broken them all. Set the client's MaxIdleConns to how many
+// decisions are made at once.
 func Open(ctx context.Context, client *memcache.Client, opts Options) (*Engine, error) {
 	switch {
 	case client == nil:
@@ -59,7 +61,7 @@ func (e *Engine) Close() { e.clock.close() }
 // Get returns the value of a name.
 func (e *Engine) Get(ctx context.Context, name string) ([]byte, uint64, error) {
 	item, err := within(ctx, func() (*memcache.Item, error) { return e.client.Get(name) })
-	if broken(err) { // by a restart of the server, most likely: then all that are idle are
+	if broken(err) { // nothing has happened yet, so it is safe to ask again
 		_ = e.client.Close()
 		item, err = within(ctx, func() (*memcache.Item, error) { return e.client.Get(name) })
 	}
@@ -74,8 +76,8 @@ func (e *Engine) Get(ctx context.Context, name string) ([]byte, uint64, error) {
 	return item.Value, item.CasID, nil
 }
 
-// Swap writes a value if nobody has written the name since the revision was read. It returns no revision, since memcached does
-// not tell.
+// Swap writes a value if nobody has written the name since the revision was read. It reports no revision: the client does not
+// return one.
 func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
 	item := &memcache.Item{Key: name, Value: value, CasID: revision, Expiration: expiration(e.clock.serverSeconds(), keep)}
 	write := e.client.CompareAndSwap
@@ -90,11 +92,14 @@ func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision u
 		return 0, fmt.Errorf("memcached: %w", kvstore.ErrConflict)
 	case strings.Contains(err.Error(), "SERVER_ERROR out of memory"):
 		return 0, fmt.Errorf("memcached: the server is full; start it with more memory (-m): %w", err)
+	case strings.Contains(err.Error(), "SERVER_ERROR object too large"):
+		return 0, fmt.Errorf("memcached: an entry of %d bytes is too large for the server; start it with larger items (-I): %w", len(value), err)
 	}
 	return 0, fmt.Errorf("memcached: %w", err)
 }
 
-// within returns what do returns, or an error when ctx ends. The client knows no contexts: what it does ends by its own timeout then.
+// within calls do and returns its result, or an error when ctx ends first. The client takes no context, so do then goes on until the
+// client's own timeout.
 func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -117,7 +122,7 @@ func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
-// broken reports whether an error is that of a connection which the other side has closed.
+// broken reports whether an error means that the other side has closed the connection.
 func broken(err error) bool {
 	for _, of := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
 		if errors.Is(err, of) {
@@ -128,16 +133,16 @@ func broken(err error) bool {
 }
 
 const (
-	// longestRelative is up to how many seconds memcached takes a time to live as such. It takes a larger number for a moment.
+	// longestRelative is the largest number of seconds that memcached takes as a time to live. It takes larger numbers as Unix times.
 	longestRelative = 30 * 24 * 60 * 60
-	// behind is how many seconds the clock by which memcached forgets can be late: it has whole seconds, and is set once a second.
+	// behind is how many seconds memcached's clock for expiry can be late: it has whole seconds, and is set once a second.
 	behind = 2
-	// latest is the last moment that the client can name, in 2038.
+	// latest is the last Unix time that the client can send, in 2038.
 	latest = 1<<31 - 1
 )
 
-// expiration returns how memcached is told to keep a value for so long at least: as a length up to 30 days, and above that as a moment
-// by its own clock. 0 keeps it for ever.
+// expiration returns what to send to memcached so that it keeps a value for at least keep: a number of seconds up to 30 days, and a
+// time by the server's own clock above that. 0 keeps the value forever.
 func expiration(serverSeconds int64, keep time.Duration) int32 {
 	seconds := int64(keep/time.Second) + behind
 	if keep%time.Second > 0 {
@@ -152,13 +157,13 @@ func expiration(serverSeconds int64, keep time.Duration) int32 {
 	return int32(max(1+behind, seconds))
 }
 
-// Now returns the time by the server's clock, or by this machine's if Options say so.
+// Now returns the time by the server's clock, or by this machine's with MachineClock.
 func (e *Engine) Now() rule.Micros { return e.clock.now() }
 
-// Skew reports by how much Now may differ from the server's clock; 0 with MachineClock, about which nothing is known.
+// Skew reports by how much Now may differ from the server's clock. It is 0 with MachineClock, since nothing is known then.
 func (e *Engine) Skew() time.Duration { return e.clock.skew() }
 
-// Traits reports what memcached can do. Values may be a kilobyte shorter than an item of the server, which also holds the name.
+// Traits reports what memcached can do with its default of a megabyte per item (-I), which the name is part of.
 func (e *Engine) Traits() kvstore.Traits {
 	_, machine := e.clock.(machineClock)
 	return kvstore.Traits{Name: "memcached", MaxName: 250, MaxValue: 1<<20 - 1<<10, ServerClock: !machine, Skew: 2 * e.Skew()}

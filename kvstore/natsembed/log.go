@@ -31,7 +31,11 @@ func (l *log) write(level slog.Level, format string, v []any) {
 func (l *log) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
 
 // Warnf is for warnings.
-func (l *log) Warnf(format string, v ...any) { l.write(slog.LevelWarn, format, v) }
+func (l *log) Warnf(format string, v ...any) {
+	if text := fmt.Sprintf(format, v...); !l.cluster || !strings.Contains(text, "failed to be ready for connections") { // of clients, as intended
+		l.write(slog.LevelWarn, "%s", []any{text})
+	}
+}
 
 // Errorf is for errors.
 func (l *log) Errorf(format string, v ...any) { l.write(slog.LevelError, format, v) }

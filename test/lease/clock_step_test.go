@@ -32,6 +32,9 @@ func jumpsFor(length time.Duration) (all []time.Duration) {
 func TestServerClockSet(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servers {
+		if kind.late {
+			continue // blocks are the least of what is wrong until all have noticed
+		}
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			clock := serverclock.New(t)

@@ -2,18 +2,24 @@ package lease_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/kvstore/memcached"
+	"github.com/slidegate/slidegate/kvstore/natskv"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/memcachedtest"
+	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
 	"github.com/slidegate/slidegate/test/serverclock"
@@ -29,18 +35,22 @@ type server struct {
 	raw  store.Store              // its store, without leases
 }
 
-// servers start the servers that all tests here are run over. The clock may be nil.
-var servers = []struct {
+// kind is a kind of servers that tests here are run over. The clock may be nil.
+type kind struct {
 	name  string
 	start func(t *testing.T, clock *serverclock.Clock) server
-}{
-	{"Redis", func(t *testing.T, clock *serverclock.Clock) server {
+	late  bool // its clock is read only every few seconds, so a change of it is noticed late, and not by all processes at the same time
+}
+
+// servers are the kinds whose clock a test can set.
+var servers = []kind{
+	{name: "Redis", start: func(t *testing.T, clock *serverclock.Clock) server {
 		node := redistest.ServerWithEnv(t, envOf(clock))
 		s := server{addr: node.Addr(), via: func(addr string) string { return "redis " + addr }}
 		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
 		return s
 	}},
-	{"PostgreSQL", func(t *testing.T, clock *serverclock.Clock) server {
+	{name: "PostgreSQL", start: func(t *testing.T, clock *serverclock.Clock) server {
 		node := pgtest.StartWithEnv(t, envOf(clock), "fsync = off", "synchronous_commit = off", "max_connections = 100")
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
@@ -51,7 +61,21 @@ var servers = []struct {
 		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
 		return s
 	}},
+	{name: "memcached", late: true, start: func(t *testing.T, clock *serverclock.Clock) server {
+		node := memcachedtest.StartWithEnv(t, envOf(clock))
+		s := server{addr: node.Addr(), via: func(addr string) string { return "memcached " + addr }}
+		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
+		return s
+	}},
 }
+
+// natsServer is a kind too, but its servers do not use the C library, so nobody can set their clock.
+var natsServer = kind{name: "NATS", start: func(t *testing.T, _ *serverclock.Clock) server {
+	addr := strings.TrimPrefix(natstest.StartNode(t).URL(), "nats://")
+	s := server{addr: addr, via: func(addr string) string { return "nats nats://" + addr }}
+	s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
+	return s
+}}
 
 func envOf(clock *serverclock.Clock) []string {
 	if clock == nil {
@@ -64,7 +88,7 @@ func envOf(clock *serverclock.Clock) []string {
 func overServers(t *testing.T, run func(t *testing.T, s server)) {
 	t.Helper()
 	t.Parallel()
-	for _, kind := range servers {
+	for _, kind := range append(slices.Clone(servers), natsServer) {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			run(t, kind.start(t, nil))
@@ -75,10 +99,30 @@ func overServers(t *testing.T, run func(t *testing.T, s server)) {
 // openStore returns the store of a server, which is closed with the test. It decides by the server's clock, unless now is another.
 func openStore(t testing.TB, place string, now func() rule.Micros) (store.Store, error) {
 	t.Helper()
-	kind, where, _ := strings.Cut(place, " ")
-	if kind == "postgres" {
+	switch kind, where, _ := strings.Cut(place, " "); kind {
+	case "postgres":
 		return pgstore.New(pgtest.Pool(t, where), pgstore.Options{Now: now})
+	case "nats":
+		engine, err := natskv.Open(context.Background(), natstest.Connect(t, where), natskv.Options{Memory: true})
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(engine.Close)
+		return kvstore.New(engine, kvstore.Options{Now: now})
+	case "memcached":
+		engine, err := memcached.Open(context.Background(), memcachedtest.Client(t, where), memcached.Options{ClockServer: where})
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(engine.Close)
+		return kvstore.New(engine, kvstore.Options{Now: now})
+	default:
+		return openRedis(t, where, now)
 	}
+}
+
+func openRedis(t testing.TB, where string, now func() rule.Micros) (store.Store, error) {
+	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{where}, DisableCache: true, ForceSingleClient: true})
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package memcached_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/kvstore/kvtest"
 	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/kit"
@@ -25,63 +25,27 @@ func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	return kit.Must(slidegate.Bind("test", limit))(t)
 }
 
-func TestSwap(t *testing.T) {
+func TestEngine(t *testing.T) {
 	t.Parallel()
-	ctx, engine := t.Context(), onServer(t, memcachedtest.Start(t))
-	swap := func(value string, revision uint64) error {
-		_, err := engine.Swap(ctx, "name", []byte(value), revision, time.Minute)
-		return err
-	}
-	get := func() (string, uint64) {
-		t.Helper()
-		value, revision, err := engine.Get(ctx, "name")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(value), revision
-	}
-	if value, revision := get(); value != "" || revision != 0 {
-		t.Errorf("nothing is %q at revision %d", value, revision)
-	}
-	if err := swap("x", 7); !errors.Is(err, kvstore.ErrConflict) {
-		t.Errorf("a swap of what is not there: %v, want a conflict", err)
-	}
-	if err := swap("first", 0); err != nil {
-		t.Error(err)
-	}
-	value, first := get()
-	if err := swap("x", 0); value != "first" || !errors.Is(err, kvstore.ErrConflict) {
-		t.Errorf("the value is %q; a second beginning: %v, want a conflict", value, err)
-	}
-	if err := swap("second", first); err != nil {
-		t.Error(err)
-	}
-	if err := swap("x", first); !errors.Is(err, kvstore.ErrConflict) {
-		t.Errorf("a swap of an old revision: %v, want a conflict", err)
-	}
-	if value, revision := get(); value != "second" || revision == first {
-		t.Errorf("in the end there is %q, at revision %d after %d", value, revision, first)
-	}
+	kvtest.Run(t, onServer(t, memcachedtest.Start(t)))
 }
 
-// The longest value that the engine says it takes is taken, with the longest name.
-func TestLongestValue(t *testing.T) {
+// A value that is too large is an error, and leaves the one before.
+func TestTooLargeValue(t *testing.T) {
 	t.Parallel()
 	engine := onServer(t, memcachedtest.Start(t))
-	traits := engine.Traits()
-	name, value := strings.Repeat("n", traits.MaxName), bytes.Repeat([]byte("v"), traits.MaxValue)
-	if _, err := engine.Swap(t.Context(), name, value, 0, time.Minute); err != nil {
+	if _, err := engine.Swap(t.Context(), "name", []byte("small"), 0, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	got, revision, err := engine.Get(t.Context(), name)
-	if err != nil || !bytes.Equal(got, value) {
-		t.Fatalf("got %d bytes and the error %v, want %d bytes", len(got), err, len(value))
+	_, revision, err := engine.Get(t.Context(), "name")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := engine.Swap(t.Context(), name, append(value, make([]byte, 2<<10)...), revision, time.Minute); err == nil || errors.Is(err, kvstore.ErrConflict) {
-		t.Errorf("a value that is too long: %v, want an error", err)
+	if _, err := engine.Swap(t.Context(), "name", make([]byte, 1<<20), revision, time.Minute); err == nil || !strings.Contains(err.Error(), "start it with larger items (-I)") {
+		t.Errorf("a value that is too large: %v, want an error that says what to do", err)
 	}
-	if got, _, _ := engine.Get(t.Context(), name); !bytes.Equal(got, value) {
-		t.Error("a value that was too long has replaced the one before")
+	if value, _, err := engine.Get(t.Context(), "name"); string(value) != "small" || err != nil {
+		t.Errorf("after that there is %q, %v", value, err)
 	}
 }
 
@@ -108,38 +72,37 @@ func TestKeeps(t *testing.T) {
 func TestKeepsNoShorter(t *testing.T) {
 	t.Parallel()
 	engine := onServer(t, memcachedtest.Start(t))
-	const entries, keep = 120, time.Second
-	written, forgotten := map[string]time.Time{}, 0
-	kit.Eventually(t, "all entries to be forgotten", func() bool {
-		if n := forgotten + len(written); n < entries {
-			name := keyOf(n)
-			written[name] = time.Now()
-			if _, err := engine.Swap(t.Context(), name, []byte("x"), 0, keep); err != nil {
+	const entries, keep = 40, time.Second
+	there := func(name string) bool {
+		value, _, err := engine.Get(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value != nil
+	}
+	var written []time.Time
+	looked := 0 // at so many entries, shortly before they may be forgotten
+	kit.Eventually(t, "all entries to be written and looked at", func() bool {
+		if n := len(written); n < entries && (n == 0 || time.Since(written[n-1]) > keep/entries) {
+			written = append(written, time.Now())
+			if _, err := engine.Swap(t.Context(), keyOf(n), []byte("x"), 0, keep); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for name, when := range written {
-			value, _, err := engine.Get(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
+		for ; looked < len(written) && time.Since(written[looked]) > keep*8/10; looked++ {
+			if kept := there(keyOf(looked)); !kept && time.Since(written[looked]) < keep {
+				t.Errorf("an entry was forgotten after %v, and was to be kept for %v", time.Since(written[looked]), keep)
 			}
-			if value != nil {
-				continue
-			}
-			if kept := time.Since(when); kept < keep {
-				t.Errorf("an entry was forgotten after %v, and was to be kept for %v", kept, keep)
-			}
-			delete(written, name)
-			forgotten++
 		}
-		return forgotten == entries
+		return looked == entries
 	})
+	kit.Eventually(t, "the entries to be forgotten", func() bool { return !there(keyOf(0)) && !there(keyOf(entries-1)) })
 }
 
 // A server that may not evict refuses new keys by an error that says why. The keys that it knows stay limited.
 func TestFullServerIsAnError(t *testing.T) {
 	t.Parallel()
-	s := memcachedtest.Start(t, "-M", "-m", "2", "-o", "no_slab_reassign")
+	s := memcachedtest.Start(t, "-M", "-m", "1", "-I", "512k", "-o", "no_slab_reassign")
 	st := newStore(t, onServer(t, s), kvstore.Options{})
 	limit := bind(t, slidegate.Limit{Name: "once", Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingLog})
 	known, err := fill(t, st, limit, 100_000)
@@ -154,7 +117,7 @@ func TestFullServerIsAnError(t *testing.T) {
 	if n := s.Count("evictions"); n != 0 {
 		t.Errorf("the server has evicted %d entries", n)
 	}
-	t.Logf("a server of 2 MB with -M took %d keys", known)
+	t.Logf("a server of 1 MB with -M took %d keys", known)
 }
 
 func TestOptionErrors(t *testing.T) {
@@ -203,7 +166,7 @@ func TestOptionErrors(t *testing.T) {
 func TestRestartFailsNoLaterDecision(t *testing.T) {
 	t.Parallel()
 	s := memcachedtest.Start(t)
-	st := newStore(t, onServer(t, s), kvstore.Options{Timeout: 10 * time.Second})
+	st := newStore(t, onServer(t, s), kvstore.Options{})
 	limit := bind(t, slidegate.Limit{Name: "limit", Quota: 1000, Window: time.Hour})
 	for round := range 5 {
 		var wait sync.WaitGroup

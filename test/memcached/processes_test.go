@@ -31,6 +31,7 @@ func TestWorker(t *testing.T) {
 		kind, addr, _ := strings.Cut(job, " ")
 		client := memcachedtest.Client(t, addr)
 		if kind == "history" {
+			client.Timeout = 300 * time.Millisecond
 			// The model takes the times of answers to be in the order of the decisions. Clocks that are apart, if only by microseconds,
 			// would break that, so all processes have the same one.
 			st := newStore(t, machineClock(t, client), kvstore.Options{Timeout: 250 * time.Millisecond})
@@ -38,10 +39,10 @@ func TestWorker(t *testing.T) {
 		}
 		engine := open(t, client, addr)
 		if kind == "weak" {
-			st := newStore(t, kvstore.WithLostUpdates(plain{engine, client}), kvstore.Options{Timeout: 10 * time.Second})
+			st := newStore(t, kvstore.WithLostUpdates(plain{engine, client}), kvstore.Options{})
 			return func(order []byte) (any, error) { return race(st, order) }, nil
 		}
-		st := newStore(t, engine, kvstore.Options{Timeout: 10 * time.Second})
+		st := newStore(t, engine, kvstore.Options{})
 		return func(order []byte) (any, error) { return race(st, order) }, nil
 	})
 }

@@ -97,19 +97,19 @@ func (s *Server) ready() error {
 	return err
 }
 
-// Stats returns what the server says about itself.
-func (s *Server) Stats() map[string]string {
+// Stats returns what the server says about itself, or about a part such as "slabs".
+func (s *Server) Stats(of ...string) map[string]string {
 	s.t.Helper()
-	stats, err := s.stats()
+	stats, err := s.stats(of...)
 	if err != nil {
 		s.t.Fatalf("memcachedtest: %v", err)
 	}
 	return stats
 }
 
-func (s *Server) stats() (map[string]string, error) {
+func (s *Server) stats(of ...string) (map[string]string, error) {
 	all := map[string]string{}
-	err := s.ask("stats", func(line string) (more bool) {
+	err := s.ask(strings.Join(append([]string{"stats"}, of...), " "), func(line string) (more bool) {
 		if fields := strings.SplitN(line, " ", 3); len(fields) == 3 {
 			all[fields[1]] = fields[2]
 		}
@@ -151,9 +151,9 @@ func (s *Server) TimeToLive(name string) time.Duration {
 }
 
 // Count returns one number of Stats.
-func (s *Server) Count(name string) int64 {
+func (s *Server) Count(name string, of ...string) int64 {
 	s.t.Helper()
-	n, err := strconv.ParseInt(s.Stats()[name], 10, 64)
+	n, err := strconv.ParseInt(s.Stats(of...)[name], 10, 64)
 	if err != nil {
 		s.t.Fatalf("memcachedtest: the server's %s is no number: %v", name, err)
 	}
@@ -166,10 +166,10 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 // Client returns a client of the server, which is closed with the test.
 func (s *Server) Client(t testing.TB) *memcache.Client { return Client(t, s.Addr()) }
 
-// Client returns a client of some servers, which is closed with the test.
+// Client returns a client of some servers, which is closed with the test. It is patient: the machine may be busy.
 func Client(t testing.TB, addrs ...string) *memcache.Client {
 	client := memcache.New(addrs...)
-	client.MaxIdleConns = 64
+	client.MaxIdleConns, client.Timeout = 64, 10*time.Second
 	t.Cleanup(func() { client.Close() })
 	return client
 }

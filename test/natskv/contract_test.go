@@ -6,28 +6,48 @@ import (
 
 	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/kvstore/natskv"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
+	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/natstest"
 )
 
+// open opens a bucket over a connection of its own, which ends with the test.
 func open(t testing.TB, url string, opts natskv.Options) *natskv.Engine {
 	t.Helper()
-	engine, err := natskv.Open(t.Context(), natstest.Connect(t, url), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := kit.Must(natskv.Open(t.Context(), natstest.Connect(t, url), opts))(t)
 	t.Cleanup(engine.Close)
 	return engine
 }
 
-func TestContract(t *testing.T) {
-	engine := open(t, natstest.Start(t), natskv.Options{Memory: true})
+// newStore returns a store over an engine. It decides by the engine's clock unless now is another.
+func newStore(t testing.TB, engine kvstore.Engine, now func() rule.Micros) *kvstore.Store {
+	t.Helper()
+	return kit.Must(kvstore.New(engine, kvstore.Options{Now: now, Timeout: soon}))(t)
+}
+
+// soon is how long anything may take that is not meant to take long.
+const soon = 30 * time.Second
+
+func testContract(t *testing.T, engine *natskv.Engine) {
+	t.Helper()
 	storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {
-		s, err := kvstore.New(engine, kvstore.Options{Now: clock.Now, Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return newStore(t, engine, clock.Now)
 	}, storetest.Options{Short: true})
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	testContract(t, open(t, natstest.Start(t), natskv.Options{Memory: true}))
+}
+
+// A cluster of three keeps the contract, and never admits one too many to processes that are connected to different servers.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := natstest.StartCluster(t, 3)
+	t.Run("contract", func(t *testing.T) {
+		testContract(t, open(t, cluster.URL(0), natskv.Options{Bucket: "contract", Replicas: 3, Memory: true}))
+	})
+	t.Run("race", func(t *testing.T) { testRace(t, cluster.URL, 3) })
 }

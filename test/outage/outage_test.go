@@ -18,10 +18,13 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/redisstore/goredis"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
@@ -44,6 +47,20 @@ func overRueidis(t testing.TB, addr string) store.Store {
 	}
 	t.Cleanup(client.Close)
 	st, err := redisstore.New(client, redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// overMemcached returns a store over a client of memcached.
+func overMemcached(t testing.TB, server *memcachedtest.Server) store.Store {
+	engine, err := memcached.Open(t.Context(), server.Client(t), memcached.Options{ClockServer: server.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(engine.Close)
+	st, err := kvstore.New(engine, kvstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,9 +119,9 @@ func surfaces(t testing.TB, st store.Store) map[string]func(ctx context.Context)
 	}
 }
 
-// A Redis that does not answer costs a request its deadline at most, whatever client it is asked through, and the
+// A server that does not answer costs a request its deadline at most, whatever client it is asked through, and the
 // requests after it nothing.
-func TestRedisDoesNotAnswer(t *testing.T) {
+func TestServerDoesNotAnswer(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) store.Store{
 		"hung, go-redis": func(t *testing.T) store.Store { return overGoRedis(t, &redis.Options{Addr: silent(t)}) },
 		"hung, go-redis that has timeouts": func(t *testing.T) store.Store {
@@ -122,6 +139,19 @@ func TestRedisDoesNotAnswer(t *testing.T) {
 			node := redistest.Server(t, "appendonly no")
 			st := overRueidis(t, node.Addr())
 			node.Kill()
+			return st
+		},
+		"hung, memcached": func(t *testing.T) store.Store {
+			server := memcachedtest.Start(t)
+			st := overMemcached(t, server)
+			server.Signal(syscall.SIGSTOP)
+			t.Cleanup(func() { server.Signal(syscall.SIGCONT) })
+			return st
+		},
+		"killed, memcached": func(t *testing.T) store.Store {
+			server := memcachedtest.Start(t)
+			st := overMemcached(t, server)
+			server.Kill()
 			return st
 		},
 	} {

@@ -47,8 +47,8 @@ func TestFaults(t *testing.T) {
 	}{
 		{"no schema", notMigrated, "42883", "run Migrate"},
 		{"no table", tableDropped, "42P01 42883", "run Migrate"},
-		{"no rights", withoutRights, "42501", "the role lacks a right"},
-		{"rights to read only", readRights, "42501", "the role lacks a right"},
+		{"no rights", withoutRights, "42501", "the role lacks a privilege"},
+		{"rights to read only", readRights, "42501", "the role lacks a privilege"},
 		{"no such database", noDatabase, "3D000", "does not exist"},
 		{"replica", onReplica, "25006", "connect to the primary"},
 		{"table locked", lockedTable, "57014", "statement_timeout"},

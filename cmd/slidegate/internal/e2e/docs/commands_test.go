@@ -155,8 +155,22 @@ func checkCall(targets []string, args []string) string {
 	return ""
 }
 
-// checkSlidegate has the real program read a command line. With --help it does so, and then prints help and does nothing else.
+// checked remembers what the program said of command lines: pages have many of them in common.
+var checked = map[string]string{}
+
+// checkSlidegate returns what the real program says is wrong with a command line, or nothing.
 func checkSlidegate(args []string) string {
+	line := strings.Join(args, "\x00")
+	wrong, known := checked[line]
+	if !known {
+		wrong = askSlidegate(args)
+		checked[line] = wrong
+	}
+	return wrong
+}
+
+// askSlidegate has the program read a command line. With --help it does so, and then prints help and does nothing else.
+func askSlidegate(args []string) string {
 	out, err := exec.Command(slidegate, append(slices.Clone(args), "--help")...).CombinedOutput()
 	if err == nil || bytes.Contains(out, []byte(`but got "--help"`)) { // a sentence may name a flag without its value
 		return ""

@@ -19,6 +19,7 @@ var unresolved = regexp.MustCompile(`\[[^\]\[]+\]\[([^\]\[]+)\]`)
 func TestLinks(t *testing.T) {
 	pages := readPages(t)
 	report(t, checkLinks(root, pages))
+	report(t, checkReached(pages))
 	links := 0
 	for _, p := range pages {
 		links += len(p.links)
@@ -36,6 +37,25 @@ func checkLinks(folder string, pages []*page) (problems []problem) {
 			if wrong := checkLink(folder, byPath, p, l.target); wrong != "" {
 				problems = append(problems, p.problemf(l.line, "%s", wrong))
 			}
+		}
+	}
+	return problems
+}
+
+// checkReached finds pages that no other page links to, so that nobody finds them. Decisions are found by their folder.
+func checkReached(pages []*page) (problems []problem) {
+	reached := map[string]bool{}
+	for _, p := range pages {
+		for _, l := range p.links {
+			if file, _, _ := strings.Cut(l.target, "#"); file != "" && path.Join(path.Dir(p.path), file) != p.path {
+				reached[path.Join(path.Dir(p.path), file)] = true
+			}
+		}
+	}
+	for _, p := range pages {
+		folder := path.Dir(p.path)
+		if strings.HasPrefix(p.path, "docs/") && folder != "docs/decisions" && !reached[p.path] && (path.Base(p.path) != "README.md" || !reached[folder]) {
+			problems = append(problems, p.problemf(1, "no page links to this one: add it to docs/README.md"))
 		}
 	}
 	return problems

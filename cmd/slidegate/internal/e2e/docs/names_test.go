@@ -152,7 +152,17 @@ var notMetrics = []string{
 // api is what the packages of this project export.
 type api map[string][]*types.Package // by name: two may have the same
 
+var exported api // read once
+
 func readAPI(t *testing.T) api {
+	t.Helper()
+	if exported == nil {
+		exported = loadAPI(t)
+	}
+	return exported
+}
+
+func loadAPI(t *testing.T) api {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{.Name}}", "work").Output()
 	if err != nil {

@@ -58,6 +58,19 @@ func TestPlantedMistakes(t *testing.T) {
 	}
 }
 
+// A page that only links to itself is not reached.
+func TestUnreachedPage(t *testing.T) {
+	pages := []*page{
+		parsePage("docs/README.md", []byte("[found](found.md#a)\n")),
+		parsePage("docs/found.md", []byte("# A\n\n[the index](README.md)\n")),
+		parsePage("docs/lonely.md", []byte("# B\n\n[myself](lonely.md) [too](#b)\n")),
+	}
+	got := checkReached(pages)
+	if len(got) != 1 || got[0].path != "docs/lonely.md" {
+		t.Errorf("found %v, want docs/lonely.md alone", got)
+	}
+}
+
 // compare fails the test for problems that are not wanted, and for wanted ones that are not there.
 func compare(t *testing.T, got []problem, want []string) {
 	t.Helper()

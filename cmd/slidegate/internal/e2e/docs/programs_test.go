@@ -2,15 +2,16 @@ package docs
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
-
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // A Go program that is followed by a text block is run, and prints that. A Go file with tests or examples is run by go test.
@@ -23,38 +24,56 @@ func TestPrograms(t *testing.T) {
 
 func checkPrograms(t *testing.T, pages []*page) (problems []problem, count int) {
 	t.Helper()
+	var (
+		mu      sync.Mutex
+		running sync.WaitGroup
+		places  = make(chan struct{}, runtime.GOMAXPROCS(0)) // building and waiting take turns
+	)
 	for _, p := range pages {
 		for _, b := range p.blocks {
-			wrong, ran := "", true
-			switch {
-			case b.language != "go" || !isFile(b.code):
+			run := runnerOf(b)
+			if run == nil {
 				continue
-			case hasTests.MatchString(b.code):
-				wrong = runTests(t, b)
-			case b.output != nil:
-				wrong = runProgram(t, b)
-			default:
-				ran = false
 			}
-			if ran {
-				count++
-			}
-			if wrong != "" {
-				problems = append(problems, p.problemf(b.line, "%s", wrong))
-			}
+			count++
+			dir := t.TempDir()
+			running.Go(func() {
+				places <- struct{}{}
+				defer func() { <-places }()
+				if wrong := run(t.Context(), dir, b); wrong != "" {
+					mu.Lock()
+					defer mu.Unlock()
+					problems = append(problems, p.problemf(b.line, "%s", wrong))
+				}
+			})
 		}
 	}
+	running.Wait()
 	return problems, count
+}
+
+// runnerOf returns how a block is run, or nil if it is not.
+func runnerOf(b block) func(ctx context.Context, dir string, b block) string {
+	switch {
+	case b.language != "go" || !isFile(b.code):
+		return nil
+	case hasTests.MatchString(b.code):
+		return runTests
+	case b.output != nil:
+		return runProgram
+	}
+	return nil
 }
 
 var hasTests = regexp.MustCompile(`(?m)^func (Test|Example|Benchmark|Fuzz)\w*\(`)
 
 // runTests returns what is wrong with the tests of a block, or nothing.
-func runTests(t *testing.T, b block) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "sample_test.go")
-	testkit.NoError(t, os.WriteFile(file, []byte(b.code), 0o600))
-	out, err := exec.Command("go", "test", "-vet=off", "-count=1", file).CombinedOutput()
+func runTests(ctx context.Context, dir string, b block) string {
+	file := filepath.Join(dir, "sample_test.go")
+	if err := os.WriteFile(file, []byte(b.code), 0o600); err != nil {
+		return err.Error()
+	}
+	out, err := exec.CommandContext(ctx, "go", "test", "-vet=off", "-ldflags=-w", "-count=1", file).CombinedOutput()
 	if err != nil {
 		return fmt.Sprintf("the tests fail: %v\n%s", err, out)
 	}
@@ -62,22 +81,37 @@ func runTests(t *testing.T, b block) string {
 }
 
 // runProgram returns what is wrong with a program that has an output, or nothing.
-func runProgram(t *testing.T, b block) string {
-	t.Helper()
-	dir := t.TempDir()
+func runProgram(ctx context.Context, dir string, b block) string {
 	file, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "main")
-	testkit.NoError(t, os.WriteFile(file, []byte(b.code), 0o600))
-	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", program, file).CombinedOutput(); err != nil {
+	if err := os.WriteFile(file, []byte(b.code), 0o600); err != nil {
+		return err.Error()
+	}
+	if out, err := exec.CommandContext(ctx, "go", "build", "-ldflags=-w", "-o", program, file).CombinedOutput(); err != nil {
 		return fmt.Sprintf("the program does not build: %v\n%s", err, out)
 	}
+	wrong := ""
+	for range attempts {
+		if wrong = runOnce(ctx, program, b.output); wrong == "" {
+			return ""
+		}
+	}
+	return wrong
+}
+
+// attempts is how often a program is run before it counts as wrong. What it prints may depend on how fast it runs, and a busy
+// machine may stop it at any place.
+const attempts = 3
+
+// runOnce returns what is wrong with one run of a program, or nothing.
+func runOnce(ctx context.Context, program string, output *block) string {
 	var printed bytes.Buffer
-	run := exec.CommandContext(t.Context(), program)
-	run.Dir, run.Stdout, run.Stderr = dir, &printed, &printed
+	run := exec.CommandContext(ctx, program)
+	run.Dir, run.Stdout, run.Stderr = filepath.Dir(program), &printed, &printed
 	if err := run.Run(); err != nil {
 		return fmt.Sprintf("the program fails: %v\n%s", err, printed.String())
 	}
-	if !matches(b.output.code, printed.String()) {
-		return fmt.Sprintf("the program prints\n%s\nwant, as line %d has it,\n%s", printed.String(), b.output.line, b.output.code)
+	if !matches(output.code, printed.String()) {
+		return fmt.Sprintf("the program prints\n%s\nwant, as line %d has it,\n%s", printed.String(), output.line, output.code)
 	}
 	return ""
 }

@@ -12,6 +12,13 @@
 //	rediss://, rediss+cluster://, rediss+sentinel://   the same over TLS; &server_name=HOST &skip_verify=true
 //	postgres://USER:PASSWORD@HOST:PORT/DATABASE   ?slidegate_schema=TEXT &slidegate_prefix=TEXT &slidegate_unlogged=true
 //	                                              &slidegate_synchronous_commit=off &slidegate_migrate=false
+//	nats://USER:PASSWORD@HOST:PORT,HOST:PORT      ?bucket=TEXT &replicas=N &storage=memory &prefix=TEXT &credentials=FILE
+//	nats://TOKEN@HOST:PORT                        the same, by a token
+//	tls://USER:PASSWORD@HOST:PORT                 the same over TLS; &ca=FILE &cert=FILE &key=FILE &skip_verify=true
+//	nats:embedded?dir=FOLDER                      a NATS server in this process; &bucket= &storage= &prefix= as above, &sync=always
+//	                                              &route=HOST:PORT &cluster=HOST:PORT,HOST:PORT,HOST:PORT &secret=TEXT &name=TEXT
+//	                                              &replicas=N, which is the number of processes in the cluster, up to 3
+//	memcached://HOST:PORT,HOST:PORT               ?prefix=TEXT &timeout=500ms &clock=machine
 //
 // User, password and all else but the host may be left out. In a user or password, the characters / ? # @ and % are
 // percent-encoded. The other parameters of a postgres URL are those of libpq and of pgx's pool, such as

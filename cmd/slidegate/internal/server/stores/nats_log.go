@@ -11,7 +11,8 @@ import (
 )
 
 // sparse is a log of a NATS server of which at most one line of a kind is written in a while: a server that misses others of its
-// cluster says so several times a second.
+// cluster says so several times a second. Its levels are lowered by one step. What it calls an error is a warning here, since what
+// becomes of the service is logged elsewhere, and what it calls a warning is told of every ordinary recovery.
 type sparse struct {
 	slog.Handler
 	seen *seenLines
@@ -34,7 +35,8 @@ func newSparse(to slog.Handler) sparse {
 
 // Handle writes a line, unless there was one of its kind lately.
 func (s sparse) Handle(ctx context.Context, r slog.Record) error {
-	if s.seen.again(kindOf(r.Message), r.Time) {
+	r.Level -= slog.LevelError - slog.LevelWarn
+	if !s.Enabled(ctx, r.Level) || s.seen.again(kindOf(r.Message), r.Time) {
 		return nil
 	}
 	return s.Handler.Handle(ctx, r)

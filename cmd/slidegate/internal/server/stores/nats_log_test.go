@@ -26,5 +26,8 @@ func TestSparseLog(t *testing.T) {
 		if got := b.String(); strings.Count(got, "cannot connect (attempt 1)") != 2 || strings.Count(got, "cannot connect") != 2 || strings.Count(got, "disk full") != 2 {
 			t.Errorf("got\n%swant each kind twice", got)
 		}
+		if strings.Contains(b.String(), "level=ERROR") || !strings.Contains(b.String(), "level=WARN") {
+			t.Errorf("got\n%swant errors of the server as warnings", b.String())
+		}
 	})
 }

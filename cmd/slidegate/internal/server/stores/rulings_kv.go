@@ -176,21 +176,20 @@ type draft struct {
 
 // change carries out a change in the draft.
 func (d *draft) change(ctx context.Context, change *rulings.Ruling, stale []rulings.Ruling) error {
-	name := change.Name()
-	own, err := d.sheetOf(ctx, name)
+	own, err := d.sheetOf(ctx, change)
 	if err != nil {
 		return err
 	}
-	place := own.find(name)
+	place := own.find(change)
 	if change.Kind == rulings.Clear && place < 0 {
 		return rulings.ErrNone
 	}
 	for i := range stale {
-		if err := d.remove(ctx, &stale[i], name); err != nil {
+		if err := d.remove(ctx, &stale[i], change); err != nil {
 			return err
 		}
 	}
-	place = own.find(name) // which others of the sheet may have moved
+	place = own.find(change) // which others of the sheet may have moved
 	switch {
 	case change.Kind == rulings.Clear:
 		own.all = slices.Delete(own.all, place, place+1)
@@ -209,27 +208,31 @@ func (d *draft) change(ctx context.Context, change *rulings.Ruling, stale []ruli
 }
 
 // remove removes a stale ruling, if it is still as given and not the one that changes.
-func (d *draft) remove(ctx context.Context, stale *rulings.Ruling, changes string) error {
-	name := stale.Name()
-	if name == changes {
+func (d *draft) remove(ctx context.Context, stale, change *rulings.Ruling) error {
+	if isSameKey(stale, change) {
 		return nil
 	}
-	s, err := d.sheetOf(ctx, name)
+	s, err := d.sheetOf(ctx, stale)
 	if err != nil {
 		return err
 	}
-	if i := s.find(name); i >= 0 && string(s.all[i].Text()) == string(stale.Text()) {
+	if i := s.find(stale); i >= 0 && string(s.all[i].Text()) == string(stale.Text()) {
 		s.all = slices.Delete(s.all, i, i+1)
 		d.head.Rulings--
 	}
 	return nil
 }
 
-// sheetOf returns a copy of the sheet that a ruling of that name belongs to.
-func (d *draft) sheetOf(ctx context.Context, name string) (*sheet, error) {
+// placeOf returns which sheet a ruling belongs to.
+func placeOf(r *rulings.Ruling) uint8 {
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(name)) // which never fails
-	place := uint8(hash.Sum32())
+	_, _ = hash.Write([]byte(r.Policy + "\x00" + r.Key)) // which never fails
+	return uint8(hash.Sum32())
+}
+
+// sheetOf returns a copy of the sheet that a ruling belongs to.
+func (d *draft) sheetOf(ctx context.Context, r *rulings.Ruling) (*sheet, error) {
+	place := placeOf(r)
 	if s := d.sheets[place]; s != nil {
 		return s, nil
 	}
@@ -245,10 +248,12 @@ func (d *draft) sheetOf(ctx context.Context, name string) (*sheet, error) {
 	return s, nil
 }
 
-// find returns the place of the ruling of that name in a sheet, or -1.
-func (s *sheet) find(name string) int {
-	return slices.IndexFunc(s.all, func(r rulings.Ruling) bool { return r.Name() == name })
+// find returns the place in a sheet of the ruling about the same key, or -1.
+func (s *sheet) find(about *rulings.Ruling) int {
+	return slices.IndexFunc(s.all, func(r rulings.Ruling) bool { return isSameKey(&r, about) })
 }
+
+func isSameKey(a, b *rulings.Ruling) bool { return a.Policy == b.Policy && a.Key == b.Key }
 
 // write writes the sheets of the draft and names them in its head. It returns the IDs of those that they replace, and of its own.
 func (d *draft) write(ctx context.Context) (replaced, written []string, err error) {

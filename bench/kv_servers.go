@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
+)
+
+// kvEngine is a key-value engine under test.
+type kvEngine interface {
+	worker
+	engine(ctx context.Context) (engine kvstore.Engine, end func(), err error) // without any keys
+	swapLoop(ctx context.Context) (loop *swapLoop, end func(), err error)      // without any keys
+	close()
+}
+
+// kvServer is a server in the tables: a key-value engine, or one that they are compared with.
+type kvServer struct {
+	worker
+	name  string
+	kv    kvEngine // nil if it is none
+	open  func(context.Context) (st store.Store, trips *atomic.Int64, end func(), err error)
+	close func()
+}
+
+// openKVServers starts all servers that there are programs for, and notes which are left out.
+func (r *run) openKVServers(ctx context.Context, left *table) (servers []*kvServer, err error) {
+	for _, n := range []struct {
+		name   string
+		size   int
+		memory bool
+	}{{"NATS, memory", 1, true}, {"NATS, file", 1, false}, {"NATS, file, 3 servers", 3, false}} {
+		s, err := openNATS(ctx, filepath.Join(r.folder, fmt.Sprint("nats-", len(servers))), n.size, n.memory)
+		if err != nil {
+			return servers, fmt.Errorf("%s: %w", n.name, err)
+		}
+		servers = append(servers, newKVServer(n.name, s))
+	}
+	switch s, err := openMemcached(); {
+	case errors.Is(err, errNoMemcached):
+		left.add("memcached", err.Error())
+	case err != nil:
+		return servers, err
+	default:
+		servers = append(servers, newKVServer("memcached", s))
+	}
+	for _, open := range []func(context.Context, *table) (*leaseServer, error){leaseRedis, r.leasePG} {
+		why := &table{}
+		s, err := open(ctx, why)
+		if errors.Is(err, errLeftOut) {
+			left.add("another", why.notes[0])
+			continue
+		}
+		if err != nil {
+			return servers, err
+		}
+		servers = append(servers, comparedServer(s))
+	}
+	return append(servers, memoryServer()), nil
+}
+
+// newKVServer is a key-value engine with the store over it.
+func newKVServer(name string, kv kvEngine) *kvServer {
+	return &kvServer{worker: kv, name: name, kv: kv, close: kv.close, open: func(ctx context.Context) (store.Store, *atomic.Int64, func(), error) {
+		engine, end, err := kv.engine(ctx)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		trips := &atomic.Int64{}
+		st, err := kvstore.New(countedEngine{engine, trips}, kvstore.Options{Timeout: 5 * time.Second})
+		return st, trips, end, err
+	}}
+}
+
+// comparedServer is a server with its store as the service has it.
+func comparedServer(s *leaseServer) *kvServer {
+	return &kvServer{worker: s, name: s.name, close: s.close, open: func(ctx context.Context) (store.Store, *atomic.Int64, func(), error) {
+		if err := s.fresh(ctx); err != nil {
+			return nil, nil, nil, err
+		}
+		stack, err := s.stack(false)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return stack.top, &stack.calls.n, func() {}, nil
+	}}
+}
+
+// noServer is where the store in memory is.
+type noServer struct{}
+
+func (noServer) cpu(context.Context) (time.Duration, error) { return 0, nil }
+
+// memoryServer is the store in this process.
+func memoryServer() *kvServer {
+	return &kvServer{worker: noServer{}, name: "(memory)", close: func() {}, open: func(context.Context) (store.Store, *atomic.Int64, func(), error) {
+		st, err := memstore.New(memstore.Options{})
+		return st, &atomic.Int64{}, func() {}, err
+	}}
+}

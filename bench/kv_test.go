@@ -1,0 +1,44 @@
+package main
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// The loop that programs have today must keep the limit too, or the comparison would not be of the same work.
+func TestKVRowsAdmitTheQuota(t *testing.T) {
+	need(t, "memcached")
+	memcached, err := openMemcached()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memcached.close()
+	nats, err := openNATS(t.Context(), t.TempDir(), 1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nats.close()
+	for name, kv := range map[string]kvEngine{"memcached": memcached, "nats": nats} {
+		loop, end, err := kv.swapLoop(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var trips atomic.Int64
+		const quota, callers, each = 20, 4, 10
+		allow := loop.allow(spec{quota: quota, window: time.Hour}, &trips)
+		crew := newCrew(callers)
+		err = crew.run(func(_ int, c *caller) error {
+			for range each {
+				if err := c.ask(t.Context(), allow, "a:key"); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if s := crew.sample(time.Second); err != nil || s.passed != quota || trips.Load() < quota+callers*each {
+			t.Errorf("%s: %d of %d requests were admitted in %d round trips, %v; want %d", name, s.passed, s.asked, trips.Load(), err, quota)
+		}
+		end()
+	}
+}

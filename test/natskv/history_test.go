@@ -1,0 +1,162 @@
+package natskv_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/slidegate/slidegate/test/history"
+	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/natstest"
+	"github.com/slidegate/slidegate/test/workers"
+)
+
+var historyLength = flag.Duration("history", 9*time.Second, "how long the history is that is checked for one unit too many")
+
+// Four processes ask a cluster of three servers, each by another server at first, while servers are killed and started again with what
+// they had written, cut off from the others and stopped, also the one that leads. Whatever was answered is what the rule answers to
+// the same requests in some order, with those that were not answered carried out or not: never is one unit too many admitted.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	f := &faults{t: t, cluster: natstest.StartCluster(t, 3), done: map[string]int{}}
+	processes := startWorkers(t, 4, "history", f.cluster.URL, 3)
+	seed := uint64(time.Now().UnixNano())
+	f.random = rand.New(rand.NewPCG(seed, 0))
+	var all []history.Event
+	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several stretches until enough has happened
+		f.end = time.Now().Add(*historyLength)
+		for i, order := range history.Orders(len(processes), stretch, seed, *historyLength, f.end) {
+			processes[i].Tell(t, order)
+		}
+		f.disturb()
+		all = append(all, history.Join(workers.HearAll[[]history.Event](t, processes))...)
+		s := history.Summarize(all)
+		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && f.done["isolate the leader"] > 0 && history.SaysEnough(all) {
+			t.Logf("%+v; %v", s, f.done)
+			break
+		}
+		if time.Since(start) > *historyLength+time.Minute {
+			t.Fatalf("too little happened for the history to mean something: %+v; %v", s, f.done)
+		}
+	}
+	history.Verify(t, seed, all)
+}
+
+// faults are done to a cluster, one at a time: it survives the loss of one server.
+type faults struct {
+	t       *testing.T
+	cluster *natstest.Cluster
+	random  *rand.Rand
+	end     time.Time
+	done    map[string]int
+}
+
+// disturb does something bad, waits until the servers agree again, and goes on so until the end.
+func (f *faults) disturb() {
+	f.t.Helper()
+	all := []string{"kill another", "isolate the leader", "kill the leader", "stop the leader", "isolate another", "shut down the leader"}
+	for i := 0; f.pause(300, 900); i++ {
+		name := all[f.random.IntN(len(all))]
+		if i < len(all) {
+			name = all[i]
+		}
+		leader, agreed := f.leader()
+		if !agreed {
+			return
+		}
+		f.done[name]++
+		another := (leader + 1 + f.random.IntN(2)) % len(f.cluster.Nodes)
+		switch name {
+		case "kill another":
+			f.kill(another)
+		case "kill the leader":
+			f.kill(leader)
+		case "shut down the leader":
+			f.cluster.Nodes[leader].Shutdown()
+			f.pause(100, 500)
+			f.cluster.Nodes[leader].Restart()
+		case "isolate another":
+			f.isolate(another)
+		case "isolate the leader":
+			f.isolate(leader)
+		case "stop the leader": // for longer than the others wait for it
+			f.cluster.Nodes[leader].Signal(syscall.SIGSTOP)
+			f.pause(5_000, 10_000)
+			f.cluster.Nodes[leader].Signal(syscall.SIGCONT)
+		}
+	}
+}
+
+func (f *faults) kill(i int) {
+	f.t.Helper()
+	f.cluster.Nodes[i].Kill()
+	f.pause(0, 1_000)
+	f.cluster.Nodes[i].Restart()
+}
+
+// isolate cuts a server off for about as long as the others need to choose another leader, or longer.
+func (f *faults) isolate(i int) {
+	f.t.Helper()
+	f.cluster.Isolate(i)
+	f.pause(5_000, 12_000)
+	f.cluster.Rejoin(i)
+}
+
+// pause lets the processes work for some milliseconds, and reports whether there is time for more.
+func (f *faults) pause(least, most int) bool {
+	left := time.Until(f.end)
+	<-time.After(min(left, time.Duration(least+f.random.IntN(most-least))*time.Millisecond))
+	return time.Now().Before(f.end)
+}
+
+// leader waits until all replicas are nearly up to date, and returns which server leads them. It returns false if that takes until the
+// end: on a busy machine a server that was away needs long to catch up.
+func (f *faults) leader() (leader int, agreed bool) {
+	f.t.Helper()
+	conn := natstest.Connect(f.t, f.cluster.URL(0))
+	defer conn.Close()
+	js := kit.Must(jetstream.New(conn))(f.t)
+	for {
+		leader, err := f.cluster.Leader(js, bucketStream)
+		if err == nil {
+			err = f.upToDate(js)
+		}
+		if err == nil {
+			return leader, true
+		}
+		if !f.pause(20, 50) {
+			f.t.Logf("until the end the servers did not agree again: %v", err)
+			return 0, false
+		}
+	}
+}
+
+// upToDate returns an error if a replica has missed much. There is always something, since processes go on writing.
+func (f *faults) upToDate(js jetstream.JetStream) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	stream, err := js.Stream(ctx, bucketStream)
+	if err != nil {
+		return err
+	}
+	info := stream.CachedInfo().Cluster
+	if info == nil || len(info.Replicas) != len(f.cluster.Nodes)-1 {
+		return errors.New("replicas are missing")
+	}
+	for _, r := range info.Replicas {
+		if r.Offline || r.Active > 3*time.Second || r.Lag > 1_000 {
+			return fmt.Errorf("a replica is not up to date: %+v", r)
+		}
+	}
+	return nil
+}
+
+// bucketStream is the stream of the bucket that engines have by default.
+const bucketStream = "KV_slidegate"

@@ -1,0 +1,89 @@
+package natskv_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/kvstore/natskv"
+	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/natstest"
+)
+
+// When the leader hands over to another server, requests wait for that and do not fail.
+func TestHandover(t *testing.T) {
+	t.Parallel()
+	cluster := natstest.StartCluster(t, 3)
+	engine := open(t, cluster.URL(0), natskv.Options{Replicas: 3})
+	conn := natstest.Connect(t, cluster.URL(1))
+	leader := jetStream(t, cluster.URL(1))
+	var revision uint64
+	for round := range 5 {
+		before := kit.Must(cluster.Leader(leader, bucketStream))(t)
+		kit.Must(conn.RequestWithContext(t.Context(), "$JS.API.STREAM.LEADER.STEPDOWN."+bucketStream, nil))(t)
+		for now := before; now == before; {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, known, err := engine.Get(ctx, "name")
+			if err != nil || known != revision {
+				t.Fatalf("round %d: the revision is %d, want %d; %v", round, known, revision, err)
+			}
+			revision = mustSwap(t, engine, "name", "value", revision, time.Hour)
+			cancel()
+			if found, err := cluster.Leader(leader, bucketStream); err == nil {
+				now = found
+			}
+		}
+	}
+}
+
+// A leader that is cut off does not know that the others have chosen another one, and answers reads as before. The engine of a process
+// that is connected to it returns nothing that is older than what another process has been told is written.
+func TestIsolatedLeader(t *testing.T) {
+	t.Parallel()
+	cluster := natstest.StartCluster(t, 3)
+	js := jetStream(t, cluster.URL(0))
+	open(t, cluster.URL(0), natskv.Options{Replicas: 3})
+	leader := kit.Must(cluster.Leader(js, bucketStream))(t)
+	inside := open(t, cluster.Nodes[leader].URL(), natskv.Options{Replicas: 3})
+	outside := open(t, cluster.Nodes[(leader+1)%3].URL(), natskv.Options{Replicas: 3})
+	old := mustSwap(t, inside, "name", "old", 0, time.Hour)
+
+	cluster.Isolate(leader)
+	begun := time.Now()
+	var written uint64
+	answers := 0
+	kit.Eventually(t, "the others to choose a leader", func() bool {
+		if _, revision, err := getWithin(t, inside, time.Second); err == nil && revision == old {
+			answers++
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var err error
+		written, err = outside.Swap(ctx, "name", []byte("new"), old, time.Hour)
+		return err == nil
+	})
+	t.Logf("another leader was there after %v", time.Since(begun))
+	if answers == 0 {
+		t.Error("the leader that was cut off answered nothing at all, so nobody would see an answer that is too old")
+	}
+	for range 20 {
+		if value, revision, err := getWithin(t, inside, 50*time.Millisecond); err == nil && revision < written {
+			t.Fatalf("after %q of revision %d was written, %q of revision %d was read", "new", written, value, revision)
+		}
+	}
+	cluster.Rejoin(leader)
+	kit.Eventually(t, "the new value where the old one was", func() bool {
+		value, revision, err := getWithin(t, inside, time.Second)
+		if err == nil && revision < written {
+			t.Fatalf("after %q of revision %d was written, %q of revision %d was read", "new", written, value, revision)
+		}
+		return err == nil && revision == written && string(value) == "new"
+	})
+}
+
+func getWithin(t *testing.T, e *natskv.Engine, most time.Duration) ([]byte, uint64, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), most)
+	defer cancel()
+	return e.Get(ctx, "name")
+}
