@@ -123,8 +123,8 @@ func TestRueidis(t *testing.T) {
 			}
 		}
 		err = client.Do(t.Context(), client.B().Arbitrary("SG.ALLOW").Args("nobody").Keys("ann").Build()).Error()
-		var told *rueidis.RedisError
-		if !errors.As(err, &told) || !strings.Contains(fmt.Sprint(err), "unknown policy") {
+		var replied *rueidis.RedisError
+		if !errors.As(err, &replied) || !strings.Contains(fmt.Sprint(err), "unknown policy") {
 			t.Errorf("resp2 %v: an unknown policy: %v", resp2, err)
 		}
 		client.Close()

@@ -60,21 +60,21 @@ func TestSession(t *testing.T) {
 func TestHello(t *testing.T) {
 	w := open(t, resp.Options{})
 	c := w.dial(t)
-	told := func(header string, protocol int) string {
+	helloReply := func(header string, protocol int) string {
 		return header + "\r\n$6\r\nserver\r\n$9\r\nslidegate\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n$5\r\nproto\r\n:" + fmt.Sprint(protocol) +
 			"\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0"
 	}
-	c.ask("HELLO", told("*14", 2))
-	c.ask("HELLO 2", told("*14", 2))
-	c.ask("HELLO 3 SETNAME me", told("%7", 3))
-	c.ask("HELLO", told("%7", 3))
+	c.ask("HELLO", helloReply("*14", 2))
+	c.ask("HELLO 2", helloReply("*14", 2))
+	c.ask("HELLO 3 SETNAME me", helloReply("%7", 3))
+	c.ask("HELLO", helloReply("%7", 3))
 	c.ask("CLIENT GETNAME", "$2", "me")
 	c.ask("HELLO 4", "-NOPROTO unsupported protocol version")
 	c.ask("HELLO x", "-ERR Protocol version is not an integer or out of range")
 	c.ask("HELLO 2 SETNAME", "-ERR Syntax error in HELLO option 'SETNAME'")
 	c.ask("HELLO 2 AUTH a", "-ERR Syntax error in HELLO option 'AUTH'")
 	c.ask("HELLO 2 SETNAME you AUTH other x", "-WRONGPASS invalid username-password pair or user is disabled.")
-	c.ask("HELLO", told("%7", 3)) // nothing of the failed command was done
+	c.ask("HELLO", helloReply("%7", 3)) // nothing of the failed command was done
 	c.ask("CLIENT GETNAME", "$2", "me")
 	c.ask("CLIENT SETNAME x", "+OK")
 	// What differs in RESP3: null, maps and texts. Numbers are an array in both.

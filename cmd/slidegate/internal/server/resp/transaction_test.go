@@ -34,7 +34,7 @@ func TestTransaction(t *testing.T) {
 			for range 3 {
 				c.ask("SG.ALLOW default ann", "+QUEUED")
 			}
-			c.ask("SG.ALLOW nobody ann", "+QUEUED") // what only running it finds out is an answer, as in Redis
+			c.ask("SG.ALLOW nobody ann", "+QUEUED") // errors found only when it runs are replies, as in Redis
 			c.ask("SG.PEEK default bob 2", "+QUEUED")
 			w.used(t, "bob", 0)
 			c.send(frame("EXEC"))
@@ -56,7 +56,7 @@ func TestTransaction(t *testing.T) {
 		}
 		w.used(t, "ann", 6)
 		c.ask("PING", "+PONG")
-		c.ask("EXEC", "-ERR EXEC without MULTI") // and not what was asked last
+		c.ask("EXEC", "-ERR EXEC without MULTI") // and not the last command
 	})
 }
 
