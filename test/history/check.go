@@ -22,22 +22,35 @@ const (
 	mostLost = 8           // requests for one key that were not answered: the orders to look through grow fast with them
 )
 
+// Checker checks histories. The zero value is for processes that decide by one clock.
+type Checker struct {
+	// Apart is by how much the clocks of processes may differ. One of two decisions can then carry the earlier time although it came
+	// later.
+	Apart time.Duration
+}
+
+// Check is that of the zero Checker.
+func Check(events []Event) error { return Checker{}.Check(events) }
+
+// apart is Apart in the unit of the rule.
+func (c Checker) apart() rule.Micros { return rule.Micros(c.Apart.Microseconds()) }
+
 // Check tells what is wrong with a history: that of the events of all processes together.
-func Check(events []Event) error {
+func (c Checker) Check(events []Event) error {
 	limits, err := bound()
 	if err != nil {
 		return err
 	}
 	var undecided error
 	for at, history := range operations(events) {
-		switch porcupine.CheckOperationsTimeout(model(limits[at.limit].Rule()), history, mostTime) {
+		switch porcupine.CheckOperationsTimeout(model(limits[at.limit].Rule(), c.apart()), history, mostTime) {
 		case porcupine.Illegal:
 			return fmt.Errorf("the %d requests for key %d under %s are in no order that the rule explains", len(history), at.key, Limits[at.limit].Name)
 		case porcupine.Unknown:
 			undecided = fmt.Errorf("the %d requests for key %d under %s: %w", len(history), at.key, Limits[at.limit].Name, ErrUndecided)
 		}
 	}
-	if err := checkLogs(events); err != nil {
+	if err := c.checkLogs(events); err != nil {
 		return err
 	}
 	return undecided
@@ -116,13 +129,13 @@ type life struct {
 }
 
 // lifeOf returns to which life of its key an answer belongs. That is not certain if it came while everything was forgotten.
-func lifeOf(e *Event, events []Event) (of life, certain bool) {
+func (c Checker) lifeOf(e *Event, events []Event) (of life, certain bool) {
 	of.address = address{e.Limit, e.Key}
 	for i := range events {
 		f := &events[i]
 		switch {
-		case !f.Forget || e.Answer.At < rule.Micros(f.Call/1_000):
-		case e.Answer.At <= rule.Micros(f.Return/1_000):
+		case !f.Forget || e.Answer.At < rule.Micros(f.Call/1_000)-c.apart():
+		case e.Answer.At <= rule.Micros(f.Return/1_000)+c.apart():
 			return of, false
 		default:
 			of.forgotten++
@@ -132,14 +145,14 @@ func lifeOf(e *Event, events []Event) (of life, certain bool) {
 }
 
 // checkLogs: in no window were more units of a sliding log admitted, for certain, than the quota.
-func checkLogs(events []Event) error {
+func (c Checker) checkLogs(events []Event) error {
 	times := map[life][]rule.Micros{}
 	for i := range events {
 		e := &events[i]
 		if e.Forget || !e.Known || !isLog(e.Limit) {
 			continue
 		}
-		of, certain := lifeOf(e, events)
+		of, certain := c.lifeOf(e, events)
 		for range e.Answer.Granted {
 			if certain {
 				times[of] = append(times[of], e.Answer.At)
@@ -151,7 +164,7 @@ func checkLogs(events []Event) error {
 		limit := &Limits[of.limit]
 		quota := int(limit.Quota)
 		for i := quota; i < len(at); i++ {
-			if length := at[i] - at[i-quota]; length < rule.Micros(limit.Window.Microseconds()) {
+			if length := at[i] - at[i-quota]; length < rule.Micros(limit.Window.Microseconds())-c.apart() {
 				return fmt.Errorf("key %d: %d units were admitted within %dus, of a quota of %d", of.key, quota+1, length, quota)
 			}
 		}
@@ -211,35 +224,38 @@ const mostPlanted = 5
 // CheckPlanted changes what was answered to one request, in several ways, and tells which of the changes Check does not find
 // in any of a few places. (In a single place another request at the same time may happen to explain it.) A history in which
 // nothing can be changed is an error too: it says too little.
-func CheckPlanted(events []Event) (errs []error) {
+func (c Checker) CheckPlanted(events []Event) (errs []error) {
 	for name, change := range planted {
-		if err := checkPlanted(events, change); err != nil {
+		if err := c.checkPlanted(events, change); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	return errs
 }
 
+// SaysEnough is that of the zero Checker.
+func SaysEnough(events []Event) bool { return Checker{}.SaysEnough(events) }
+
 // SaysEnough reports whether a history has a place for each of the changes that CheckPlanted tries.
-func SaysEnough(events []Event) bool {
+func (c Checker) SaysEnough(events []Event) bool {
 	for _, change := range planted {
-		if !slices.ContainsFunc(events, func(e Event) bool { return e.Known && lookedAt(events, e) && change(&e) }) {
+		if !slices.ContainsFunc(events, func(e Event) bool { return e.Known && c.lookedAt(events, e) && change(&e) }) {
 			return false
 		}
 	}
 	return true
 }
 
-func checkPlanted(events []Event, change func(*Event) bool) error {
+func (c Checker) checkPlanted(events []Event, change func(*Event) bool) error {
 	err := errors.New("there is nothing in the history to change")
 	tried := 0
 	for i, e := range events {
-		if !e.Known || !lookedAt(events, e) || !change(&e) {
+		if !e.Known || !c.lookedAt(events, e) || !change(&e) {
 			continue
 		}
 		changed := slices.Clone(events)
 		changed[i] = e
-		switch found := Check(beginning(changed, e)); {
+		switch found := c.Check(beginning(changed, e)); {
 		case found == nil:
 			err = fmt.Errorf("the check does not find it: %+v", e)
 		case errors.Is(found, ErrUndecided):
@@ -256,8 +272,8 @@ func checkPlanted(events []Event, change func(*Event) bool) error {
 
 // lookedAt tells whether the check can find a change of an answer: not if it came while everything was forgotten, and not if
 // others for its key had been lost before, which might explain it.
-func lookedAt(events []Event, e Event) bool {
-	if _, certain := lifeOf(&e, events); !certain {
+func (c Checker) lookedAt(events []Event, e Event) bool {
+	if _, certain := c.lifeOf(&e, events); !certain {
 		return false
 	}
 	return !slices.ContainsFunc(beginning(events, e), func(other Event) bool { return !other.Known && !other.Forget })

@@ -161,13 +161,13 @@ func TestLogs(t *testing.T) {
 // forgotten, or that another request may explain.
 func TestPlantedWhereItIsLookedAt(t *testing.T) {
 	e := Event{Limit: 2, Call: at(0), Return: at(1_000), Known: true, Answer: rule.Answer{At: base + 500, Allowed: true, Granted: 1}}
-	if !lookedAt([]Event{e}, e) {
+	if !(Checker{}).lookedAt([]Event{e}, e) {
 		t.Error("an answer in good times is not looked at")
 	}
-	if forget := (Event{Forget: true, Call: at(400), Return: at(900)}); lookedAt([]Event{e, forget}, e) {
+	if forget := (Event{Forget: true, Call: at(400), Return: at(900)}); (Checker{}).lookedAt([]Event{e, forget}, e) {
 		t.Error("an answer during a crash is looked at")
 	}
-	if lost := (Event{Limit: 2, Call: at(-500), Return: at(-400)}); lookedAt([]Event{lost, e}, e) {
+	if lost := (Event{Limit: 2, Call: at(-500), Return: at(-400)}); (Checker{}).lookedAt([]Event{lost, e}, e) {
 		t.Error("an answer that a lost request may explain is looked at")
 	}
 }
@@ -177,7 +177,7 @@ func TestPlantedWhereItIsLookedAt(t *testing.T) {
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	events := record(t, 1, 0)
-	for _, err := range CheckPlanted(events) {
+	for _, err := range (Checker{}).CheckPlanted(events) {
 		t.Error(err)
 	}
 	if s := Summarize(events); s.Requests == 0 || s.Answered != s.Requests || s.Admitted == 0 || s.Admitted >= s.Answered || s.Forgotten != 0 {
@@ -193,17 +193,37 @@ func TestRecord(t *testing.T) {
 // record records a history of a store that loses one answer in so many, and checks it.
 func record(t *testing.T, seed uint64, lost int) []Event {
 	t.Helper()
-	slow := &slowStore{clock: storetest.NewClock(0), lost: lost, random: rand.New(rand.NewPCG(seed, 7))}
+	return recordApart(t, seed, lost, 0)
+}
+
+// recordApart is record with clocks that differ by up to apart.
+func recordApart(t *testing.T, seed uint64, lost int, apart time.Duration) []Event {
+	t.Helper()
+	slow := &slowStore{clock: storetest.NewClock(0), lost: lost, apart: apart, random: rand.New(rand.NewPCG(seed, 7))}
 	slow.reference = storetest.NewReference(slow.clock)
 	order := Order{Seed: seed, Until: time.Now().Add(1200 * time.Millisecond).UnixNano(), Keys: 4}
 	events, err := Record(slow, func(context.Context) error { return nil }, order)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(events); err != nil && !errors.Is(err, ErrUndecided) {
+	if err := (Checker{Apart: apart}).Check(events); err != nil && !errors.Is(err, ErrUndecided) {
 		t.Errorf("seed %d: %v", seed, err)
 	}
 	return events
+}
+
+// Clocks that are apart explain answers that seem to be in the wrong order, if the check is told, and hide nothing that was planted.
+func TestApart(t *testing.T) {
+	t.Parallel()
+	const apart = 4 * time.Millisecond
+	events := recordApart(t, 9, 0, apart)
+	if err := Check(events); err == nil {
+		t.Error("clocks that are apart do not show: the test says too little")
+	}
+	for _, err := range (Checker{Apart: apart}).CheckPlanted(events) {
+		t.Error(err)
+	}
+	recordApart(t, 10, 40, apart)
 }
 
 // slowStore takes a round trip's time, so that a history does not become too long to be checked. What is lost is lost on the way
@@ -215,6 +235,7 @@ type slowStore struct {
 	mu     sync.Mutex
 	clock  *storetest.Clock
 	lost   int
+	apart  time.Duration // the clocks of two requests
 	random *rand.Rand
 }
 
@@ -228,7 +249,8 @@ func (s *slowStore) Apply(ctx context.Context, batch []store.Request) error {
 	if lost && s.random.IntN(2) == 0 {
 		return errLost
 	}
-	s.clock.Set(rule.Micros(time.Now().UnixMicro()))
+	ahead := s.random.Int64N(s.apart.Microseconds() + 1)
+	s.clock.Set(rule.Micros(time.Now().UnixMicro() + ahead))
 	err := s.reference.Apply(ctx, batch)
 	if lost {
 		return errLost

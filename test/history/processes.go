@@ -44,10 +44,16 @@ func Join(recorded [][]Event) (all []Event) {
 	return all
 }
 
-// Verify fails a test whose history is wrong, or whose check would not see it if it were.
+// Verify is that of the zero Checker.
 func Verify(t *testing.T, seed uint64, events []Event) {
 	t.Helper()
-	for _, err := range append(CheckPlanted(events), Check(events)) {
+	Checker{}.Verify(t, seed, events)
+}
+
+// Verify fails a test whose history is wrong, or whose check would not see it if it were.
+func (c Checker) Verify(t *testing.T, seed uint64, events []Event) {
+	t.Helper()
+	for _, err := range append(c.CheckPlanted(events), c.Check(events)) {
 		switch {
 		case errors.Is(err, ErrUndecided): // on a machine that has no time for it
 			t.Logf("UNDECIDED: %v", err)

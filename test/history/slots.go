@@ -26,7 +26,7 @@ type slots struct {
 	all  [mostSlots + 1]held
 }
 
-func slotsModel(l *rule.Limit) porcupine.Model {
+func slotsModel(l *rule.Limit, apart rule.Micros) porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{slots{}} },
 		Step: func(before, request, result any) []any {
@@ -35,11 +35,11 @@ func slotsModel(l *rule.Limit) porcupine.Model {
 			case in.forget:
 				return []any{slots{}}
 			case answer == nil:
-				return s.unanswered(l, &in)
-			case answer.At < s.last:
+				return s.unanswered(l, apart, &in)
+			case answer.At < s.last-apart:
 				return nil
 			default:
-				return s.answered(l, &in, answer)
+				return s.answered(l, apart, &in, answer)
 			}
 		},
 		Equal: func(a, b any) bool { return a == b },
@@ -52,13 +52,14 @@ func slotsModel(l *rule.Limit) porcupine.Model {
 
 // answered returns the states after an answer: one for each way in which slots may have run out, if the answer fits it. A
 // request that changes nothing leaves no trace, not even its time: a store may answer it beside others.
-func (s slots) answered(l *rule.Limit, in *input, answer *rule.Answer) (next []any) {
+func (s slots) answered(l *rule.Limit, apart rule.Micros, in *input, answer *rule.Answer) (next []any) {
 	read := false
-	for _, now := range s.at(answer.At, l.Window) {
-		if !now.explains(l, in, answer) {
+	decided := s.decidedAt(answer.At)
+	for _, now := range s.at(decided, l.Window) {
+		if !now.explains(l, apart, in, answer) {
 			continue
 		}
-		if changed := now.after(l, in, answer.At); changed != now {
+		if changed := now.after(l, in, decided); changed != now {
 			next = append(next, changed)
 		} else if !read {
 			read = true
@@ -66,6 +67,16 @@ func (s slots) answered(l *rule.Limit, in *input, answer *rule.Answer) (next []a
 		}
 	}
 	return next
+}
+
+// decidedAt returns the moment that the rule decides at, if the clock shows now: that of the newest slot if now is older.
+func (s slots) decidedAt(now rule.Micros) rule.Micros {
+	for _, h := range s.all {
+		if h.id != 0 {
+			now = max(now, h.from)
+		}
+	}
+	return now
 }
 
 // at returns what s can be at a moment: a slot that may have run out has, or has not.
@@ -92,13 +103,13 @@ func (s slots) at(now, ttl rule.Micros) []slots {
 		all = split
 	}
 	for i := range all {
-		all[i].last = now
+		all[i].last = max(s.last, now)
 	}
 	return all
 }
 
 // explains reports whether the rule gives that answer to a state of which all slots are live.
-func (s slots) explains(l *rule.Limit, in *input, answer *rule.Answer) bool {
+func (s slots) explains(l *rule.Limit, apart rule.Micros, in *input, answer *rule.Answer) bool {
 	var state rule.State
 	exact := true
 	for _, h := range s.all {
@@ -112,13 +123,17 @@ func (s slots) explains(l *rule.Limit, in *input, answer *rule.Answer) bool {
 		}
 		state.Slots = append(state.Slots[:i], append([]rule.Slot{{ID: h.id, Renewed: h.from}}, state.Slots[i:]...)...)
 	}
+	newest := rule.Micros(-1) // which the rule decides at if the clock shows an earlier moment
+	if n := len(state.Slots); n > 0 {
+		newest = state.Slots[n-1].Renewed
+	}
 	answers := make([]rule.Answer, 1)
 	rule.Decide(in.op, []rule.Item{{Limit: l, State: &state, Cost: in.cost, At: 1, ID: in.id}}, answer.At, answers)
 	want := answers[0]
 	if !exact {
 		want.RetryAfter, want.ResetAfter, want.NextAfter = answer.RetryAfter, answer.ResetAfter, answer.NextAfter
 	}
-	return want == *answer
+	return want == *answer || newest == answer.At && shifted(want, *answer, apart)
 }
 
 // after returns s after a request that was carried out at a moment. Whether it was refused follows from s.
@@ -141,15 +156,15 @@ func (s slots) after(l *rule.Limit, in *input, now rule.Micros) slots {
 
 // unanswered returns the states that a request can have led to which was not answered. It may also have been refused, or never
 // carried out.
-func (s slots) unanswered(l *rule.Limit, in *input) []any {
+func (s slots) unanswered(l *rule.Limit, apart rule.Micros, in *input) []any {
 	next := []any{s}
-	from := max(s.last, in.called)
-	if from > in.end {
+	from, end := max(s.last, in.called)-apart, in.end+apart
+	if from > end {
 		return next
 	}
 	var sure int64 // slots that are held until the end for certain
 	for _, h := range s.all {
-		if h.id != 0 && h.from > in.end-l.Window {
+		if h.id != 0 && h.from > end-l.Window {
 			sure++
 		}
 	}
@@ -159,10 +174,10 @@ func (s slots) unanswered(l *rule.Limit, in *input) []any {
 	case in.op == rule.GiveBack && h.id != 0:
 		changed.all[in.id] = held{}
 	case in.op == rule.Renew && h.id != 0, in.op == rule.Take && (h.id != 0 || sure < l.Quota):
-		changed.all[in.id] = held{in.id, from, in.end}
+		changed.all[in.id] = held{in.id, from, end}
 	}
 	if changed != s {
-		changed.last = from
+		changed.last = max(s.last, from)
 		next = append(next, changed)
 	}
 	return next
