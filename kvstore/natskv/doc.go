@@ -20,14 +20,19 @@
 // decisions fail until then, and a store with package failure around it answers as that is told to. While there is no connection
 // decisions fail at once. Connect with nats.MaxReconnects(-1), so that the client never gives up.
 //
-// # Reads
+// # Old leaders
 //
-// Reads go to the leader of the stream. A leader that was cut off does not notice that for 10 to 20 seconds. What it answers could be of
-// the past, so a read counts only if this process has written something over the same connection within the last 3 seconds, before which
-// no other leader can have been chosen; it writes a small message of its own if it has not. What remains are the moments in which
-// a leader has lost its place to one that only some of the servers can reach: it learns that within a second. A read of the past
-// can never admit one request too many: a charge is a swap, which only the true leader can acknowledge. It can refuse a request
-// although units have just been given back, and a peek can show more than there is left.
+// A leader of a replicated bucket that is cut off from the other servers does not notice for up to 20 seconds that they have chosen
+// another one, and when it is back among them both answer for a moment. What it answers to reads is of the past. It can never let one
+// request too many pass, since a charge is a swap, which only most of the servers together can acknowledge. So that it cannot
+// answer anything else that is wrong either, the engine trusts reads and refused swaps only while its own writes have been acknowledged
+// without a gap of 3 seconds, in which case nobody can have chosen another leader; it writes a small message every second if it has
+// nothing else to write. After a gap, and for 22 seconds from then on, every read is confirmed by a write that only the true leader
+// acknowledges, which takes one more round trip, and a swap that was refused is looked for before it counts as refused.
+//
+// One case remains, if only some of the servers cannot reach one another: a server that two others can reach may be chosen while the old leader is
+// still heard, without any gap. The old one learns that within a second. Until then a request may be refused although units have just been
+// given back, or be charged twice, and a peek may show more than there is left.
 //
 // # The clock
 //
