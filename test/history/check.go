@@ -147,12 +147,13 @@ func (c Checker) lifeOf(e *Event, events []Event) (of life, certain bool) {
 // checkLogs: in no window were more units of a sliding log admitted, for certain, than the quota.
 func (c Checker) checkLogs(events []Event) error {
 	times := map[life][]rule.Micros{}
+	forgets := slices.DeleteFunc(slices.Clone(events), func(e Event) bool { return !e.Forget })
 	for i := range events {
 		e := &events[i]
 		if e.Forget || !e.Known || !isLog(e.Limit) {
 			continue
 		}
-		of, certain := c.lifeOf(e, events)
+		of, certain := c.lifeOf(e, forgets)
 		for range e.Answer.Granted {
 			if certain {
 				times[of] = append(times[of], e.Answer.At)
