@@ -7,26 +7,26 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// The model of in-flight limits. What was not answered may have been carried out at any moment from when it was asked to the end, so
-// a slot is known by when it was renewed at the earliest and at the latest. As long as that is not the same, answers are
-// held to their verdict and to how many slots remain, and else to the last microsecond.
+// The model of in-flight limits. An unanswered request may have been carried out at any time from when it was made to
+// the end, so a slot has the earliest and the latest time at which it was renewed. As long as these differ, answers are
+// checked for their verdict and the number of remaining slots, and otherwise to the last microsecond.
 
-// mostSlots is how many slots a state has room for: those of all the IDs that are drawn.
+// mostSlots is the maximum number of slots in a state: those of all the IDs that are drawn.
 const mostSlots = 6
 
-// held is a slot that somebody may hold. The zero value is none.
+// held is a slot that may be held. The zero value means none.
 type held struct {
 	id       rule.ID
 	from, to rule.Micros // when it was renewed: not before, and not after
 }
 
-// slots is the state of one key, and when it was last seen. The place of a slot follows from its ID.
+// slots is the state of one key, and when it was last seen. The index of a slot follows from its ID.
 type slots struct {
 	last rule.Micros
 	all  [mostSlots + 1]held
 }
 
-func slotsModel(l *rule.Limit, apart rule.Micros) porcupine.Model {
+func slotsModel(l *rule.Limit) porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{slots{}} },
 		Step: func(before, request, result any) []any {
@@ -35,11 +35,11 @@ func slotsModel(l *rule.Limit, apart rule.Micros) porcupine.Model {
 			case in.forget:
 				return []any{slots{}}
 			case answer == nil:
-				return s.unanswered(l, apart, &in)
-			case answer.At < s.last-apart:
+				return s.unanswered(l, &in)
+			case answer.At < s.last:
 				return nil
 			default:
-				return s.answered(l, apart, &in, answer)
+				return s.answered(l, &in, answer)
 			}
 		},
 		Equal: func(a, b any) bool { return a == b },
@@ -50,16 +50,15 @@ func slotsModel(l *rule.Limit, apart rule.Micros) porcupine.Model {
 	return m.ToModel()
 }
 
-// answered returns the states after an answer: one for each way in which slots may have run out, if the answer fits it. A
-// request that changes nothing leaves no trace, not even its time: a store may answer it beside others.
-func (s slots) answered(l *rule.Limit, apart rule.Micros, in *input, answer *rule.Answer) (next []any) {
+// answered returns the states after an answer: one for each way in which slots may have expired, if the answer fits it.
+// A request that changes nothing leaves no trace, not even its time: a store may answer it concurrently with others.
+func (s slots) answered(l *rule.Limit, in *input, answer *rule.Answer) (next []any) {
 	read := false
-	decided := s.decidedAt(answer.At)
-	for _, now := range s.at(decided, l.Window) {
-		if !now.explains(l, apart, in, answer) {
+	for _, now := range s.at(answer.At, l.Window) {
+		if !now.explains(l, in, answer) {
 			continue
 		}
-		if changed := now.after(l, in, decided); changed != now {
+		if changed := now.after(l, in, answer.At); changed != now {
 			next = append(next, changed)
 		} else if !read {
 			read = true
@@ -69,17 +68,7 @@ func (s slots) answered(l *rule.Limit, apart rule.Micros, in *input, answer *rul
 	return next
 }
 
-// decidedAt returns the moment that the rule decides at, if the clock shows now: that of the newest slot if now is older.
-func (s slots) decidedAt(now rule.Micros) rule.Micros {
-	for _, h := range s.all {
-		if h.id != 0 {
-			now = max(now, h.from)
-		}
-	}
-	return now
-}
-
-// at returns what s can be at a moment: a slot that may have run out has, or has not.
+// at returns what s can be at a time: a slot that may have expired has, or has not.
 func (s slots) at(now, ttl rule.Micros) []slots {
 	all := []slots{s}
 	for i := range s.all {
@@ -103,13 +92,13 @@ func (s slots) at(now, ttl rule.Micros) []slots {
 		all = split
 	}
 	for i := range all {
-		all[i].last = max(s.last, now)
+		all[i].last = now
 	}
 	return all
 }
 
 // explains reports whether the rule gives that answer to a state of which all slots are live.
-func (s slots) explains(l *rule.Limit, apart rule.Micros, in *input, answer *rule.Answer) bool {
+func (s slots) explains(l *rule.Limit, in *input, answer *rule.Answer) bool {
 	var state rule.State
 	exact := true
 	for _, h := range s.all {
@@ -123,20 +112,16 @@ func (s slots) explains(l *rule.Limit, apart rule.Micros, in *input, answer *rul
 		}
 		state.Slots = append(state.Slots[:i], append([]rule.Slot{{ID: h.id, Renewed: h.from}}, state.Slots[i:]...)...)
 	}
-	newest := rule.Micros(-1) // which the rule decides at if the clock shows an earlier moment
-	if n := len(state.Slots); n > 0 {
-		newest = state.Slots[n-1].Renewed
-	}
 	answers := make([]rule.Answer, 1)
 	rule.Decide(in.op, []rule.Item{{Limit: l, State: &state, Cost: in.cost, At: 1, ID: in.id}}, answer.At, answers)
 	want := answers[0]
 	if !exact {
 		want.RetryAfter, want.ResetAfter, want.NextAfter = answer.RetryAfter, answer.ResetAfter, answer.NextAfter
 	}
-	return want == *answer || newest == answer.At && shifted(want, *answer, apart)
+	return want == *answer
 }
 
-// after returns s after a request that was carried out at a moment. Whether it was refused follows from s.
+// after returns s after a request that was carried out at a time. Whether it was denied follows from s.
 func (s slots) after(l *rule.Limit, in *input, now rule.Micros) slots {
 	h := &s.all[in.id]
 	live := int64(0)
@@ -154,17 +139,17 @@ func (s slots) after(l *rule.Limit, in *input, now rule.Micros) slots {
 	return s
 }
 
-// unanswered returns the states that a request can have led to which was not answered. It may also have been refused, or never
+// unanswered returns the states that an unanswered request can have led to. It may also have been denied, or never
 // carried out.
-func (s slots) unanswered(l *rule.Limit, apart rule.Micros, in *input) []any {
+func (s slots) unanswered(l *rule.Limit, in *input) []any {
 	next := []any{s}
-	from, end := max(s.last, in.called)-apart, in.end+apart
-	if from > end {
+	from := max(s.last, in.called)
+	if from > in.end {
 		return next
 	}
-	var sure int64 // slots that are held until the end for certain
+	var sure int64 // slots that are certainly held until the end
 	for _, h := range s.all {
-		if h.id != 0 && h.from > end-l.Window {
+		if h.id != 0 && h.from > in.end-l.Window {
 			sure++
 		}
 	}
@@ -174,10 +159,10 @@ func (s slots) unanswered(l *rule.Limit, apart rule.Micros, in *input) []any {
 	case in.op == rule.GiveBack && h.id != 0:
 		changed.all[in.id] = held{}
 	case in.op == rule.Renew && h.id != 0, in.op == rule.Take && (h.id != 0 || sure < l.Quota):
-		changed.all[in.id] = held{in.id, from, end}
+		changed.all[in.id] = held{in.id, from, in.end}
 	}
 	if changed != s {
-		changed.last = max(s.last, from)
+		changed.last = from
 		next = append(next, changed)
 	}
 	return next

@@ -40,8 +40,6 @@ func TestHistory(t *testing.T) {
 		e.Return = time.Now().UnixNano()
 		restarts = append(restarts, e)
 	}
-	// The clocks of the processes are known to a millisecond before the faults begin, and are one and the same in truth.
-	checker := history.Checker{Apart: 4 * time.Millisecond}
 	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several stretches until enough has happened
 		end := time.Now().Add(*historyLength)
 		orders = history.Orders(len(processes), stretch, seed, *historyLength, end)
@@ -51,7 +49,7 @@ func TestHistory(t *testing.T) {
 		history.Disturb(wire, restart, random, faults, end)
 		all = append(all, history.Join(workers.HearAll[[]history.Event](t, processes))...)
 		s := history.Summarize(all)
-		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && len(restarts) > 0 && checker.SaysEnough(append(slices.Clip(all), restarts...)) {
+		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && len(restarts) > 0 && history.SaysEnough(append(slices.Clip(all), restarts...)) {
 			t.Logf("%+v; %v", s, faults)
 			break
 		}
@@ -60,5 +58,5 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	t.Logf("%d restarts forgot %d entries, in which %d units were counted", len(restarts), entries, units)
-	checker.Verify(t, seed, append(all, restarts...))
+	history.Verify(t, seed, append(all, restarts...))
 }
