@@ -14,8 +14,9 @@ import (
 
 // TestTwoInstances has two instances take from one key as fast as they can, through each kind of listener: together they admit
 // the quota and no more, from blocks, which metrics tell of.
-func TestTwoInstances(t *testing.T) {
-	store := newRedis(t)
+func TestTwoInstances(t *testing.T) { overStores(t, testTwoInstances) }
+
+func testTwoInstances(t *testing.T, store string) {
 	var leased atomic.Int64
 	for _, test := range []struct {
 		name string
@@ -71,8 +72,9 @@ func remaining(t testing.TB, s *servertest.Service, key string) int64 {
 }
 
 // TestShutdownGivesBack ends an instance in order while a key of it is busy: what it had out is there for others at once.
-func TestShutdownGivesBack(t *testing.T) {
-	store := newRedis(t)
+func TestShutdownGivesBack(t *testing.T) { overStores(t, testShutdownGivesBack) }
+
+func testShutdownGivesBack(t *testing.T, store string) {
 	one, other := start(t, store), start(t, store)
 	var leased atomic.Int64
 	admitted := crowd(t, quota/2, jsonDoor(t, one, "default", "hot", &leased))

@@ -1,4 +1,4 @@
-// Package leases_test has instances of the service share leased limits over a real Redis.
+// Package leases_test has instances of the service share leased limits over real stores.
 package leases_test
 
 import (
@@ -24,6 +24,8 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/test/memcachedtest"
+	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
@@ -67,6 +69,13 @@ func start(t testing.TB, store string) *servertest.Service {
 
 // newRedis returns the URL of a Redis.
 func newRedis(t testing.TB) string { return "redis://" + redistest.Server(t).Addr() }
+
+// overStores runs a test with each kind of store that processes share.
+func overStores(t *testing.T, run func(t *testing.T, store string)) {
+	t.Run("Redis", func(t *testing.T) { run(t, newRedis(t)) })
+	t.Run("NATS", func(t *testing.T) { run(t, natstest.Start(t)) })
+	t.Run("memcached", func(t *testing.T) { run(t, "memcached://"+memcachedtest.Start(t).Addr()) })
+}
 
 // asker asks one instance about one key, and reports whether it was admitted.
 type asker func() (allowed bool, err error)

@@ -96,6 +96,7 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{config: filepath.Join(t.TempDir(), "slidegate.yaml")}
 	testkit.NoError(t, os.WriteFile(c.config, fmt.Appendf(nil, `store: ${CLUSTER_STORE}
 failure: closed
+store_timeout: 1s
 policies:
   default: {key: "{key}", limits: ["%d/1h fixed-window anchor=first"]}
 `, sharedQuota), 0o600))

@@ -155,6 +155,10 @@ func (s *Service) Reload(domains []*Domain) error {
 			return invalid("domains", "%s: charging: %w: the store %s cannot charge several descriptors at once; write each",
 				given.at, store.ErrUnsupported, s.store.Traits().Name)
 		}
+		if traits := s.store.Traits(); given.charging == ChargeAll && traits.OneKey {
+			s.opts.Logger.Warn("envoy: charging: all keeps all counts of the domain in one entry of the store, which has room for a few thousand and is changed by one "+
+				"process at a time; use it for small domains, or write each", "domain", given.name, "store", traits.Name)
+		}
 		made, err := s.domain(given)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -164,16 +165,27 @@ func (t *natsTarget) dial(ctx context.Context) (*nats.Conn, error) {
 	if t.embedded != nil {
 		return t.embedded.connect(options...)
 	}
-	options = append(options, nats.SetCustomDialer(dialer{ctx}))
-	return nats.Connect(strings.Join(t.servers, ","), options...)
+	d := &dialer{ctx: ctx}
+	conn, err := nats.Connect(strings.Join(t.servers, ","), append(options, nats.SetCustomDialer(d))...)
+	if why := d.failed.Load(); why != nil && errors.Is(err, nats.ErrNoServers) {
+		err = fmt.Errorf("%w: %w", err, *why)
+	}
+	return conn, err
 }
 
-// dialer dials unless ctx has ended: then the store is being closed, which does not wait for an attempt.
-type dialer struct{ ctx context.Context }
+// dialer dials unless ctx has ended: then the store is being closed, which does not wait for an attempt. It is safe for concurrent use.
+type dialer struct {
+	ctx    context.Context
+	failed atomic.Pointer[error] // why the last attempt failed, which the client does not say
+}
 
 // Dial connects to a server.
-func (d dialer) Dial(network, address string) (net.Conn, error) {
-	return (&net.Dialer{Timeout: dialTimeout}).DialContext(d.ctx, network, address)
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(d.ctx, network, address)
+	if err != nil {
+		d.failed.Store(&err)
+	}
+	return conn, err
 }
 
 // explain adds what is probably the matter where NATS does not say.
