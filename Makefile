@@ -35,6 +35,7 @@ test-bench: # waits for servers half of the time, so it is run beside what compi
 
 test-tools:
 	cd tools && GOWORK=off $(GO) test ./...
+	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site # they read files outside of their module, which the cache does not see
 
 test-docs: ## every sample, link, command and name of the pages
 	$(TEST) -count 1 ./cmd/slidegate/internal/e2e/docs # the cache of go test does not see files outside of the test's own module
@@ -106,10 +107,10 @@ bench-algorithms: deps ## every algorithm beside the window of one part and the 
 flood: ## millions of new keys against the running service at its default bounds: who is refused, and what memory it takes; ten minutes
 	cd bench && $(GO) run . -scenario flood-service,flood-memory
 
-history: deps ## a minute each of Redis, PostgreSQL and memcached with kills and cuts, checked for one unit too many
-	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached -run 'History|Contract' -v -count 1 -timeout 10m -history 60s
+history: deps ## a minute each of Redis, PostgreSQL, memcached and a NATS cluster with kills and cuts, checked for one unit too many
+	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached ./test/natskv -run 'History|Contract' -v -count 1 -timeout 10m -history 60s
 
-leases: deps ## a minute each of processes that spend leases of Redis and PostgreSQL, with kills, cuts and clocks that are set, checked for one unit too many
+leases: deps ## a minute each of processes that spend leases of Redis, PostgreSQL and NATS, with kills, cuts and clocks that are set, checked for one unit too many
 	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet|Contract' -v -count 1 -timeout 15m -leases 60s
 
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take

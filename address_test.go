@@ -57,7 +57,7 @@ func TestWithSharesCountsByNameAndShape(t *testing.T) {
 	}
 }
 
-func TestWithRefusesAsNewDoes(t *testing.T) {
+func TestWithRejectsWhatNewRejects(t *testing.T) {
 	limiter := newLimiter(t, singleCharge{newReference()}, slidegate.PerMinute(1))
 	if _, err := limiter.With(slidegate.Limit{}); err == nil {
 		t.Error("got no error for the zero limit")
@@ -108,7 +108,7 @@ func TestAllWaysToOneAddressShareCounts(t *testing.T) {
 }
 
 // No two addresses have the same encoding, however their parts are split.
-func TestPartsOfAnAddressDoNotRunTogether(t *testing.T) {
+func TestAddressesAreUnambiguous(t *testing.T) {
 	type place struct{ namespace, name, group, key string }
 	places := []place{
 		{"", "", "", ""}, {"ab", "", "", ""}, {"", "ab", "", ""}, {"", "", "ab", ""}, {"", "", "", "ab"},

@@ -129,7 +129,7 @@ func TestBindResolves(t *testing.T) {
 }
 
 // A plan's rate limit does not count like an in-flight limit whose time to live equals the rate limit's window.
-func TestPlansBesideSlots(t *testing.T) {
+func TestPlansNextToSlots(t *testing.T) {
 	slots := slidegate.Slots(5, time.Minute)
 	for _, own := range [][]slidegate.Limit{{slots, slidegate.PerMinute(60)}, {slidegate.PerMinute(60), slots}} {
 		free := newLimiter(t, newMemory(t, storetest.NewClock(0)), own...)
@@ -138,7 +138,7 @@ func TestPlansBesideSlots(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := pro.Limits()[1].Algorithm; got != slidegate.SlidingLog {
-			t.Errorf("beside %v, 600/1m is a %v, want the sliding-log that 60/1m is", own, got)
+			t.Errorf("next to %v, 600/1m is a %v, want the sliding-log that 60/1m is", own, got)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestNewErrors(t *testing.T) {
 		{"segments", newReference(), limits(slidegate.Limit{Quota: 1, Window: second, Segments: 7}), slidegate.ErrLimit, "segments:"},
 		{"burst", newReference(), limits(slidegate.Limit{Quota: 1, Window: second, Burst: 7}), slidegate.ErrLimit, "burst:"},
 		{"algorithm", newReference(), limits(slidegate.Limit{Quota: 1, Window: second, Algorithm: 9}), slidegate.ErrLimit, "algorithm:"},
-		{"too many at once", singleCharge{newReference()}, limits(good, slidegate.PerHour(100)), store.ErrUnsupported, "singleCharge"},
+		{"too many limits", singleCharge{newReference()}, limits(good, slidegate.PerHour(100)), store.ErrUnsupported, "singleCharge"},
 		{
 			"what the store cannot keep", noBuckets{newReference()},
 			limits(good, slidegate.Limit{Quota: 1, Window: second, Algorithm: slidegate.TokenBucket}), store.ErrUnsupported, "token-bucket",

@@ -109,7 +109,7 @@ func TestReservationVersions(t *testing.T) {
 
 // An algorithm that was taken from another limit travels with the reservation, whose limits are found by their text as
 // written.
-func TestReservationCarriesWhatWasResolved(t *testing.T) {
+func TestReservationKeepsResolvedAlgorithm(t *testing.T) {
 	for _, text := range []string{"5/1m", "600/1m"} {
 		overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
 			base := newLimiter(t, st, slidegate.MustParseLimit("60/1m"))

@@ -227,7 +227,7 @@ func TestClaimsUpTo(t *testing.T) {
 	})
 }
 
-// TestOneKey: claims on several keys need a group where the store decides one key at once.
+// TestOneKey: claims on several keys need a group if the store decides one key at a time.
 func TestOneKey(t *testing.T) {
 	l := testkit.Must(slidegate.NewPerCall(entries{memstore.NewDefault()}, ""))(t)
 	claims := func(keys ...string) slidegate.Claims {

@@ -188,7 +188,7 @@ func TestWaitDoesNotPostponeItself(t *testing.T) {
 }
 
 // However many callers wait, all are served as soon as the limit admits them, and no earlier.
-func TestManyWait(t *testing.T) {
+func TestManyWaiters(t *testing.T) {
 	inBubble(t, func(t *testing.T, store store.Store) {
 		const waiters, quota = 10, 3
 		limiter := newLimiter(t, store, exact("", quota, time.Second))

@@ -50,7 +50,7 @@ func openMemcached() (*memcachedServer, error) {
 	}
 	s.client = memcache.New(s.address)
 	s.client.MaxIdleConns = mostCallers // one for each caller, or most of the time goes into new connections
-	s.client.Timeout = 5 * time.Second
+	s.client.Timeout = kvTimeout
 	for begun := time.Now(); s.client.Ping() != nil; {
 		if time.Since(begun) > 10*time.Second {
 			s.close()

@@ -9,9 +9,13 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 )
+
+// kvTimeout is how long a decision may take on a busy machine before the run ends.
+const kvTimeout = 20 * time.Second
 
 // kvEngine is a key-value engine under test.
 type kvEngine interface {
@@ -74,7 +78,7 @@ func newKVServer(name string, kv kvEngine) *kvServer {
 			return nil, nil, nil, err
 		}
 		trips := &atomic.Int64{}
-		st, err := kvstore.New(countedEngine{engine, trips}, kvstore.Options{Timeout: 5 * time.Second})
+		st, err := kvstore.New(countedEngine{engine, trips}, kvstore.Options{Timeout: kvTimeout})
 		return st, trips, end, err
 	}}
 }
@@ -85,11 +89,13 @@ func comparedServer(s *leaseServer) *kvServer {
 		if err := s.fresh(ctx); err != nil {
 			return nil, nil, nil, err
 		}
-		stack, err := s.stack(false)
+		below, err := s.open()
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return stack.top, &stack.calls.n, func() {}, nil
+		calls := &callCounter{Store: below}
+		top, err := coalesce.New(calls, coalesce.Options{Timeout: kvTimeout})
+		return top, &calls.n, func() {}, err
 	}}
 }
 

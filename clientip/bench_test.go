@@ -8,9 +8,9 @@ import (
 
 func BenchmarkKey(b *testing.B) {
 	for _, bench := range []struct{ name, source, peer, line string }{
-		{"nobody/v4", "nobody", "192.0.2.1:1234", ""},
-		{"nobody/v6", "nobody", "[2001:db8:85a3:1234:5678:8a2e:370:7334]:1234", ""},
-		{"nobody/unix", "nobody", "@", ""},
+		{"none/v4", "none", "192.0.2.1:1234", ""},
+		{"none/v6", "none", "[2001:db8:85a3:1234:5678:8a2e:370:7334]:1234", ""},
+		{"none/unix", "none", "@", ""},
 		{"untrusted/v4", "xff", "192.0.2.1:1234", "6.6.6.6"},
 		{"list/v4", "xff", "10.0.0.1:1234", "203.0.113.7"},
 		{"list/v4-spoofed", "xff", "10.0.0.1:1234", "6.6.6.6, 7.7.7.7, 203.0.113.7, 10.0.0.2"},

@@ -55,7 +55,7 @@ func FuzzSpoof(f *testing.F) {
 // untrusted checks that no header changes the identity of a client that is connected directly.
 func untrusted(t *testing.T, built map[string]*Source, client netip.Addr, attack string) {
 	peer := netip.AddrPortFrom(client, 4711).String()
-	for _, name := range []string{"nobody", "xff", "fwd", "real"} {
+	for _, name := range []string{"none", "xff", "fwd", "real"} {
 		for _, lines := range [][]string{{attack}, {attack, attack}, {attack, "6.6.6.6"}, {"for=6.6.6.6", attack}} {
 			if got, ok := built[name].Find(peer, lines); !ok || got != client {
 				t.Fatalf("%s: Find(%q, %q) is %v, %v, want the peer", name, peer, lines, got, ok)

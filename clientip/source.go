@@ -34,8 +34,8 @@ type Source struct {
 	grouping Grouping
 }
 
-// nobody is the Source that nil stands for.
-var nobody Source
+// noProxies is the Source that nil stands for.
+var noProxies Source
 
 // cutEntry cuts the last entry off a header line, and reads nothing to the left of it. It returns the address that the
 // entry names, which is the zero Addr if it names none, and the rest of the line, if there is more. It is not ok if it
@@ -75,10 +75,10 @@ func (s *Source) lines(r *http.Request) []string {
 // without a port, and lines are all lines of the header that Header names, in the order in which they arrived.
 func (s *Source) Find(peer string, lines []string) (netip.Addr, bool) {
 	if s == nil {
-		s = &nobody
+		s = &noProxies
 	}
 	addr, ok := Parse(peer)
-	if s.believes(peer, addr) {
+	if s.trusts(peer, addr) {
 		if named, ok := s.named(lines); ok {
 			return named, true
 		}
@@ -101,7 +101,7 @@ func (s *Source) peerKey(peer string) (key string, ok bool) {
 	if !ok || !endsAfter4(peer[end:]) {
 		return "", false
 	}
-	if s != nil && (s.grouping.v4() != 32 || s.header != "" && s.believes(peer, netip.AddrFrom4(quad))) {
+	if s != nil && (s.grouping.v4() != 32 || s.header != "" && s.trusts(peer, netip.AddrFrom4(quad))) {
 		return "", false
 	}
 	return peer[:end], true
@@ -121,8 +121,8 @@ func (s *Source) keyOf(peer string, lines []string) string {
 	return string(grouping.Append(key[:0], addr))
 }
 
-// believes reports whether peer may name the client. Its address is the zero Addr if it has none.
-func (s *Source) believes(peer string, addr netip.Addr) bool {
+// trusts reports whether peer may name the client. Its address is the zero Addr if it has none.
+func (s *Source) trusts(peer string, addr netip.Addr) bool {
 	switch {
 	case s.header == "":
 		return false

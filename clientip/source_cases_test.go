@@ -4,8 +4,8 @@ import "strings"
 
 // peerCases are about the peer.
 var peerCases = []one{
-	{"an untrusted peer is the client", "nobody", "203.0.113.7:5", "203.0.113.7", []string{"X-Forwarded-For: 6.6.6.6"}},
-	{"no header counts if none is configured", "nobody", "10.0.0.1:5", "10.0.0.1", []string{
+	{"an untrusted peer is the client", "none", "203.0.113.7:5", "203.0.113.7", []string{"X-Forwarded-For: 6.6.6.6"}},
+	{"no header counts if none is configured", "none", "10.0.0.1:5", "10.0.0.1", []string{
 		"X-Forwarded-For: 6.6.6.6", "Forwarded: for=6.6.6.6", "X-Real-IP: 6.6.6.6", "CF-Connecting-IP: 6.6.6.6"}},
 	{"a peer outside the proxies' addresses is the client", "xff", "203.0.113.7:5", "203.0.113.7",
 		[]string{"X-Forwarded-For: 6.6.6.6"}},

@@ -15,7 +15,7 @@ import (
 // sources are the sources used in the tests. Proxies live in 10.0.0.0/8 and 2001:db8:ffff::/48; the real client is
 // 203.0.113.7 or 2001:db8::7; 6.6.6.6 and similar addresses are forged.
 var sources = map[string]Options{
-	"nobody":    {},
+	"none":      {},
 	"xff":       {Header: "X-Forwarded-For", Trusted: prefixes("10.0.0.0/8", "2001:db8:ffff::/48")},
 	"xff6":      {Header: "X-Forwarded-For", Trusted: prefixes("2001:db8:ffff::/48")},
 	"mapped":    {Header: "X-Forwarded-For", Trusted: prefixes("::ffff:10.0.0.0/104")},
@@ -212,9 +212,9 @@ func TestAllocations(t *testing.T) {
 		lines        []string
 		want         float64
 	}{
-		{"nobody", "192.0.2.1:1234", nil, 0},
-		{"nobody", "@", nil, 0},
-		{"nobody", "[2001:db8:1:2:3:4:5:6]:1234", nil, 1},
+		{"none", "192.0.2.1:1234", nil, 0},
+		{"none", "@", nil, 0},
+		{"none", "[2001:db8:1:2:3:4:5:6]:1234", nil, 1},
 		{"xff", "192.0.2.1:1234", []string{"6.6.6.6"}, 0},
 		{"xff", "10.0.0.1:1234", []string{"203.0.113.7, 10.0.0.2"}, 1},
 		{"xff", "[2001:db8:ffff::1]:1234", []string{"2001:db8:1:2:3:4:5:6, 10.0.0.2"}, 1},

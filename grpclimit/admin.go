@@ -9,11 +9,11 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Peek returns what the next call of a client would be answered under a policy, if it cost one unit, and charges nothing. The
-// name is "" if the only policy has none. The key is what the policy's Key returns, or "address:203.0.113.7" for a client of
-// that address for which it returns nothing. It is an error if there is no such policy, if the store does not answer, and if
-// what decides depends on more than the key: a Plan, unless an override has the key, or Options.Group. Use PeekCall then. Lists
-// of addresses are not looked at.
+// Peek returns the verdict that the next call of a client would get under a policy, if it cost one unit, and charges
+// nothing. The name is "" if the only policy has none. The key is what the policy's Key returns, or
+// "address:203.0.113.7" for a client of that address for which it returns "". It returns an error if there is no such
+// policy, if the store does not answer, or if the decision depends on more than the key: on a Plan, unless the key has
+// an override, or on Options.Group. Use PeekCall then. Lists of addresses are ignored.
 func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Verdict, error) {
 	d := i.decider
 	place, err := d.find(name, key)
@@ -27,9 +27,9 @@ func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Verdi
 	return v, prefixed(err)
 }
 
-// Reset forgets what a client has used under a policy, and under its candidate; see Peek for name and key. Where the policy has
-// a Plan, the limits of all plans that these interceptors have seen are reset. It is an error if there is no such policy, if
-// the store does not answer, and with Options.Group, for which there is ResetCall.
+// Reset resets a client's usage under a policy, and under its candidate; see Peek for name and key. Where the policy
+// has a Plan, the limits of all plans that these interceptors have seen are reset. It returns an error if there is no
+// such policy, if the store does not answer, or with Options.Group; use ResetCall then.
 func (i *Interceptors) Reset(ctx context.Context, name, key string) error {
 	place, err := i.decider.find(name, key)
 	if err != nil {
@@ -38,9 +38,9 @@ func (i *Interceptors) Reset(ctx context.Context, name, key string) error {
 	return prefixed(i.decider.set.Forget(ctx, "", policy.Part{Policy: place, Key: key}))
 }
 
-// PeekCall returns what a call would be answered, by all policies that it faces, and charges nothing. The context is that of a
-// call, or one with the metadata and peer that Key, Cost and Plan look at. It is an error if the call faces no policy, and if
-// the store does not answer.
+// PeekCall returns the verdict that a call would get under all policies that apply to it, and charges nothing. The
+// context is that of a call, or one with the metadata and peer that Key, Cost and Plan use. It returns an error if no
+// policy applies to the call, or if the store does not answer.
 func (i *Interceptors) PeekCall(ctx context.Context, method string) (policy.Verdict, error) {
 	parts, group, err := i.decider.parts(ctx, method)
 	if err != nil {
@@ -50,7 +50,7 @@ func (i *Interceptors) PeekCall(ctx context.Context, method string) (policy.Verd
 	return v, prefixed(err)
 }
 
-// ResetCall forgets what the client of a call has used under all policies that the call faces; see PeekCall.
+// ResetCall resets the usage of a call's client under all policies that apply to the call; see PeekCall.
 func (i *Interceptors) ResetCall(ctx context.Context, method string) error {
 	parts, group, err := i.decider.parts(ctx, method)
 	if err != nil {
@@ -59,8 +59,9 @@ func (i *Interceptors) ResetCall(ctx context.Context, method string) error {
 	return prefixed(i.decider.set.Forget(ctx, group, parts...))
 }
 
-// Rule puts rulings in place of all that a policy had before: what somebody decides about single clients while the program runs, such
-// as to block one until a time. See Peek for the name and for keys, and policy.Set.Rule. They are not kept when the program ends.
+// Rule replaces all rulings of a policy: what an operator decides about single clients at run time, such as to block
+// one until a time. See Peek for the name and for keys, and policy.Set.Rule. Rulings are not kept when the program
+// ends.
 func (i *Interceptors) Rule(name string, rulings ...policy.Ruling) error {
 	place, err := i.decider.set.Find(name)
 	if err == nil {
@@ -69,20 +70,20 @@ func (i *Interceptors) Rule(name string, rulings ...policy.Ruling) error {
 	return prefixed(err)
 }
 
-// find returns the place of a policy whose state the key alone addresses.
+// find returns the index of a policy whose state is addressed by the key alone.
 func (d *decider) find(name, key string) (int, error) {
 	place, err := d.set.Find(name)
 	switch {
 	case err != nil:
 	case d.group != nil:
-		err = fmt.Errorf("%w: what a key has used depends on the call, by Options.Group; use PeekCall or ResetCall", slidegate.ErrUnsupported)
+		err = fmt.Errorf("%w: the usage of a key depends on the call, by Options.Group; use PeekCall or ResetCall", slidegate.ErrUnsupported)
 	case key == "" && d.policies[place].address != nil:
-		err = fmt.Errorf("policy %q: no client has the empty key; one without a name has a key such as %q", name, addressMark+"203.0.113.7")
+		err = fmt.Errorf("policy %q: no client has the empty key; a client without a name has a key such as %q", name, addressMark+"203.0.113.7")
 	}
 	return place, prefixed(err)
 }
 
-// parts returns what a call faces.
+// parts returns the parts of a call.
 func (d *decider) parts(ctx context.Context, method string) (parts []policy.Part, group string, err error) {
 	c := call{method: fullMethod(method)}
 	for _, p := range d.facing(ctx, &c, nil) {
@@ -91,7 +92,7 @@ func (d *decider) parts(ctx context.Context, method string) (parts []policy.Part
 		parts = append(parts, part)
 	}
 	if len(parts) == 0 {
-		return nil, "", errors.New("grpclimit: no policy is for this call; see Match and Skip")
+		return nil, "", errors.New("grpclimit: no policy applies to this call; see Match and Skip")
 	}
 	if d.group != nil {
 		group = d.group(ctx, c.method)

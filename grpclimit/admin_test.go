@@ -19,7 +19,7 @@ func as(ctx context.Context, user string) context.Context {
 	return metadata.NewIncomingContext(ctx, metadata.Pairs("user", user))
 }
 
-// An administrator sees and resets exactly what a policy limits, by its name and the client's key, or by a call.
+// An administrator sees and resets exactly the usage under a policy, by its name and the client's key, or by a call.
 func TestPeekAndReset(t *testing.T) {
 	user := grpclimit.ByMetadata("user")
 	for name, test := range map[string]struct {
@@ -44,13 +44,13 @@ func TestPeekAndReset(t *testing.T) {
 				v, err := limits.Peek(t.Context(), "api", "ann")
 				if test.byCall {
 					if !errors.Is(err, slidegate.ErrUnsupported) {
-						t.Errorf("Peek returns %v, want ErrUnsupported", err)
+						t.Errorf("Peek returned %v, want ErrUnsupported", err)
 					}
 				} else if err != nil || v.Decision.Remaining != remaining {
-					t.Errorf("Peek returns %+v, %v; want %d remaining", v, err, remaining)
+					t.Errorf("Peek returned %+v, %v; want %d remaining", v, err, remaining)
 				}
 				if v, err := limits.PeekCall(ann, say); err != nil || v.Decision.Remaining != remaining {
-					t.Errorf("PeekCall returns %+v, %v; want %d remaining", v, err, remaining)
+					t.Errorf("PeekCall returned %+v, %v; want %d remaining", v, err, remaining)
 				}
 			}
 			wantCode(t, "the first", direct(ann, limits), codes.OK)
@@ -69,7 +69,7 @@ func TestPeekAndReset(t *testing.T) {
 	}
 }
 
-// A guess that is wrong is an error.
+// An unknown policy or call is an error.
 func TestPeekAndResetOfNothing(t *testing.T) {
 	limits, err := grpclimit.New(newLimiter(t, nil), grpclimit.Options{Policies: []grpclimit.Policy{
 		{Name: "api", Match: "/test.Echo/*", Limits: parse("1/1m")}, {Name: "web", Match: "/test.Web/*", Limits: parse("1/1m")},
@@ -77,17 +77,17 @@ func TestPeekAndResetOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `there is no policy "apii"; there are ["api" "web"]`
+	const want = `unknown policy "apii"; want one of ["api" "web"]`
 	if _, err := limits.Peek(t.Context(), "apii", "ann"); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("Peek returns %v, want %s", err, want)
+		t.Errorf("Peek returned %v, want %s", err, want)
 	}
 	if err := limits.Reset(t.Context(), "apii", "ann"); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("Reset returns %v, want %s", err, want)
+		t.Errorf("Reset returned %v, want %s", err, want)
 	}
 	if _, err := limits.PeekCall(t.Context(), "/other.Service/Call"); err == nil {
-		t.Error("PeekCall of a call without a policy returns no error")
+		t.Error("PeekCall of a call without a policy returned no error")
 	}
 	if err := limits.ResetCall(t.Context(), "/other.Service/Call"); err == nil {
-		t.Error("ResetCall of a call without a policy returns no error")
+		t.Error("ResetCall of a call without a policy returned no error")
 	}
 }

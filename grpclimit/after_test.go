@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// costOfReply charges by the length of the reply, and nothing for what failed.
+// costOfReply charges by the length of the reply, and nothing for failures.
 func costOfReply(_ context.Context, _ string, result grpclimit.Result) int64 {
 	if text, ok := result.Reply.(*wrapperspb.StringValue); ok && result.Err == nil {
 		return int64(len(text.Value)) + result.Cost
@@ -24,7 +24,7 @@ func costOfReply(_ context.Context, _ string, result grpclimit.Result) int64 {
 	return 0
 }
 
-// left returns how much of 100 is left.
+// left returns how many units of 100 are left.
 func left(t *testing.T, limiter *slidegate.Limiter) int64 {
 	t.Helper()
 	d, err := limiter.Peek(t.Context(), "")
@@ -34,7 +34,7 @@ func left(t *testing.T, limiter *slidegate.Limiter) int64 {
 	return d.Remaining
 }
 
-// What a call did cost is charged when it has ended: on the server, also if its handler panics, and on the client.
+// The actual cost of a call is charged when it has ended: on the server, also if its handler panics, and on the client.
 func TestCostAfter(t *testing.T) {
 	settled := []grpclimit.Policy{{Key: grpclimit.Global(), CostAfter: costOfReply}}
 	for name, test := range map[string]struct {
@@ -55,7 +55,7 @@ func TestCostAfter(t *testing.T) {
 			_, _ = limits.Unary()(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: say}, test.handler)
 		}()
 		if got := left(t, limiter); got != test.want {
-			t.Errorf("%s: %d are left of 100, want %d", name, got, test.want)
+			t.Errorf("%s: got %d of 100 left, want %d", name, got, test.want)
 		}
 	}
 	limiter := newLimiter(t, newClock(), "100/1h")
@@ -69,11 +69,12 @@ func TestCostAfter(t *testing.T) {
 		return nil
 	})
 	if got := left(t, limiter); err != nil || got != 94 {
-		t.Errorf("on a client %d are left of 100, want 94; %v", got, err)
+		t.Errorf("on a client: got %d of 100 left, want 94; %v", got, err)
 	}
 }
 
-// A policy in the shadow is charged by the reply too, and one of cost 0 that is paid afterwards refuses once it is overdrawn.
+// A shadow policy is charged by the reply too, and one with a Cost of 0 that is charged afterwards denies once it is
+// overdrawn.
 func TestCostAfterInTheShadow(t *testing.T) {
 	free := func(context.Context, string, any) int64 { return 0 }
 	for _, shadow := range []bool{true, false} {
@@ -90,7 +91,7 @@ func TestCostAfterInTheShadow(t *testing.T) {
 			_, err := limits.Unary()(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: say},
 				func(context.Context, any) (any, error) { return wrapperspb.String(strings.Repeat("x", 60)), nil })
 			if last.Decision.Allowed != allowed || (err == nil) != (allowed || shadow) {
-				t.Errorf("shadow %v: call %d: the event is %+v and the error %v, want allowed %v", shadow, i, last, err, allowed)
+				t.Errorf("shadow %v: call %d: got event %+v and error %v, want allowed %v", shadow, i, last, err, allowed)
 			}
 		}
 	}
@@ -122,15 +123,15 @@ func TestCostAfterStream(t *testing.T) {
 		err = stream.RecvMsg(new(wrapperspb.StringValue))
 	}
 	if got := left(t, onClient); got != 93 {
-		t.Errorf("on the client %d are left of 100, want 93", got)
+		t.Errorf("on the client: got %d of 100 left, want 93", got)
 	}
 	if got := left(t, onServer); got != 93 {
-		t.Errorf("on the server %d are left of 100, want 93", got)
+		t.Errorf("on the server: got %d of 100 left, want 93", got)
 	}
 }
 
-// Calls tell what is left, as HTTP responses do, where the option asks for it; those that cost nothing too, and refusals in
-// the trailer.
+// With TellRemaining, calls report what is left, as HTTP responses do; calls that cost nothing too, and refusals in the
+// trailer.
 func TestTellRemaining(t *testing.T) {
 	cost := int64(1)
 	opts := grpclimit.Options{TellRemaining: true, Policies: []grpclimit.Policy{
@@ -157,20 +158,20 @@ func TestTellRemaining(t *testing.T) {
 			where = trailer
 		}
 		if got := where.Get("ratelimit"); len(got) != 1 || got[0] != step.want {
-			t.Errorf("step %d: ratelimit is %q, want %s", i, got, step.want)
+			t.Errorf("step %d: got ratelimit %q, want %s", i, got, step.want)
 		}
 		const policies = `"a";q=3;w=60, "a/long";q=100;w=3600, "b\"";q=9`
 		if got := where.Get("ratelimit-policy"); len(got) != 1 || got[0] != policies {
-			t.Errorf("step %d: ratelimit-policy is %q, want %s", i, got, policies)
+			t.Errorf("step %d: got ratelimit-policy %q, want %s", i, got, policies)
 		}
 	}
 	opts.Policies[0].Name = "grün"
 	if _, err := grpclimit.New(newLimiter(t, nil), opts); err == nil {
-		t.Error("a name that cannot be written in metadata is accepted, want an error")
+		t.Error("got no error for a name that is not valid in metadata")
 	}
 }
 
-// A client on a deny list is refused without asking the store, which would block.
+// A client on a deny list is refused without a call to the store, which would block.
 func TestDenyList(t *testing.T) {
 	limits, err := grpclimit.New(newFailing(t, failing{blocks: true}, "1/1m"), grpclimit.Options{
 		Timeout:  -1,

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// BenchmarkUnary is what the interceptor adds to a call.
+// BenchmarkUnary measures what the interceptor adds to a call.
 func BenchmarkUnary(b *testing.B) {
 	const many = "1000000000/1h"
 	for _, c := range []struct {
@@ -43,7 +43,7 @@ func BenchmarkUnary(b *testing.B) {
 	}
 }
 
-// An admitted call by address costs one allocation, which is its key.
+// An admitted call by address makes one allocation, for its key.
 func TestAdmittedCallAllocatesItsKeyAlone(t *testing.T) {
 	limits, err := grpclimit.New(newLimiter(t, nil, "1000000/1h"), grpclimit.Options{
 		OnDecision: func(context.Context, grpclimit.Event) {},
@@ -56,7 +56,7 @@ func TestAdmittedCallAllocatesItsKeyAlone(t *testing.T) {
 	info := &grpc.UnaryServerInfo{FullMethod: say}
 	handler := func(context.Context, any) (any, error) { return nil, nil }
 	if got := testing.AllocsPerRun(1000, func() { _, _ = intercept(ctx, nil, info, handler) }); got > 1 {
-		t.Errorf("it makes %v allocations, want 1", got)
+		t.Errorf("got %v allocations, want 1", got)
 	}
 }
 

@@ -15,61 +15,62 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// ClientOptions configure a Client. The zero value limits all calls to one target together, refuses at once what may
-// not be sent yet, and sends calls unlimited when the store fails.
+// ClientOptions configures a Client. The zero value is valid: it limits all calls to one target together, refuses
+// immediately what may not be sent yet, and sends calls unlimited when the store fails.
 type ClientOptions struct {
-	// Policies are what calls face before they are sent. Of several that match, all admit and all are charged, or none is.
-	// If there is none, it is the zero Policy.
+	// Policies apply to calls before they are sent. Of several that match, all admit and all are charged, or none is.
+	// If empty, the zero Policy applies.
 	Policies []Policy
-	// Key says on whose behalf a call is made, where a client acts for several: by the token it sends along, say. What a
-	// server answers to one holds for this one alone, and policies without a key of their own count by it. nil means that
-	// the client acts for itself, and policies count by the target of the connection.
+	// Key identifies on whose behalf a call is made, where a client acts for several: by the token it sends, for
+	// example. A server's answer to one applies only to that one, and policies without their own key count by it. nil
+	// means that the client acts for itself, and policies count by the target of the connection.
 	Key Key
-	// Wait holds a call back until it may be sent, for as long as its context allows; one without a deadline waits as long as
-	// it takes. When the wait would outlast the context's deadline, or never end, the call is refused at once. Without Wait
-	// everything that may not be sent now is refused at once. Waiting calls are not served in FIFO order.
+	// Wait delays a call until it may be sent, for as long as its context allows; a call without a deadline waits as
+	// long as necessary. If the wait would outlast the context's deadline, or never end, the call is refused
+	// immediately. Without Wait everything that may not be sent now is refused immediately. Waiting calls are not
+	// served in FIFO order.
 	Wait bool
-	// MaxObey is how long a server can stop the calls of a key by one answer; what asks for more is taken as this. It keeps a
-	// server that is wrong, or hostile, from stopping us for good. 0 means an hour.
+	// MaxObey is the longest time that a server can stop the calls of a key by one answer; longer delays are cut to
+	// this. It keeps a faulty or hostile server from stopping the client for good. 0 means an hour.
 	MaxObey time.Duration
-	// Failure is what happens to calls that the store cannot decide: policy.Open, the default, sends them, for the server has
-	// its own limits; policy.Closed refuses them with UNAVAILABLE; policy.Local counts them in this process meanwhile; policy.Optimistic
-	// admits a few of each key and charges them when the store is back. See Options.Failure.
+	// Failure is what happens to calls that the store cannot decide: policy.Open, the default, sends them, since the
+	// server has its own limits; policy.Closed refuses them with UNAVAILABLE; policy.Local counts them in this process;
+	// policy.Optimistic admits a few of each key and charges them when the store is back. See Options.Failure.
 	Failure policy.Mode
 	// Optimism is how many units of a key policy.Optimistic admits; see Options.Optimism.
 	Optimism int64
-	// Timeout is how long a decision may take before it counts as failed, not including the wait for its turn. 0 means 100ms
-	// for a store with round trips; a store in process is asked without a deadline. Negative means no deadline.
+	// Timeout is how long a decision may take before it counts as failed, not including the wait. 0 means 100ms for a
+	// store with round trips; a store in process is called without a deadline. Negative means no deadline.
 	Timeout time.Duration
-	// Group names the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
+	// Group returns the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(ctx context.Context, method string) string
 	// OnDecision is called with every decision, several times for a call that waits. It must be quick and safe for
-	// concurrent use.
+	// concurrent use. nil disables it.
 	OnDecision func(ctx context.Context, event Event)
 }
 
-// Client limits the calls that a client makes. It keeps to a limit of its own, and to what servers answer: after
-// RESOURCE_EXHAUSTED with a RetryInfo, further calls of the same method, target and key wait until that time or are refused,
-// and are not sent. A call is limited once, however often gRPC sends it again by itself.
+// Client limits the calls that a client makes. It obeys a limit of its own, and the answers of servers: after
+// RESOURCE_EXHAUSTED with a RetryInfo, further calls of the same method, target and key wait until that time or are
+// refused, and are not sent. A call is limited once, however often gRPC retries it by itself.
 //
 // It is safe for concurrent use; all connections to the same servers should share one. The zero value is not usable;
-// NewClient makes it.
+// call NewClient.
 type Client struct {
-	decider *decider // nil if it has no limit of its own
-	key     Key
-	wait    bool
-	tell    func(context.Context, Event)
-	holds   holds
+	decider    *decider // nil if it has no limit of its own
+	key        Key
+	wait       bool
+	onDecision func(context.Context, Event)
+	holds      holds
 }
 
-// NewClient returns interceptors for clients over a limiter, or an error that says which option is wrong. With a nil
-// limiter the client keeps only to what servers answer.
+// NewClient returns interceptors for clients over a limiter. An error names the option that is wrong. With a nil
+// limiter the client obeys only the answers of servers.
 func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) {
-	c := &Client{key: opts.Key, wait: opts.Wait, tell: opts.OnDecision}
+	c := &Client{key: opts.Key, wait: opts.Wait, onDecision: opts.OnDecision}
 	if opts.MaxObey < 0 {
-		return nil, fmt.Errorf("grpclimit: max obey: must not be negative, it is %v", opts.MaxObey)
+		return nil, fmt.Errorf("grpclimit: max obey: must not be negative, got %v", opts.MaxObey)
 	}
-	c.holds.most = cmp.Or(opts.MaxObey, time.Hour)
+	c.holds.maxWait = cmp.Or(opts.MaxObey, time.Hour)
 	if limiter == nil {
 		if err := checkWithoutLimiter(opts); err != nil {
 			return nil, err
@@ -84,13 +85,13 @@ func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) 
 	return c, nil
 }
 
-// checkWithoutLimiter refuses options that have no effect without a limiter, which was probably forgotten.
+// checkWithoutLimiter rejects options that have no effect without a limiter, which was probably forgotten.
 func checkWithoutLimiter(opts ClientOptions) error {
 	if len(opts.Policies) > 0 || opts.Failure != 0 {
-		return errors.New("grpclimit: limiter: must not be nil where there are Policies or a Failure; slidegate.New makes one")
+		return errors.New("grpclimit: limiter: must not be nil with Policies or Failure; use slidegate.New")
 	}
 	if opts.Timeout != 0 {
-		return fmt.Errorf("grpclimit: timeout: is %v, and without a limiter there is nothing to decide in time", opts.Timeout)
+		return fmt.Errorf("grpclimit: timeout: %v has no effect without a limiter; leave it out", opts.Timeout)
 	}
 	return nil
 }
@@ -106,8 +107,8 @@ func (c *Client) Drain(ctx context.Context) error {
 // Unary returns the interceptor of calls with one request and one response.
 func (c *Client) Unary() grpc.UnaryClientInterceptor { return c.unary }
 
-// Stream returns the interceptor of calls with streams. A stream is charged when it opens, and again for its messages if
-// a policy says so.
+// Stream returns the interceptor of calls with streams. A stream is charged when it opens, and again for its messages
+// if a policy has PerMessage or PerReply.
 func (c *Client) Stream() grpc.StreamClientInterceptor { return c.stream }
 
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
@@ -119,7 +120,7 @@ func (c *Client) unary(ctx context.Context, method string, request, reply any, c
 	}
 	ended := false
 	defer func() {
-		if !ended { // an interceptor inside panicked, and what it cost is not known
+		if !ended { // an interceptor inside panicked, and the actual cost is unknown
 			c.leave(ctx, who, held)
 		}
 	}()
@@ -130,7 +131,7 @@ func (c *Client) unary(ctx context.Context, method string, request, reply any, c
 	return err
 }
 
-// leave releases the slots of a call that ended without a result, and leaves what it took as it is.
+// leave releases the slots of a call that ended without a result, and keeps what it took.
 func (c *Client) leave(ctx context.Context, who holder, held *policy.Request) {
 	if held != nil {
 		held.Finish(ctx, nil, c.decider.unsettled(ctx, who.method, ""))
@@ -148,10 +149,10 @@ func (c *Client) settle(ctx context.Context, who holder, held *policy.Request, r
 	c.decider.settle(ctx, c.call(who, stageCall, nil), held, result)
 }
 
-// who returns what a server's answer to a call will hold for.
+// who returns the holder that a server's answer to a call applies to.
 func (c *Client) who(ctx context.Context, method string, conn *grpc.ClientConn) holder {
 	who := holder{method: fullMethod(method)}
-	if conn != nil { // there is none where a test calls the interceptor by itself
+	if conn != nil { // there is none where a test calls the interceptor directly
 		who.target = conn.Target()
 	}
 	if c.key != nil {
@@ -169,9 +170,9 @@ func (c *Client) call(who holder, at stage, message any) *call {
 	return made
 }
 
-// enter waits until a call may be sent, or refuses it. What the server has answered is looked at before a unit is taken,
-// and once more after the wait for it; a call that is refused then gives its units back. It returns what has to be settled
-// when the call has ended, if anything.
+// enter waits until a call may be sent, or refuses it. The server's earlier answers are checked before a unit is taken,
+// and once more after the wait for it; a call that is refused then returns its units. enter returns the request to
+// settle when the call has ended, if any.
 func (c *Client) enter(ctx context.Context, who holder, message any) (*policy.Request, error) {
 	if err := c.keepHold(ctx, who); err != nil || c.decider == nil {
 		return nil, err
@@ -187,7 +188,7 @@ func (c *Client) enter(ctx context.Context, who holder, message any) (*policy.Re
 	return held, nil
 }
 
-// giveBack gives the units of a call back that is not sent.
+// giveBack returns the units of a call that is not sent.
 func (c *Client) giveBack(ctx context.Context, who holder, held *policy.Request) {
 	if held == nil {
 		return
@@ -195,7 +196,7 @@ func (c *Client) giveBack(ctx context.Context, who holder, held *policy.Request)
 	held.Finish(ctx, func(int, int64) int64 { return 0 }, c.decider.unsettled(ctx, who.method, ""))
 }
 
-// keepHold waits as long as the server asked who to wait, or refuses.
+// keepHold waits as long as the server asked, or refuses.
 func (c *Client) keepHold(ctx context.Context, who holder) error {
 	for {
 		left := c.holds.left(who)
@@ -203,11 +204,11 @@ func (c *Client) keepHold(ctx context.Context, who holder) error {
 			return nil
 		}
 		refused := !c.wait || !inTime(ctx, left)
-		if c.tell != nil {
+		if c.onDecision != nil {
 			event := Event{Method: who.method, Held: true}
 			event.Refused = refused
 			event.Decision.RetryAfter = left
-			c.tell(ctx, event)
+			c.onDecision(ctx, event)
 		}
 		if refused {
 			return exhausted("grpclimit: not sent: the server asked to wait", left).status.Err()
@@ -218,11 +219,11 @@ func (c *Client) keepHold(ctx context.Context, who holder) error {
 	}
 }
 
-// take takes a call's units, when their turn has come. It reports whether it had to wait.
+// take takes a call's units when they are free. It reports whether it had to wait.
 func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, waited bool, err error) {
 	d := c.decider
-	var room [4]*compiled
-	facing := d.facing(ctx, what, room[:0])
+	var buffer [4]*compiled
+	facing := d.facing(ctx, what, buffer[:0])
 	if len(facing) == 0 {
 		return nil, false, nil
 	}
@@ -232,17 +233,17 @@ func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, wa
 			r.End()
 		}
 	}()
-	// Where refusals count, a waiting call must not take before its turn: each refusal would put that off.
+	// Where denied requests count, a waiting call must not take before its time: each denial would postpone it.
 	peeks := c.wait && r.CountsDenied()
 	for ; ; waited = true {
-		if err := ctx.Err(); err != nil { // a caller that has gone away must not take anything
+		if err := ctx.Err(); err != nil { // a caller that has left must not take anything
 			return nil, waited, status.FromContextError(err).Err()
 		}
 		var event Event
-		c.ask(ctx, what, r, peeks, &event)
+		c.decide(ctx, what, r, peeks, &event)
 		wait := event.Refused && c.mayWait(ctx, &event.Verdict)
 		event.Refused = event.Refused && !wait
-		d.tell(ctx, &event)
+		d.report(ctx, &event)
 		switch {
 		case event.Refused:
 			return nil, waited, refuse(ctx, &event.Verdict).status.Err()
@@ -256,13 +257,13 @@ func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, wa
 			return nil, waited, err
 		}
 		if what.stage == stageCall {
-			r.HoldAll() // for enter, which may have to give back what a call takes after a wait
+			r.HoldAll() // for enter, which may have to return what a call takes after a wait
 		}
 	}
 }
 
-// ask decides a call, after a peek if there has to be one.
-func (c *Client) ask(ctx context.Context, what *call, r *policy.Request, peeks bool, event *Event) {
+// decide decides a call, after a peek if necessary.
+func (c *Client) decide(ctx context.Context, what *call, r *policy.Request, peeks bool, event *Event) {
 	if peeks {
 		if c.decider.decide(ctx, what, r, rule.Peek, event); event.Refused || event.Decision.Flags&rule.FallbackOpen != 0 {
 			return
@@ -271,17 +272,17 @@ func (c *Client) ask(ctx context.Context, what *call, r *policy.Request, peeks b
 	c.decider.decide(ctx, what, r, rule.Take, event)
 }
 
-// mayWait reports whether a refused call should wait.
+// mayWait reports whether a denied call should wait.
 func (c *Client) mayWait(ctx context.Context, v *policy.Verdict) bool {
 	return c.wait && v.By == policy.ByLimits && !v.Mistake() && !v.Ended() && !v.Decision.Never() &&
 		v.Decision.Flags&rule.FallbackClosed == 0 && inTime(ctx, untilFree(v))
 }
 
-// slotPoll is how often a call that waits for a slot asks again.
+// slotPoll is how often a call that waits for a slot tries again.
 const slotPoll = 50 * time.Millisecond
 
-// untilFree returns how long a refused call should wait before it asks again. A slot of an in-flight limit may be released at any
-// time before RetryAfter.
+// untilFree returns how long a denied call should wait before it tries again. A slot of an in-flight limit may be
+// released at any time before RetryAfter.
 func untilFree(v *policy.Verdict) time.Duration {
 	d := &v.Decision
 	if int(d.Index) < len(v.Limits) && v.Limits[d.Index].Algorithm == slidegate.InFlight {
@@ -290,7 +291,7 @@ func untilFree(v *policy.Verdict) time.Duration {
 	return d.RetryAfter
 }
 
-// inTime reports whether there is anything left of a context after d.
+// inTime reports whether a context lasts longer than d.
 func inTime(ctx context.Context, d time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return !ok || time.Until(deadline) > d

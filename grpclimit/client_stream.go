@@ -49,39 +49,40 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	return s, nil
 }
 
-// finish is called by gRPC when the call has ended, which a client that leaves a stream does not notice: its slots are released,
-// unless RecvMsg is under way, which will return how the stream ended, or a last message.
+// finish is called by gRPC when the call has ended, which a client that abandons a stream does not notice: its slots
+// are released, unless RecvMsg is running, which will return how the stream ended, or a last message.
 func (s *clientStream) finish() {
 	s.finished.Store(true)
 	s.leave()
 }
 
-// leave releases the slots of a stream that nobody receives from.
+// leave releases the slots of a stream that is no longer received from.
 func (s *clientStream) leave() {
 	if s.receiving.Load() == 0 && !s.over.Swap(true) {
 		s.client.leave(s.ctx, s.who, s.held)
 	}
 }
 
-// clientStream watches a stream for what the server answers, and charges its messages where a policy says so.
+// clientStream watches a stream for the server's answers, and charges its messages where a policy has PerMessage or
+// PerReply.
 type clientStream struct {
 	grpc.ClientStream
 	client   *Client
 	who      holder
-	messages bool            // charge those that go
-	replies  bool            // charge those that come
-	oneReply bool            // the stream is over with the first that comes
-	ctx      context.Context // of the stream; asking the stream for it would keep gRPC from retrying
+	messages bool            // charge sent messages
+	replies  bool            // charge received messages
+	oneReply bool            // the stream ends with the first reply
+	ctx      context.Context // of the stream; calling the stream's Context would keep gRPC from retrying
 	end      func()          // ends ctx, so that a refusal leaves nothing open
 	over     atomic.Bool     // the server has ended the stream
 	refused  atomic.Pointer[error]
 	held     *policy.Request // to be settled when the stream has ended
 
-	receiving atomic.Int32 // calls of RecvMsg under way
+	receiving atomic.Int32 // running calls of RecvMsg
 	finished  atomic.Bool  // gRPC has reported the end
 }
 
-// Header returns the header of the server's answer.
+// Header returns the header of the server's response.
 func (s *clientStream) Header() (metadata.MD, error) {
 	header, err := s.ClientStream.Header()
 	s.client.holds.learn(s.who, err)
@@ -114,13 +115,13 @@ func (s *clientStream) RecvMsg(message any) error {
 		if !s.over.Swap(true) {
 			s.client.settle(s.ctx, s.who, s.held, s.result(message, err))
 		}
-		s.end() // the stream has ended already; this lets go of the context, and of a message that waits
+		s.end() // the stream has already ended; this releases the context, and a message that waits
 		if no := s.refused.Load(); err != nil && no != nil {
-			return *no // and that is why it ended
+			return *no // that is why it ended
 		}
 		return err
 	}
-	if s.finished.Load() { // while the message was on its way; there may be no other call of RecvMsg
+	if s.finished.Load() { // while the message was in flight; RecvMsg may not be called again
 		s.leave()
 	}
 	if s.replies {
@@ -129,7 +130,7 @@ func (s *clientStream) RecvMsg(message any) error {
 	return nil
 }
 
-// result returns what a stream came to that ended with this message or error.
+// result returns the result of a stream that ended with this message or error.
 func (s *clientStream) result(message any, err error) Result {
 	if errors.Is(err, io.EOF) {
 		return Result{}

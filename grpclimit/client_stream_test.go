@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/grpclimit"
 )
 
-// wire is a stream without a network. It keeps what is sent, and receives what the test gives.
+// wire is a stream without a network. It counts sent messages, and receives what the test provides.
 type wire struct {
 	grpc.ClientStream
 	ctx  context.Context
@@ -66,20 +66,20 @@ func TestClientStreamWaitsPerMessage(t *testing.T) {
 			wantCode(t, "a message", stream.SendMsg(nil), codes.OK)
 			took(t, "a message", start, want)
 			if w.sent != i+1 {
-				t.Errorf("message %d: %d were sent, want %d", i, w.sent, i+1)
+				t.Errorf("message %d: got %d sent, want %d", i, w.sent, i+1)
 			}
 		}
 		w.recv <- nil
-		wantCode(t, "a reply", stream.RecvMsg(nil), codes.OK) // is free
+		wantCode(t, "a reply", stream.RecvMsg(nil), codes.OK) // free
 		took(t, "a reply", start, 2*time.Minute)
 		w.recv <- io.EOF
 		if err := stream.RecvMsg(nil); !errors.Is(err, io.EOF) || w.ctx.Err() == nil {
-			t.Errorf("the end is %v, and the context's error %v; want io.EOF and a context that has ended", err, w.ctx.Err())
+			t.Errorf("got %v, and the context's error %v; want io.EOF and a context that has ended", err, w.ctx.Err())
 		}
 	})
 }
 
-// A refusal ends the stream: nothing of it is left open, and it says the same from then on.
+// A refusal ends the stream: nothing of it is left open, and it returns the same error from then on.
 func TestClientStreamRefused(t *testing.T) {
 	client := newClient(t, grpclimit.ClientOptions{Policies: []grpclimit.Policy{{PerMessage: true}}}, "2/1h")
 	stream, w, err := openWire(t, client, &chatDesc)
@@ -97,14 +97,14 @@ func TestClientStreamRefused(t *testing.T) {
 	wantCode(t, "the third", stream.SendMsg(nil), codes.ResourceExhausted)
 	wantCode(t, "a reply", stream.RecvMsg(nil), codes.ResourceExhausted)
 	if w.sent != 1 {
-		t.Errorf("%d messages were sent, want 1", w.sent)
+		t.Errorf("got %d messages sent, want 1", w.sent)
 	}
 	if _, _, err := openWire(t, client, &chatDesc); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("another stream: got %v, want ResourceExhausted", err)
 	}
 }
 
-// Whoever reads while a message is refused hears of the refusal, not that the stream was cut.
+// A reader that waits while a message is refused gets the refusal, not that the stream was canceled.
 func TestClientStreamRefusedWhileReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, grpclimit.ClientOptions{Policies: []grpclimit.Policy{{PerMessage: true}}}, "1/1h")
@@ -120,7 +120,7 @@ func TestClientStreamRefusedWhileReading(t *testing.T) {
 	})
 }
 
-// A message that waits gives up when the server ends the stream, as gRPC has it.
+// A message that waits is given up when the server ends the stream, as in gRPC.
 func TestClientStreamEndsWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, grpclimit.ClientOptions{Wait: true, Policies: []grpclimit.Policy{{PerMessage: true}}}, "1/1h")
@@ -137,7 +137,7 @@ func TestClientStreamEndsWhileWaiting(t *testing.T) {
 			t.Errorf("the reader got %v, want %v", err, errDown)
 		}
 		if err := <-sent; !errors.Is(err, io.EOF) || w.sent != 0 {
-			t.Errorf("the sender got %v, want the end", err)
+			t.Errorf("the sender got %v, want io.EOF", err)
 		}
 		took(t, "all", start, 0)
 	})
@@ -160,7 +160,7 @@ func TestClientStreamPerReply(t *testing.T) {
 	})
 }
 
-// A stream with one reply is over with it.
+// A stream with one reply ends with it.
 func TestClientStreamOfOneReply(t *testing.T) {
 	policy := grpclimit.Policy{PerReply: true, PerMessage: true}
 	client := newClient(t, grpclimit.ClientOptions{Policies: []grpclimit.Policy{policy}}, "2/1h")

@@ -18,7 +18,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// remote stands for a server: it answers what the test says, and counts what is sent to it.
+// remote stands in for a server: it answers as the test specifies, and counts what is sent to it.
 type remote struct {
 	client *grpclimit.Client
 	answer error
@@ -42,7 +42,7 @@ func (r *remote) call(ctx context.Context, method string, conn *grpc.ClientConn)
 		})
 }
 
-// wait is what a server answers that wants to be left alone for a while.
+// wait returns a server's answer with a retry delay.
 func wait(d time.Duration) error {
 	told, err := status.New(codes.ResourceExhausted, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
 	if err != nil {
@@ -51,7 +51,7 @@ func wait(d time.Duration) error {
 	return told.Err()
 }
 
-// took fails the test if something did not take exactly as long as wanted.
+// took checks that something took exactly as long as wanted.
 func took(t *testing.T, what string, start time.Time, want time.Duration) {
 	t.Helper()
 	if got := time.Since(start); got != want {
@@ -68,12 +68,12 @@ func TestClientWaitsForItsTurn(t *testing.T) {
 			wantCode(t, "a call", r.call(t.Context(), say, nil), codes.OK)
 			took(t, "a call", start, want)
 			if r.sent != i+1 {
-				t.Errorf("call %d: %d were sent, want %d", i, r.sent, i+1)
+				t.Errorf("call %d: got %d sent, want %d", i, r.sent, i+1)
 			}
 		}
-		got := seen.take() // the third and the fifth were told to wait first
+		got := seen.take() // the third and the fifth had to wait first
 		if len(got) != 7 || got[2].Decision.Allowed || got[2].Refused || !got[3].Decision.Allowed {
-			t.Errorf("the events are %+v; want 7, the third denied but not refused, the fourth allowed", got)
+			t.Errorf("got events %+v; want 7, the third denied but not refused, the fourth allowed", got)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestClientRefusesWhatIsTooLate(t *testing.T) {
 			wantCode(t, "with a deadline", err, codes.ResourceExhausted)
 			took(t, "the refusal", start, 0)
 			if after, ok := grpclimit.RetryAfter(err); after != time.Minute || !ok {
-				t.Errorf("it says %v, want 1m", after)
+				t.Errorf("got %v, want 1m", after)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Microsecond)
@@ -99,7 +99,7 @@ func TestClientRefusesWhatIsTooLate(t *testing.T) {
 		wantCode(t, "with just enough time", r.call(ctx, say, nil), codes.OK)
 		took(t, "the wait", start, time.Minute)
 		if got := seen.take(); !got[1].Refused || !got[2].Refused || r.sent != 2 {
-			t.Errorf("%d were sent, and the events are %+v; want 2 sent, and the second and third refused", r.sent, got)
+			t.Errorf("got %d sent and events %+v; want 2 sent, and the second and third refused", r.sent, got)
 		}
 	})
 }
@@ -114,7 +114,7 @@ func TestClientWithoutWaiting(t *testing.T) {
 		time.Sleep(time.Minute)
 		wantCode(t, "a minute later", r.call(t.Context(), say, nil), codes.OK)
 		if r.sent != 2 {
-			t.Errorf("%d were sent, want 2", r.sent)
+			t.Errorf("got %d sent, want 2", r.sent)
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestClientNeverAndCancelled(t *testing.T) {
 		cost = 2
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		wantCode(t, "a call of somebody gone", r.call(gone, say, nil), codes.Canceled)
+		wantCode(t, "a call whose caller has left", r.call(gone, say, nil), codes.Canceled)
 		start := time.Now()
 		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.OK) // so nothing was taken for those
 		took(t, "the first", start, 0)
@@ -140,24 +140,24 @@ func TestClientNeverAndCancelled(t *testing.T) {
 		wantCode(t, "a call that is given up", r.call(ctx, say, nil), codes.Canceled)
 		took(t, "giving up", start, 10*time.Second)
 		if r.sent != 1 {
-			t.Errorf("%d were sent, want 1", r.sent)
+			t.Errorf("got %d sent, want 1", r.sent)
 		}
 	})
 }
 
-// Where refusals use quota, a client that waits must not ask for real too early, or it would wait for ever.
+// Where denied requests use quota, a waiting client must not take too early, or it would wait forever.
 func TestClientWaitsWhereRefusalsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(t, newLimiter(t, nil, "1/1m sliding-log count-denied"), grpclimit.ClientOptions{Wait: true})
 		start := time.Now()
 		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.OK)
-		time.Sleep(20 * time.Second) // to be refused now would put it off until 1m20s
+		time.Sleep(20 * time.Second) // a denial now would postpone it until 1m20s
 		wantCode(t, "the second", r.call(t.Context(), say, nil), codes.OK)
 		took(t, "the second", start, time.Minute)
 	})
 }
 
-// A cost can be that of the request, on a client too.
+// A cost can depend on the request, on a client too.
 func TestClientCostOfRequest(t *testing.T) {
 	client := newClient(t, grpclimit.ClientOptions{Policies: []grpclimit.Policy{{Cost: costOfText}}}, "4/1h")
 	send := func(text string) error {
@@ -183,7 +183,7 @@ func TestClientStoreFails(t *testing.T) {
 		}
 		took(t, "three calls by the fallback", start, 2*time.Minute)
 		if open.sent != 1 || closed.sent != 0 || local.sent != 3 {
-			t.Errorf("sent are %d, %d and %d, want 1, 0 and 3", open.sent, closed.sent, local.sent)
+			t.Errorf("got %d, %d and %d sent, want 1, 0 and 3", open.sent, closed.sent, local.sent)
 		}
 	})
 }
@@ -202,7 +202,7 @@ func TestClientKeepsToWhatServersAnswer(t *testing.T) {
 		cancel()
 		wantCode(t, "with a short deadline", err, codes.ResourceExhausted)
 		if after, _ := grpclimit.RetryAfter(err); after != 10*time.Second+time.Microsecond || r.sent != 1 {
-			t.Errorf("RetryAfter is %v, and %d were sent; want %v and 1", after, r.sent, 10*time.Second+time.Microsecond)
+			t.Errorf("got RetryAfter %v and %d sent; want %v and 1", after, r.sent, 10*time.Second+time.Microsecond)
 		}
 		took(t, "the refusal", start, 0)
 		wantCode(t, "another method", r.call(t.Context(), chat, nil), codes.OK)
@@ -214,7 +214,7 @@ func TestClientKeepsToWhatServersAnswer(t *testing.T) {
 
 		got := seen.take()
 		if len(got) != 2 || !got[0].Held || !got[0].Refused || !got[1].Held || got[1].Refused || got[0].Method != say {
-			t.Errorf("the events are %+v; want 2, both held, of %s, only the first refused", got, say)
+			t.Errorf("got events %+v; want 2, both held, of %s, only the first refused", got, say)
 		}
 	})
 }
@@ -229,7 +229,7 @@ func TestClientHoldIsOfAKey(t *testing.T) {
 		r.answer = wait(time.Minute)
 		wantCode(t, "ann", r.call(as("ann"), say, nil), codes.ResourceExhausted)
 		r.answer = nil
-		for range 5 { // refused, and takes nothing of ann's own limit
+		for range 5 { // refused, and takes nothing from ann's own limit
 			wantCode(t, "ann, held", r.call(as("ann"), say, nil), codes.ResourceExhausted)
 		}
 		for range 3 {
@@ -244,12 +244,12 @@ func TestClientHoldIsOfAKey(t *testing.T) {
 		}
 		wantCode(t, "ann's own limit", r.call(as("ann"), say, nil), codes.ResourceExhausted)
 		if r.sent != 6 {
-			t.Errorf("%d were sent, want 6", r.sent)
+			t.Errorf("got %d sent, want 6", r.sent)
 		}
 	})
 }
 
-// A hold that comes while a call waits for its turn is kept to as well.
+// A hold that comes while a call waits is obeyed as well.
 func TestClientHoldComesWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(t, newLimiter(t, nil, "1/10s sliding-log"), grpclimit.ClientOptions{Wait: true})
@@ -271,8 +271,8 @@ func TestClientHoldComesWhileWaiting(t *testing.T) {
 	})
 }
 
-// A call that waits for its turn and then for a hold which outlasts its context is not sent, and takes nothing: neither where
-// a policy has a CostAfter nor where none has.
+// A call that waits for its units and then for a hold that outlasts its context is not sent, and takes nothing, with or
+// without a CostAfter.
 func TestClientGivesBackWhatIsNotSent(t *testing.T) {
 	for name, after := range map[string]func(context.Context, string, grpclimit.Result) int64{
 		"with a CostAfter":    func(_ context.Context, _ string, result grpclimit.Result) int64 { return result.Cost },
@@ -299,12 +299,12 @@ func TestClientGivesBackWhatIsNotSent(t *testing.T) {
 			took(t, "the refusal "+name, start, 10*time.Second)
 			wantCode(t, "the slow one", <-slow, codes.ResourceExhausted)
 			if got := left(t, limiter); got != 3 || r.sent != 0 {
-				t.Errorf("%s: %d are left of 3 and %d were sent, want 3 and 0", name, got, r.sent)
+				t.Errorf("%s: got %d of 3 left and %d sent, want 3 and 0", name, got, r.sent)
 			}
 			time.Sleep(25 * time.Second)
 			wantCode(t, "after the hold", r.call(t.Context(), say, nil), codes.OK)
 			if got := left(t, limiter); got != 0 || r.sent != 1 {
-				t.Errorf("%s: after the hold %d are left of 3 and %d were sent, want 0 and 1", name, got, r.sent)
+				t.Errorf("%s: after the hold got %d of 3 left and %d sent, want 0 and 1", name, got, r.sent)
 			}
 		})
 	}
@@ -328,7 +328,7 @@ func TestClientIgnoresOtherAnswers(t *testing.T) {
 			}
 		}
 		if r.sent != 3 {
-			t.Errorf("%s: %d were sent, want 3", name, r.sent)
+			t.Errorf("%s: got %d sent, want 3", name, r.sent)
 		}
 	}
 }
@@ -347,7 +347,7 @@ func TestClientObeysNoLongerThanMaxObey(t *testing.T) {
 	})
 }
 
-// Two targets have nothing to do with one another, neither in limits nor in holds.
+// Two targets are independent, in limits and in holds.
 func TestClientTargets(t *testing.T) {
 	one, two := dial(t, "one.example:1"), dial(t, "two.example:1")
 	limited := newRemote(t, newLimiter(t, newClock(), "1/1m"), grpclimit.ClientOptions{})
@@ -359,12 +359,12 @@ func TestClientTargets(t *testing.T) {
 			wantCode(t, name, r.call(t.Context(), say, conn), codes.ResourceExhausted)
 		}
 		if r.sent != 2 {
-			t.Errorf("%s: %d were sent, want 2", name, r.sent)
+			t.Errorf("%s: got %d sent, want 2", name, r.sent)
 		}
 	}
 }
 
-// The two sides together: what the server refuses once, the client does not send again.
+// Both sides together: what the server refused once, the client does not send again.
 func TestClientAndServer(t *testing.T) {
 	atServer := new(events)
 	address := newServer(t, newLimiter(t, newClock(), "1/1h"), grpclimit.Options{OnDecision: atServer.add})
@@ -378,7 +378,7 @@ func TestClientAndServer(t *testing.T) {
 		wantCode(t, "another", call(t.Context(), conn, "a"), codes.ResourceExhausted)
 	}
 	if got := len(atServer.take()); got != 2 {
-		t.Errorf("the server has decided %d calls, want 2", got)
+		t.Errorf("the server decided %d calls, want 2", got)
 	}
 	wantCode(t, "a stream", echo(open(t, conn, &chatDesc), "a"), codes.ResourceExhausted)
 	for range 5 {
@@ -386,6 +386,6 @@ func TestClientAndServer(t *testing.T) {
 		wantCode(t, "another stream", err, codes.ResourceExhausted)
 	}
 	if got := len(atServer.take()); got != 1 {
-		t.Errorf("the server has decided %d streams, want 1", got)
+		t.Errorf("the server decided %d streams, want 1", got)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// decider decides calls by policies. Servers and clients have it in common.
+// decider decides calls by policies. Servers and clients share it.
 type decider struct {
 	set        *policy.Set
 	policies   []*compiled
@@ -27,14 +27,14 @@ type decider struct {
 	items      *httplimit.HeaderItems // nil unless TellRemaining is set
 }
 
-// newDecider compiles policies. Those without a key get the one given. Grouped says that calls have a group.
+// newDecider compiles policies. Those without a key get the given one. grouped reports whether calls have a group.
 func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy.Options, tells, grouped bool) (*decider, error) {
 	d := &decider{}
 	if len(given) == 0 {
 		given = []Policy{{}}
 	}
 	var rules []policy.Policy
-	var wrong error // all that is, at once
+	var wrong error // all errors together
 	for i, one := range given {
 		p, err := newPolicy(one, i, key)
 		if err != nil {
@@ -47,7 +47,7 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy
 	}
 	var err error
 	if d.set, err = policy.New(limiter, rules, opts); err == nil {
-		// One call for each Match is enough, for no other call faces more policies.
+		// One call for each Match is enough, because no other call has more policies.
 		err = d.set.CheckTogether(len(d.policies), func(made, other int) bool {
 			p := d.policies[other]
 			return p.Skip == nil && p.Plan == nil && p.matches(d.policies[made].Match)
@@ -89,7 +89,7 @@ func (d *decider) charges(method string, at stage) bool {
 	return false
 }
 
-// facing appends the policies that a call faces.
+// facing appends the policies that apply to a call.
 func (d *decider) facing(ctx context.Context, c *call, to []*compiled) []*compiled {
 	for _, p := range d.policies {
 		if p.at(c.stage) && p.matches(c.method) && (p.Skip == nil || !p.Skip(ctx, c.method)) {
@@ -99,7 +99,7 @@ func (d *decider) facing(ctx context.Context, c *call, to []*compiled) []*compil
 	return to
 }
 
-// begin collects the parts of the policies that a call faces.
+// begin collects the parts of the policies that apply to a call.
 func (d *decider) begin(ctx context.Context, c *call, facing []*compiled) *policy.Request {
 	r := d.set.Begin()
 	for _, p := range facing {
@@ -111,7 +111,7 @@ func (d *decider) begin(ctx context.Context, c *call, facing []*compiled) *polic
 	return d.prepare(ctx, c, r)
 }
 
-// prepare completes a request that has its parts. A call holds slots while it lasts, and a message none.
+// prepare completes a request that has its parts. A call holds slots while it lasts, a message does not.
 func (d *decider) prepare(ctx context.Context, c *call, r *policy.Request) *policy.Request {
 	r.Tell = d.onDecision != nil
 	if c.stage == stageCall {
@@ -150,7 +150,7 @@ func (d *decider) keep(ctx context.Context, c *call, r *policy.Request) {
 	})
 }
 
-// decide decides a call and fills event, and reports what policies in the shadow and candidates said.
+// decide decides a call and fills event, and reports the verdicts of shadow policies and candidates.
 func (d *decider) decide(ctx context.Context, c *call, r *policy.Request, op rule.Op, event *Event) {
 	*event = Event{Method: c.method}
 	r.Decide(ctx, op, &event.Verdict)
@@ -159,18 +159,18 @@ func (d *decider) decide(ctx context.Context, c *call, r *policy.Request, op rul
 	}
 }
 
-// tell reports a decision.
-func (d *decider) tell(ctx context.Context, event *Event) {
+// report reports a decision.
+func (d *decider) report(ctx context.Context, event *Event) {
 	if d.onDecision != nil && !event.Shadow && (!event.Peek || event.Refused || event.Err != nil) {
 		d.onDecision(ctx, *event)
 	}
 }
 
-// admit decides a call for good. It returns the refusal, if the call is refused; what to settle when the call has ended, if
-// a policy has a CostAfter; and the metadata that says what is left, if there is any.
+// admit makes the final decision on a call. It returns the refusal, if the call is denied; the request to settle when
+// the call has ended, if a policy has a CostAfter; and the metadata about what is left, if any.
 func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy.Request, left metadata.MD) {
-	var room [4]*compiled
-	facing := d.facing(ctx, c, room[:0])
+	var buffer [4]*compiled
+	facing := d.facing(ctx, c, buffer[:0])
 	event := Event{Method: c.method}
 	switch {
 	case len(facing) == 0:
@@ -181,24 +181,24 @@ func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy
 		held = d.decideTogether(ctx, c, d.begin(ctx, c, facing), &event)
 	}
 	c.policy = event.Policy
-	d.tell(ctx, &event)
+	d.report(ctx, &event)
 	left = d.remaining(&event.Verdict)
 	if event.Refused {
 		no = refuse(ctx, &event.Verdict)
 		no.left = left
 	}
 	if held != nil {
-		d.keep(ctx, c, held) // last, for nothing would end it if OnDecision panics
+		d.keep(ctx, c, held) // last, because nothing would end it if OnDecision panics
 	}
 	return no, held, left
 }
 
-// decideAlone decides a call that faces one policy, which can be decided alone.
+// decideAlone decides a call under one policy, which can be decided alone.
 func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *Event) (held *policy.Request) {
 	var part policy.Part
 	p.part(ctx, c, d, &part)
 	d.set.Ask(ctx, rule.Take, &part, &event.Verdict)
-	if c.stage == stageCall && event.Mistake() && errors.Is(event.Err, policy.ErrSlots) { // by its Plan
+	if c.stage == stageCall && event.Mistake() && errors.Is(event.Err, policy.ErrSlots) { // because of its Plan
 		r := d.set.Begin()
 		r.Add(part)
 		return d.decideTogether(ctx, c, d.prepare(ctx, c, r), event)
@@ -209,7 +209,7 @@ func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *
 	return nil
 }
 
-// decideTogether decides a call whose parts are put together. It returns what the call took, if that is to be settled.
+// decideTogether decides a call by a policy.Request. It returns the request if it has to be settled.
 func (d *decider) decideTogether(ctx context.Context, c *call, r *policy.Request, event *Event) (held *policy.Request) {
 	d.decide(ctx, c, r, rule.Take, event)
 	if c.stage == stageCall && d.set.Shared() {
@@ -234,7 +234,7 @@ func (d *decider) settle(ctx context.Context, c *call, held *policy.Request, res
 	}, d.unsettled(ctx, method, c.policy))
 }
 
-// unsettled returns a function that reports that what a call took could not be settled.
+// unsettled returns a function that reports that a call could not be settled.
 func (d *decider) unsettled(ctx context.Context, method, name string) func(error) {
 	return func(err error) {
 		if d.onDecision != nil {

@@ -1,6 +1,6 @@
-// Package grpclimit limits gRPC calls. On the server its interceptors find out who calls, decide by a slidegate.Limiter,
-// and refuse with RESOURCE_EXHAUSTED and a retry delay that is true. On the client they keep to a limit of their own and to
-// the retry delays that servers answer.
+// Package grpclimit limits gRPC calls. Its server interceptors identify the client, decide by a slidegate.Limiter, and
+// refuse with RESOURCE_EXHAUSTED and an exact retry delay. Its client interceptors obey a limit of their own and the
+// retry delays that servers return.
 //
 //	limiter, err := slidegate.New(store, slidegate.PerMinute(100))
 //	// ...

@@ -20,10 +20,10 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// A server limits its callers by address, and one expensive method more than the others. A refused call is told when to
-// come back.
+// A server limits its callers by address, and one expensive method more than the others. A refused call gets a retry
+// delay.
 func Example() {
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the example is always the same
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the output never changes
 	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return slidegate.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)
@@ -66,7 +66,7 @@ func Example() {
 	// ResourceExhausted true 1m0s
 }
 
-// A client keeps to the quota that its partner has agreed to, and to what the partner's servers answer beyond that.
+// A client obeys the quota agreed with its partner, and the answers of the partner's servers beyond that.
 func ExampleNewClient() {
 	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.PerSecond(50))
 	client, err := grpclimit.NewClient(limiter, grpclimit.ClientOptions{Wait: true})
@@ -84,7 +84,7 @@ func ExampleNewClient() {
 	// dns:///partner.example:443
 }
 
-// An administrator looks at what a client has left, and forgets what it has used.
+// An administrator looks at what a client has left, and resets its usage.
 func ExampleInterceptors_Reset() {
 	store, _ := memstore.New(memstore.Options{})
 	limiter, _ := slidegate.New(store, slidegate.PerHour(2))

@@ -42,7 +42,7 @@ func TestStoreFails(t *testing.T) {
 				err := call(t.Context(), conn, "a")
 				wantCode(t, "a call", err, want)
 				if err != nil && strings.Contains(err.Error(), "10.1.2.3") {
-					t.Errorf("the client got %v, want nothing about the store", err)
+					t.Errorf("the client got %v, want no details of the store", err)
 				}
 				retry, _ := details(t, err)
 				if (retry != nil) != (want == codes.ResourceExhausted) {
@@ -51,15 +51,15 @@ func TestStoreFails(t *testing.T) {
 				got := seen.take()
 				if len(got) != 1 || !errors.Is(got[0].Err, errDown) || got[0].Decision.Flags != c.flags ||
 					got[0].Decision.Allowed != (want == codes.OK) || got[0].Refused != (want != codes.OK) || got[0].Method != say {
-					t.Errorf("the events are %+v; want 1 of %s with errDown, the flags %v, allowed %v", got, say, c.flags, want == codes.OK)
+					t.Errorf("got events %+v; want 1 of %s with errDown, the flags %v, allowed %v", got, say, c.flags, want == codes.OK)
 				}
 			}
 		})
 	}
 }
 
-// A few calls pass without the store, and what they owe is charged at the end.
-func TestStoreFailsAndIsHopedFor(t *testing.T) {
+// A few calls are admitted without the store, and are charged at the end.
+func TestStoreFailsOptimistic(t *testing.T) {
 	limits, err := grpclimit.New(newFailing(t, failing{err: errDown}, "100/1m"), grpclimit.Options{Failure: policy.Optimistic, Optimism: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestStoreFailsAndIsHopedFor(t *testing.T) {
 		wantCode(t, "a call", call(t.Context(), conn, "a"), want)
 	}
 	if err := limits.Drain(t.Context()); !errors.Is(err, errDown) {
-		t.Errorf("drained, and the store is down: %v", err)
+		t.Errorf("Drain while the store is down: %v", err)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestFallbackOfSeveral(t *testing.T) {
 	err := call(t.Context(), conn, "a")
 	wantCode(t, "the second", err, codes.ResourceExhausted)
 	if _, quota := details(t, err); len(quota.GetViolations()) != 1 || quota.Violations[0].Subject != "b" {
-		t.Errorf("the violations are %v, want b", quota)
+		t.Errorf("got violations %v, want b", quota)
 	}
 }
 
@@ -97,12 +97,12 @@ func TestTimeout(t *testing.T) {
 		start := time.Now()
 		wantCode(t, "a call", direct(t.Context(), limits), codes.Unavailable)
 		if took := time.Since(start); took != 50*time.Millisecond {
-			t.Errorf("it took %v, want 50ms", took)
+			t.Errorf("took %v, want 50ms", took)
 		}
 	})
 }
 
-// closing is a store under a failure policy that refuses.
+// closing is a store under a failure layer that denies.
 type closing struct{ failing }
 
 func (closing) Apply(_ context.Context, batch []store.Request) error {
@@ -115,7 +115,7 @@ func (closing) Apply(_ context.Context, batch []store.Request) error {
 	return nil
 }
 
-// A store that refuses because it could not decide has not found a quota used up, and a client has nothing to wait for.
+// A store that denies because it could not decide has not exhausted a quota, and a client has nothing to wait for.
 func TestStoreFailsClosedByItself(t *testing.T) {
 	limiter, err := slidegate.New(closing{}, parse("1/1m")...)
 	if err != nil {
@@ -130,8 +130,8 @@ func TestStoreFailsClosedByItself(t *testing.T) {
 	wantCode(t, "at the client", r.call(t.Context(), say, nil), codes.Unavailable)
 }
 
-// When the caller has gone it is not the store that failed: nobody is let through for it, and no fallback is charged.
-func TestCallerHasGone(t *testing.T) {
+// When the caller has left, the store has not failed: no call is admitted for that reason, and no fallback is charged.
+func TestCallerHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
 			seen := new(events)
@@ -143,16 +143,16 @@ func TestCallerHasGone(t *testing.T) {
 			cancel()
 			wantCode(t, "a call", direct(ctx, limits), codes.Canceled)
 			if got := seen.take(); len(got) != 1 || !got[0].Refused || !got[0].Ended() || got[0].Decision.Flags != 0 || !errors.Is(got[0].Err, context.Canceled) {
-				t.Errorf("%v: the events are %+v; want 1, refused and ended by context.Canceled, without flags", mode, got)
+				t.Errorf("%v: got events %+v; want 1, refused and ended by context.Canceled, without flags", mode, got)
 			}
-			if mode == policy.Local { // and its only unit is still there
+			if mode == policy.Local { // its only unit is still there
 				wantCode(t, "the next call", direct(t.Context(), limits), codes.OK)
 			}
 		}
 	})
 }
 
-// What a Plan gets wrong is a mistake in the program, and no outage that lets calls pass. The event says what it is.
+// A mistake of a Plan is an error in the program, not an outage that admits calls. The event has the error.
 func TestWrongPlan(t *testing.T) {
 	wrong := grpclimit.Policy{Plan: func(context.Context, string) policy.Plan { return policy.Limits(slidegate.Limit{Quota: -1}) }}
 	for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
@@ -165,12 +165,12 @@ func TestWrongPlan(t *testing.T) {
 		}
 		wantCode(t, mode.String(), direct(t.Context(), limits), codes.Internal)
 		if got := seen.take(); len(got) != 1 || !got[0].Mistake() || !errors.Is(got[0].Err, slidegate.ErrLimit) {
-			t.Errorf("the events are %+v; want 1, a mistake with slidegate.ErrLimit", got)
+			t.Errorf("got events %+v; want 1, a mistake with slidegate.ErrLimit", got)
 		}
 	}
 }
 
-// A cost that is none does not get around the limit: below 0 it is 1, and one too large never passes.
+// An invalid cost does not get around the limit: below 0 it counts as 1, and one too large is never admitted.
 func TestWrongCost(t *testing.T) {
 	for cost, want := range map[int64][]codes.Code{
 		-1:            {codes.OK, codes.ResourceExhausted},

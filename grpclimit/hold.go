@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// The bounds of what is remembered of servers' answers. Above mostHolds an arbitrary one is forgotten: the server will
-// refuse once more and say the same again.
+// Bounds of what is remembered of servers' answers. Above maxHolds an arbitrary entry is forgotten: the server will
+// refuse once more with the same answer.
 const (
-	mostHolds  = 1 << 16
-	fewHolds   = 1 << 10 // below this, it is not worth looking for those that have passed
-	holdGrowth = 2       // look when there are this many times as many as were left the last time
+	maxHolds   = 1 << 16
+	fewHolds   = 1 << 10 // below this, searching for expired holds is not worth it
+	holdGrowth = 2       // search when there are this many times as many as were left the last time
 )
 
-// holder is what a server has told to wait: this key, in calls of this method, on this target. It is not the whole target,
-// because servers limit methods differently, and a quota of one must not stop the others.
+// holder identifies what a server's answer applies to: this key, in calls of this method, on this target. It is not the
+// whole target, because servers limit methods differently, and the quota of one must not stop the others.
 type holder struct{ target, method, key string }
 
-// holds remember how long servers have told a client to wait.
+// holds remember how long servers have asked a client to wait.
 type holds struct {
-	most  time.Duration // that one answer can ask for
-	some  atomic.Bool   // there is something in until, so it is worth the lock
-	mu    sync.Mutex
-	until map[holder]time.Time
-	look  int // how many there may be before those that have passed are looked for
+	maxWait time.Duration // the longest wait of one answer
+	some    atomic.Bool   // until is not empty, so it is worth the lock
+	mu      sync.Mutex
+	until   map[holder]time.Time
+	look    int // how many there may be before expired ones are removed
 }
 
 // left returns how long who still has to wait; 0 means not at all.
@@ -47,17 +47,17 @@ func (h *holds) left(who holder) time.Duration {
 	return 0
 }
 
-// learn remembers what a call's error says, if anything.
+// learn remembers the retry delay of a call's error, if there is one.
 func (h *holds) learn(who holder, err error) {
 	if err == nil {
 		return
 	}
 	if wait, ok := RetryAfter(err); ok && wait > 0 {
-		h.remember(who, time.Now().Add(min(wait, h.most)))
+		h.remember(who, time.Now().Add(min(wait, h.maxWait)))
 	}
 }
 
-// remember makes who wait until then. Of two moments the later one counts.
+// remember makes who wait until then. Of two times the later one counts.
 func (h *holds) remember(who holder, until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,7 +75,7 @@ func (h *holds) remember(who holder, until time.Time) {
 	h.some.Store(true)
 }
 
-// makeRoomLocked keeps until within its bounds before one more is added.
+// makeRoomLocked keeps until within its bounds before an entry is added.
 func (h *holds) makeRoomLocked() {
 	if len(h.until) >= max(fewHolds, h.look) {
 		now := time.Now()
@@ -84,10 +84,10 @@ func (h *holds) makeRoomLocked() {
 				delete(h.until, who)
 			}
 		}
-		h.look = min(mostHolds, holdGrowth*len(h.until))
+		h.look = min(maxHolds, holdGrowth*len(h.until))
 	}
 	for who := range h.until {
-		if len(h.until) < mostHolds {
+		if len(h.until) < maxHolds {
 			return
 		}
 		delete(h.until, who)

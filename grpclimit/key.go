@@ -17,18 +17,18 @@ import (
 )
 
 // Key identifies the client of a call. Calls with the same key share their quota. A call for which it returns "" is not
-// exempt, or else leaving out metadata would be a way around the limit: on a server, its address counts instead, since
-// otherwise one client without the metadata could use up the quota of all. FirstOf and Policy.ShareEmptyKey are other
-// choices. On a client, all calls with an empty key share it. The method is the full name, such as
-// "/package.Service/Method".
+// exempt, since otherwise leaving out metadata would be a way around the limit: on a server, its address counts
+// instead, because otherwise one client without the metadata could use up the quota of all. FirstOf and
+// Policy.ShareEmptyKey are alternatives. On a client, all calls with an empty key share it. The method is the full
+// name, such as "/package.Service/Method".
 //
-// The keys of this package look at the call that is being served. On a client that is the call on whose behalf it calls, if
-// its context comes from one.
+// The keys of this package look at the call that is being served. On a client that is the call on whose behalf it
+// calls, if its context comes from one.
 type Key func(ctx context.Context, method string) string
 
-// ByAddress is the client's address without its port, grouped, as from says; what from reads in a header it reads in the
-// metadata of that name. A nil from trusts no proxy: it is the address of the connection, which behind a proxy is
-// the proxy's.
+// ByAddress returns the client's address without its port, grouped, as found by from; where from reads a header, it
+// reads the metadata of that name. A nil from trusts no proxy: the key is the address of the connection, which behind a
+// proxy is the proxy's.
 func ByAddress(from *clientip.Source) Key {
 	if from == nil {
 		return peerAddress
@@ -47,8 +47,8 @@ func ByAddress(from *clientip.Source) Key {
 	}
 }
 
-// peerAddress is ByAddress(nil). It takes the address as it is: to write it down and read it again would be most of what an
-// admitted call costs.
+// peerAddress is ByAddress(nil). It uses the address directly: formatting and parsing it would be most of the cost of
+// an admitted call.
 func peerAddress(ctx context.Context, _ string) string {
 	var ip net.IP
 	switch addr := peerAddr(ctx).(type) {
@@ -61,11 +61,11 @@ func peerAddress(ctx context.Context, _ string) string {
 	if !ok {
 		return clientip.NoAddress
 	}
-	var room [64]byte
-	return string(clientip.Grouping{}.Append(room[:0], addr))
+	var buffer [64]byte
+	return string(clientip.Grouping{}.Append(buffer[:0], addr))
 }
 
-// peerAddr returns the address of the connection's other end, or nil.
+// peerAddr returns the address of the other end of the connection, or nil.
 func peerAddr(ctx context.Context) net.Addr {
 	if p, ok := peer.FromContext(ctx); ok {
 		return p.Addr
@@ -73,8 +73,8 @@ func peerAddr(ctx context.Context) net.Addr {
 	return nil
 }
 
-// ByMetadata is the value of a metadata field that clients are trusted to be honest about; of several values, the first. For
-// tokens and other secrets, use ByAPIKey: keys are visible to everyone who can read the store.
+// ByMetadata returns the value of a metadata field that clients are trusted to set honestly; of several values, the
+// first. For tokens and other secrets, use ByAPIKey: keys are visible to everyone who can read the store.
 func ByMetadata(name string) Key {
 	name = strings.ToLower(name) // as on the wire: other spellings are found too, but by a search
 	return func(ctx context.Context, _ string) string {
@@ -85,8 +85,8 @@ func ByMetadata(name string) Key {
 	}
 }
 
-// ByBearerToken is the token of the authorization metadata, hashed. It is not validated: a client that invents tokens gets
-// a new key with each, so use it behind authentication, or together with a limit by address.
+// ByBearerToken returns the token of the authorization metadata, hashed. It is not validated: a client that invents
+// tokens gets a new key with each, so use it behind authentication, or together with a limit by address.
 func ByBearerToken() Key {
 	const scheme = "bearer "
 	authorization := ByMetadata("authorization")
@@ -99,14 +99,15 @@ func ByBearerToken() Key {
 	}
 }
 
-// ByAPIKey is the value of a metadata field that holds a secret, hashed. What is said of ByBearerToken holds here too.
+// ByAPIKey returns the value of a metadata field that holds a secret, hashed. Like the token of ByBearerToken, it is
+// not validated.
 func ByAPIKey(name string) Key {
 	value := ByMetadata(name)
 	return func(ctx context.Context, method string) string { return hashed(value(ctx, method)) }
 }
 
-// hashed makes a key of a secret, from which the secret cannot be recovered. The empty text stays empty. It is the key that
-// httplimit makes of the same secret, so that a service with both can share a quota between them.
+// hashed makes a key of a secret, from which the secret cannot be recovered. The empty string stays empty. It is the
+// same key that httplimit makes of the secret, so that a service with both can share a quota between them.
 func hashed(secret string) string {
 	if secret == "" {
 		return ""
@@ -115,25 +116,25 @@ func hashed(secret string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// ByMethod is the full name of the method. With Each, every caller has a quota for each method.
+// ByMethod returns the full name of the method. With Each, every caller has a quota per method.
 func ByMethod() Key { return func(_ context.Context, method string) string { return method } }
 
-// Global is one key for all calls.
+// Global returns one key for all calls.
 func Global() Key { return global }
 
 func global(context.Context, string) string { return "" }
 
-// isGlobal reports whether a key is that of Global, whose empty key is meant.
+// isGlobal reports whether a key is Global, whose empty key is intended.
 func isGlobal(key Key) bool {
 	return reflect.ValueOf(key).Pointer() == reflect.ValueOf(global).Pointer()
 }
 
-// addressMark is what stands before an address that counts because a client has no name. It is that of httplimit, so that a
+// addressMark precedes an address that counts because the key is empty. It is the same as in httplimit, so that a
 // service with both can share a quota between them.
 const addressMark = "address:"
 
-// nameOrAddress returns the name that a client gives itself, or its address where that is empty. A name that looks like such an
-// address gets a % before it, so that no client can have the key of another.
+// nameOrAddress returns the name that a client gives itself, or its address where that is empty. A name that looks like
+// such an address gets a % before it, so that no client can have the key of another.
 func nameOrAddress(ctx context.Context, method, name string, address Key) string {
 	switch {
 	case name == "":
@@ -146,11 +147,11 @@ func nameOrAddress(ctx context.Context, method, name string, address Key) string
 	return name
 }
 
-// Each is several keys together: calls share their quota if they agree in all of them. Different values never run into one
-// another: "a" and "bc" are another key than "ab" and "c". It panics if a key is nil.
+// Each combines several keys: calls share their quota if they agree in all of them. Different values never collide: "a"
+// and "bc" make another key than "ab" and "c". It panics if a key is nil.
 //
-// An empty part is a part like any other, and calls that lack it share the key if they agree in the rest. To count those by
-// address, write Each(FirstOf(ByMetadata("x-user"), ByAddress(nil)), ByMethod()).
+// An empty part is a part like any other, and calls without it share the key if they agree in the rest. To count those
+// by address, write Each(FirstOf(ByMetadata("x-user"), ByAddress(nil)), ByMethod()).
 func Each(keys ...Key) Key {
 	mustHaveKeys("Each", keys)
 	return func(ctx context.Context, method string) string {
@@ -162,8 +163,8 @@ func Each(keys ...Key) Key {
 	}
 }
 
-// FirstOf is the first of several keys that is not empty: the user, or else the address. The same text from two of them is
-// two keys. It panics if a key is nil.
+// FirstOf returns the first of several keys that is not empty: the user, or otherwise the address. The same text from
+// two of them makes two keys. It panics if a key is nil.
 func FirstOf(keys ...Key) Key {
 	mustHaveKeys("FirstOf", keys)
 	return func(ctx context.Context, method string) string {
@@ -176,7 +177,7 @@ func FirstOf(keys ...Key) Key {
 	}
 }
 
-// mustHaveKeys panics if a key is nil: at the first request it would be too late, and nobody could tell which one it is.
+// mustHaveKeys panics if a key is nil: at the first request it would be too late, and unclear which one it is.
 func mustHaveKeys(function string, keys []Key) {
 	for i, key := range keys {
 		if key == nil {
@@ -185,7 +186,7 @@ func mustHaveKeys(function string, keys []Key) {
 	}
 }
 
-// writePart writes a text so that no two lists of texts are written alike.
+// writePart writes a text so that different lists of texts are always written differently.
 func writePart(b *strings.Builder, part string) {
 	b.WriteString(strconv.Itoa(len(part)))
 	b.WriteByte(':')

@@ -32,7 +32,7 @@ func TestKeys(t *testing.T) {
 	}
 	const forwarded = "x-forwarded-for"
 	somebody := tcp("192.0.2.1:5000")
-	// The hash is the first half of what sha256sum says of s3cret.
+	// The hash is the first half of the SHA-256 of s3cret.
 	const hash = "1ec1c26b50d5d3c58d9583181af80766"
 	constant := func(text string) grpclimit.Key { return func(context.Context, string) string { return text } }
 
@@ -58,13 +58,13 @@ func TestKeys(t *testing.T) {
 		{"address of nobody, with a source", grpclimit.ByAddress(proxies), context.Background(), clientip.NoAddress},
 
 		{"metadata", grpclimit.ByMetadata("X-User"), from(somebody, "x-user", "ann", "x-user", "bob"), "ann"},
-		{"metadata that is not there", grpclimit.ByMetadata("x-user"), from(somebody), ""},
+		{"missing metadata", grpclimit.ByMetadata("x-user"), from(somebody), ""},
 		{"binary metadata", grpclimit.ByMetadata("user-bin"), from(somebody, "user-bin", "\x00\xff"), "\x00\xff"},
 		{"API key", grpclimit.ByAPIKey("X-API-Key"), from(somebody, "x-api-key", "s3cret"), hash},
-		{"API key that is not there", grpclimit.ByAPIKey("x-api-key"), from(somebody), ""},
+		{"missing API key", grpclimit.ByAPIKey("x-api-key"), from(somebody), ""},
 		{"bearer token", grpclimit.ByBearerToken(), from(somebody, "authorization", "Bearer s3cret"), hash},
-		{"bearer token in other letters", grpclimit.ByBearerToken(), from(somebody, "authorization", "bEARER  s3cret "), hash},
-		{"bearer token that is none", grpclimit.ByBearerToken(), from(somebody, "authorization", "Basic s3cret"), ""},
+		{"bearer token in other case", grpclimit.ByBearerToken(), from(somebody, "authorization", "bEARER  s3cret "), hash},
+		{"not a bearer token", grpclimit.ByBearerToken(), from(somebody, "authorization", "Basic s3cret"), ""},
 		{"bearer token cut short", grpclimit.ByBearerToken(), from(somebody, "authorization", "Bear"), ""},
 
 		{"method", grpclimit.ByMethod(), from(somebody), say},
@@ -80,7 +80,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A nil key is found where it is given, and not at the first request.
+// A nil key is detected where it is passed, and not at the first request.
 func TestNilKeys(t *testing.T) {
 	some := grpclimit.Global()
 	for want, call := range map[string]func(){
@@ -91,7 +91,7 @@ func TestNilKeys(t *testing.T) {
 		func() {
 			defer func() {
 				if text, _ := recover().(string); !strings.HasPrefix(text, "grpclimit: "+want) {
-					t.Errorf("the panic says %q, want %q", text, want)
+					t.Errorf("got panic %q, want %q", text, want)
 				}
 			}()
 			call()

@@ -24,8 +24,8 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// The methods of the service that the tests call. Say answers what it is told, Chat answers every message, List answers
-// one request with three messages, Collect answers any number of messages with how many bytes they had.
+// The methods of the service that the tests call. Say echoes its request, Chat echoes every message, List answers one
+// request with three messages, Collect answers any number of messages with their total length.
 const (
 	say     = "/test.Echo/Say"
 	chat    = "/test.Echo/Chat"
@@ -63,7 +63,7 @@ func serveChat(_ any, stream grpc.ServerStream) error {
 		} else if err != nil {
 			return err
 		}
-		if message.Value == "drop" { // a handler that goes on after a refusal must not get anywhere
+		if message.Value == "drop" { // a handler that continues after a refusal must not get anywhere
 			_ = stream.RecvMsg(message)
 			_ = stream.RecvMsg(message)
 		}
@@ -111,8 +111,8 @@ func parse(texts ...string) (l []slidegate.Limit) {
 	return l
 }
 
-// newLimiter returns a limiter over a store in memory; a nil clock is the real one. Without limits it is one for limits that
-// are given per call.
+// newLimiter returns a limiter over a store in memory; a nil clock is the real one. Without limits it is for limits
+// that are given per call.
 func newLimiter(t testing.TB, c *storetest.Clock, limits ...string) *slidegate.Limiter {
 	t.Helper()
 	opts := memstore.Options{}
@@ -126,8 +126,8 @@ func newLimiter(t testing.TB, c *storetest.Clock, limits ...string) *slidegate.L
 	return limiterOn(t, store, limits)
 }
 
-// pass lets time pass in a bubble of synctest, until all that is due has been done. Elsewhere it panics: no test waits for a real
-// clock.
+// pass lets time pass in a synctest bubble, until everything that is due has been done. Elsewhere it panics: no test
+// waits for a real clock.
 func pass(d time.Duration) {
 	synctest.Wait()
 	<-time.After(d)
@@ -146,7 +146,7 @@ func limiterOn(t testing.TB, on store.Store, limits []string) *slidegate.Limiter
 	return limiter
 }
 
-// newServer serves the test's service with limits, on a port of its own.
+// newServer serves the test's service with limits, on its own port.
 func newServer(t testing.TB, limiter *slidegate.Limiter, opts grpclimit.Options) (address string) {
 	t.Helper()
 	limits, err := grpclimit.New(limiter, opts)
@@ -156,7 +156,7 @@ func newServer(t testing.TB, limiter *slidegate.Limiter, opts grpclimit.Options)
 	return serve(t, grpc.UnaryInterceptor(limits.Unary()), grpc.StreamInterceptor(limits.Stream()))
 }
 
-// serve serves the test's service on a port of its own.
+// serve serves the test's service on its own port.
 func serve(t testing.TB, opts ...grpc.ServerOption) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -186,12 +186,12 @@ func dial(t testing.TB, address string, opts ...grpc.DialOption) *grpc.ClientCon
 	return conn
 }
 
-// call says something to the server.
+// call calls Say.
 func call(ctx context.Context, conn *grpc.ClientConn, text string, opts ...grpc.CallOption) error {
 	return conn.Invoke(ctx, say, wrapperspb.String(text), new(wrapperspb.StringValue), opts...)
 }
 
-// wantCode fails the test if err has another code.
+// wantCode checks the code of err.
 func wantCode(t testing.TB, what string, err error, want codes.Code) {
 	t.Helper()
 	if got := status.Code(err); got != want {
@@ -199,7 +199,7 @@ func wantCode(t testing.TB, what string, err error, want codes.Code) {
 	}
 }
 
-// details returns what a refusal carries.
+// details returns the details of a refusal.
 func details(t testing.TB, err error) (retry *errdetails.RetryInfo, quota *errdetails.QuotaFailure) {
 	t.Helper()
 	for _, detail := range status.Convert(err).Details() {
@@ -209,13 +209,13 @@ func details(t testing.TB, err error) (retry *errdetails.RetryInfo, quota *errde
 		case *errdetails.QuotaFailure:
 			quota = detail
 		default:
-			t.Errorf("there is a detail of type %T, want only RetryInfo and QuotaFailure", detail)
+			t.Errorf("got a detail of type %T, want only RetryInfo and QuotaFailure", detail)
 		}
 	}
 	return retry, quota
 }
 
-// events records what OnDecision is called with.
+// events records the events passed to OnDecision.
 type events struct {
 	mu  sync.Mutex
 	all []grpclimit.Event
@@ -227,7 +227,7 @@ func (e *events) add(_ context.Context, event grpclimit.Event) {
 	e.all = append(e.all, event)
 }
 
-// take returns what was recorded, and forgets it.
+// take returns the recorded events, and clears them.
 func (e *events) take() []grpclimit.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -236,7 +236,7 @@ func (e *events) take() []grpclimit.Event {
 	return all
 }
 
-// failing is a store that never answers: at once, or only when the context ends.
+// failing is a store that never answers: it fails immediately, or when the context ends.
 type failing struct {
 	err    error
 	blocks bool

@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/grpclimit"
 )
 
-// idle is a server's stream in which nothing comes.
+// idle is a server's stream that receives nothing.
 type idle struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -23,29 +23,29 @@ func (s idle) RecvMsg(any) error            { return nil }
 func (s idle) SetHeader(metadata.MD) error  { return nil }
 func (s idle) SendHeader(metadata.MD) error { return nil }
 
-// gRPC 1.75 serves a stream that is called without the leading slash and passes the name on as it came: neither a match nor
-// a key may tell it from the other.
+// gRPC 1.75 serves a stream that is called without the leading slash and passes the name on unchanged: it must make no
+// difference to a match or a key.
 func TestMethodWithoutLeadingSlash(t *testing.T) {
 	twoWay := grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
 	for name, call := range map[string]func(limits *grpclimit.Interceptors, client *grpclimit.Client, method string) error{
-		"a call that is served": func(limits *grpclimit.Interceptors, _ *grpclimit.Client, method string) error {
+		"a served call": func(limits *grpclimit.Interceptors, _ *grpclimit.Client, method string) error {
 			_, err := limits.Unary()(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: method},
 				func(context.Context, any) (any, error) { return nil, nil })
 			return err
 		},
-		"a stream that is served": func(limits *grpclimit.Interceptors, _ *grpclimit.Client, method string) error {
+		"a served stream": func(limits *grpclimit.Interceptors, _ *grpclimit.Client, method string) error {
 			return limits.Stream()(nil, idle{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: method, IsClientStream: true},
 				func(_ any, stream grpc.ServerStream) error { return stream.RecvMsg(nil) })
 		},
-		"a call that is made": func(_ *grpclimit.Interceptors, client *grpclimit.Client, method string) error {
+		"a call by a client": func(_ *grpclimit.Interceptors, client *grpclimit.Client, method string) error {
 			return client.Unary()(t.Context(), method, nil, nil, nil,
 				func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil })
 		},
-		"a stream that is opened": func(_ *grpclimit.Interceptors, client *grpclimit.Client, method string) error {
+		"a stream by a client": func(_ *grpclimit.Interceptors, client *grpclimit.Client, method string) error {
 			stream, err := client.Stream()(t.Context(), &twoWay, nil, method,
 				func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, sent string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 					if sent != method {
-						t.Errorf("%s is sent as %s", method, sent)
+						t.Errorf("%s was sent as %s", method, sent)
 					}
 					return &wire{ctx: ctx}, nil
 				})

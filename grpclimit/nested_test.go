@@ -15,8 +15,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// An interceptor behind another that charges the same limit of the same store for the same key says so, in its events and once
-// in the log.
+// An interceptor inside another that charges the same limit of the same store for the same key reports it, in its
+// events and once in the log.
 func TestOneCallIsChargedTwice(t *testing.T) {
 	for _, test := range []struct {
 		name         string
@@ -60,12 +60,12 @@ func TestOneCallIsChargedTwice(t *testing.T) {
 			}
 			for _, event := range innerEvents.take() {
 				if event.Twice != test.twice {
-					t.Errorf("an event of the inner one on %s says twice=%t, want %t", event.Method, event.Twice, test.twice)
+					t.Errorf("the inner interceptor's event on %s: got Twice %t, want %t", event.Method, event.Twice, test.twice)
 				}
 			}
 			for _, event := range outerEvents.take() {
 				if event.Twice {
-					t.Errorf("an event of the outer one on %s says twice", event.Method)
+					t.Errorf("the outer interceptor's event on %s: got Twice", event.Method)
 				}
 			}
 			if lines := strings.Count(text.String(), "charged twice"); lines != map[bool]int{true: 1}[test.twice] {
@@ -92,11 +92,11 @@ func TestInstalledTwice(t *testing.T) {
 		return second(ctx, nil, info, func(context.Context, any) (any, error) { return nil, nil })
 	})
 	if got := seen.take(); len(got) != 2 || got[0].Twice || !got[1].Twice {
-		t.Errorf("the events are %+v, want the second of two to say twice", got)
+		t.Errorf("got events %+v, want the second of two with Twice", got)
 	}
 }
 
-// What both interceptors tell about what is left reaches the client.
+// The metadata of both interceptors about what is left reaches the client.
 func TestMetadataOfNestedInterceptors(t *testing.T) {
 	store, err := memstore.New(memstore.Options{})
 	if err != nil {
@@ -111,7 +111,7 @@ func TestMetadataOfNestedInterceptors(t *testing.T) {
 	}
 	got := strings.Join(header["ratelimit"], ", ")
 	if !strings.HasPrefix(got, `"all";r=99;`) || !strings.Contains(got, `, "login";r=4;`) {
-		t.Errorf("ratelimit is %s, want what is left of all and of login", got)
+		t.Errorf("got ratelimit %s, want what is left of all and of login", got)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 func TestBadOptions(t *testing.T) {
 	limited, bare := newLimiter(t, nil, "1/1m"), newLimiter(t, nil)
-	several := newFailing(t, failing{}) // decides at most 8 at once
+	several := newFailing(t, failing{}) // decides at most 8 together
 	five := parse("1/1m name=1", "1/1m name=2", "1/1m name=3", "1/1m name=4", "1/1m name=5")
 	for _, c := range []struct {
 		name     string
@@ -21,11 +21,11 @@ func TestBadOptions(t *testing.T) {
 		policies []grpclimit.Policy
 		want     string
 	}{
-		{"no limit", bare, 0, nil, `grpclimit: policy "": limits: invalid limit: there is no limit`},
+		{"no limit", bare, 0, nil, `grpclimit: policy "": limits: invalid limit: no limits`},
 		{"failure", limited, 0, []grpclimit.Policy{{Failure: 9}}, "failure: unknown mode 9"},
 		{"timeout", several, 48 * time.Hour, []grpclimit.Policy{{Limits: five}}, "grpclimit: policy: timeout: must be at most 24h"},
-		{"no name", limited, 0, []grpclimit.Policy{{Name: "a"}, {}}, "grpclimit: policy: name: is missing"},
-		{"name twice", limited, 0, []grpclimit.Policy{{Name: "a"}, {Name: "a"}}, `grpclimit: policy: name: "a" is there twice`},
+		{"no name", limited, 0, []grpclimit.Policy{{Name: "a"}, {}}, "grpclimit: policy: name: missing"},
+		{"name twice", limited, 0, []grpclimit.Policy{{Name: "a"}, {Name: "a"}}, `grpclimit: policy: name: duplicate "a"`},
 		{"wrong limit", bare, 0, []grpclimit.Policy{{Name: "a", Limits: []slidegate.Limit{{Window: time.Minute}}}}, `grpclimit: policy "a": limits: slidegate: invalid limit`},
 		{"limit twice", bare, 0, []grpclimit.Policy{{Limits: parse("1/1m", "2/1m")}}, `grpclimit: policy "": limits: slidegate: one address`},
 		{"no slash", limited, 0, []grpclimit.Policy{{Match: "test.Echo/Say"}}, `match: "test.Echo/Say": must be /package.Service/Method`},
@@ -42,11 +42,11 @@ func TestBadOptions(t *testing.T) {
 	} {
 		_, err := grpclimit.New(c.limiter, grpclimit.Options{Timeout: c.timeout, Policies: c.policies})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: New says %v, want %q", c.name, err, c.want)
+			t.Errorf("%s: New returned %v, want %q", c.name, err, c.want)
 		}
 		client, err := grpclimit.NewClient(c.limiter, grpclimit.ClientOptions{Timeout: c.timeout, Policies: c.policies})
 		if err == nil || !strings.Contains(err.Error(), c.want) || client != nil {
-			t.Errorf("%s: NewClient says %v, want %q", c.name, err, c.want)
+			t.Errorf("%s: NewClient returned %v, want %q", c.name, err, c.want)
 		}
 	}
 	if _, err := grpclimit.New(nil, grpclimit.Options{}); err == nil || !strings.Contains(err.Error(), "grpclimit: limiter: must not be nil") {
@@ -54,16 +54,16 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// What must not be refused, because no call faces it all at once.
+// Options that must be accepted, because no call has all of these limits together.
 func TestGoodOptions(t *testing.T) {
-	several := newFailing(t, failing{}) // decides at most 8 at once
+	several := newFailing(t, failing{}) // decides at most 8 together
 	five := parse("1/1m name=1", "1/1m name=2", "1/1m name=3", "1/1m name=4", "1/1m name=5")
 	for name, policies := range map[string][]grpclimit.Policy{
 		"different methods": {{Name: "a", Match: chat, Limits: five}, {Name: "b", Match: say, Limits: five}},
 		"a shadow":          {{Name: "a", Limits: five, Shadow: true}, {Name: "b", Limits: five}},
 	} {
 		if _, err := grpclimit.New(several, grpclimit.Options{Policies: policies}); err != nil {
-			t.Errorf("%s: New returned the error %v, want none", name, err)
+			t.Errorf("%s: New returned %v, want no error", name, err)
 		}
 	}
 }

@@ -10,77 +10,78 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Policy is a named set of limits with a rule that makes the key, and which calls it is for. The zero value limits every
-// call by its address to the limiter's own limits.
+// Policy is a named set of limits with a function that returns the key, and a pattern for the calls that it applies to.
+// The zero value limits every call by its address to the limiter's own limits.
 type Policy struct {
 	// Name distinguishes policies, in state, refusals and events. It is required where there are several.
 	Name string
-	// Match is the full name of a method, "/package.Service/Method", or of all methods of a service, "/package.Service/*";
-	// empty means every call.
+	// Match is the full name of a method, "/package.Service/Method", or of all methods of a service,
+	// "/package.Service/*"; empty means every call.
 	Match string
 	// Skip exempts a call; nil exempts none.
 	Skip func(ctx context.Context, method string) bool
-	// Key identifies the client that a call belongs to; nil means ByAddress(nil) on a server, and on a client what
-	// ClientOptions.Key says. Where it is empty, as that of ByMetadata is if the field is missing, a server counts the client's
+	// Key identifies the client that a call belongs to; nil means ByAddress(nil) on a server, and on a client
+	// ClientOptions.Key. Where it returns "", as ByMetadata does if the field is missing, a server counts the client's
 	// address instead, as "address:203.0.113.7".
 	Key Key
-	// ShareEmptyKey has all calls with an empty Key share it, instead of counting them by address, and takes keys that begin
-	// with "address:" as they are. Global needs no such word, and clients share the empty key anyway.
+	// ShareEmptyKey makes all calls with an empty Key share it, instead of counting them by address, and leaves keys
+	// that begin with "address:" unchanged. Global does not need it, and clients share the empty key in any case.
 	ShareEmptyKey bool
-	// Limits are what every key faces, all at once; if empty, the limiter's own. A call holds a slot of an in-flight limit from its
-	// admission until its handler has returned, and on a client until it has ended.
+	// Limits apply to every key, all of them together; if empty, the limiter's own apply. A call holds a slot of an
+	// in-flight limit from its admission until its handler has returned, and on a client until it has ended.
 	Limits []slidegate.Limit
 	// Plan returns the limits of one call, for clients with different plans: policy.Limits, policy.Unlimited or
 	// policy.Refused. The zero Plan, and a nil func, mean Limits.
 	Plan func(ctx context.Context, method string) policy.Plan
 	// Cost is how many units a call takes; nil means 1. The message is the request of a call that has just one, or the
 	// message of a stream that PerMessage or PerReply charge; it is nil where a stream opens, and must not be kept or
-	// changed. A cost of 0 is a peek: the call is charged nothing, and reported only if it is refused. One below 0 is 1.
+	// changed. A cost of 0 is a peek: the call is charged nothing, and reported only if it is denied. A negative cost
+	// counts as 1.
 	Cost func(ctx context.Context, method string, message any) int64
-	// CostAfter returns the actual cost of a call, known once it has ended; nil leaves it at Cost. The difference is given
-	// back or charged, beyond the quota if need be: under Shadow and for a Candidate too. It must not be negative. With a
-	// CostAfter, a Cost of 0 is not a peek but means that all is paid afterwards: the call is refused while more than the
-	// quota is used, or all of it if the limit is a sliding log. Messages of a stream are not settled, nor is a stream that a client leaves before its end.
+	// CostAfter returns the actual cost of a call, known once it has ended; nil leaves it at Cost. The difference is
+	// returned or charged, beyond the quota if necessary: also under Shadow and for a Candidate. It must not be
+	// negative. With a CostAfter, a Cost of 0 is not a peek but means that everything is charged afterwards: the call
+	// is denied while more than the quota is used, or all of it if the limit is a sliding log. Messages of a stream are
+	// not settled, nor is a stream that a client leaves before its end.
 	CostAfter func(ctx context.Context, method string, result Result) int64
-	// Overrides are other limits for some keys, Allow and Deny lists of clients by key and by address: see policy.Policy. A
-	// client on the deny list is refused with PERMISSION_DENIED.
+	// Overrides are other limits for some keys, Allow and Deny are lists of clients by key and by address: see
+	// policy.Policy. A client on the deny list is refused with PERMISSION_DENIED.
 	Overrides   []policy.Override
 	Allow, Deny policy.List
-	// PerMessage charges each message that the client sends in a stream, in addition to the stream itself. A server's handler
-	// gets a refusal as the error of RecvMsg, and all that it can do with the stream then is return it; a client's SendMsg waits
-	// or refuses like a call. Where the client sends just one message, that is the call, and is not charged again.
+	// PerMessage charges each message that the client sends in a stream, in addition to the stream itself. A server's
+	// handler gets a denial as the error of RecvMsg, and can then only return it; a client's SendMsg waits or refuses
+	// like a call. Where the client sends just one message, that is the call, and is not charged again.
 	PerMessage bool
 	// PerReply charges each message that the server sends in a stream, in the same way.
 	PerReply bool
-	// Shadow decides and reports, and never refuses: to try a policy on real traffic.
+	// Shadow decides and reports, and never denies: to try a policy on real traffic.
 	Shadow bool
-	// Candidate are limits that are counted beside the policy's own and only reported to OnDecision.
+	// Candidate limits are counted in addition to the policy's own and only reported to OnDecision.
 	Candidate []slidegate.Limit
-	// Penalty keeps a key out for this long after a refusal by the limits; see policy.Policy.
+	// Penalty keeps a key out for this long after a denial by the limits; see policy.Policy.
 	Penalty time.Duration
-	// Failure is what happens when the store cannot decide; the zero value means what the options say.
+	// Failure is the failure mode; the zero value means the mode of the options.
 	Failure policy.Mode
 }
 
-// Result is what became of a call.
+// Result is the result of a call.
 type Result struct {
-	Reply any   // of a call that has just one; nil where it failed, and with streams on a server
-	Err   error // what the call ended with; nil if it succeeded
-	Cost  int64 // what the call was admitted for
+	Reply any   // of a call that has just one; nil if it failed, and with streams on a server
+	Err   error // the error of the call; nil if it succeeded
+	Cost  int64 // the cost that the call was admitted for
 }
 
-// compiled is a Policy made ready.
+// compiled is a compiled Policy.
 type compiled struct {
 	Policy
-	place   int    // among the policies
+	place   int    // its index in the policies
 	service string // "/package.Service/" if Match means all of its methods
-	listed  bool   // the client's address is needed for a list
-	address Key    // counts where a client has no name; nil if clients need none
+	listed  bool   // a list needs the client's address
+	address Key    // used where the key is empty; nil if it is not needed
 	slots   bool   // it has an in-flight limit
 }
 
-// newPolicy compiles a policy, or says what is wrong with it. The key is a server's for clients without a name, and nil on a
-// client.
+// newPolicy compiles a policy, or returns what is wrong with it. The key is a server's default, and nil on a client.
 func newPolicy(given Policy, place int, key Key) (*compiled, error) {
 	p := &compiled{Policy: given, place: place, listed: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
 	switch {
@@ -95,7 +96,7 @@ func newPolicy(given Policy, place int, key Key) (*compiled, error) {
 	return p, checkMatch(p.Match)
 }
 
-// rules returns what the engine needs to know of the policy.
+// rules returns the part of the policy that the engine needs.
 func (p *compiled) rules() policy.Policy {
 	return policy.Policy{
 		Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
@@ -117,7 +118,7 @@ func checkMatch(match string) error {
 	return nil
 }
 
-// matches reports whether the policy is for calls of this method.
+// matches reports whether the policy applies to calls of this method.
 func (p *compiled) matches(method string) bool {
 	if p.service != "" {
 		return strings.HasPrefix(method, p.service)
@@ -125,11 +126,11 @@ func (p *compiled) matches(method string) bool {
 	return p.Match == "" || p.Match == method
 }
 
-// stage is what part of a call is being decided.
+// stage is the part of a call that is being decided.
 type stage uint8
 
 const (
-	stageCall    stage = iota // the whole of it, or the opening of a stream
+	stageCall    stage = iota // the whole call, or the opening of a stream
 	stageMessage              // a message that the client sends
 	stageReply                // a message that the server sends
 )
@@ -148,15 +149,16 @@ func (p *compiled) at(s stage) bool {
 // call is a call to decide, or a message of one.
 type call struct {
 	method  string
-	key     string // a client's, for policies without a key of their own
+	key     string // a client's, for policies without their own key
 	stage   stage
 	message any
-	policy  string // that decided
-	// followed is the context for the handler, with what the call has been charged; nil if nobody needs to know.
+	policy  string // the policy that decided
+	// followed is the context for the handler, with what the call has been charged; nil if it is not needed.
 	followed context.Context
 }
 
-// part fills in the policy's part in a call. The application's functions are called here, once, however long it waits.
+// part fills in the policy's part of a call. The application's functions are called here, once, however long the call
+// waits.
 func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.Part) {
 	part.Policy, part.Key, part.Cost = p.place, c.key, 1
 	if p.Cost != nil {
@@ -176,7 +178,7 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.P
 	}
 }
 
-// alone reports whether a policy can be decided without a request to put together.
+// alone reports whether a policy can be decided without a policy.Request.
 func (p *compiled) alone(d *decider) bool {
 	return !p.Shadow && !p.slots && p.CostAfter == nil && d.group == nil && (p.Candidate == nil || d.onDecision == nil)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/grpclimit"
 )
 
-// Many callers at once, on several connections, are admitted exactly as often as the limit says.
-func TestNeverOverByRace(t *testing.T) {
+// Concurrent callers, on several connections, are admitted exactly as often as the limit allows.
+func TestNeverOverQuota(t *testing.T) {
 	seen := new(events)
 	address := newServer(t, newLimiter(t, newClock()), grpclimit.Options{
 		OnDecision: seen.add,
@@ -32,7 +32,7 @@ func TestNeverOverByRace(t *testing.T) {
 	var admitted, echoed atomic.Int64
 	for range 4 {
 		limited := dial(t, address, grpc.WithUnaryInterceptor(client.Unary()), grpc.WithStreamInterceptor(client.Stream()))
-		free := dial(t, address) // sends on and on, whatever it is told
+		free := dial(t, address) // keeps sending, whatever the answer
 		for range 4 {
 			group.Go(func() {
 				for range 20 {
@@ -44,7 +44,7 @@ func TestNeverOverByRace(t *testing.T) {
 			group.Go(func() {
 				stream, err := limited.NewStream(t.Context(), &chatDesc, chat)
 				if status.Code(err) == codes.ResourceExhausted {
-					return // another stream was told to wait before this one opened
+					return // another stream was asked to wait before this one opened
 				}
 				if err != nil {
 					t.Error(err)
@@ -71,7 +71,7 @@ func TestNeverOverByRace(t *testing.T) {
 	}
 	group.Wait()
 	if got := admitted.Load(); got != 100 {
-		t.Errorf("%d of 320 calls were admitted, want 100", got)
+		t.Errorf("got %d of 320 calls admitted, want 100", got)
 	}
 	units := 0 // of the messages
 	for _, event := range seen.take() {
@@ -80,6 +80,6 @@ func TestNeverOverByRace(t *testing.T) {
 		}
 	}
 	if units != 50 || echoed.Load() > 24 { // a stream takes 1 before its first echo, which takes 2
-		t.Errorf("%d units were taken and %d messages echoed, want 50 and at most 24", units, echoed.Load())
+		t.Errorf("got %d units taken and %d messages echoed, want 50 and at most 24", units, echoed.Load())
 	}
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// refusal is the answer to a call that is not admitted. It names limits and policies, and never a key.
+// refusal is the response to a call that is not admitted. It names limits and policies, and never contains a key.
 type refusal struct {
 	status   *status.Status
-	pushback string // what the trailer says; empty if nothing
+	pushback string // of the trailer; empty if there is none
 	left     metadata.MD
 }
 
@@ -50,7 +50,7 @@ func refuse(ctx context.Context, v *policy.Verdict) *refusal {
 	return exhausted(what, d.RetryAfter, &errdetails.QuotaFailure{Violations: violations(v)})
 }
 
-// exhausted returns a refusal that says what is the matter and when to come back.
+// exhausted returns a refusal with the reason and the retry delay.
 func exhausted(what string, retryAfter time.Duration, details ...protoadapt.MessageV1) *refusal {
 	r := &refusal{pushback: pushback(retryAfter)}
 	if retryAfter == slidegate.Never {
@@ -66,7 +66,7 @@ func exhausted(what string, retryAfter time.Duration, details ...protoadapt.Mess
 	return r
 }
 
-// pushback writes how long to wait in whole milliseconds, rounded up: a client that keeps to it must not come too early.
+// pushback formats a delay in whole milliseconds, rounded up: a client that obeys it must not come too early.
 func pushback(retryAfter time.Duration) string {
 	if retryAfter == slidegate.Never {
 		return "-1"
@@ -78,7 +78,7 @@ func pushback(retryAfter time.Duration) string {
 	return strconv.FormatInt(int64(whole), 10)
 }
 
-// violations returns one for each limit that refused.
+// violations returns one violation per limit that denied.
 func violations(v *policy.Verdict) []*errdetails.QuotaFailure_Violation {
 	d := &v.Decision
 	if len(d.Answers) == 0 {
@@ -93,7 +93,7 @@ func violations(v *policy.Verdict) []*errdetails.QuotaFailure_Violation {
 	return found
 }
 
-// violation says in words which limit refused. Its subject is the limit's name, or its text if it has none.
+// violation describes a limit that denied. Its subject is the limit's name, or its text if it has none.
 func violation(limit slidegate.Limit, never bool) *errdetails.QuotaFailure_Violation {
 	subject := limit.Name
 	limit.Name = ""
@@ -108,14 +108,14 @@ func violation(limit slidegate.Limit, never bool) *errdetails.QuotaFailure_Viola
 	return &errdetails.QuotaFailure_Violation{Subject: subject, Description: description}
 }
 
-// RetryAfter returns how long the server asked to wait, if err is a call's that was refused with RESOURCE_EXHAUSTED and
-// says so. What this package's own interceptors refuse on a client says so too.
+// RetryAfter returns how long the server asked to wait, if err is the error of a call that was refused with
+// RESOURCE_EXHAUSTED and a RetryInfo. Refusals by this package's own client interceptors have one too.
 func RetryAfter(err error) (time.Duration, bool) {
-	told, ok := status.FromError(err)
-	if !ok || told.Code() != codes.ResourceExhausted {
+	s, ok := status.FromError(err)
+	if !ok || s.Code() != codes.ResourceExhausted {
 		return 0, false
 	}
-	for _, detail := range told.Details() {
+	for _, detail := range s.Details() {
 		if info, ok := detail.(*errdetails.RetryInfo); ok && info.GetRetryDelay().CheckValid() == nil {
 			return max(0, info.GetRetryDelay().AsDuration()), true
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// remaining returns the metadata that says what is left after a decision, as the RateLimit header fields of
-// draft-ietf-httpapi-ratelimit-headers-11 do; nil if no limit decided or TellRemaining is off.
+// remaining returns the metadata with what is left after a decision, like the RateLimit header fields of
+// draft-ietf-httpapi-ratelimit-headers-11, or nil if no limit decided or TellRemaining is off.
 func (d *decider) remaining(v *policy.Verdict) metadata.MD {
 	if d.items == nil || v.By != policy.ByLimits || v.Shadow || v.Ended() || v.Mistake() {
 		return nil
@@ -24,7 +24,7 @@ func (d *decider) remaining(v *policy.Verdict) metadata.MD {
 	return metadata.MD{"ratelimit": h["Ratelimit"], "ratelimit-policy": h["Ratelimit-Policy"]}
 }
 
-// checkNames returns an error if a limit has a name that cannot stand in the metadata.
+// checkNames returns an error if the name of a limit is not valid in metadata.
 func checkNames(limits []slidegate.Limit) (any, error) {
 	for _, limit := range limits {
 		if _, err := httplimit.NewHeaderItem(limit); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// A client that is blocked until a time is told when to come back, and one that is blocked for good is denied.
+// A client that is blocked until a time gets a retry delay, and one that is blocked for good gets PERMISSION_DENIED.
 func TestBlockedClients(t *testing.T) {
 	limits, err := grpclimit.New(newLimiter(t, newClock()), grpclimit.Options{
 		Policies: []grpclimit.Policy{{Name: "api", Key: grpclimit.ByMetadata("user"), Limits: parse("2/1h")}},
@@ -39,6 +39,6 @@ func TestBlockedClients(t *testing.T) {
 		wantCode(t, "another one", direct(as(t.Context(), "bob"), limits), codes.OK)
 	}
 	if err := limits.Rule("apy"); err == nil {
-		t.Error("rulings of an unknown policy were taken")
+		t.Error("rulings of an unknown policy were accepted")
 	}
 }

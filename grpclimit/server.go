@@ -17,56 +17,59 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Options configure Interceptors. The zero value limits every call by the address of its connection to the limiter's own
-// limits, and lets calls pass when the store fails.
+// Options configures Interceptors. The zero value is valid: it limits every call by the address of its connection to
+// the limiter's own limits, and admits calls when the store fails.
 type Options struct {
-	// Policies are what calls face. Of several that match, all admit and all are charged, or none is. If there is none, it
-	// is the zero Policy.
+	// Policies apply to calls. Of several that match, all admit and all are charged, or none is. If empty, the zero
+	// Policy applies.
 	Policies []Policy
-	// Failure is what happens to calls that the store cannot decide: policy.Open, the default, lets them pass, so that an
-	// outage of the limiter is not one of the service; policy.Closed refuses them with UNAVAILABLE; policy.Local counts them in
-	// this process meanwhile; policy.Optimistic admits a few of each key and charges them when the store is back. A store that does not answer is not asked for a while; see package layer/failure. If the
-	// limiter's store has that layer already, the layer decides, and Failure and Timeout do nothing.
+	// Failure is what happens to calls that the store cannot decide: policy.Open, the default, admits them, so that an
+	// outage of the limiter is not an outage of the service; policy.Closed refuses them with UNAVAILABLE; policy.Local
+	// counts them in this process; policy.Optimistic admits a few of each key and charges them when the store is back.
+	// A store that does not answer is not called for a while; see package layer/failure. If the limiter's store already
+	// has that layer, the layer decides, and Failure and Timeout have no effect.
 	Failure policy.Mode
 	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
-	// store in process is asked without a deadline. Negative means no deadline.
+	// store in process is called without a deadline. Negative means no deadline.
 	Timeout time.Duration
-	// Optimism is how many units of a key policy.Optimistic admits in this process that the store has not acknowledged; 0 means
-	// policy.DefaultOptimism. Drain charges what is owed when the program ends.
+	// Optimism is how many units of a key that the store has not acknowledged policy.Optimistic admits in this process;
+	// 0 means policy.DefaultOptimism. Drain charges what is owed when the program ends.
 	Optimism int64
-	// LocalBytes is how much memory policy.Local takes in this process at most; 0 means what memstore.Options do.
+	// LocalBytes is the maximum memory of policy.Local in this process; 0 means the default of memstore.Options.
 	LocalBytes int64
-	// Client finds the client's address, for policies without a Key, where a Key is empty, and for lists of addresses. nil trusts no proxy: it is the address of the connection.
+	// Client finds the client's address, for policies without a Key, where a Key is empty, and for lists of addresses.
+	// nil trusts no proxy and uses the address of the connection.
 	Client *clientip.Source
-	// TellRemaining writes what is left into the header metadata of calls, and into the trailer of those that are refused: the
-	// fields ratelimit and ratelimit-policy, as the HTTP header fields RateLimit and RateLimit-Policy.
+	// TellRemaining writes what is left to the header metadata of calls, and to the trailer of calls that are refused:
+	// the fields ratelimit and ratelimit-policy, like the HTTP header fields RateLimit and RateLimit-Policy.
 	TellRemaining bool
-	// Group names the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
+	// Group returns the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(ctx context.Context, method string) string
-	// OnDecision is called with every decision, before the handler, with the errors of settling and of releasing slots after
-	// it, and with those of renewing slots while it runs. It must be quick and safe for concurrent use.
+	// OnDecision is called with every decision, before the handler, with the errors of settling and of releasing slots
+	// after it, and with those of renewing slots while it runs. It must be quick and safe for concurrent use. nil
+	// disables it.
 	OnDecision func(ctx context.Context, event Event)
 }
 
-// Event is a decision as OnDecision sees it. No field of it holds a key.
+// Event is a decision as passed to OnDecision. No field contains a key.
 type Event struct {
 	policy.Verdict
 	// Method is the full name of the method.
 	Method string
-	// Held says that no limit decided: a client keeps to what the server has answered before. Decision has only RetryAfter.
+	// Held reports that no limit decided: a client obeys an earlier answer of the server. Decision has only RetryAfter.
 	Held bool
 }
 
-// Interceptors limit the calls to a server. They are safe for concurrent use. The zero value is not usable; New makes it.
+// Interceptors limit the calls to a server. They are safe for concurrent use. The zero value is not usable; call New.
 type Interceptors struct {
 	decider        *decider
 	unaries, flows atomic.Int32 // how often Unary and Stream were called
 }
 
-// New returns interceptors for servers over a limiter, or an error that says which option is wrong.
+// New returns interceptors for servers over a limiter. An error names the option that is wrong.
 func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 	if limiter == nil {
-		return nil, errors.New("grpclimit: limiter: must not be nil; slidegate.New makes one")
+		return nil, errors.New("grpclimit: limiter: must not be nil; use slidegate.New")
 	}
 	d, err := newDecider(limiter, opts.Policies, ByAddress(opts.Client), policy.Options{
 		Failure: opts.Failure, Timeout: opts.Timeout, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism,
@@ -78,9 +81,9 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 	return &Interceptors{decider: d}, nil
 }
 
-// Drain waits until the slots of calls that have ended are released, or ctx ends. A program calls it before it ends, after
-// grpc.Server.GracefulStop: with a store that has round trips, a slot is released after the answer was sent. Slots that are not
-// released end by themselves after their time to live. It also charges what was admitted by policy.Optimistic.
+// Drain waits until the slots of calls that have ended are released, or ctx ends. Call it before the program ends,
+// after grpc.Server.GracefulStop: with a store that has round trips, a slot is released after the response was sent.
+// Slots that are not released expire after their time to live. It also charges what was admitted by policy.Optimistic.
 func (i *Interceptors) Drain(ctx context.Context) error { return prefixed(i.decider.set.Drain(ctx)) }
 
 // Unary returns the interceptor of calls with one request and one response.
@@ -91,8 +94,8 @@ func (i *Interceptors) Unary() grpc.UnaryServerInterceptor {
 	return i.unary
 }
 
-// Stream returns the interceptor of calls with streams. A stream is charged when it opens, and again for its messages if
-// a policy says so.
+// Stream returns the interceptor of calls with streams. A stream is charged when it opens, and again for its messages
+// if a policy has PerMessage or PerReply.
 func (i *Interceptors) Stream() grpc.StreamServerInterceptor {
 	if i.flows.Add(1) > 1 {
 		i.decider.set.Nested()
@@ -124,8 +127,8 @@ func (i *Interceptors) unary(ctx context.Context, request any, info *grpc.UnaryS
 	return handler(ctx, request)
 }
 
-// fullMethod returns the name of a method with the slash that it begins with. Some versions of gRPC serve a stream that is
-// called without the slash and pass the name on as it came, and that must not be a way around a Match.
+// fullMethod returns the name of a method with its leading slash. Some versions of gRPC serve a stream that is called
+// without the slash and pass the name on unchanged, and that must not be a way around a Match.
 func fullMethod(name string) string {
 	if strings.HasPrefix(name, "/") {
 		return name
@@ -164,8 +167,8 @@ func (i *Interceptors) stream(service any, stream grpc.ServerStream, info *grpc.
 	return handler(service, stream)
 }
 
-// pushbackField is the trailer by which gRPC's retry design has servers say when to try again, in whole milliseconds, or
-// not to.
+// pushbackField is the trailer in which gRPC's retry design lets servers send when to try again, in whole milliseconds,
+// or not to.
 const pushbackField = "grpc-retry-pushback-ms"
 
 // trailer returns the metadata that goes with a refusal.

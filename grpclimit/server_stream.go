@@ -7,14 +7,14 @@ import (
 	"google.golang.org/grpc"
 )
 
-// serverStream charges the messages of a stream. After a refusal nothing passes any more: a handler that went on would
-// tell the client another moment to come back with each message.
+// serverStream charges the messages of a stream. After a denial nothing passes any more: a handler that continued would
+// send the client another retry time with each message.
 type serverStream struct {
 	grpc.ServerStream
 	decider  *decider
 	method   string
-	messages bool // charge those that come
-	replies  bool // charge those that go
+	messages bool // charge received messages
+	replies  bool // charge sent messages
 	refused  atomic.Pointer[refusal]
 }
 
@@ -47,7 +47,7 @@ func (s *serverStream) charge(at stage, message any) error {
 	if no == nil {
 		return nil
 	}
-	if s.refused.CompareAndSwap(nil, no) { // else the other direction was refused first, and that is what the client hears
+	if s.refused.CompareAndSwap(nil, no) { // otherwise the other direction was denied first, and the client gets that denial
 		s.SetTrailer(no.trailer())
 	}
 	return s.refused.Load().status.Err()

@@ -18,7 +18,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-func TestRefusalTellsWhenToComeBack(t *testing.T) {
+func TestRefusalHasExactRetryDelay(t *testing.T) {
 	ctx, c := t.Context(), newClock()
 	conn := dial(t, newServer(t, newLimiter(t, c, "2/1m sliding-log name=api"), grpclimit.Options{}))
 	wantCode(t, "the first", call(ctx, conn, "a"), codes.OK)
@@ -26,28 +26,28 @@ func TestRefusalTellsWhenToComeBack(t *testing.T) {
 	wantCode(t, "the second", call(ctx, conn, "b"), codes.OK)
 	c.Advance(10_000_001)
 
-	// The first unit is 30.000001s old, so there is room again in 29.999999s: 30000 whole milliseconds.
+	// The first unit is 30.000001s old, so a unit is free again in 29.999999s: 30000 whole milliseconds.
 	var trailer metadata.MD
 	err := call(ctx, conn, "c", grpc.Trailer(&trailer))
 	wantCode(t, "the third", err, codes.ResourceExhausted)
 	retry, quota := details(t, err)
 	const wait = 30*time.Second - time.Microsecond
 	if got := retry.GetRetryDelay().AsDuration(); got != wait {
-		t.Errorf("RetryInfo says %v, want %v", got, wait)
+		t.Errorf("got RetryInfo %v, want %v", got, wait)
 	}
 	if got, ok := grpclimit.RetryAfter(err); got != wait || !ok {
-		t.Errorf("RetryAfter is %v, %v, want %v", got, ok, wait)
+		t.Errorf("got RetryAfter %v, %v, want %v", got, ok, wait)
 	}
 	if got := trailer["grpc-retry-pushback-ms"]; len(got) != 1 || got[0] != "30000" {
-		t.Errorf("the trailer says %q, want 30000", got)
+		t.Errorf("got trailer %q, want 30000", got)
 	}
 	violations := quota.GetViolations()
 	if len(violations) != 1 || violations[0].Subject != "api" ||
 		violations[0].Description != "The quota of the limit 2/1m sliding-log is used up." {
-		t.Errorf("the violations are %v, want one by api: the quota of 2/1m sliding-log is used up", violations)
+		t.Errorf("got violations %v, want one by api: the quota of 2/1m sliding-log is used up", violations)
 	}
 	if want := `grpclimit: the quota of "api" is used up, try again in 29.999999s`; status.Convert(err).Message() != want {
-		t.Errorf("the message is %q, want %q", status.Convert(err).Message(), want)
+		t.Errorf("got message %q, want %q", status.Convert(err).Message(), want)
 	}
 
 	c.Advance(rule.Micros(wait.Microseconds()) - 1)
@@ -67,22 +67,22 @@ func TestNeverAdmittedHasNoDelay(t *testing.T) {
 	wantCode(t, "a cost of 5 of 4", err, codes.ResourceExhausted)
 	retry, quota := details(t, err)
 	if retry != nil {
-		t.Errorf("RetryInfo says %v, want none", retry.RetryDelay)
+		t.Errorf("got RetryInfo %v, want none", retry.RetryDelay)
 	}
 	if _, ok := grpclimit.RetryAfter(err); ok {
 		t.Error("RetryAfter returned true for what can never be admitted, want false")
 	}
 	if got := quota.GetViolations(); len(got) != 1 || got[0].Description != "The cost is above the quota of the limit 4/1m." {
-		t.Errorf("the violations are %v, want one: the cost is above the quota of 4/1m", got)
+		t.Errorf("got violations %v, want one: the cost is above the quota of 4/1m", got)
 	}
 	if got := trailer["grpc-retry-pushback-ms"]; len(got) != 1 || got[0] != "-1" {
-		t.Errorf("the trailer says %q, want -1", got)
+		t.Errorf("got trailer %q, want -1", got)
 	}
 	wantCode(t, "a cost of 4", call(t.Context(), conn, "1234"), codes.OK)
-	wantCode(t, "a cost of 0", call(t.Context(), conn, ""), codes.OK) // and nothing is left
+	wantCode(t, "a cost of 0", call(t.Context(), conn, ""), codes.OK) // nothing is left
 }
 
-// A client with gRPC's own retries comes back after what the trailer says.
+// A client with gRPC's own retries obeys the trailer.
 func TestTheTrailerDrivesRetries(t *testing.T) {
 	c := newClock()
 	seen := new(events)
@@ -100,14 +100,14 @@ func TestTheTrailerDrivesRetries(t *testing.T) {
 	wantCode(t, "the first", call(ctx, conn, "a"), codes.OK)
 	wantCode(t, "the second", call(ctx, conn, "b"), codes.OK)
 	if got := seen.take(); len(got) != 3 || !got[1].Refused || got[2].Refused {
-		t.Errorf("the events are %+v, want the second call refused once", got)
+		t.Errorf("got events %+v, want the second call refused once", got)
 	}
 }
 
 func TestAddressHasNoPort(t *testing.T) {
 	address := newServer(t, newLimiter(t, newClock(), "2/1m"), grpclimit.Options{})
 	for i, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
-		if got := status.Code(call(t.Context(), dial(t, address), "a")); got != want { // each on a port of its own
+		if got := status.Code(call(t.Context(), dial(t, address), "a")); got != want { // each on its own port
 			t.Errorf("connection %d: got %v, want %v", i, got, want)
 		}
 	}
@@ -125,40 +125,40 @@ func TestSeveralPoliciesAllOrNone(t *testing.T) {
 	}))
 	as := func(user string) context.Context { return metadata.AppendToOutgoingContext(ctx, "user", user) }
 	wantCode(t, "ann", call(as("ann"), conn, "a"), codes.OK)
-	for range 5 { // refused for ann alone: nothing is charged to all
+	for range 5 { // refused only for ann: nothing is charged to all
 		err := call(as("ann"), conn, "a")
 		wantCode(t, "ann again", err, codes.ResourceExhausted)
 		if _, quota := details(t, err); len(quota.GetViolations()) != 1 || quota.Violations[0].Subject != "user/minute" {
-			t.Fatalf("the violations are %v, want user/minute", quota)
+			t.Fatalf("got violations %v, want user/minute", quota)
 		}
 	}
 	wantCode(t, "bob", call(as("bob"), conn, "a"), codes.OK)
 	wantCode(t, "eve", call(as("eve"), conn, "a"), codes.OK)
-	err := call(as("ann"), conn, "a") // ann's minute is used up, and so is everybody's hour
+	err := call(as("ann"), conn, "a") // ann's minute is used up, and so is the hour of all
 	wantCode(t, "ann with all used up", err, codes.ResourceExhausted)
 	retry, quota := details(t, err)
 	if retry.GetRetryDelay().AsDuration() != time.Hour {
-		t.Errorf("RetryInfo says %v, want the later of the two: 1h", retry)
+		t.Errorf("got RetryInfo %v, want the later of the two: 1h", retry)
 	}
 	if v := quota.GetViolations(); len(v) != 2 || v[0].Subject != "all" || v[1].Subject != "user/minute" {
-		t.Errorf("the violations are %v, want all and user/minute", v)
+		t.Errorf("got violations %v, want all and user/minute", v)
 	}
 	got := seen.take()
 	if len(got) != 9 {
-		t.Fatalf("there are %d events, want one a call: 9", len(got))
+		t.Fatalf("got %d events, want one per call: 9", len(got))
 	}
 	if e := got[1]; e.Policy != "user" || e.Method != say || !e.Refused || e.Decision.LimitName != "user/minute" || e.Shadow || e.Err != nil {
-		t.Errorf("the event of a refusal by user is %+v, want one of %s by user/minute, no shadow, no error", e, say)
+		t.Errorf("the event of a denial by user: got %+v, want one of %s by user/minute, no shadow, no error", e, say)
 	}
 	if e := got[8]; e.Policy != "all" || !e.Refused {
-		t.Errorf("the event of a refusal by all is %+v, want the policy all, refused", e)
+		t.Errorf("the event of a denial by all: got %+v, want the policy all, refused", e)
 	}
 	if e := got[0]; e.Policy != "user" || e.Refused || !e.Decision.Allowed { // 0 of 1 are left, and 2 of 3, and 8 of 9
-		t.Errorf("the event of an admission is %+v, want the policy user, allowed and not refused", e)
+		t.Errorf("the event of an admission: got %+v, want the policy user, allowed and not refused", e)
 	}
 }
 
-// The policy that decides is named rightly also behind one with several limits.
+// The deciding policy is named correctly also after one with several limits.
 func TestTheLastPolicyDecides(t *testing.T) {
 	seen := new(events)
 	limits, err := grpclimit.New(newLimiter(t, newClock()), grpclimit.Options{OnDecision: seen.add, Policies: []grpclimit.Policy{
@@ -172,7 +172,7 @@ func TestTheLastPolicyDecides(t *testing.T) {
 	wantCode(t, "the second", direct(t.Context(), limits), codes.ResourceExhausted)
 	for i, event := range seen.take() {
 		if event.Policy != "last" || event.Decision.LimitName != "last" {
-			t.Errorf("call %d: the event is %+v, want the policy and limit last", i, event)
+			t.Errorf("call %d: got event %+v, want the policy and limit last", i, event)
 		}
 	}
 }
@@ -188,14 +188,14 @@ func TestShadowNeverRefuses(t *testing.T) {
 	}))
 	for i, want := range []struct {
 		code   codes.Code
-		shadow bool // what the policy that is tried out says
+		shadow bool // whether the shadow policy would admit
 	}{{codes.OK, true}, {codes.OK, false}, {codes.OK, false}, {codes.ResourceExhausted, false}} {
 		err := call(t.Context(), conn, "a")
 		wantCode(t, "a call", err, want.code)
 		got := seen.take()
 		if len(got) != 2 || !got[0].Shadow || got[0].Policy != "tried" || got[0].Refused || got[0].Decision.Allowed != want.shadow ||
 			got[1].Shadow || got[1].Policy != "live" || got[1].Refused != (want.code != codes.OK) {
-			t.Errorf("call %d: the events are %+v; want a shadow of tried, allowed %v, not refused, then live, refused %v",
+			t.Errorf("call %d: got events %+v; want a shadow of tried, allowed %v, not refused, then live, refused %v",
 				i, got, want.shadow, want.code != codes.OK)
 		}
 	}
@@ -227,11 +227,11 @@ func TestPlanSkipAndCost(t *testing.T) {
 	}{
 		{"user=ann", "1", codes.OK},
 		{"user=ann", "1", codes.ResourceExhausted},
-		{"user=ann probe=yes", "1", codes.OK},               // let off
+		{"user=ann probe=yes", "1", codes.OK},               // exempt
 		{"user=ann", "", codes.OK},                          // costs nothing
 		{"user=ann plan=pro", "123", codes.OK},              // 1 of 4 was used before
-		{"user=ann plan=pro", "1", codes.ResourceExhausted}, // and now 4 of 4
-		{"user=ann", "", codes.OK},                          // over the quota, and costs nothing all the same
+		{"user=ann plan=pro", "1", codes.ResourceExhausted}, // now 4 of 4
+		{"user=ann", "", codes.OK},                          // over the quota, but costs nothing
 		{"user=bob plan=pro", "1234", codes.OK},
 	} {
 		as := ctx
@@ -264,7 +264,7 @@ func TestMatch(t *testing.T) {
 		}
 		wantCode(t, "the first", direct(t.Context(), limits), codes.OK)
 		if refused := direct(t.Context(), limits) != nil; refused != c.limited {
-			t.Errorf("match %q: Say is limited: %v, want %v", c.match, refused, c.limited)
+			t.Errorf("match %q: got Say limited %v, want %v", c.match, refused, c.limited)
 		}
 	}
 }
@@ -293,7 +293,7 @@ func TestGroupKeepsCountsApart(t *testing.T) {
 	}
 }
 
-func TestKeysAreNotTold(t *testing.T) {
+func TestRefusalsContainNoKey(t *testing.T) {
 	const secret = "ann@example.org"
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m"), grpclimit.Options{
 		Policies: []grpclimit.Policy{{Key: grpclimit.ByMetadata("user")}},
@@ -314,6 +314,6 @@ func TestKeysAreNotTold(t *testing.T) {
 		}
 	}
 	if strings.Contains(told, secret) {
-		t.Errorf("the refusal is %q, want it without the key", told)
+		t.Errorf("got refusal %q, want it without the key", told)
 	}
 }

@@ -28,7 +28,7 @@ func (s takesOnly) Apply(ctx context.Context, batch []store.Request) error {
 	return s.Store.Apply(ctx, batch)
 }
 
-// The event of what could not be settled names the policy.
+// The event of a failed settlement names the policy.
 func TestSettleFails(t *testing.T) {
 	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
@@ -47,16 +47,16 @@ func TestSettleFails(t *testing.T) {
 	}
 	wantCode(t, "a call", direct(t.Context(), limits), codes.OK)
 	if got := seen.take(); len(got) != 2 || got[1].Policy != "api" || !errors.Is(got[1].Err, errDown) {
-		t.Errorf("the events are %+v, want the second of two to name api and to have errDown", got)
+		t.Errorf("got events %+v, want the second of two with api and errDown", got)
 	}
 }
 
-// All that is wrong with policies is said at once.
+// All errors of policies are reported together.
 func TestMatchAndLimitsAreBothWrong(t *testing.T) {
 	_, err := grpclimit.New(newLimiter(t, nil), grpclimit.Options{Policies: []grpclimit.Policy{{Name: "a", Match: "Say"}}})
-	for _, want := range []string{"match", "there is no limit"} {
+	for _, want := range []string{"match", "no limits"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error is %v, want %s in it", err, want)
+			t.Errorf("got error %v, want %s in it", err, want)
 		}
 	}
 }

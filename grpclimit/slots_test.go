@@ -28,7 +28,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// away is a store in memory that is asked as one with a round trip, and that tells of each request.
+// away is a store in memory that is called like one with a round trip, and that reports each request.
 type away struct {
 	store.Store
 	asked func(*store.Request)
@@ -55,7 +55,7 @@ type slotted struct {
 	releasing
 }
 
-// newSlots returns interceptors under which n calls run at once, in a store in process and in one that is away.
+// newSlots returns interceptors that admit n concurrent calls, with a store in process and a remote one.
 func newSlots(t *testing.T, n int64) map[string]slotted {
 	t.Helper()
 	both := map[string]slotted{}
@@ -96,14 +96,15 @@ func freeSlots(t *testing.T, limits *grpclimit.Interceptors) int64 {
 func wantSlots(t *testing.T, what string, limits *grpclimit.Interceptors, want int64) {
 	t.Helper()
 	if got := freeSlots(t, limits); got != want {
-		t.Fatalf("%s: %d slots are free, want %d", what, got, want)
+		t.Fatalf("%s: got %d slots free, want %d", what, got, want)
 	}
 }
 
-// releasing is a store that reports each settlement, so that tests can wait for those that gRPC makes on goroutines of its own.
+// releasing is a store that reports each settlement, so that tests can wait for those that gRPC makes on its own
+// goroutines.
 type releasing struct {
 	store.Store
-	released chan struct{} // holds at most one report, which says that there may have been more
+	released chan struct{} // holds at most one report, which may stand for several
 }
 
 func newReleasing(on store.Store) releasing { return releasing{on, make(chan struct{}, 1)} }
@@ -119,7 +120,7 @@ func (r releasing) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// await waits until the settlements have made something so.
+// await waits until a condition holds after a settlement.
 func (r releasing) await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tooLong := time.After(10 * time.Second)
@@ -127,20 +128,20 @@ func (r releasing) await(t *testing.T, what string, is func() bool) {
 		select {
 		case <-r.released:
 		case <-tooLong:
-			t.Fatalf("after ten seconds it is still not so: %s", what)
+			t.Fatalf("timed out after ten seconds: %s", what)
 		}
 	}
 }
 
-// Two hundred calls at once with fifty slots: fifty run.
-func TestAtMostSoManyCallsAtOnce(t *testing.T) {
+// Of two hundred concurrent calls with fifty slots, fifty run.
+func TestConcurrentCallsAreBounded(t *testing.T) {
 	const all, most = 200, 50
 	for name, limits := range newSlots(t, most) {
 		release := make(chan struct{})
 		var running atomic.Int64
 		block := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 			if running.Add(1) > most {
-				t.Errorf("%s: more than %d calls run at once", name, most)
+				t.Errorf("%s: more than %d calls run concurrently", name, most)
 			}
 			<-release
 			running.Add(-1)
@@ -167,8 +168,8 @@ func TestAtMostSoManyCallsAtOnce(t *testing.T) {
 	}
 }
 
-// Whatever becomes of calls, no slot stays held.
-func TestNoSlotIsLeftBehind(t *testing.T) {
+// Whatever happens to calls, no slot stays held.
+func TestNoSlotStaysHeld(t *testing.T) {
 	const calls, workers = 1000, 20
 	for name, limits := range newSlots(t, workers) {
 		outer := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
@@ -217,7 +218,7 @@ func cutCall(ctx context.Context, conn *grpc.ClientConn, random *rand.Rand) {
 		ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
 		_ = call(ctx, conn, "wait")
-	case 4: // the client goes away at once
+	case 4: // the client leaves immediately
 		go cancel()
 		_ = call(ctx, conn, "fine")
 	default:
@@ -233,12 +234,12 @@ func cutCall(ctx context.Context, conn *grpc.ClientConn, random *rand.Rand) {
 			for err == nil {
 				err = stream.RecvMsg(new(wrapperspb.StringValue))
 			}
-		} // else the client leaves it
+		} // otherwise the client abandons it
 	}
 }
 
-// A stream of ten times the time to live keeps its slot, on a real connection: the store's clock goes on by a third of it with each
-// renewal.
+// A stream of ten times the time to live keeps its slot, on a real connection: the store's clock advances by a third of
+// it with each renewal.
 func TestLongStreamsKeepTheirSlot(t *testing.T) {
 	const ttl = 60 * time.Millisecond
 	clock := newClock()
@@ -277,12 +278,12 @@ func TestLongStreamsKeepTheirSlot(t *testing.T) {
 	watched.await(t, "the slot of the stream is free", func() bool { return freeSlots(t, limits) == 1 })
 	for _, e := range seen.take() {
 		if e.Err != nil {
-			t.Errorf("the event %+v, want no error", e)
+			t.Errorf("got event %+v, want no error", e)
 		}
 	}
 }
 
-// A slot that was lost is reported with the method.
+// A lost slot is reported with the method.
 func TestLostSlotOfACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := storetest.NewClock(1_700_000_000_000_000)
@@ -300,7 +301,7 @@ func TestLostSlotOfACall(t *testing.T) {
 		})
 		got := seen.take()
 		if len(got) != 2 || !errors.Is(got[1].Err, policy.ErrSlotLost) || got[1].Method != say || !got[1].Decision.Allowed {
-			t.Errorf("the events are %+v, want an admission and a slot that was lost and taken again", got)
+			t.Errorf("got events %+v, want an admission, and a slot that was lost and taken again", got)
 		}
 		wantSlots(t, "the call has ended", limits, 1)
 	})
@@ -311,7 +312,7 @@ func TestSlotsOfPlansAndMessages(t *testing.T) {
 	limits := parse("1 in-flight ttl=1m")
 	_, err := grpclimit.New(newLimiter(t, nil), grpclimit.Options{Policies: []grpclimit.Policy{{Name: "p", Limits: limits, PerMessage: true}}})
 	if !errors.Is(err, slidegate.ErrUnsupported) {
-		t.Errorf("an in-flight limit of messages: the error is %v, want ErrUnsupported", err)
+		t.Errorf("an in-flight limit of messages: got error %v, want ErrUnsupported", err)
 	}
 	planned, err := grpclimit.New(newLimiter(t, nil), grpclimit.Options{Policies: []grpclimit.Policy{{
 		Name: "slots", Key: grpclimit.Global(), Limits: parse("5/1h"),
@@ -329,7 +330,7 @@ func TestSlotsOfPlansAndMessages(t *testing.T) {
 	wantCode(t, "a call afterwards", direct(t.Context(), planned), codes.OK)
 }
 
-// A client holds a slot while a call lasts: until its answer, until a stream has ended, and until it leaves one.
+// A client holds a slot while a call lasts: until its response, until a stream has ended, and until it abandons one.
 func TestClientSlots(t *testing.T) {
 	watched := newReleasing(memstore.NewDefault())
 	limiter := limiterOn(t, watched, []string{"1 in-flight ttl=1m"})
@@ -341,7 +342,7 @@ func TestClientSlots(t *testing.T) {
 	free := func(what string, want int64) {
 		t.Helper()
 		if d, err := limiter.Peek(t.Context(), ""); err != nil || d.Remaining != want {
-			t.Fatalf("%s: %d slots are free (%v), want %d", what, d.Remaining, err, want)
+			t.Fatalf("%s: got %d slots free (%v), want %d", what, d.Remaining, err, want)
 		}
 	}
 	for range 3 {
@@ -355,7 +356,7 @@ func TestClientSlots(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := stream.RecvMsg(new(wrapperspb.StringValue)); !errors.Is(err, io.EOF) {
-			t.Fatalf("the stream ended with %v, want the end", err)
+			t.Fatalf("the stream ended with %v, want io.EOF", err)
 		}
 		free("a stream has ended", 1)
 
@@ -372,7 +373,7 @@ func TestClientSlots(t *testing.T) {
 	}
 }
 
-// A call that waits for a slot gets it soon after it is released, and not only when it would have ended by itself.
+// A call that waits for a slot gets it soon after it is released, and not only when it would have expired.
 func TestClientWaitsForSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, grpclimit.ClientOptions{Wait: true, Key: grpclimit.Global()}, "1 in-flight ttl=1h")
@@ -391,12 +392,13 @@ func TestClientWaitsForSlots(t *testing.T) {
 		close(end)
 		wantCode(t, "the second call", <-ended, codes.OK)
 		if took := time.Since(released); took > 100*time.Millisecond {
-			t.Errorf("the second call was made %v after the slot was released, want a little", took)
+			t.Errorf("the second call was made %v after the slot was released, want it soon after", took)
 		}
 	})
 }
 
-// leftStream is a stream that is canceled while a message is on its way: RecvMsg returns it when gRPC has reported the end already.
+// leftStream is a stream that is canceled while a message is in flight: RecvMsg returns it after gRPC has reported the
+// end.
 type leftStream struct {
 	grpc.ClientStream
 	ended func(error)
@@ -407,7 +409,8 @@ func (s *leftStream) RecvMsg(any) error {
 	return nil
 }
 
-// A client that leaves a stream while it receives a message keeps no slot, nor does one whose stream could not be opened.
+// A client that abandons a stream while it receives a message keeps no slot, nor does one whose stream could not be
+// opened.
 func TestClientLeavesWhileItReceives(t *testing.T) {
 	watched := newReleasing(memstore.NewDefault())
 	limiter := limiterOn(t, watched, []string{"1 in-flight ttl=1m"})
@@ -418,7 +421,7 @@ func TestClientLeavesWhileItReceives(t *testing.T) {
 	free := func(what string) {
 		t.Helper()
 		if d, err := limiter.Peek(t.Context(), ""); err != nil || d.Remaining != 1 {
-			t.Errorf("%s: %d slots are free (%v), want 1", what, d.Remaining, err)
+			t.Errorf("%s: got %d slots free (%v), want 1", what, d.Remaining, err)
 		}
 	}
 	stream, err := client.Stream()(t.Context(), &chatDesc, nil, chat,
@@ -443,7 +446,7 @@ func TestClientLeavesWhileItReceives(t *testing.T) {
 	free("opening it panicked")
 }
 
-// A slot is not renewed for ever if OnDecision panics before the handler runs.
+// A slot is not renewed forever if OnDecision panics before the handler runs.
 func TestSlotWhenOnDecisionPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := newLimiter(t, nil, "1 in-flight ttl=3s")
@@ -460,7 +463,7 @@ func TestSlotWhenOnDecisionPanics(t *testing.T) {
 		}()
 		pass(4 * time.Second)
 		if d, err := limiter.Peek(t.Context(), ""); err != nil || d.Remaining != 1 {
-			t.Errorf("%d slots are free after the time to live (%v), want 1", d.Remaining, err)
+			t.Errorf("got %d slots free after the time to live (%v), want 1", d.Remaining, err)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func open(t *testing.T, conn *grpc.ClientConn, desc *grpc.StreamDesc) grpc.Clien
 	return stream
 }
 
-// echo sends a text and returns what comes back.
+// echo sends a text and receives the reply.
 func echo(stream grpc.ClientStream, text string) error {
 	if err := stream.SendMsg(wrapperspb.String(text)); err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -37,7 +37,7 @@ func TestStreamIsChargedWhenItOpens(t *testing.T) {
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "2/1m"), grpclimit.Options{}))
 	for range 2 {
 		stream := open(t, conn, &chatDesc)
-		for range 10 { // messages are free unless a policy says otherwise
+		for range 10 { // messages are free unless a policy has PerMessage
 			wantCode(t, "a message", echo(stream, "a"), codes.OK)
 		}
 	}
@@ -45,10 +45,10 @@ func TestStreamIsChargedWhenItOpens(t *testing.T) {
 	err := echo(stream, "a")
 	wantCode(t, "the third stream", err, codes.ResourceExhausted)
 	if retry, quota := details(t, err); retry == nil || len(quota.GetViolations()) != 1 {
-		t.Errorf("the refusal has the details %v and %v, want a RetryInfo and one violation", retry, quota)
+		t.Errorf("got details %v and %v, want a RetryInfo and one violation", retry, quota)
 	}
 	if got := stream.Trailer()["grpc-retry-pushback-ms"]; len(got) != 1 {
-		t.Errorf("grpc-retry-pushback-ms is %q, want one value", got)
+		t.Errorf("got grpc-retry-pushback-ms %q, want one value", got)
 	}
 }
 
@@ -69,20 +69,20 @@ func TestPerMessage(t *testing.T) {
 	err := echo(stream, "a")
 	wantCode(t, "the fourth message", err, codes.ResourceExhausted)
 	if retry, _ := details(t, err); retry.GetRetryDelay().AsDuration() != 50*time.Second {
-		t.Errorf("RetryInfo says %v, want 50s", retry)
+		t.Errorf("got RetryInfo %v, want 50s", retry)
 	}
 	if got := stream.Trailer()["grpc-retry-pushback-ms"]; len(got) != 1 || got[0] != "50000" {
-		t.Errorf("the trailer says %q, want 50000", got)
+		t.Errorf("got trailer %q, want 50000", got)
 	}
 	got := seen.take()
 	if len(got) != 5 || got[4].Policy != "messages" || !got[4].Refused || got[4].Method != chat {
-		t.Errorf("the events are %+v; want 5, the last a refusal by messages of %s", got, chat)
+		t.Errorf("got events %+v; want 5, the last a denial by messages of %s", got, chat)
 	}
 	c.Advance(50_000_000)
 	stream = open(t, conn, &chatDesc)
 	wantCode(t, "a message a minute later", echo(stream, "a"), codes.OK)
 	if got := seen.take(); len(got) != 2 || got[0].Policy != "open" || got[1].Decision.Remaining != 2 {
-		t.Errorf("the events are %+v, want 2 messages left", got) // and of streams none
+		t.Errorf("got events %+v, want 2 messages left", got) // and of streams none
 	}
 }
 
@@ -101,10 +101,10 @@ func TestRefusedStreamStaysRefused(t *testing.T) {
 	}
 	wantCode(t, "the stream", stream.RecvMsg(new(wrapperspb.StringValue)), codes.ResourceExhausted)
 	if got := stream.Trailer()["grpc-retry-pushback-ms"]; len(got) != 1 {
-		t.Errorf("the trailer says %q, want one value", got)
+		t.Errorf("got trailer %q, want one value", got)
 	}
 	if got := seen.take(); len(got) != 3 || !got[2].Refused {
-		t.Errorf("there are %d events, want 3: the stream, a message, a refusal", len(got))
+		t.Errorf("got %d events, want 3: the stream, a message, a denial", len(got))
 	}
 }
 
@@ -129,10 +129,10 @@ func TestPerReply(t *testing.T) {
 	// The stream takes 1, and its three replies 3; the one request is the call itself.
 	n, err := receive(open(t, conn, &listDesc))
 	if n != 3 || !errors.Is(err, io.EOF) {
-		t.Fatalf("got %d replies and %v, want 3 and the end", n, err)
+		t.Fatalf("got %d replies and %v, want 3 and io.EOF", n, err)
 	}
 	if got := len(seen.take()); got != 4 {
-		t.Errorf("%d units were asked for, want 4", got)
+		t.Errorf("got %d units requested, want 4", got)
 	}
 	n, err = receive(open(t, conn, &listDesc)) // takes the fifth
 	wantCode(t, "the second list", err, codes.ResourceExhausted)
@@ -141,7 +141,7 @@ func TestPerReply(t *testing.T) {
 	}
 }
 
-// costOfText is one to open a stream, and the length of every message.
+// costOfText returns 1 to open a stream, and the length of every message.
 func costOfText(_ context.Context, _ string, message any) int64 {
 	if message == nil {
 		return 1
@@ -149,7 +149,7 @@ func costOfText(_ context.Context, _ string, message any) int64 {
 	return int64(len(message.(*wrapperspb.StringValue).Value))
 }
 
-// The one reply of a stream that has just one is not charged, and a cost can be that of each message.
+// The only reply of a stream is not charged, and the cost can depend on each message.
 func TestCollect(t *testing.T) {
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "6/1m"), grpclimit.Options{
 		Policies: []grpclimit.Policy{{PerReply: true, PerMessage: true, Cost: costOfText}},
@@ -176,7 +176,7 @@ func TestCollect(t *testing.T) {
 	wantCode(t, "one more", err, codes.ResourceExhausted)
 }
 
-// twoWay is a stream on which a message arrives only when the test says so.
+// twoWay is a stream on which a message arrives only when the test sends it.
 type twoWay struct {
 	grpc.ServerStream
 	ctx      context.Context
@@ -189,7 +189,7 @@ func (s *twoWay) RecvMsg(any) error        { <-s.arrive; return nil }
 func (s *twoWay) SendMsg(any) error        { return nil }
 func (s *twoWay) SetTrailer(metadata.MD)   { s.trailers++ }
 
-// When both directions are refused, the client hears of the first, once.
+// When both directions are refused, the client gets the first refusal, once.
 func TestBothDirectionsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock()
@@ -211,14 +211,14 @@ func TestBothDirectionsRefused(t *testing.T) {
 			second := <-received
 			for what, err := range map[string]error{"the reply": first, "the message": second} {
 				if wait, _ := grpclimit.RetryAfter(err); wait != time.Minute {
-					t.Errorf("%s: is told %v, want 1m", what, err)
+					t.Errorf("%s: got %v, want 1m", what, err)
 				}
 			}
 			return first
 		})
 		wantCode(t, "the stream", err, codes.ResourceExhausted)
 		if under.trailers != 1 {
-			t.Errorf("there are %d trailers, want 1", under.trailers)
+			t.Errorf("got %d trailers, want 1", under.trailers)
 		}
 	})
 }

@@ -125,9 +125,9 @@ func TestPeekAndResetOfNothing(t *testing.T) {
 		name string
 		want string
 	}{
-		{several, "apii", `httplimit: policy: there is no policy "apii"; there are ["api" "login"]`},
-		{several, "", `there is no policy ""; there are ["api" "login"]`},
-		{only, "api", `there is no policy "api"; the only one has no name, use ""`},
+		{several, "apii", `httplimit: policy: unknown policy "apii"; want one of ["api" "login"]`},
+		{several, "", `unknown policy ""; want one of ["api" "login"]`},
+		{only, "api", `unknown policy "api"; the only one has no name, use ""`},
 	} {
 		_, err := test.play.limits.Peek(t.Context(), test.name, "ann")
 		if err == nil || !strings.Contains(err.Error(), test.want) {

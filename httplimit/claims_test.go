@@ -97,7 +97,7 @@ func TestSetCostOverAWriterWithoutUnwrap(t *testing.T) {
 func TestMatchAndLimitsAreBothWrong(t *testing.T) {
 	limiter := testkit.Must(slidegate.NewPerCall(testkit.Must(memstore.New(memstore.Options{}))(t), ""))(t)
 	_, err := New(limiter, Options{Policies: []Policy{{Name: "a", Match: "login"}, {Name: "b", Match: "/{x"}}})
-	for _, want := range []string{`policy "a"`, `"login"`, `policy "b"`, `"{x"`, "there is no limit"} {
+	for _, want := range []string{`policy "a"`, `"login"`, `policy "b"`, `"{x"`, "no limits"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want %s in it", err, want)
 		}

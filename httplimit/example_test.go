@@ -156,7 +156,7 @@ func ExampleMiddleware_Reset() {
 	fmt.Println(limits.Reset(ctx, "apii", "ann"))
 	// Output:
 	// 0 <nil> 2
-	// httplimit: policy: there is no policy "apii"; there are ["api"]
+	// httplimit: policy: unknown policy "apii"; want one of ["api"]
 }
 
 // Where a key has several parts or limits depend on a plan, a request says which client is meant.

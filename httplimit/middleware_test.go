@@ -202,7 +202,7 @@ func TestWrongOptions(t *testing.T) {
 		want    string
 	}{
 		{nil, Options{}, "limiter: must not be nil"},
-		{none, Options{}, "there is no limit"},
+		{none, Options{}, "no limits"},
 		{limiter, Options{Headers: 99}, "headers: 99"},
 		{limiter, Options{Headers: HeadersNone + 1}, "headers: 5"},
 		{limiter, Options{Body: 99}, "unknown Body 99"},
@@ -210,8 +210,8 @@ func TestWrongOptions(t *testing.T) {
 		{limiter, Options{Failure: 99}, "failure: unknown mode 99"},
 		{limiter, Options{Optimism: -1}, "optimism: must be 1 to 9007199254740991 units, or 0 for 10, not -1"},
 		{limiter, Options{Policies: []Policy{{Failure: 99}}}, "failure: unknown mode 99"},
-		{limiter, Options{Policies: []Policy{{Name: "a"}, {}}}, "name: is missing"},
-		{limiter, Options{Policies: []Policy{{Name: "a"}, {Name: "a"}}}, `"a" is there twice`},
+		{limiter, Options{Policies: []Policy{{Name: "a"}, {}}}, "name: missing"},
+		{limiter, Options{Policies: []Policy{{Name: "a"}, {Name: "a"}}}, `duplicate "a"`},
 		{limiter, Options{Policies: []Policy{{Match: "GET /{"}}}, "match"},
 		{limiter, Options{Policies: []Policy{{Name: "é"}}}, "printable ASCII"},
 		{limiter, Options{Policies: []Policy{{Limits: []slidegate.Limit{{}}}}}, "invalid limit"},

@@ -23,6 +23,7 @@ var errDamaged = errors.New("kvstore: an entry is damaged or was written by anot
 
 // entry is the contents of one name in the engine: the states of a key or of a group, and which of its reservations were settled.
 type entry struct {
+	at      rule.Micros // when it was last changed, by the clock of the process that did
 	records []*record
 	index   map[string]*record // by ID, once there are many records
 	changed bool
@@ -82,7 +83,11 @@ func decodeEntry(value []byte) (*entry, error) {
 	if value[0] != formatVersion {
 		return nil, errDamaged
 	}
-	for src := (&source{rest: value[1:]}); len(src.rest) > 0; {
+	src := &source{rest: value[1:]}
+	if e.at = rule.Micros(src.Int()); src.failed {
+		return nil, errDamaged
+	}
+	for len(src.rest) > 0 {
 		r := &record{id: string(src.bytes()), expires: rule.Micros(src.Int()), payload: src.bytes()}
 		if src.failed || len(r.id) < 2 || e.find(r.id) != nil {
 			return nil, errDamaged
@@ -118,9 +123,10 @@ func (e *entry) add(r *record) {
 	}
 }
 
-// encode returns the entry's bytes without the records that have expired, and when the last of the others will.
+// encode returns the bytes of an entry that is changed now, without the records that have expired, and when the last of the others will.
 func (e *entry) encode(now rule.Micros) (value []byte, expires rule.Micros) {
 	value = append(make([]byte, 0, 128), formatVersion)
+	value = binary.AppendVarint(value, int64(now))
 	for _, r := range e.records {
 		if r.expires <= now {
 			continue

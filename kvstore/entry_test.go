@@ -25,9 +25,10 @@ func TestEntriesThatCannotBeRead(t *testing.T) {
 		"newer":             {"\x02anything", "format 2, and this version reads formats up to 1; upgrade this program", true},
 		"other":             {"{}", "format 123", true},
 		"no version":        {"\x00", "delete it, or set another prefix", false},
-		"cut off":           {"\x01\x05ab", "delete it, or set another prefix", false},
-		"without an ID":     {"\x01\x00\x02\x00", "delete it, or set another prefix", false},
-		"one address twice": {"\x01\x02\x01a\x02\x00\x02\x01a\x02\x00", "delete it, or set another prefix", false},
+		"no time":           {"\x01", "delete it, or set another prefix", false},
+		"cut off":           {"\x01\x00\x05ab", "delete it, or set another prefix", false},
+		"without an ID":     {"\x01\x00\x00\x02\x00", "delete it, or set another prefix", false},
+		"one address twice": {"\x01\x00\x02\x01a\x02\x00\x02\x01a\x02\x00", "delete it, or set another prefix", false},
 	} {
 		engine := &kvtest.Table{}
 		s := newStore(t, engine, kvstore.Options{})
@@ -80,7 +81,8 @@ func damage(t *testing.T, value []byte, key string) []byte {
 		length, size := binary.Uvarint(value[at:])
 		return at + size, at + size + int(length)
 	}
-	for at := 1; at < len(value); {
+	_, size := binary.Varint(value[1:]) // the time
+	for at := 1 + size; at < len(value); {
 		from, to := field(at)
 		id := value[from:to]
 		_, size := binary.Varint(value[to:])

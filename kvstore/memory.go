@@ -34,11 +34,8 @@ const (
 	longestYield  = 20 * time.Millisecond
 )
 
-// current reports whether the value may be swapped without being read first. The engine then checks the revision. What was read a
-// while ago does not qualify: some engines number revisions only well enough for a swap that follows at once.
-func (m *memory) current() bool {
-	return m.revision != 0 && m.revision == m.written && m.reads == 0 && m.streak < longestStreak
-}
+// current reports whether the value may be swapped without being read first. The engine then checks the revision.
+func (m *memory) current() bool { return m.revision != 0 && m.reads == 0 && m.streak < longestStreak }
 
 // swapped takes note of a swap that succeeded after some conflicts.
 func (m *memory) swapped(fromMemory bool, conflicts int) {
@@ -67,7 +64,8 @@ func (s *shard) recall(name string) memory {
 	return s.remembered[name]
 }
 
-// remember replaces what is remembered about an entry. If there are too many, it forgets any other.
+// remember replaces what is remembered about an entry. It keeps only values that this process wrote: some engines number revisions
+// just well enough for a swap that follows a read at once. If there are too many entries, it forgets any other.
 func (s *shard) remember(name string, m memory) {
 	if !s.values || m.revision != m.written || len(m.value) > longestRemembered {
 		m.forget()

@@ -115,8 +115,22 @@ func (s *Store) write(ctx context.Context, name string, known *memory, e *entry,
 // decideOn decides requests on an entry in their order, and returns the time of the last decision.
 func (s *Store) decideOn(e *entry, requests []*store.Request) (now rule.Micros) {
 	for _, r := range requests {
-		now = s.now()
+		now = s.moment(e)
 		r.Err = e.decide(r, now)
+	}
+	return now
+}
+
+// mostBehind is how far a clock may be behind that of another process so that it is still taken for the same. A clock that is further
+// behind was set back.
+const mostBehind = rule.Micros(time.Second / time.Microsecond)
+
+// moment returns the time at which a request is decided: now, or when the entry was last changed if this process's clock is behind
+// that of the process that changed it, so that time does not go backwards for a key.
+func (s *Store) moment(e *entry) rule.Micros {
+	now := s.now()
+	if s.opts.Now == nil && now < e.at && e.at-now <= mostBehind {
+		return e.at
 	}
 	return now
 }

@@ -51,9 +51,9 @@ func TestKeyForgottenDuringADecision(t *testing.T) {
 				allow(t, limiter, fmt.Sprint(i), unit)
 			}
 			close(goOn)
-			told := <-late
-			if left := peek().Remaining; !told.Allowed || left > told.Remaining {
-				t.Errorf("the late request got %d remaining, but %d remain (admitted: %v)", told.Remaining, left, told.Allowed)
+			decided := <-late
+			if left := peek().Remaining; !decided.Allowed || left > decided.Remaining {
+				t.Errorf("the late request got %d remaining, but %d remain (admitted: %v)", decided.Remaining, left, decided.Allowed)
 			}
 		})
 	}

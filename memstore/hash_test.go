@@ -158,7 +158,7 @@ func TestShortHashSpreads(t *testing.T) {
 }
 
 // Of many short and similar keys, no two have the same hash: by chance that would happen in one run of 2^30.
-func TestShortHashTellsKeysApart(t *testing.T) {
+func TestShortHashHasNoCollisions(t *testing.T) {
 	s := newSchedule(newHasher(hashKey{2}))
 	seen := map[uint64]string{}
 	check := func(key string) {

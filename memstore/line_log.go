@@ -445,7 +445,7 @@ func (f *logForm) store(l *line, control uint64, s *rule.State) (newControl uint
 	}
 	back := first + f.keep
 	if !c.renew(l[hashWord].Load(), n-1-back) {
-		return 0, noRoom
+		return 0, noMemory
 	}
 	for at := back; at < n-1; at += f.perLine {
 		c.push(low(at, min(at+f.perLine, n-1)))

@@ -240,11 +240,11 @@ func TestLogLineWithoutMemory(t *testing.T) {
 func TestLogLineDetectsConcurrentChanges(t *testing.T) {
 	const window = rule.Micros(1_000_000)
 	for _, c := range []struct {
-		name       string
-		used, cost int64
-		meanwhile  func(s *rule.State, limit *rule.Limit)
-		verdict    rule.Verdict
-		remaining  int64
+		name         string
+		used, cost   int64
+		concurrently func(s *rule.State, limit *rule.Limit)
+		verdict      rule.Verdict
+		remaining    int64
 	}{
 		{"the last unit is taken", 19, 1, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, rule.Refused, 0},
 		{"a unit is taken", 12, 1, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, rule.Admitted, 6},
@@ -262,7 +262,7 @@ func TestLogLineDetectsConcurrentChanges(t *testing.T) {
 			read := 0
 			clock := &clock{now: func() rule.Micros {
 				if read++; read == 1 {
-					f.slowly(t, &l, func(s *rule.State) bool { c.meanwhile(s, limit); return true })
+					f.slowly(t, &l, func(s *rule.State) bool { c.concurrently(s, limit); return true })
 				}
 				return testStart
 			}}

@@ -78,7 +78,7 @@ func (f *slotsForm) store(l *line, control uint64, s *rule.State) (newControl ui
 	}
 	first, enough := f.slab.resize(l[hashWord].Load(), f.chain(l, control), heldLines(heldTotal(control)), heldLines(len(held)))
 	if !enough {
-		return 0, noRoom
+		return 0, noMemory
 	}
 	if len(held) <= heldInLine {
 		for i, slot := range held {

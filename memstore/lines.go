@@ -33,9 +33,9 @@ type lineForm interface {
 type storeResult uint8
 
 const (
-	stored  storeResult = iota
-	tooWide             // a count does not fit this form
-	noRoom              // there is no memory for what does not fit in the slot
+	stored   storeResult = iota
+	tooWide              // a count does not fit this form
+	noMemory             // there is no memory for what does not fit in the slot
 )
 
 // raised returns a control word with the next version.

@@ -97,7 +97,7 @@ func (m *settlements) recall(s *settling, now rule.Micros, memo *rule.Memo) {
 	}
 	s.shard.recall(s, now, memo)
 	if !memo.Known && !memo.Full && m.held.Load() >= m.most {
-		memo.Full = !m.makeRoom(now)
+		memo.Full = !m.makeSpace(now)
 	}
 }
 
@@ -145,9 +145,9 @@ func (d *settlementShard) add(key settlementKey, expires rule.Micros, back []int
 	}
 }
 
-// makeRoom drops expired settlements of all shards and reports whether that made space. A shard is scanned only if one of
+// makeSpace drops expired settlements of all shards and reports whether that made space. A shard is scanned only if one of
 // its settlements has expired, because many expire together.
-func (m *settlements) makeRoom(now rule.Micros) bool {
+func (m *settlements) makeSpace(now rule.Micros) bool {
 	for i := range m.shards {
 		d := &m.shards[i]
 		d.mu.Lock()

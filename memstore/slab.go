@@ -26,7 +26,7 @@ const (
 
 	// chainWord is the word of a line whose upper half is the number of the next line in its chain.
 	chainWord = lineWords - 1
-	// lineBits is how many bits of a line are left besides the number of the next one.
+	// lineBits is how many bits of a line the number of the next one leaves.
 	lineBits = lineWords*64 - 32
 )
 

@@ -8,16 +8,17 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// maxAddress is the longest address that is kept as it is: a page of an index must hold several.
+// maxAddress is the longest address that is stored as it is: a page of an index must hold several.
 const maxAddress = 512
 
-// appendAddress appends the address of the row that a charge's state is kept in:
+// appendAddress appends the address of the row with a charge's state:
 //
 //	api:login:sliding-window-60000000-1-clock::user-42
 //
-// That is the namespace, the limit's name, its shape, the group and the key. Bytes that would make two addresses alike, or that a
-// terminal does not show, are written as %XX, so an address is text in every encoding of a database and reads well in psql; as
-// bytes with lengths before them it would be as long. Of a very long one the SHA-256 is kept, after a mark that no other begins with.
+// The parts are the namespace, the limit's name, its shape, the group and the key. Bytes that would make two addresses
+// equal, or that a terminal does not show, are written as %XX, so an address is text in every encoding of a database
+// and readable in psql; as bytes with length prefixes it would be just as long. A very long address is replaced by its
+// SHA-256, after a mark that no other address begins with.
 func appendAddress(to []byte, prefix, group, key string) []byte {
 	from := len(to)
 	to = append(to, prefix...)
@@ -32,7 +33,7 @@ func appendAddress(to []byte, prefix, group, key string) []byte {
 	return hex.AppendEncode(to, sum[:])
 }
 
-// limitPrefix is the part of an address that does not depend on group and key.
+// limitPrefix returns the part of an address that does not depend on group and key.
 func limitPrefix(limit *store.Limit) string {
 	var prefix []byte
 	for _, part := range []string{limit.Namespace(), limit.Name(), limit.Rule().Shape().String()} {

@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// bind is slidegate.Bind for a limit that is right.
+// bind is slidegate.Bind for a valid limit.
 func bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
 	t.Helper()
 	bound, err := slidegate.Bind(namespace, limit)
@@ -37,26 +37,26 @@ func TestAddresses(t *testing.T) {
 		{"api", login, "acme", "user-42", "api:login:sliding-window-60000000-1-clock:acme:user-42"},
 		{"", hour, "", "", "::sliding-window-3600000000-1-clock::"},
 		{"a:b", hour, "%", "\"\\\n\x7f\xff{,}'", "a%3Ab::sliding-window-3600000000-1-clock:%25:%22%5C%0A%7F%FF{,}'"},
-		// 512 bytes are the most: 37 before the key, and the SHA-256 of what is longer.
+		// The maximum is 512 bytes: 37 before the key, and the SHA-256 of longer addresses.
 		{"", hour, "", strings.Repeat("k", 475), "::sliding-window-3600000000-1-clock::" + strings.Repeat("k", 475)},
 		{"", hour, "", strings.Repeat("k", 476), "%sha256:" + shaOf476},
 	} {
 		if is := addressOf(t, c.namespace, c.limit, c.group, c.key); is != c.want {
-			t.Errorf("%q %q: the address is %q", c.group, c.key, is)
+			t.Errorf("%q %q: got address %q", c.group, c.key, is)
 		}
 	}
 }
 
-// shaOf476 is what sha256sum says of the prefix and 476 times k.
+// shaOf476 is the SHA-256 of the prefix and 476 times k.
 const shaOf476 = "e4079f4aaca50a45befd0258b5d39c93278d9d8d5ba46df6e93216a552f87314"
 
-// owner is what a state belongs to, as far as it can be confused.
+// owner has the parts of an address that could be confused.
 type owner struct{ namespace, limit, group, key string }
 
-// letters are those that addresses are made of, so that they come close to one another.
+// letters are the characters of addresses, few enough for them to be similar.
 var letters = []string{"a", "b", ":", "::", "%", "%3A", "%25", "%sha256:", "%settled:", " ", "\x00", "\n", "\x7f", "\xff", "é", "-", "\"", "\\"}
 
-// drawOwner makes an owner of few letters.
+// drawOwner returns a random owner of few letters.
 func drawOwner(random *rand.Rand, few []string) owner {
 	draw := func() string {
 		var text strings.Builder
@@ -71,7 +71,8 @@ func drawOwner(random *rand.Rand, few []string) owner {
 	return owner{draw(), draw(), draw(), draw()}
 }
 
-// Different owners have different addresses, short ones of bytes that every terminal shows and no array needs to escape.
+// Different owners have different addresses, short ones of bytes that every terminal shows and no array needs to
+// escape.
 func TestAddressesAreApart(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -120,7 +121,7 @@ func TestAddressesOfShapes(t *testing.T) {
 		l := base
 		c.change(&l)
 		if same := addressOf(t, "", l, "", "key") == own; same != c.same {
-			t.Errorf("change %d: the same address: %v", i, same)
+			t.Errorf("change %d: got the same address %v", i, same)
 		}
 	}
 }

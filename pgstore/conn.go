@@ -11,23 +11,23 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Conn is how the store talks to PostgreSQL. New makes it of a pool of pgx, NewSQL of one of database/sql. It is safe for
-// concurrent use.
+// Conn is the store's connection to PostgreSQL. New makes one of a pgx pool, NewSQL of a database/sql pool. It is safe
+// for concurrent use.
 type Conn interface {
-	// Call runs a statement by itself, outside of any transaction, and appends the bigint[] that it yields to reply, row by row if
-	// that has two dimensions. The parameters are string, int64, []string (a text[]) and []int64 (a bigint[]). It is not sent
-	// twice, and nothing is kept of the arguments after Call returns.
+	// Call runs a statement by itself, outside of any transaction, and appends the bigint[] that it returns to reply,
+	// row by row if that has two dimensions. The parameters are string, int64, []string (a text[]) and []int64 (a
+	// bigint[]). The statement is not sent twice, and Call keeps no reference to the arguments after it returns.
 	Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error)
-	// Row runs a statement whose parameters are plain texts and numbers, and scans the one row that it yields.
+	// Row runs a statement whose parameters are plain texts and numbers, and scans the one row that it returns.
 	Row(ctx context.Context, statement string, args []any, into ...any) error
 }
 
-var errReply = errors.New("the function's reply cannot be read: the functions in the database are of another version: run Migrate")
+var errReply = errors.New("invalid reply: the functions in the database are of another version; run Migrate")
 
-// poolConn is a Conn over a pool of pgx, in any of its modes.
+// poolConn is a Conn over a pgx pool, in any of its modes.
 type poolConn struct{ pool querier }
 
-// querier is what is needed of a pool.
+// querier is the part of a pool that is needed.
 type querier interface {
 	Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, statement string, args ...any) pgx.Row
@@ -67,7 +67,7 @@ func (c poolConn) Row(ctx context.Context, statement string, args []any, into ..
 	return c.pool.QueryRow(ctx, statement, args...).Scan(into...)
 }
 
-// sqlConn is a Conn over database/sql. Drivers differ in what they make of slices, so arrays go as text both ways.
+// sqlConn is a Conn over database/sql. Drivers differ in how they send slices, so arrays are sent and received as text.
 type sqlConn struct{ db *sql.DB }
 
 func (c sqlConn) Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
@@ -98,7 +98,8 @@ func (c sqlConn) Row(ctx context.Context, statement string, args []any, into ...
 	return c.db.QueryRowContext(ctx, statement, args...).Scan(into...)
 }
 
-// textArray writes addresses as PostgreSQL reads arrays. They contain neither quotes nor backslashes: appendAddress escapes those.
+// textArray writes addresses as a PostgreSQL array. They contain neither quotes nor backslashes: appendAddress escapes
+// those.
 func textArray(addresses []string) string {
 	text := []byte{'{'}
 	for i, a := range addresses {
@@ -123,7 +124,7 @@ func numberArray(numbers []int64) string {
 	return string(append(text, '}'))
 }
 
-// readText reads an array of numbers as PostgreSQL writes it in text, such as {1,2} or {{1,2},{3,4}}.
+// readText parses PostgreSQL's text format of an array of numbers, such as {1,2} or {{1,2},{3,4}}.
 func readText(text []byte, to []int64) (numbers []int64, ok bool) {
 	if len(text) < 2 || text[0] != '{' || text[len(text)-1] != '}' {
 		return to, false
@@ -145,8 +146,8 @@ func readText(text []byte, to []int64) (numbers []int64, ok bool) {
 	return to, true
 }
 
-// readBinary reads an array of numbers as PostgreSQL writes it in binary: the number of dimensions, whether there are nulls, the type,
-// of every dimension the length and the lower bound, and before each number its length of 8.
+// readBinary parses PostgreSQL's binary format of an array of numbers: the number of dimensions, whether there are
+// nulls, the type, the length and the lower bound of every dimension, and before each number its length of 8.
 func readBinary(raw []byte, to []int64) (numbers []int64, ok bool) {
 	const element, bigint = 12, 20
 	if len(raw) < 12 || binary.BigEndian.Uint32(raw[8:]) != bigint {

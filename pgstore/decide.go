@@ -10,26 +10,27 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The long way: any operations over any limits, decided by the function decide2, or by single2 where there is one address only.
+// The general path: any operations over any limits, decided by the function decide2, or by single2 if there is only one
+// address.
 
 const (
 	header      = 5  // numbers before those of the charges
-	plainStride = 14 // numbers of every charge,
-	longStride  = 22 // and with those that only reservations and calendars need
+	plainStride = 14 // numbers per charge
+	longStride  = 22 // with those that only reservations and calendars need
 	bounds      = 18 // where those of a calendar begin
 )
 
 // Whether decide2 locks all rows of a call together.
 const (
-	lockNone    = iota // each is written on condition that it has not changed
-	lockToWrite        // if anything is to be written, and then all is decided again
+	lockNone    = iota // each is written only if it has not changed
+	lockToWrite        // if anything is to be written, and then everything is decided again
 	lockFirst          // before anything is read
 )
 
-var errOutside = errors.New("pgstore: the server's clock jumped to another period of a calendar between two calls: try again")
+var errOutside = errors.New("pgstore: the server's clock jumped to another calendar period between two calls; try again")
 
-// plan writes a batch as decide2 reads it, or as single2 does if it is for that.
-func (t *trip) plan(s *Store, batch []store.Request) (single bool) {
+// plan encodes a batch for decide2, or for single2 if that can decide it, and reports which.
+func (t *roundTrip) plan(s *Store, batch []store.Request) (single bool) {
 	locked, stride := int64(lockNone), plainStride
 	for i := range t.parts {
 		a := &t.parts[i]
@@ -69,7 +70,7 @@ func (t *trip) plan(s *Store, batch []store.Request) (single bool) {
 	return false
 }
 
-func (t *trip) planCharge(batch []store.Request, a *part) {
+func (t *roundTrip) planCharge(batch []store.Request, a *part) {
 	r := &batch[a.request]
 	charge := &r.Charges[a.of]
 	l := charge.Limit.Rule()
@@ -83,27 +84,27 @@ func (t *trip) planCharge(batch []store.Request, a *part) {
 		bit(l.CountDenied), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
 }
 
-// memoOf returns how long a settlement is remembered, and how many are: as long and as many as any of its charges wants. It is 0 for
+// memoOf returns how long a settlement is remembered, and how many are: the maximum over its charges. It returns 0 for
 // other requests, and for those that only release slots.
-func memoOf(r *store.Request) (memory rule.Micros, most int64) {
+func memoOf(r *store.Request) (memory rule.Micros, settlements int64) {
 	if r.Op == rule.Settle {
 		for i := range r.Charges {
 			l := r.Charges[i].Limit.Rule()
-			memory, most = max(memory, l.Memory()), max(most, l.Settlements())
+			memory, settlements = max(memory, l.Memory()), max(settlements, l.Settlements())
 		}
 	}
-	return memory, most
+	return memory, settlements
 }
 
-// planReservation writes the numbers that only reservations have, and leaves room for a calendar.
-func (t *trip) planReservation(r *store.Request, of int) {
-	memory, most := memoOf(r)
-	t.numbers = append(t.numbers, r.Charges[of].Used, int64(r.ID), int64(memory), most, 0, 0, 0, 0)
+// planReservation writes the numbers that only reservations have, and leaves space for a calendar.
+func (t *roundTrip) planReservation(r *store.Request, of int) {
+	memory, settlements := memoOf(r)
+	t.numbers = append(t.numbers, r.Charges[of].Used, int64(r.ID), int64(memory), settlements, 0, 0, 0, 0)
 }
 
-// planBounds writes the periods of calendars around now: the one before, the current one and the next, which is enough where the
+// planBounds writes the calendar periods around now: the previous, the current and the next one, which is enough if the
 // server's clock differs by less than the shortest of them.
-func (t *trip) planBounds(batch []store.Request, now rule.Micros) {
+func (t *roundTrip) planBounds(batch []store.Request, now rule.Micros) {
 	for i := range t.parts {
 		l := batch[t.parts[i].request].Charges[t.parts[i].of].Limit.Rule()
 		if l.Calendar == rule.NoPeriod {
@@ -118,7 +119,7 @@ func (t *trip) planBounds(batch []store.Request, now rule.Micros) {
 }
 
 // outside returns the server's time if it lies outside of the periods that were sent, so that nothing was decided.
-func (t *trip) outside() (now rule.Micros, outside bool) {
+func (t *roundTrip) outside() (now rule.Micros, outside bool) {
 	if len(t.reply) != 2 || t.reply[0] != -1 {
 		return 0, false
 	}
@@ -132,8 +133,8 @@ func bit(b bool) int64 {
 	return 0
 }
 
-// read derives the answers from what decide2 returned.
-func (t *trip) read(batch []store.Request) error {
+// read derives the answers from the result of decide2.
+func (t *roundTrip) read(batch []store.Request) error {
 	if _, outside := t.outside(); outside {
 		return errOutside
 	}
@@ -159,7 +160,7 @@ func (t *trip) read(batch []store.Request) error {
 	return nil
 }
 
-// The flags that a reply has for a charge.
+// Flags of the reply to a charge.
 const (
 	flagAllowed = 1 << iota
 	flagMoved
@@ -167,18 +168,18 @@ const (
 	flagUnsettled
 )
 
-// derive makes an answer of what was decided and of the state after that.
-func derive(l *rule.Limit, decided, told, counts []int64) (answer rule.Answer, ok bool) {
+// derive derives an answer from the decision and the state after it.
+func derive(l *rule.Limit, decided, reply, counts []int64) (answer rule.Answer, ok bool) {
 	now, flags, granted, cost, at := rule.Micros(decided[0]), decided[1], decided[2], decided[3], rule.Micros(decided[4])
 	allowed, moved := flags&flagAllowed != 0, flags&flagMoved != 0
 	if l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight {
-		if len(told) != 3 {
+		if len(reply) != 3 {
 			return answer, false
 		}
-		answer = l.AnswerLog(told[0], rule.Micros(told[1]), rule.Micros(told[2]), now, at, moved, cost, granted, allowed)
+		answer = l.AnswerLog(reply[0], rule.Micros(reply[1]), rule.Micros(reply[2]), now, at, moved, cost, granted, allowed)
 	} else {
-		s, ok := stateOf(l, told, counts)
-		if !ok || len(told) == 0 && !allowed && cost <= l.Capacity() { // nobody is refused by a limit that was never charged
+		s, ok := stateOf(l, reply, counts)
+		if !ok || len(reply) == 0 && !allowed && cost <= l.Capacity() { // a limit that was never charged denies nothing
 			return answer, false
 		}
 		answer = finish(l, &s, now, cost, granted, allowed, moved)
@@ -192,23 +193,23 @@ func derive(l *rule.Limit, decided, told, counts []int64) (answer rule.Answer, o
 	return answer, true
 }
 
-// stateOf returns the state that a function told of.
-func stateOf(l *rule.Limit, told, counts []int64) (s rule.State, ok bool) {
+// stateOf returns the state in a function's reply.
+func stateOf(l *rule.Limit, reply, counts []int64) (s rule.State, ok bool) {
 	bucket := l.Algorithm == rule.TokenBucket
-	if bucket && len(told) > 1 && slices.Min(told[1:]) < 0 {
+	if bucket && len(reply) > 1 && slices.Min(reply[1:]) < 0 {
 		return s, false
 	}
 	switch {
-	case len(told) == 0 && bucket:
-	case len(told) == 0:
+	case len(reply) == 0 && bucket:
+	case len(reply) == 0:
 		s.Start = rule.Absent
-	case bucket && len(told) == 2:
-		s = rule.LegacyBucket(rule.Micros(told[0]), told[1])
-	case bucket && len(told) == 4:
-		s.Start, s.Missing, s.Rest, s.Until = rule.Micros(told[0]), told[1], told[2], rule.Micros(told[3])
-	case !bucket && len(told) == 1+len(counts):
-		copy(counts, told[1:])
-		s.Start, s.Counts = rule.Micros(told[0]), counts
+	case bucket && len(reply) == 2:
+		s = rule.LegacyBucket(rule.Micros(reply[0]), reply[1])
+	case bucket && len(reply) == 4:
+		s.Start, s.Missing, s.Rest, s.Until = rule.Micros(reply[0]), reply[1], reply[2], rule.Micros(reply[3])
+	case !bucket && len(reply) == 1+len(counts):
+		copy(counts, reply[1:])
+		s.Start, s.Counts = rule.Micros(reply[0]), counts
 	default:
 		return s, false
 	}

@@ -1,11 +1,13 @@
-// Package pgstore keeps state in PostgreSQL 13 or later, over a pool that the caller already has. Every batch of requests is
-// decided by one call of one function at the data, by the server's clock and the same rule as in every store, in one round
-// trip; what is refused writes nothing, takes no lock and waits for no disk. Migrate creates the table and the functions.
+// Package pgstore keeps state in PostgreSQL 13 or later, over a pool that the caller already has. One call of one
+// function decides every batch of requests at the data, by the server's clock and the same rule as in every store, in
+// one round trip; a denial writes nothing, takes no lock and waits for no disk. Migrate creates the table and the
+// functions.
 //
 //	err := pgstore.Migrate(ctx, pool, pgstore.Options{})
 //	store, err := pgstore.New(pool, pgstore.Options{})
 //	limiter, err := slidegate.New(store, slidegate.PerMinute(100))
-//	go store.Sweep(ctx, time.Minute, nil) // forgets what does not matter any more
+//	go store.Sweep(ctx, time.Minute, nil) // deletes rows that no longer matter
 //
-// docs/postgres.md says how to choose what a crash may forget, which rights a role needs, and what to know of PgBouncer.
+// See docs/postgres.md for how to choose what a crash may lose, which privileges a role needs, and what to know about
+// PgBouncer.
 package pgstore

@@ -7,22 +7,23 @@ import (
 )
 
 const (
-	expireRows = 1000 // that one call looks at
-	barren     = 8    // calls in a row that found next to nothing, after which Sweep leaves the rest for another time
+	expireRows = 1000 // per call
+	barren     = 8    // consecutive calls that found next to nothing, after which Sweep leaves the rest for another time
 )
 
-// Expire deletes all rows that do not matter any more, and returns how many. It walks through the table in small steps, each a
-// transaction of its own, and waits for nobody. Any number of processes may do so at the same time.
+// Expire deletes all rows that no longer matter, and returns how many. It walks through the table in small steps, each
+// its own transaction, and waits for no locks. Any number of processes may call it concurrently.
 func (s *Store) Expire(ctx context.Context) (deleted int64, err error) {
 	return s.walk(ctx, "", func(int64) bool { return true })
 }
 
-// Sweep expires again and again until ctx ends, and returns ctx's error. Run it in a goroutine, in one process or in all of them: each
-// begins at a random place and stops where there is little to find, so they share the work without knowing of one another. An
-// error of the server ends a round and not the sweeping; failed, which may be nil, is told of it.
+// Sweep expires rows repeatedly until ctx ends, and returns ctx's error. Run it in a goroutine, in one process or in
+// all of them: each round begins at a random position and stops where there is little to find, so processes share the
+// work without coordination. An error of the server ends a round but not Sweep; it is passed to failed, which may be
+// nil.
 //
-// A round begins after every, more or less. Every row is visited once in every so often, not at once: what is dead is a small part
-// of a table that is swept, and decides nothing.
+// A round begins about once per every. Each row is visited now and then, not as soon as it expires: in a table that is
+// swept, dead rows are a small part, and they affect no decision.
 func (s *Store) Sweep(ctx context.Context, every time.Duration, failed func(error)) error {
 	every = max(every, time.Millisecond)
 	for {
@@ -39,7 +40,7 @@ func (s *Store) Sweep(ctx context.Context, every time.Duration, failed func(erro
 	}
 }
 
-// sweep goes once round the table from a random place, until it finds nothing for a while.
+// sweep goes once around the table from a random position, until it finds nothing for a while.
 func (s *Store) sweep(ctx context.Context) error {
 	var from string
 	if err := s.conn.Row(ctx, s.place, nil, &from); err != nil {
@@ -55,11 +56,12 @@ func (s *Store) sweep(ctx context.Context) error {
 	if _, err := s.walk(ctx, from, fruitful); err != nil || from == "" || idle >= barren {
 		return err
 	}
-	_, err := s.walk(ctx, "", fruitful) // up to the end a second time, but there it finds nothing
+	_, err := s.walk(ctx, "", fruitful) // it passes the end a second time, but finds nothing there
 	return err
 }
 
-// walk expires from an address on to the end, for as long as another step is wanted after one that deleted so many.
+// walk expires rows from an address to the end, as long as further returns true for the number of rows that a step
+// deleted.
 func (s *Store) walk(ctx context.Context, from string, further func(deleted int64) bool) (deleted int64, err error) {
 	for {
 		var gone, seen int64

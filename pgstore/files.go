@@ -11,14 +11,14 @@ import (
 // Tool is a program or a library that applies migrations.
 type Tool uint8
 
-// The tools.
+// Values of Tool.
 const (
 	Psql          Tool = iota // slidegate.up.sql and slidegate.down.sql, each for psql --file
 	Goose                     // 00001_slidegate_state.sql, ... for github.com/pressly/goose
 	GolangMigrate             // 000001_slidegate_state.up.sql and .down.sql, ... for github.com/golang-migrate/migrate
 )
 
-// ParseTool returns the tool of a name: psql, goose or golang-migrate.
+// ParseTool returns the tool with this name: psql, goose or golang-migrate.
 func ParseTool(name string) (Tool, error) {
 	for _, tool := range []Tool{Psql, Goose, GolangMigrate} {
 		if tool.String() == name {
@@ -41,8 +41,9 @@ func (t Tool) String() string {
 	return fmt.Sprintf("Tool(%d)", uint8(t))
 }
 
-// MigrationFiles returns Migrations as files in the format of a tool, all in one folder. The first file has the version number
-// first, for folders that have migrations of the caller's own; 0 means 1. Psql's files have no numbers.
+// MigrationFiles returns Migrations as files in the format of a tool, all in one directory. The first file has the
+// version number first, for directories that also contain the caller's own migrations; 0 means 1. Files for Psql have
+// no numbers.
 func MigrationFiles(opts Options, tool Tool, first int64) (fs.FS, error) {
 	steps, err := Migrations(opts)
 	if err != nil {
@@ -72,7 +73,7 @@ func writePsql(f *folder, steps []Migration, _ int64) {
 	f.add("slidegate.down.sql", begin+strings.Join(down, "\n")+end)
 }
 
-// writeGoose writes a file for each step. Goose would cut statements at every semicolon, also at those within functions.
+// writeGoose writes one file per step. Goose would split statements at every semicolon, also within functions.
 func writeGoose(f *folder, steps []Migration, first int64) {
 	for i, step := range steps {
 		f.add(fmt.Sprintf("%05d_slidegate_%s.sql", first+int64(i), step.Name), "-- +goose Up\n"+
@@ -82,7 +83,7 @@ func writeGoose(f *folder, steps []Migration, first int64) {
 	}
 }
 
-// writeGolangMigrate writes two files for each step. The tool sends a file as it is, which makes it one transaction.
+// writeGolangMigrate writes two files per step. The tool sends a file as it is, which makes it one transaction.
 func writeGolangMigrate(f *folder, steps []Migration, first int64) {
 	for i, step := range steps {
 		name := fmt.Sprintf("%06d_slidegate_%s", first+int64(i), step.Name)
@@ -91,7 +92,7 @@ func writeGolangMigrate(f *folder, steps []Migration, first int64) {
 	}
 }
 
-// folder makes a file system in memory: the standard library's for that is an archive.
+// folder builds a file system in memory: in the standard library, that is a zip archive.
 type folder struct {
 	bytes   bytes.Buffer
 	archive *zip.Writer

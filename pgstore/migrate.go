@@ -14,9 +14,10 @@ type Beginner interface {
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
-// Migrate creates the schema, or brings it to this version. Any number of processes may call it at the same time, at every start:
-// one does the work in one transaction, the others wait for it. Tables and functions that a tool made of Migrations, all or some of
-// them, count as its own. It needs the right to create in the schema, which the role that decides does not.
+// Migrate creates the schema, or upgrades it to this version. Any number of processes may call it concurrently, at
+// every start: one does the work in one transaction, the others wait for it. Tables and functions that a tool created
+// from Migrations, all or some of them, are recognized. It needs the privilege to create in the schema, which the role
+// that decides does not.
 func Migrate(ctx context.Context, db Beginner, opts Options) error {
 	if db == nil {
 		return errors.New("pgstore: migrate: db: must not be nil")
@@ -45,7 +46,7 @@ func Migrate(ctx context.Context, db Beginner, opts Options) error {
 	return nil
 }
 
-// MigrateSQL is Migrate over a pool of the package database/sql.
+// MigrateSQL is Migrate over a database/sql pool.
 func MigrateSQL(ctx context.Context, db *sql.DB, opts Options) error {
 	if db == nil {
 		return errors.New("pgstore: migrate: db: must not be nil")
@@ -74,14 +75,14 @@ func MigrateSQL(ctx context.Context, db *sql.DB, opts Options) error {
 	return nil
 }
 
-// schema is a transaction, as far as migrate needs it: one statement at a time, without parameters.
+// schema is the part of a transaction that migrate needs: one statement at a time, without parameters.
 type schema struct {
 	exec   func(statement string) error
 	number func(statement string) (int, error)
 }
 
-// migrate applies the steps that a schema does not have yet. A schema that was made by other means, and has no table of versions,
-// gets all steps: they leave alone what is there.
+// migrate applies the steps that a schema does not have yet. A schema that was created by other means, without a table
+// of versions, gets all steps: they leave existing objects unchanged.
 func migrate(opts Options, db schema) error {
 	steps, err := Migrations(opts)
 	if err != nil {
@@ -105,7 +106,7 @@ func migrate(opts Options, db schema) error {
 		if step.Version <= version {
 			continue
 		}
-		// As one statement, because not every driver takes several at once.
+		// As one statement, because not every driver accepts several.
 		if err := db.exec("DO $migration$ BEGIN EXECUTE $statements$" + step.Up + "$statements$; END $migration$"); err != nil {
 			return fmt.Errorf("step %d, %s: %w", step.Version, step.Name, err)
 		}

@@ -11,17 +11,17 @@ import (
 //go:embed migrations/*.sql
 var stepFiles embed.FS
 
-// Migration is one step in making the schema. Every step may be applied again: it leaves alone what is there already.
+// Migration is one step in creating the schema. Every step may be applied again: it leaves existing objects unchanged.
 type Migration struct {
 	Version int    // 1, 2, ...: the order to apply them in
 	Name    string // such as "state"
-	Up      string // the statements that take the step, for the Schema, Prefix and Durability of some Options
-	Down    string // the statements that undo it; the step before is undone after it
+	Up      string // the statements of the step, for the Schema, Prefix and Durability of some Options
+	Down    string // the statements that undo it; steps are undone in reverse order
 }
 
-// Migrations returns the steps from an empty database to the schema of this version, for programs that apply them with a tool
-// of their own; MigrationFiles has them in the format of some tools. The steps create Options.Schema if it does not exist, and
-// record themselves where Migrate does, so Migrate has nothing to do after them.
+// Migrations returns the steps from an empty database to the schema of this version, for programs that apply them with
+// their own tool; MigrationFiles returns them in the format of some tools. The steps create Options.Schema if it does
+// not exist, and record themselves where Migrate does, so Migrate has nothing to do after them.
 func Migrations(opts Options) ([]Migration, error) {
 	opts, err := opts.normal()
 	if err != nil {
@@ -74,14 +74,14 @@ func readStep(name string) (step Migration, err error) {
 	return step, err
 }
 
-// formatStep is the step from which on rows have a format, and functions refuse those that they cannot read.
+// formatStep is the first step in which rows have a format, and functions reject those that they cannot read.
 const formatStep = 6
 
 // secondEdition renames the functions of a file that a step repeats.
 var secondEdition = strings.NewReplacer("{prefix}take(", "{prefix}take2(", "{prefix}take_many(", "{prefix}take_many2(")
 
-// expand puts a file that a step repeats in the place of {again file}, and the condition on rows that can be read in that of
-// {readable alias}, if there is one.
+// expand replaces {again file} by a file that a step repeats, and {readable alias} by the condition on rows that can be
+// read, if there is one.
 func expand(text string, formatted bool) (string, error) {
 	before, rest, found := strings.Cut(text, "{again ")
 	if found {
@@ -102,8 +102,8 @@ func expand(text string, formatted bool) (string, error) {
 	return text, nil
 }
 
-// recorded returns a step that waits for others who migrate the same schema, and keeps account of itself in the table of versions,
-// which it creates where a tool has applied earlier steps without one.
+// recorded returns a step that waits for concurrent migrations of the same schema, and records itself in the table of
+// versions, which it creates if a tool has applied earlier steps without one.
 func (o Options) recorded(step Migration) Migration {
 	table := o.versions()
 	lock := fmt.Sprintf(`DO $lock$
@@ -136,10 +136,10 @@ $record$;
 	return step
 }
 
-// versions is the name of the table that has the steps which were applied.
+// versions returns the name of the table of applied steps.
 func (o Options) versions() string { return quote(o.Schema) + "." + o.Prefix + "migrations" }
 
-// lock is the advisory lock of those who migrate a schema.
+// lock returns the advisory lock for migrations of a schema.
 func (o Options) lock() int64 {
 	hash := fnv.New64a()
 	hash.Write([]byte("slidegate " + quote(o.Schema)))

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Steps that were released do not change: they are not applied again where they were, and folders of migrations have them.
+// Released steps do not change: they are not applied again where they were applied, and directories of migrations
+// contain them.
 func TestReleasedSteps(t *testing.T) {
 	for name, want := range map[string]string{
 		"0001_state":   "04a23ab48e2ff16dbf57d23312066b6aaabd93efffe7c82c5c3e2139fa313005",
@@ -30,7 +31,7 @@ func TestReleasedSteps(t *testing.T) {
 	}
 }
 
-// Nothing is left in the steps that should have been replaced.
+// No placeholder is left in the steps.
 func TestStepsAreComplete(t *testing.T) {
 	steps, err := Migrations(Options{})
 	if err != nil {
@@ -43,12 +44,12 @@ func TestStepsAreComplete(t *testing.T) {
 		for _, text := range []string{step.Up, step.Down} {
 			for _, left := range []string{"{schema}", "{prefix}", "{unlogged}", "{name}", "{again", "{readable", "\r"} {
 				if strings.Contains(text, left) {
-					t.Errorf("step %d has %q, want it replaced", step.Version, left)
+					t.Errorf("step %d contains %q, want it replaced", step.Version, left)
 				}
 			}
 		}
 		if guarded := strings.Contains(step.Up, "previous >= -2 OR"); guarded != (i+1 == 6 || i+1 >= 8) {
-			t.Errorf("step %d refuses rows of a newer format: %v", step.Version, guarded)
+			t.Errorf("step %d rejects rows of a newer format: %v", step.Version, guarded)
 		}
 	}
 }

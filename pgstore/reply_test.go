@@ -19,17 +19,17 @@ func TestReadText(t *testing.T) {
 		"{}": {}, "{7}": {7}, "{1,-2,9223372036854775807}": {1, -2, 9223372036854775807}, "{{1,2},{3,4}}": {1, 2, 3, 4},
 	} {
 		if got, ok := readText([]byte(text), nil); !ok || !slices.Equal(got, want) {
-			t.Errorf("%s is read as %v, %v", text, got, ok)
+			t.Errorf("%s: got %v, %v", text, got, ok)
 		}
 	}
 	for _, text := range []string{"", "{", "}", "1", "{1", "1}", "{NULL}", "{1,a}", "{9223372036854775808}", "{1.5}", "{ 1}"} {
 		if got, ok := readText([]byte(text), nil); ok {
-			t.Errorf("%q is read as %v", text, got)
+			t.Errorf("%q: got %v", text, got)
 		}
 	}
 }
 
-// packed is an array as PostgreSQL packs it: words of 4 bytes, in which a number takes two.
+// packed returns an array in PostgreSQL's binary format: words of 4 bytes, of which a number takes two.
 func packed(words ...uint32) (raw []byte) {
 	for _, w := range words {
 		raw = binary.BigEndian.AppendUint32(raw, w)
@@ -48,7 +48,7 @@ func TestReadBinary(t *testing.T) {
 		{packed(2, 0, 20, 1, 1, 2, 1, 8, 0, 3, 8, 0, 4), []int64{3, 4}},
 	} {
 		if got, ok := readBinary(c.raw, nil); !ok || !slices.Equal(got, c.want) {
-			t.Errorf("%x is read as %v, %v", c.raw, got, ok)
+			t.Errorf("%x: got %v, %v", c.raw, got, ok)
 		}
 	}
 	for i, raw := range [][]byte{
@@ -57,12 +57,12 @@ func TestReadBinary(t *testing.T) {
 		packed(1, 1, 20, 1, 1, 0xffffffff, 0, 0), packed(2, 0, 20, 1, 1), packed(1, 0, 20, 1, 1, 8, 0, 7)[:31],
 	} {
 		if got, ok := readBinary(raw, nil); ok {
-			t.Errorf("wrong array %d is read as %v", i, got)
+			t.Errorf("invalid array %d: got %v", i, got)
 		}
 	}
 }
 
-// scripted is a Conn that replies what it is told to.
+// scripted is a Conn with scripted replies.
 type scripted struct {
 	reply []int64
 	err   error
@@ -76,7 +76,7 @@ func (s *scripted) Call(_ context.Context, _ string, _ []any, reply []int64) ([]
 
 func (s *scripted) Row(context.Context, string, []any, ...any) error { return s.err }
 
-// Functions of another version are an error that says so, never a wrong answer or a panic.
+// Functions of another version cause an error that names the reason, never a wrong answer or a panic.
 func FuzzReply(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 5}, byte(0), []byte(packed(1, 0, 20, 1, 1, 8, 0, 7)))
 	f.Add([]byte{1, 1, 1, 1, 1, 3, 1, 2, 3}, byte(3), []byte("{{1,2}}"))
@@ -107,12 +107,12 @@ func FuzzReply(f *testing.F) {
 			t.Errorf("a reply of %d numbers: %v", len(reply), err)
 		}
 		if err != nil && !errors.Is(err, errReply) && !errors.Is(err, errOutside) {
-			t.Errorf("the error is %v", err)
+			t.Errorf("got error %v", err)
 		}
 	})
 }
 
-// A function that admits what the rule refuses by the same state, or the other way round, is of another version.
+// A function that admits what the rule denies by the same state, or the reverse, is of another version.
 func TestFunctionDisagrees(t *testing.T) {
 	limits := map[string]slidegate.Limit{}
 	for _, limit := range kinds() {
@@ -126,20 +126,20 @@ func TestFunctionDisagrees(t *testing.T) {
 		},
 		"bucket": {[]int64{now, 2, now, 6, 0, now + 1}, []int64{now, 2, now, 7, 0, now + 1}},
 	} {
-		for i, reply := range [][]int64{told.right, told.wrong, told.right[:shortReplies-1]} {
+		for i, reply := range [][]int64{told.right, told.wrong, told.right[:fastReplies-1]} {
 			s, err := NewWithConn(&scripted{reply: reply}, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			request := store.Request{Charges: []store.Charge{{Limit: bind(t, "", limits[name]), Cost: 1}}, Answers: make([]rule.Answer, 1)}
 			if err = s.Apply(t.Context(), []store.Request{request}); errors.Is(err, errReply) != (i > 0) || (err == nil) != (i == 0) {
-				t.Errorf("%s, reply %d: the error is %v", name, i, err)
+				t.Errorf("%s, reply %d: got error %v", name, i, err)
 			}
 		}
 	}
 }
 
-// kinds are limits of every way of keeping state.
+// kinds returns limits of every format of state.
 func kinds() []slidegate.Limit {
 	return []slidegate.Limit{
 		{Name: "window", Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingWindow},
@@ -152,7 +152,7 @@ func kinds() []slidegate.Limit {
 	}
 }
 
-// What the server has surely undone is tried again a few times, anything else is not.
+// A call that the server has certainly rolled back is tried again a few times, any other is not.
 func TestTriesAgain(t *testing.T) {
 	for code, calls := range map[string]int{serializationFailure: maxTries, deadlockDetected: maxTries, "57014": 1, "53100": 1, "": 1} {
 		conn := &scripted{err: stateError(code)}
@@ -163,7 +163,7 @@ func TestTriesAgain(t *testing.T) {
 		request := store.Request{Charges: []store.Charge{{Limit: bind(t, "", kinds()[0]), Cost: 1}}, Answers: make([]rule.Answer, 1)}
 		err = s.Apply(t.Context(), []store.Request{request})
 		if !errors.Is(err, conn.err) || !strings.HasPrefix(err.Error(), "pgstore: "+fixes[code]) || conn.calls != calls {
-			t.Errorf("%s: %d calls, %v", code, conn.calls, err)
+			t.Errorf("%s: got %d calls, %v", code, conn.calls, err)
 		}
 	}
 }
@@ -186,10 +186,10 @@ func TestWrongOptions(t *testing.T) {
 		{Options{Grace: -time.Second}, "grace"}, {Options{Durability: 2}, "durability"}, {Options{SynchronousCommit: "local"}, "synchronous commit"},
 	} {
 		if _, err := NewWithConn(&scripted{}, test.opts); err == nil || !strings.HasPrefix(err.Error(), "pgstore: "+test.want+": ") {
-			t.Errorf("%+v: the error is %v", test.opts, err)
+			t.Errorf("%+v: got error %v", test.opts, err)
 		}
 		if _, err := Migrations(test.opts); err == nil {
-			t.Errorf("%+v: there are migrations", test.opts)
+			t.Errorf("%+v: got migrations", test.opts)
 		}
 	}
 	for i, err := range []error{
@@ -197,7 +197,7 @@ func TestWrongOptions(t *testing.T) {
 		Migrate(t.Context(), nil, Options{}), MigrateSQL(t.Context(), nil, Options{}),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), "pgstore: ") {
-			t.Errorf("without a connection, %d: %v", i, err)
+			t.Errorf("without a connection, %d: got %v", i, err)
 		}
 	}
 }

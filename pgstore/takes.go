@@ -10,17 +10,18 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The short ways: takes of one charge each. Those for one key that follow one another with the same limit and cost are decided
-// together, because with the cost it is known what each of them changed. Where all are over windows in one part, take2 and take_many2
-// decide, else take3 and takes3.
+// The fast paths: takes of one charge each. Consecutive takes of one key with the same limit and cost are decided
+// together, because the cost determines what each of them changed. If all are over windows in one part, take2 and
+// take_many2 decide, otherwise take3 and takes3.
 
-// entry is a run of such takes, a stretch of trip.parts.
+// entry is a run of such takes, a range of roundTrip.parts.
 type entry struct{ from, to int }
 
-const maxRun = maxCall // a cost times this must not exceed 63 bits
+const maxRun = maxCall // a cost times this must fit 63 bits
 
-// areShort reports whether there is a short way for all requests of a batch, and whether all are over windows in one part.
-func areShort(batch []store.Request, parts []part) (short, pairs bool) {
+// areFast reports whether there is a fast path for all requests of a batch, and whether all are over windows in one
+// part.
+func areFast(batch []store.Request, parts []part) (fast, pairs bool) {
 	pairs = true
 	for i := range parts {
 		r := &batch[parts[i].request]
@@ -28,7 +29,7 @@ func areShort(batch []store.Request, parts []part) (short, pairs bool) {
 			return false, false
 		}
 		if l := r.Charges[0].Limit.Rule(); !l.IsPair() {
-			if pairs = false; !isShort(l) {
+			if pairs = false; !isFast(l) {
 				return false, false
 			}
 		}
@@ -36,9 +37,9 @@ func areShort(batch []store.Request, parts []part) (short, pairs bool) {
 	return true, pairs
 }
 
-// planRuns sorts a batch by address and finds its runs. It reports false if a key has several, which the functions do not decide; the
-// batch is then as it was.
-func (t *trip) planRuns(batch []store.Request) bool {
+// planRuns sorts a batch by address and finds its runs. It reports false if a key has several, which the functions do
+// not decide; the batch is then in its original order.
+func (t *roundTrip) planRuns(batch []store.Request) bool {
 	slices.SortFunc(t.parts, func(a, b part) int {
 		return cmp.Or(strings.Compare(a.address, b.address), cmp.Compare(a.request, b.request))
 	})
@@ -50,7 +51,7 @@ func (t *trip) planRuns(batch []store.Request) bool {
 		last := &t.entries[len(t.entries)-1]
 		before, charge := &batch[t.parts[i-1].request].Charges[0], &batch[t.parts[i].request].Charges[0]
 		l := charge.Limit.Rule()
-		apart := l.Algorithm == rule.SlidingLog && l.CountDenied // every refusal changes which unit another one waits for
+		apart := l.Algorithm == rule.SlidingLog && l.CountDenied // every denial changes which unit another one waits for
 		if apart || before.Limit.ID() != charge.Limit.ID() || before.Cost != charge.Cost || last.to-last.from >= maxRun {
 			slices.SortFunc(t.parts, func(a, b part) int { return cmp.Compare(a.request, b.request) })
 			return false
@@ -60,8 +61,8 @@ func (t *trip) planRuns(batch []store.Request) bool {
 	return true
 }
 
-// planTake writes a single run as take2 reads it.
-func (t *trip) planTake(s *Store, batch []store.Request) {
+// planTake encodes a single run for take2.
+func (t *roundTrip) planTake(s *Store, batch []store.Request) {
 	e := t.entries[0]
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l := charge.Limit.Rule()
@@ -69,8 +70,8 @@ func (t *trip) planTake(s *Store, batch []store.Request) {
 		bit(l.CountDenied), int64(l.Overlap), l.Quota, int64(l.Window), charge.Cost, int64(e.to-e.from))
 }
 
-// planTakes writes several runs as take_many2 reads them.
-func (t *trip) planTakes(s *Store, batch []store.Request) {
+// planTakes encodes several runs for take_many2.
+func (t *roundTrip) planTakes(s *Store, batch []store.Request) {
 	for _, e := range t.entries {
 		charge := &batch[t.parts[e.from].request].Charges[0]
 		l := charge.Limit.Rule()
@@ -85,10 +86,10 @@ func (t *trip) planTakes(s *Store, batch []store.Request) {
 	t.args = append(t.args, t.addresses, s.now(), s.commit(), t.kinds, t.quotas, t.windows, t.costs, t.counts)
 }
 
-const takeReplies = 5 // numbers for every entry
+const takeReplies = 5 // numbers per entry
 
-// readTakes derives the answers from what take2 and take_many2 returned.
-func (t *trip) readTakes(batch []store.Request) error {
+// readTakes derives the answers from the result of take2 or take_many2.
+func (t *roundTrip) readTakes(batch []store.Request) error {
 	if len(t.reply) != takeReplies*len(t.entries) {
 		return fmt.Errorf("pgstore: %w", errReply)
 	}
@@ -98,7 +99,7 @@ func (t *trip) readTakes(batch []store.Request) error {
 	return nil
 }
 
-func (t *trip) readRun(batch []store.Request, e entry, reply []int64) {
+func (t *roundTrip) readRun(batch []store.Request, e entry, reply []int64) {
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l, cost := charge.Limit.Rule(), charge.Cost
 	now, start, base, previous, admitted, moved := reply[0], reply[1], reply[2], reply[3], int(reply[4]>>1), reply[4]&1 != 0
@@ -117,7 +118,7 @@ func (t *trip) readRun(batch []store.Request, e entry, reply []int64) {
 		a := &batch[t.parts[e.from+j].request].Answers[0]
 		*a = finish(l, &s, rule.Micros(now), cost, granted, allowed, moved)
 		if cost > 0 || !allowed {
-			moved = false // the first one wrote it where it belongs
+			moved = false // the first one has moved the state
 		}
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The short way for windows in several parts, logs and buckets, alone or together with windows in one part.
+// The fast path for windows in several parts, logs and buckets, alone or together with windows in one part.
 
 const (
-	shortNumbers = 8       // that take3 and takes3 are told of every run,
-	shortReplies = 6       // and that they tell at least
-	maxDebt      = 1 << 62 // of a bucket, in 1/window of a unit: the functions have 63 bits
+	fastNumbers = 8       // per run, that take3 and takes3 receive
+	fastReplies = 6       // the minimum that they return
+	maxDebt     = 1 << 62 // of a bucket, in 1/window of a unit: the functions have 63 bits
 )
 
-// isShort reports whether take3 and takes3 decide by a limit.
-func isShort(l *rule.Limit) bool {
+// isFast reports whether take3 and takes3 support a limit.
+func isFast(l *rule.Limit) bool {
 	switch l.Algorithm {
 	case rule.TokenBucket:
 		high, low := bits.Mul64(uint64(deepest(l)), uint64(l.Window))
@@ -32,8 +32,8 @@ func isShort(l *rule.Limit) bool {
 // deepest returns how many units can be missing from a bucket.
 func deepest(l *rule.Limit) int64 { return min(l.Burst+l.Quota, rule.MaxQuota) }
 
-// planAny writes runs as take3 reads one and takes3 several.
-func (t *trip) planAny(s *Store, batch []store.Request) {
+// planAny encodes one run for take3, or several for takes3.
+func (t *roundTrip) planAny(s *Store, batch []store.Request) {
 	if len(t.entries) > 1 {
 		t.numbers = append(t.numbers, s.now(), s.commit())
 	}
@@ -51,20 +51,20 @@ func (t *trip) planAny(s *Store, batch []store.Request) {
 	}
 }
 
-func (t *trip) planRun(charge *store.Charge, times int) {
+func (t *roundTrip) planRun(charge *store.Charge, times int) {
 	l := charge.Limit.Rule()
 	const (
 		window = 0
 		log    = 1
 		bucket = 3
 	)
-	kind, part, most, unit := int64(window), int64(l.Window), l.Quota, charge.Cost
+	kind, part, capacity, unit := int64(window), int64(l.Window), l.Quota, charge.Cost
 	switch l.Algorithm {
 	case rule.SlidingLog:
 		kind = log
 	case rule.TokenBucket:
-		kind, part, most = bucket, deepest(l)*int64(l.Window), l.Burst*int64(l.Window)
-		if unit = most + 1; charge.Cost <= l.Burst {
+		kind, part, capacity = bucket, deepest(l)*int64(l.Window), l.Burst*int64(l.Window)
+		if unit = capacity + 1; charge.Cost <= l.Burst {
 			unit = charge.Cost * int64(l.Window)
 		}
 	case rule.SlidingWindow:
@@ -74,20 +74,20 @@ func (t *trip) planRun(charge *store.Charge, times int) {
 		kind += 32 * int64(rule.Whole)
 	}
 	kind += 8*bit(l.Anchor == rule.First) + 16*bit(l.CountDenied)
-	t.numbers = append(t.numbers, kind, int64(l.Parts()), part, int64(l.Window), most, unit, int64(times), l.Quota)
+	t.numbers = append(t.numbers, kind, int64(l.Parts()), part, int64(l.Window), capacity, unit, int64(times), l.Quota)
 }
 
-// readAny derives the answers from what take3 or takes3 returned.
-func (t *trip) readAny(batch []store.Request) error {
+// readAny derives the answers from the result of take3 or takes3.
+func (t *roundTrip) readAny(batch []store.Request) error {
 	width := len(t.reply) / len(t.entries)
-	ok := width >= shortReplies && len(t.reply)%len(t.entries) == 0
+	ok := width >= fastReplies && len(t.reply)%len(t.entries) == 0
 	for i := 0; ok && i < len(t.entries); i++ {
 		e := t.entries[i]
-		told := t.reply[width*i : width*(i+1)]
+		reply := t.reply[width*i : width*(i+1)]
 		if batch[t.parts[e.from].request].Charges[0].Limit.Rule().Algorithm == rule.SlidingLog {
-			t.readLogRun(batch, e, told)
+			t.readLogRun(batch, e, reply)
 		} else {
-			ok = t.readStateRun(batch, e, told)
+			ok = t.readStateRun(batch, e, reply)
 		}
 	}
 	if !ok {
@@ -97,12 +97,12 @@ func (t *trip) readAny(batch []store.Request) error {
 }
 
 // readStateRun decides a run by the state that a function saw, and reports whether the function decided the same.
-func (t *trip) readStateRun(batch []store.Request, e entry, told []int64) (same bool) {
+func (t *roundTrip) readStateRun(batch []store.Request, e entry, reply []int64) (same bool) {
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l := charge.Limit.Rule()
-	now, admitted, moved := rule.Micros(told[0]), int(told[1]>>1), told[1]&1 != 0
+	now, admitted, moved := rule.Micros(reply[0]), int(reply[1]>>1), reply[1]&1 != 0
 	var counts [rule.MaxSegments + 1]int64
-	s, rolled, ok := stateBefore(l, charge.Cost, e.to-e.from, told, counts[:l.Parts()])
+	s, rolled, ok := stateBefore(l, charge.Cost, e.to-e.from, reply, counts[:l.Parts()])
 	if !ok {
 		return false
 	}
@@ -119,43 +119,44 @@ func (t *trip) readStateRun(batch []store.Request, e entry, told []int64) (same 
 	return true
 }
 
-// stateBefore returns the state that a run was decided by. Of a window in several parts it may be one that stands for it, and is rolled to now
-// already: where all are admitted and some is left, only what is used and the newest count matter, because that is the last to go.
-func stateBefore(l *rule.Limit, cost int64, times int, told, counts []int64) (s rule.State, rolled, ok bool) {
-	admitted := told[1] >> 1
+// stateBefore returns the state that a run was decided by. For a window in several parts it may be an equivalent one
+// that is already rolled to now: if all takes are admitted and units are left, only the usage and the newest count
+// matter, because that count is the last to expire.
+func stateBefore(l *rule.Limit, cost int64, times int, reply, counts []int64) (s rule.State, rolled, ok bool) {
+	admitted := reply[1] >> 1
 	switch {
-	case l.Algorithm == rule.TokenBucket && told[3] < 0:
-		return rule.LegacyBucket(rule.Micros(told[2]), told[4]), false, told[4] >= 0
+	case l.Algorithm == rule.TokenBucket && reply[3] < 0:
+		return rule.LegacyBucket(rule.Micros(reply[2]), reply[4]), false, reply[4] >= 0
 	case l.Algorithm == rule.TokenBucket:
-		s.Start, s.Missing, s.Rest, s.Until = rule.Micros(told[2]), told[3], told[4], rule.Micros(told[5])
+		s.Start, s.Missing, s.Rest, s.Until = rule.Micros(reply[2]), reply[3], reply[4], rule.Micros(reply[5])
 		return s, false, s.Rest >= 0
 	}
 	s.Counts = counts
-	switch used := told[5]; {
-	case told[2] < 0:
+	switch used := reply[5]; {
+	case reply[2] < 0:
 		s.Start = rule.Absent
 	case len(counts) <= 2:
-		s.Start = rule.Micros(told[2])
-		copy(counts, told[3:5])
+		s.Start = rule.Micros(reply[2])
+		copy(counts, reply[3:5])
 	case admitted < int64(times) || cost == 0 || used+cost*admitted >= l.Quota:
-		if len(told) < shortReplies+len(counts) {
+		if len(reply) < fastReplies+len(counts) {
 			return s, false, false
 		}
-		s.Start = rule.Micros(told[2])
-		copy(counts, told[shortReplies:])
+		s.Start = rule.Micros(reply[2])
+		copy(counts, reply[fastReplies:])
 	default:
-		s.Start, counts[0], counts[1] = rule.Micros(told[3]), told[4], used-told[4]
+		s.Start, counts[0], counts[1] = rule.Micros(reply[3]), reply[4], used-reply[4]
 		return s, true, counts[1] >= 0
 	}
 	return s, false, true
 }
 
-// readLogRun makes the answers of a run over a log, whose units stay in the database.
-func (t *trip) readLogRun(batch []store.Request, e entry, told []int64) {
+// readLogRun derives the answers of a run over a log, whose units stay in the database.
+func (t *roundTrip) readLogRun(batch []store.Request, e entry, reply []int64) {
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l, cost := charge.Limit.Rule(), charge.Cost
-	now, admitted, moved := rule.Micros(told[0]), int(told[1]>>1), told[1]&1 != 0
-	live, newest, first, blocking := told[2], rule.Micros(told[3]), rule.Micros(told[4]), rule.Micros(told[5])
+	now, admitted, moved := rule.Micros(reply[0]), int(reply[1]>>1), reply[1]&1 != 0
+	live, newest, first, blocking := reply[2], rule.Micros(reply[3]), rule.Micros(reply[4]), rule.Micros(reply[5])
 	at := max(now, newest)
 	for j := range e.to - e.from {
 		allowed, granted, wait := j < admitted, int64(0), blocking
@@ -167,7 +168,7 @@ func (t *trip) readLogRun(batch []store.Request, e entry, told []int64) {
 		}
 		batch[t.parts[e.from+j].request].Answers[0] = l.AnswerLog(live, newest, wait, now, at, moved, cost, granted, allowed)
 		if cost > 0 || !allowed {
-			moved = false // the first one wrote it where it belongs
+			moved = false // the first one has moved the state
 		}
 	}
 }

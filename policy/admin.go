@@ -9,10 +9,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// errUnanswered is the error of a look at a store that did not answer.
+// errUnanswered is the error of Look if the store did not answer.
 var errUnanswered = errors.New("policy: the store did not answer")
 
-// Find returns the place of the policy of this name. The error of a name that there is none of says which there are.
+// Find returns the index of the policy with this name. The error for an unknown name lists the known ones.
 func (s *Set) Find(name string) (place int, err error) {
 	var names []string
 	for i, p := range s.policies {
@@ -22,19 +22,19 @@ func (s *Set) Find(name string) (place int, err error) {
 		names = append(names, p.name)
 	}
 	if len(names) == 1 && names[0] == "" {
-		return 0, fmt.Errorf(`policy: there is no policy %q; the only one has no name, use ""`, name)
+		return 0, fmt.Errorf(`policy: unknown policy %q; the only one has no name, use ""`, name)
 	}
-	return 0, fmt.Errorf("policy: there is no policy %q; there are %q", name, names)
+	return 0, fmt.Errorf("policy: unknown policy %q; want one of %q", name, names)
 }
 
-// Overridden reports whether a policy has an override for a key, or a ruling about it, so that no plan decides.
+// Overridden reports whether a policy has an override or a ruling for a key, so that no plan decides.
 func (s *Set) Overridden(policy int, key string) bool {
 	p := s.policies[policy]
 	return p.ofKey(key) != p.plain || p.rulingOf(key) != nil
 }
 
-// Look returns what a request of these parts would be answered, and charges nothing. It is an error if the store does not
-// answer: what a failure mode says is not what is left.
+// Look returns the verdict that a request of these parts would get, and charges nothing. It returns an error if the
+// store does not answer: the decision of a failure mode does not say what is left.
 func (s *Set) Look(ctx context.Context, group string, parts ...Part) (v Verdict, err error) {
 	r := s.Begin()
 	defer r.End()
@@ -49,9 +49,9 @@ func (s *Set) Look(ctx context.Context, group string, parts ...Part) (v Verdict,
 	return v, v.Err
 }
 
-// Forget resets what the keys of these parts have used under their policies: of the policy's own limits, of the override for
-// the key and the ruling about it, of the part's plan and of every plan that the Set has seen, of the candidate and of the penalty. It resets them one after the
-// other, and an error may mean that only some were.
+// Forget resets the usage of the keys of these parts under their policies: of the policy's own limits, of the override
+// for the key and the ruling about it, of the part's plan and of every plan that the Set has seen, of the candidate and
+// of the penalty. It resets them one after the other, and an error may mean that only some were reset.
 func (s *Set) Forget(ctx context.Context, group string, parts ...Part) error {
 	for i := range parts {
 		if err := s.forget(ctx, group, &parts[i]); err != nil {

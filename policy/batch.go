@@ -9,20 +9,21 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// batch is requests on their way to a store. Its memory is used again.
+// batch is a batch of requests to a store. Its memory is reused.
 type batch struct {
 	requests []store.Request
 	ends     []int // where the charges of each request end
 	charges  []store.Charge
 	answers  []rule.Answer
 
-	penalties []penalty // of the parts that the requests ask
+	penalties []penalty // of the parts in the requests
 }
 
-// maxKept is how many charges' memory is kept: a batch that large is rare, and its memory would stay for ever.
+// maxKept is the number of charges up to which memory is kept: a larger batch is rare, and its memory would stay
+// forever.
 const maxKept = 4096
 
-// reset forgets what there was.
+// reset empties the batch.
 func (b *batch) reset() {
 	clear(b.requests)
 	clear(b.charges)
@@ -30,14 +31,15 @@ func (b *batch) reset() {
 	*b = batch{requests: b.requests[:0], ends: b.ends[:0], charges: b.charges[:0], answers: b.answers[:0], penalties: b.penalties[:0]}
 }
 
-// begin begins a new request, and returns its place.
+// begin begins a new request, and returns its index.
 func (b *batch) begin(op rule.Op) int {
 	b.requests = append(b.requests, store.Request{Op: op})
 	b.ends = append(b.ends, len(b.charges))
 	return len(b.requests) - 1
 }
 
-// add joins limits to the last request, all for the key and cost of a part. To take from an in-flight limit is to take one slot.
+// add adds limits to the last request, all for the key and cost of a part. Taking from an in-flight limit takes one
+// slot.
 func (b *batch) add(limits []*store.Limit, part *Part) {
 	op, cost := b.requests[len(b.requests)-1].Op, part.cost()
 	for _, limit := range limits {
@@ -53,7 +55,8 @@ func (b *batch) add(limits []*store.Limit, part *Part) {
 				charge.Cost = 1
 			}
 		case rule.SlidingLog:
-			// A log has no room for more than its quota, so what is paid afterwards would never be refused if it took nothing now.
+			// A log never holds more than its quota, so a part that is charged afterwards would never be denied if it
+			// took nothing now.
 			if part.later && (op == rule.Take || op == rule.Peek) {
 				charge.Cost = 1
 			}
@@ -63,14 +66,14 @@ func (b *batch) add(limits []*store.Limit, part *Part) {
 	b.ends[len(b.ends)-1] = len(b.charges)
 }
 
-// join joins one charge to the last request, and returns its place among all charges.
+// join adds one charge to the last request, and returns its index among all charges.
 func (b *batch) join(charge store.Charge) (place int) {
 	b.charges = append(b.charges, charge)
 	b.ends[len(b.ends)-1] = len(b.charges)
 	return len(b.charges) - 1
 }
 
-// at returns the request that a charge was joined to, and the answer to the charge.
+// at returns the request that contains a charge, and the answer to the charge.
 func (b *batch) at(place int) (*store.Request, *rule.Answer) {
 	request, found := slices.BinarySearch(b.ends, place)
 	if found { // a charge comes before the end of its request
@@ -79,7 +82,8 @@ func (b *batch) at(place int) (*store.Request, *rule.Answer) {
 	return &b.requests[request], &b.answers[place]
 }
 
-// apply has the store decide. Each request has its own error. The id is that of the reservation that the requests are about, or 0.
+// apply calls the store. Each request has its own error. The id is that of the reservation that the requests belong to,
+// or 0.
 func (b *batch) apply(ctx context.Context, group string, id rule.ID, on store.Store) {
 	b.answers = slices.Grow(b.answers[:0], len(b.charges))[:len(b.charges)]
 	from := 0
@@ -93,7 +97,7 @@ func (b *batch) apply(ctx context.Context, group string, id rule.ID, on store.St
 	}
 }
 
-// blame gives the error of a call to all requests if the store says which it is of for none of them.
+// blame gives the error of a call to all requests if the store assigned it to none of them.
 func (b *batch) blame(err error) {
 	if !slices.ContainsFunc(b.requests, func(r store.Request) bool { return r.Err != nil }) {
 		for i := range b.requests {
@@ -102,7 +106,7 @@ func (b *batch) blame(err error) {
 	}
 }
 
-// decision returns what was decided about a request; the zero value if it has an error.
+// decision returns the decision on a request, or the zero value if it has an error.
 func (b *batch) decision(request int) (d slidegate.Decision) {
 	if r := &b.requests[request]; r.Err == nil {
 		d = slidegate.Combine(r)
@@ -110,9 +114,9 @@ func (b *batch) decision(request int) (d slidegate.Decision) {
 	return d
 }
 
-// AskBatch is Ask with rule.Take for many parts at once, in one call to the store; if policies of different failure modes
-// are among them, in one call for each mode. The parts are decided in their order where they share a key, and each by
-// itself. Verdicts must be as long as parts; a part whose Policy is negative is left out, and its verdict alone.
+// AskBatch is Ask with rule.Take for many parts, in one call to the store, or one call per failure mode if policies
+// have different ones. Parts that share a key are decided in order, and each by itself. Verdicts must be as long as
+// parts; a part whose Policy is negative is skipped, and its verdict left unchanged.
 func (s *Set) AskBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
 	var requests [modes]*Request
 	for i := range parts {
@@ -147,9 +151,9 @@ func (s *Set) AskBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
 	}
 }
 
-// join adds a part that is decided by itself, the one at this place.
+// join adds the part with this index, which is decided by itself.
 func (r *Request) join(p *compiled, rules *rules, given *Part, place int) {
-	it := asked{policy: p, rules: rules, candidate: -1, from: place}
+	it := target{policy: p, rules: rules, candidate: -1, from: place}
 	it.request = r.batch.begin(rule.Take)
 	r.batch.add(rules.bound, given)
 	r.batch.penalize(rule.Take, &it, given, 0)
@@ -160,7 +164,7 @@ func (r *Request) join(p *compiled, rules *rules, given *Part, place int) {
 	r.joined = append(r.joined, it)
 }
 
-// answer hands out what the store said to a batch.
+// answer distributes the store's answers to a batch.
 func (r *Request) answer(ctx context.Context, parts []Part, verdicts []Verdict) {
 	for i := range r.joined {
 		it := &r.joined[i]

@@ -12,22 +12,22 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// candidateOf is added to a namespace to make that of candidates.
+// candidateOf is appended to a namespace to make the namespace of candidates.
 const candidateOf = "/candidate"
 
-// compiled is a Policy made ready. It does not change, but for the plans that it remembers and for rulings.
+// compiled is a compiled Policy. It does not change, except for the plans that it remembers and for rulings.
 type compiled struct {
 	set       *Set
-	place     int // among the policies
+	place     int // its index in the policies
 	name      string
 	mode      Mode
 	shadow    bool
-	bare      bool // there are neither lists nor overrides nor a candidate nor a penalty nor in-flight limits
+	bare      bool // it has no lists, overrides, candidate, penalty or in-flight limits
 	plain     *rules
-	exact     map[string]*rules // overrides by key,
-	patterns  []*rules          // and by pattern, in their order
+	exact     map[string]*rules // overrides by key
+	patterns  []*rules          // overrides by pattern, in order
 	known     map[string]*rules // the plans that the policy lists, by name
-	ordered   []*rules          // all overrides, and then those plans
+	ordered   []*rules          // all overrides, followed by those plans
 	allow     *list
 	deny      *list
 	candidate *rules
@@ -37,19 +37,19 @@ type compiled struct {
 	ruled     atomic.Pointer[ruled] // nil if there are no rulings
 }
 
-// rules are what some keys of a policy face: its limits, or those of an override or a plan.
+// rules are the limits that apply to some keys of a policy: its own limits, or those of an override or a plan.
 type rules struct {
 	limiter  *slidegate.Limiter // nil if there is no limit
 	bound    []*store.Limit
 	limits   []slidegate.Limit
-	note     any  // what Options.Prepare made of them
-	lasts    bool // they are of the policy, or remembered, and not made for one request
-	slots    bool // there is an in-flight limit among them
+	note     any  // the result of Options.Prepare
+	lasts    bool // they belong to the policy, or are remembered, and are not made for one request
+	slots    bool // they include an in-flight limit
 	override Override
-	place    int       // which override it is: the first that fits decides
-	ruled    bool      // a ruling gives them
-	plan     string    // the name of the plan that it is
-	until    time.Time // when a ruling ends that refuses everything; zero if it does not end
+	place    int       // the index of the override: the first that fits applies
+	ruled    bool      // they come from a ruling
+	plan     string    // the name of the plan, if they belong to one
+	until    time.Time // when a ruling that denies everything ends; zero if it does not end
 }
 
 // policy compiles one policy.
@@ -60,7 +60,7 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 	}
 	p := &compiled{set: s, name: given.Name, mode: mode, shadow: given.Shadow, counter: given.Count}
 	if s.limiter == nil && s.stores[mode] == nil {
-		return nil, &Error{Option: "failure", Err: fmt.Errorf("there is no store for %q", mode)}
+		return nil, &Error{Option: "failure", Err: fmt.Errorf("no store for %q", mode)}
 	}
 	limits := given.Limits
 	if len(limits) == 0 && s.limiter != nil {
@@ -112,7 +112,7 @@ func (p *compiled) override(place int, given Override) (err error) {
 	switch {
 	case given.Pattern:
 		p.patterns = append(p.patterns, r)
-	case p.exact[given.Key] != nil: // the first one decides
+	case p.exact[given.Key] != nil: // the first one applies
 		return nil
 	case p.exact == nil:
 		p.exact = map[string]*rules{given.Key: r}
@@ -126,7 +126,7 @@ func (p *compiled) override(place int, given Override) (err error) {
 // rules compiles limits.
 func (p *compiled) rules(limits []slidegate.Limit) (*rules, error) {
 	if len(limits) == 0 {
-		return nil, fmt.Errorf("%w: there is no limit; give at least one", slidegate.ErrLimit)
+		return nil, fmt.Errorf("%w: no limits; give at least one", slidegate.ErrLimit)
 	}
 	if err := p.set.checkNames(limits); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (p *compiled) rules(limits []slidegate.Limit) (*rules, error) {
 	return p.prepare(p.named(limits), false)
 }
 
-// prepare compiles limits that have the names that state belongs to.
+// prepare compiles limits whose names are those of the state.
 func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (*rules, error) {
 	limiter, err := p.limiter(limits, candidate)
 	if err != nil {
@@ -143,12 +143,12 @@ func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (*rules, er
 	return p.rulesOf(limiter, limits)
 }
 
-// limiter returns a limiter of these limits.
+// limiter returns a limiter with these limits.
 func (p *compiled) limiter(limits []slidegate.Limit, candidate bool) (limiter *slidegate.Limiter, err error) {
 	switch {
-	case candidate: // in a namespace of their own, and counted as they would be in place of the policy's own limits
+	case candidate: // in their own namespace, and counted as they would be in place of the policy's own limits
 		limiter, err = p.set.base(p.plain.bound[0].Namespace()+candidateOf, p.mode, limits)
-	case p.plain != nil: // which remembers the limits of plans
+	case p.plain != nil: // it remembers the limits of plans
 		limiter, err = p.plain.limiter.With(limits...)
 	case p.set.limiter != nil:
 		if limiter, err = p.set.limiterOf(p.mode, limits); err == nil {
@@ -170,8 +170,8 @@ func (p *compiled) rulesOf(limiter *slidegate.Limiter, limits []slidegate.Limit)
 	return r, err
 }
 
-// named returns limits with the policy's name before their own, so that policies that share a namespace do not share counts
-// by accident. A limit that has the policy's name already keeps it, unless another one without a name gets it.
+// named returns limits with the policy's name before their own, so that policies that share a namespace do not share
+// counts by accident. A limit that already has the policy's name keeps it, unless another limit without a name gets it.
 func (p *compiled) named(limits []slidegate.Limit) []slidegate.Limit {
 	named := slices.Clone(limits)
 	taken := slices.ContainsFunc(limits, func(l slidegate.Limit) bool { return l.Name == "" })
@@ -188,32 +188,32 @@ func (p *compiled) named(limits []slidegate.Limit) []slidegate.Limit {
 	return named
 }
 
-// most returns how many limits a key can face at once.
-func (p *compiled) most() int {
-	most := len(p.plain.bound)
+// maxLimits returns the maximum number of limits that apply to a key.
+func (p *compiled) maxLimits() int {
+	n := len(p.plain.bound)
 	for _, r := range p.ordered {
-		most = max(most, len(r.bound))
+		n = max(n, len(r.bound))
 	}
 	if p.penalty != nil {
-		most++
+		n++
 	}
-	return most
+	return n
 }
 
-// route finds what decides about a part: a ruling, a list, or else the rules that are returned. An error means an invalid plan, or
-// that there is no candidate.
+// route finds what decides a part: a ruling, a list, or otherwise the returned rules. An error means an invalid plan,
+// or that there is no candidate.
 func (p *compiled) route(op rule.Op, part *Part) (*rules, By, error) {
 	if p.isBare() && part.plain() {
 		return p.plain, ByLimits, nil
 	}
 	switch {
 	case part.Candidate && p.candidate == nil:
-		return nil, ByLimits, fmt.Errorf("policy %q: %w: the part asks its candidate, and it has none; see HasCandidate",
+		return nil, ByLimits, fmt.Errorf("policy %q: %w: the part is for the candidate, but the policy has none; see HasCandidate",
 			p.name, slidegate.ErrUnsupported)
 	case part.Candidate:
 		return p.candidate, ByLimits, nil
 	}
-	// What is given back, or has been used already, is about requests from before a ruling that admits none.
+	// Refunds and charges of units already used belong to requests from before a ruling that denies everything.
 	if r := p.rulingOf(part.Key); r != nil && (r.by != ByRuling || counts(op) || op == rule.Peek) {
 		return r.rules, r.by, nil
 	}
@@ -235,10 +235,10 @@ func (p *compiled) route(op rule.Op, part *Part) (*rules, By, error) {
 	return r, ByLimits, nil
 }
 
-// isBare reports whether all keys face the policy's own limits, unless a part says otherwise.
+// isBare reports whether the policy's own limits apply to all keys, unless a part selects others.
 func (p *compiled) isBare() bool { return p.bare && p.ruled.Load() == nil }
 
-// ofKey returns the rules that a key faces by the policy itself.
+// ofKey returns the rules that apply to a key by the policy itself.
 func (p *compiled) ofKey(key string) *rules {
 	if p.exact == nil && p.patterns == nil {
 		return p.plain
@@ -258,8 +258,8 @@ func (p *compiled) ofKey(key string) *rules {
 	return p.plain
 }
 
-// Route returns what would decide about a part, without asking the store: the key or pattern of the override that fits, if
-// one does, and the entry of the allow or deny list. An exact entry is a key.
+// Route returns what would decide a part, without calling the store: the key or pattern of the override that fits, if
+// any, and the entry of the allow or deny list. An exact entry is a key.
 func (s *Set) Route(part Part) (by By, override, entry string) {
 	p := s.policies[part.Policy]
 	r, by, _ := p.route(rule.Peek, &part)
@@ -281,8 +281,8 @@ func (s *Set) Mode(policy int) Mode { return s.policies[policy].mode }
 // Limiter returns the limiter of a policy's own limits.
 func (s *Set) Limiter(policy int) *slidegate.Limiter { return s.policies[policy].plain.limiter }
 
-// Bound returns all limits of a policy as stores see them: its own, those of its overrides and of its plans in their order, those
-// of its candidate, and then that of its penalty.
+// Bound returns all limits of a policy as stores see them: its own, those of its overrides and of its plans in order,
+// those of its candidate, and that of its penalty.
 func (s *Set) Bound(policy int) []*store.Limit {
 	p := s.policies[policy]
 	bound := slices.Clone(p.plain.bound)
@@ -298,11 +298,12 @@ func (s *Set) Bound(policy int) []*store.Limit {
 	return bound
 }
 
-// HasSlots reports whether a policy has an in-flight limit: among its own limits, those of its overrides and plans, or its candidate's. Only
-// a Request that has somebody release its slots can be decided by such limits; see Slots.
+// HasSlots reports whether a policy has an in-flight limit: among its own limits, those of its overrides and plans, or
+// its candidate's. Such limits can decide only a Request whose slots are released; see Slots.
 func (s *Set) HasSlots(policy int) bool { return slices.ContainsFunc(s.Bound(policy), isSlots) }
 
-// HasCandidate reports whether a policy has candidate limits, and they are counted for this key: an override or a ruling has none.
+// HasCandidate reports whether a policy has candidate limits that are counted for this key: they are not for a key with
+// an override or a ruling.
 func (s *Set) HasCandidate(policy int, key string) bool {
 	return s.policies[policy].candidate != nil && !s.Overridden(policy, key)
 }

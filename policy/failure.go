@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// base returns a limiter of these limits in a namespace. It is made of an earlier one if there is one, which remembers
-// limits.
+// base returns a limiter with these limits in a namespace. It is derived from an earlier limiter, which remembers
+// limits, if there is one.
 func (s *Set) base(namespace string, mode Mode, limits []slidegate.Limit) (*slidegate.Limiter, error) {
 	id := baseID{namespace, mode}
 	base := s.bases[id]
@@ -31,14 +31,14 @@ func (s *Set) base(namespace string, mode Mode, limits []slidegate.Limit) (*slid
 	return base.With(limits...)
 }
 
-// sameStore reports whether two stores are one. Those of a type that cannot be compared are not.
+// sameStore reports whether two stores are the same. Stores of an incomparable type are not.
 func sameStore(a, b store.Store) bool {
 	return a != nil && reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }
 
-// limiterOf returns the limiter that New was given with other limits, over a store that does in an outage what the mode
-// says. Layers are for stores that can be away; the errors of a store in process are answered by Verdict.fail, at no cost
-// to other requests.
+// limiterOf returns the limiter that was passed to New with other limits, over a store with the failure mode. Layers
+// are for stores that can be away; errors of a store in process are handled by Verdict.fail, at no cost to other
+// requests.
 func (s *Set) limiterOf(mode Mode, limits []slidegate.Limit) (*slidegate.Limiter, error) {
 	id := baseID{mode: mode}
 	if base := s.bases[id]; base != nil {
@@ -92,7 +92,7 @@ func (s *Set) layer(st store.Store, mode Mode) (store.Store, error) {
 	return layered, nil
 }
 
-// near is a store that is asked as one in process is: without a deadline and without a breaker.
+// near is a store that is called like one in process: without a deadline and without a breaker.
 type near struct{ store.Store }
 
 func (n near) Unwrap() store.Store { return n.Store }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// list is an allow or deny list, compiled. A nil list is empty.
+// list is a compiled allow or deny list. A nil list is empty.
 type list struct {
 	addresses addressSet
 	exact     map[string]struct{}
@@ -21,7 +21,7 @@ func newList(from List) (*list, error) {
 	prefixes := make([]netip.Prefix, len(from.Addresses))
 	for i, prefix := range from.Addresses {
 		if !prefix.IsValid() {
-			return nil, fmt.Errorf("address %d is not a valid prefix; netip.ParsePrefix makes one", i+1)
+			return nil, fmt.Errorf("address %d is not a valid prefix; use netip.ParsePrefix", i+1)
 		}
 		prefixes[i] = unmap(prefix)
 	}
@@ -36,10 +36,10 @@ func newList(from List) (*list, error) {
 	return l, nil
 }
 
-// mappedBits is how many bits stand before the IPv4 address in one that is 4-in-6.
+// mappedBits is the number of bits before the IPv4 address in a 4-in-6 address.
 const mappedBits = 96
 
-// unmap returns the IPv4 prefix that a 4-in-6 prefix means: clients are looked for by their IPv4 address.
+// unmap returns the IPv4 prefix of a 4-in-6 prefix: clients are looked up by their IPv4 address.
 func unmap(prefix netip.Prefix) netip.Prefix {
 	if prefix.Addr().Is4In6() && prefix.Bits() >= mappedBits {
 		return netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-mappedBits)
@@ -59,7 +59,8 @@ func (l *list) has(key string, addr netip.Addr) bool {
 	return ok
 }
 
-// entry returns the entry that a client is on the list by: a prefix, or "key:" and the key or pattern; "" if it is not.
+// entry returns the entry of the list that matches a client: a prefix, or "key:" and the key or pattern; "" if there is
+// none.
 func (l *list) entry(key string, addr netip.Addr) string {
 	if l == nil {
 		return ""
@@ -73,7 +74,7 @@ func (l *list) entry(key string, addr netip.Addr) string {
 	return ""
 }
 
-// findKey returns the key or the first pattern that fits.
+// findKey returns the key or the first pattern that matches.
 func (l *list) findKey(key string) (word string, found bool) {
 	if _, ok := l.exact[key]; ok {
 		return key, true
@@ -86,12 +87,13 @@ func (l *list) findKey(key string) (word string, found bool) {
 	return "", false
 }
 
-// mostLinear is up to how many prefixes are compared one after the other: that takes less than looking one up.
-const mostLinear = 16
+// maxLinear is the number of prefixes up to which they are compared one after the other, which is faster than a
+// lookup.
+const maxLinear = 16
 
-// addressSet is a set of prefixes. Up to mostLinear of them are compared one by one; more are looked up, once for each
-// length that occurs. A look-up is bounded by the number of lengths, at most 33 for IPv4 and 129 for IPv6 and in practice
-// a handful, however many prefixes there are.
+// addressSet is a set of prefixes. Up to maxLinear of them are compared one by one; more are looked up, once per
+// prefix length. The number of lookups is bounded by the number of lengths, at most 33 for IPv4 and 129 for IPv6 and in
+// practice a handful, whatever the number of prefixes.
 type addressSet struct {
 	few      []netip.Prefix
 	many     map[netip.Prefix]struct{}
@@ -100,7 +102,7 @@ type addressSet struct {
 }
 
 func newAddressSet(prefixes []netip.Prefix) addressSet {
-	if len(prefixes) <= mostLinear {
+	if len(prefixes) <= maxLinear {
 		few := make([]netip.Prefix, len(prefixes))
 		for i, prefix := range prefixes {
 			few[i] = prefix.Masked()
@@ -122,7 +124,7 @@ func newAddressSet(prefixes []netip.Prefix) addressSet {
 	return s
 }
 
-// lengthsOf lists the lengths that were seen, the longest first: Explain reports the most precise entry.
+// lengthsOf returns the lengths that were seen, longest first: Explain reports the most specific entry.
 func lengthsOf(seen []bool) (lengths []int) {
 	for bits := len(seen) - 1; bits >= 0; bits-- {
 		if seen[bits] {
@@ -132,7 +134,7 @@ func lengthsOf(seen []bool) (lengths []int) {
 	return lengths
 }
 
-// find returns a prefix that addr is in. The zero Addr is in none.
+// find returns a prefix that contains addr. No prefix contains the zero Addr.
 func (s *addressSet) find(addr netip.Addr) (netip.Prefix, bool) {
 	if !addr.IsValid() || len(s.few) == 0 && s.many == nil {
 		return netip.Prefix{}, false
@@ -150,7 +152,7 @@ func (s *addressSet) find(addr netip.Addr) (netip.Prefix, bool) {
 	for _, bits := range lengths {
 		prefix, err := addr.Prefix(bits)
 		if err != nil {
-			continue // cannot be: the lengths are those of the address's family
+			continue // impossible: the lengths are those of the address's family
 		}
 		if _, ok := s.many[prefix]; ok {
 			return prefix, true

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/internal/testkit"
 )
 
-// TestAddressSetAsOneByOne holds the set, with few prefixes and with many, to the obvious way to look.
+// TestAddressSetAsOneByOne compares the set, with few prefixes and with many, to a linear search.
 func TestAddressSetAsOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		addr := func(label string) netip.Addr {
@@ -22,7 +22,7 @@ func TestAddressSetAsOneByOne(t *testing.T) {
 			return netip.AddrFrom16([16]byte{0: 0x20, 14: byte(rapid.IntRange(0, 1).Draw(t, label)), 15: rapid.Byte().Draw(t, label)})
 		}
 		var prefixes []netip.Prefix
-		for range rapid.IntRange(0, 3*mostLinear).Draw(t, "prefixes") {
+		for range rapid.IntRange(0, 3*maxLinear).Draw(t, "prefixes") {
 			at := addr("prefix")
 			prefix, err := at.Prefix(rapid.IntRange(at.BitLen()-10, at.BitLen()).Draw(t, "bits"))
 			if err != nil {
@@ -39,7 +39,7 @@ func TestAddressSetAsOneByOne(t *testing.T) {
 			}
 			found, got := set.find(asked)
 			if got != want || got && !found.Contains(asked) {
-				t.Fatalf("%v among %v: %v %v, want %v", asked, prefixes, found, got, want)
+				t.Fatalf("%v among %v: got %v %v, want %v", asked, prefixes, found, got, want)
 			}
 		}
 	})
@@ -67,20 +67,20 @@ func TestLongList(t *testing.T) {
 			addr = netip.MustParseAddr(c.addr)
 		}
 		if got := l.entry(c.key, addr); got != c.want || l.has(c.key, addr) != (c.want != "") {
-			t.Errorf("%q from %q: %q, want %q", c.key, c.addr, got, c.want)
+			t.Errorf("%q from %q: got %q, want %q", c.key, c.addr, got, c.want)
 		}
 	}
 	if got := len(l.addresses.lengths4); got != 1 {
-		t.Errorf("5000 prefixes of one length take %d look-ups, want 1", got)
+		t.Errorf("5000 prefixes of one length take %d lookups, want 1", got)
 	}
 }
 
-// A list with 4-in-6 prefixes is for the IPv4 clients that they mean, and one with an invalid prefix is an error, whether it
+// 4-in-6 prefixes of a list match the corresponding IPv4 clients, and an invalid prefix is an error, whether the list
 // is short or long.
 func TestOddPrefixes(t *testing.T) {
 	limits := []slidegate.Limit{named("", 1)}
 	limiter := testkit.Must(slidegate.NewPerCall(newMemory(t), ""))(t)
-	for _, more := range []int{0, mostLinear} {
+	for _, more := range []int{0, maxLinear} {
 		var others []netip.Prefix
 		for i := range more {
 			others = append(others, netip.MustParsePrefix(fmt.Sprintf("10.0.%d.0/24", i)))

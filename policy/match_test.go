@@ -37,7 +37,7 @@ func TestMatchKey(t *testing.T) {
 		{"a*bb*b", "abb", false},
 		{"*a*", "bab", true},
 		{"*a*", "bb", false},
-		{"a?c", "abc", false}, // nothing but * stands for anything else
+		{"a?c", "abc", false}, // only * is special
 		{"a?c", "a?c", true},
 		{"[a]\\", "[a]\\", true},
 		{"a*", "a*", true},
@@ -46,12 +46,12 @@ func TestMatchKey(t *testing.T) {
 		{"team-*/admin", "team-a/b/admin", true},
 	} {
 		if got := matchKey(test.pattern, test.key); got != test.want {
-			t.Errorf("matchKey(%q, %q) is %t, want %t", test.pattern, test.key, got, test.want)
+			t.Errorf("matchKey(%q, %q) = %t, want %t", test.pattern, test.key, got, test.want)
 		}
 	}
 }
 
-// fits is matchKey as one would say it: a * stands for nothing, or for a byte and then again for a *.
+// fits is matchKey by its definition: a * stands for nothing, or for a byte followed by another *.
 func fits(pattern, key string) bool {
 	switch {
 	case pattern == "":
@@ -67,13 +67,13 @@ func TestMatchKeyIsFits(t *testing.T) {
 		pattern := rapid.StringMatching(`[ab*]{0,8}`).Draw(t, "pattern")
 		key := rapid.StringMatching(`[ab]{0,10}`).Draw(t, "key")
 		if got, want := matchKey(pattern, key), fits(pattern, key); got != want {
-			t.Fatalf("matchKey(%q, %q) is %t, want %t", pattern, key, got, want)
+			t.Fatalf("matchKey(%q, %q) = %t, want %t", pattern, key, got, want)
 		}
 	})
 }
 
-// TestMatchKeyIsQuick has keys that take a way of trying all possibilities longer than the world has been there: as many
-// steps as there are ways to choose 64 places of a million.
+// TestMatchKeyIsQuick has keys for which trying all possibilities would take longer than the age of the universe: as
+// many steps as there are ways to choose 64 positions out of a million.
 func TestMatchKeyIsQuick(t *testing.T) {
 	key := strings.Repeat("a", 1<<20)
 	for _, test := range []struct {
@@ -87,13 +87,13 @@ func TestMatchKeyIsQuick(t *testing.T) {
 		{strings.Repeat("*"+strings.Repeat("a", 30), 8) + "b*", false},
 	} {
 		if got := matchKey(test.pattern, key); got != test.want {
-			t.Errorf("matchKey(%q, a million times a) is %t, want %t", test.pattern, got, test.want)
+			t.Errorf("matchKey(%q, a million times a) = %t, want %t", test.pattern, got, test.want)
 		}
 	}
 }
 
 func TestMatchKeyAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { matchKey("team-*/*admin*", "team-a/b/administrator") }); n != 0 {
-		t.Errorf("%v allocations, want 0", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// The bounds of what is remembered. What is beyond them still works, and is made at each request.
+// Bounds of what is remembered. What is beyond them still works, and is compiled for each request.
 const (
-	maxKnown      = 1024 // plans of a policy, and policies that decide together
+	maxKnown      = 1024 // plans of a policy, and combinations of policies that decide together
 	maxPlanLimits = 4
 	maxJoint      = 4
 )
 
-// memo remembers rules, so that they cost a look-up at each request. The zero value is empty.
+// memo remembers rules, so that they cost a lookup per request. The zero value is empty.
 type memo[K comparable] struct {
 	known atomic.Pointer[map[K]*rules] // read without a lock, so never written to
 	mu    sync.Mutex
@@ -39,7 +39,7 @@ func (m *memo[K]) each(use func(*rules)) {
 	}
 }
 
-// put remembers rules, if there is room, and returns those that are to be used: the earlier ones if there are some already.
+// put remembers rules, if there is space, and returns the rules to use: the earlier ones if there are any.
 func (m *memo[K]) put(id K, r *rules) *rules {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,15 +59,15 @@ func (m *memo[K]) put(id K, r *rules) *rules {
 	return r
 }
 
-// planID is the limits of a plan. Their number is part of it: without that, a forgotten limit, whose value is zero, would
-// look like the end of a shorter plan.
+// planID identifies the limits of a plan. Their number is part of it: without that, a missing limit, whose value is
+// zero, would look like the end of a shorter plan.
 type planID struct {
 	count  int
 	limits [maxPlanLimits]slidegate.Limit
 }
 
-// errNoPlan is about a plan that was made of an empty list. Such a client is hardly meant to be unlimited.
-var errNoPlan = errors.New("a plan of no limits: use policy.Unlimited or policy.Refused to say so")
+// errNoPlan is about a plan made of an empty list. Such a client is hardly meant to be unlimited.
+var errNoPlan = errors.New("a plan without limits; use policy.Unlimited or policy.Refused instead")
 
 // planned returns the rules for the limits of a plan.
 func (p *compiled) planned(limits []slidegate.Limit) (*rules, error) {
@@ -90,13 +90,13 @@ func (p *compiled) planned(limits []slidegate.Limit) (*rules, error) {
 	return r, nil
 }
 
-// planIDOf returns the ID of limits, and whether they are few enough to have one of their own.
+// planIDOf returns the ID of limits, and whether they are few enough for it to be unique.
 func planIDOf(limits []slidegate.Limit) (id planID, short bool) {
 	id.count = len(limits)
 	return id, copy(id.limits[:], limits) == len(limits)
 }
 
-// plan compiles limits that take the place of the policy's own.
+// plan compiles limits that replace the policy's own.
 func (p *compiled) plan(limits []slidegate.Limit) (*rules, error) {
 	r, err := p.rules(limits)
 	if apart := p.apart(limits, err); apart != nil {
@@ -105,9 +105,10 @@ func (p *compiled) plan(limits []slidegate.Limit) (*rules, error) {
 	return r, err
 }
 
-// apart returns a limiter of a plan whose limits cannot all count as the policy's own do, which err says: a sliding log does not
-// take 20,000 units, say. Those limits have the algorithm that they have by themselves, and counts of their own. It is nil
-// if that does not help. In a file such a limit is an error, but a plan is made when a request is there, which must be decided.
+// apart returns a limiter for a plan whose limits cannot all count as the policy's own do, which err reports: a sliding
+// log does not accept 20,000 units, for example. Those limits use their own default algorithm, and have their own
+// counts. It returns nil if that does not help. In a file such a limit is an error, but a plan is compiled for a
+// request, which must be decided.
 func (p *compiled) apart(limits []slidegate.Limit, err error) *slidegate.Limiter {
 	if err == nil || p.set.checkNames(limits) != nil {
 		return nil
@@ -127,18 +128,18 @@ func (p *compiled) apart(limits []slidegate.Limit, err error) *slidegate.Limiter
 	if err != nil {
 		return nil
 	}
-	apart, err := base.With(p.named(limits)...) // which have the same algorithms, and their labels as written
+	apart, err := base.With(p.named(limits)...) // it has the same algorithms, and the labels as written
 	if err != nil {
 		return nil
 	}
 	return apart
 }
 
-// jointID is the rules of policies that decide together.
+// jointID identifies the rules of policies that decide together.
 type jointID [maxJoint]*rules
 
-// joint returns the limits, and the note, of all policies that decide together, and then of those that are peeked at beside
-// them: the order of the answers in the verdict.
+// joint returns the limits, and the note, of all policies that decide together, followed by those that only peek: the
+// order of the answers in the verdict.
 func (r *Request) joint() *rules {
 	var id jointID
 	n, lasts := 0, true
@@ -169,7 +170,7 @@ func (r *Request) joint() *rules {
 	return made
 }
 
-// eachAnswered calls use with the rules of the parts whose answers are in the verdict, in their order.
+// eachAnswered calls use with the rules of the parts whose answers are in the verdict, in order.
 func (r *Request) eachAnswered(use func(*rules)) {
 	for _, decided := range [...]bool{true, false} {
 		for i := range r.parts {

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// A plan with a forgotten limit is a mistake, also if the same plan without that limit is known.
+// A plan with a zero limit is a mistake, even if the same plan without that limit is known.
 func TestForgottenLimitIsAMistake(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 1)}})
 	for range 2 {
@@ -22,7 +22,7 @@ func TestForgottenLimitIsAMistake(t *testing.T) {
 	}
 }
 
-// Rules that are made for one request do not fill the memory of policies that decide together.
+// Rules that are made for one request do not fill the memory for policies that decide together.
 func TestJointsOfOneRequestAreNotRemembered(t *testing.T) {
 	limits := []slidegate.Limit{named("", 1<<40)}
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "a", Limits: limits}, Policy{Name: "b", Limits: limits})
@@ -50,7 +50,8 @@ func TestJointsOfOneRequestAreNotRemembered(t *testing.T) {
 	}
 }
 
-// A plan that is too large for the sliding log of the policy's own limit has its own algorithm, and is called as it was written.
+// A plan too large for the sliding log of the policy's own limit uses its own algorithm, and keeps its label as
+// written.
 func TestPlanTooLargeForALog(t *testing.T) {
 	minute := func(quota int64) slidegate.Limit { return slidegate.Limit{Quota: quota, Window: time.Minute} }
 	hour := slidegate.Limit{Name: "hour", Quota: 60, Window: time.Hour}
@@ -69,7 +70,7 @@ func TestPlanTooLargeForALog(t *testing.T) {
 			t.Errorf("%s: got %+v, %v; want a sliding window and, as in the policy, a sliding log", name, r, err)
 		}
 		if v := take(t, s, Part{Key: "ann", Cost: 1}); v.Decision.Answers[0].Remaining != 59 || v.Decision.Answers[1].Remaining != 57 {
-			t.Errorf("%s: the policy's own limits: got %+v, want counts apart for the minute, and shared ones for the hour", name, v)
+			t.Errorf("%s: the policy's own limits: got %+v, want separate counts for the minute, and shared counts for the hour", name, v)
 		}
 		wrong := slidegate.Limit{Quota: 20_000, Window: time.Minute, Algorithm: slidegate.SlidingLog}
 		if v := take(t, s, Part{Key: "ann", Cost: 1, Plan: Limits(wrong)}); !v.Refused || !v.Mistake() {

@@ -6,16 +6,16 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// MaxName is how long the name of a policy or of a limit may be, in bytes: header fields carry both at each response, and
-// proxies refuse headers of a few kilobytes. Files of package config have the same bound.
+// MaxName is the maximum length of the name of a policy or a limit, in bytes: header fields carry both in every
+// response, and proxies reject headers of a few kilobytes. Files of package config have the same bound.
 const MaxName = 64
 
-// CheckName returns an error if the name of a policy or of a limit cannot stand in header fields: it is printable ASCII of at
-// most MaxName bytes. An empty name is fine.
+// CheckName returns an error if the name of a policy or a limit is not valid in header fields, which means printable
+// ASCII of at most MaxName bytes. An empty name is valid.
 func CheckName(name string) error {
 	for i := range len(name) {
 		if c := name[i]; c < ' ' || c > '~' {
-			return fmt.Errorf("the name %q cannot stand in a header; use printable ASCII", name[:min(len(name), MaxName)])
+			return fmt.Errorf("the name %q is not valid in a header; use printable ASCII", name[:min(len(name), MaxName)])
 		}
 	}
 	return checkLength(name)
@@ -28,8 +28,8 @@ func checkLength(name string) error {
 	return nil
 }
 
-// checkName is CheckName, but that a Set over stores takes any bytes: the adapter that writes
-// its answers decides which names there can be.
+// checkName is CheckName, except that a Set over stores accepts any bytes: the adapter that writes its answers decides
+// which names are valid.
 func (s *Set) checkName(name string) error {
 	if s.limiter == nil {
 		return checkLength(name)
@@ -37,7 +37,7 @@ func (s *Set) checkName(name string) error {
 	return CheckName(name)
 }
 
-// checkNames returns an error if the name of a limit is wrong.
+// checkNames returns an error if the name of a limit is invalid.
 func (s *Set) checkNames(limits []slidegate.Limit) error {
 	for _, limit := range limits {
 		if err := s.checkName(limit.Name); err != nil {

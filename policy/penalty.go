@@ -13,15 +13,16 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// A penalty is a limit of its own beside those of the policy: a fixed window as long as the penalty that begins with the first
-// charge. Every decision of the policy also takes nothing from it, which is refused while it is overdrawn, and the first refusal by
-// the policy's limits overdraws it. So it is in the store, all processes obey it, and it ends by itself; later refusals do not
-// prolong it, since its window has begun.
+// A penalty is an additional limit beside those of the policy: a fixed window as long as the penalty that begins with
+// the first charge. Every decision of the policy also takes nothing from it, which is denied while it is overdrawn, and
+// the first denial by the policy's limits overdraws it. So it is kept in the store, all processes obey it, and it ends
+// by itself; later denials do not prolong it, since its window has begun.
 
 const (
 	// penaltyName is the name of the limit.
 	penaltyName = "penalty"
-	// penaltyQuota is its quota, and penaltyUnits what an excess charges: more than the quota, so that a cost of 0 is refused.
+	// penaltyQuota is its quota, and penaltyUnits what is charged to begin it: more than the quota, so that a cost of 0
+	// is denied.
 	penaltyQuota = 1
 	penaltyUnits = 2
 )
@@ -41,11 +42,11 @@ func (p *compiled) penalize(given *Policy) error {
 	}
 	switch {
 	case given.Penalty < 0:
-		return fmt.Errorf("must not be negative, it is %v", given.Penalty)
+		return fmt.Errorf("must not be negative, got %v", given.Penalty)
 	case slices.ContainsFunc(all, isNamed):
-		return fmt.Errorf("the policy has a limit that is called %q, which is the name of the penalty's own; give the limit another name", penaltyName)
+		return fmt.Errorf("the policy has a limit named %q, which is the name of the penalty's own limit; give the limit another name", penaltyName)
 	case slices.ContainsFunc(all, func(l slidegate.Limit) bool { return l.Lease }):
-		return errors.New("every request asks the store whether the key is kept out, so a lease would save nothing; remove the lease or the penalty")
+		return errors.New("every request checks the penalty in the store, so a lease would save nothing; remove the lease or the penalty")
 	}
 	limit := slidegate.Limit{
 		Name: penaltyName, Quota: penaltyQuota, Window: given.Penalty, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst,
@@ -58,8 +59,8 @@ func (p *compiled) penalize(given *Policy) error {
 	return nil
 }
 
-// penalizes reports whether the policy's penalty has a say in what an op asks of rules. Those of a ruling are free of it: an operator
-// who raises a key wants it to be let in.
+// penalizes reports whether the policy's penalty applies to an op under rules. It does not apply to those of a ruling:
+// an operator who raises the limits of a key wants it to be admitted.
 func (p *compiled) penalizes(op rule.Op, r *rules, part *Part) bool {
 	return p.penalty != nil && !part.Candidate && !r.ruled && (counts(op) || op == rule.Peek)
 }
@@ -68,16 +69,16 @@ func (p *compiled) penalizes(op rule.Op, r *rules, part *Part) bool {
 type penalty struct {
 	policy   *compiled
 	key      string
-	request  int // the request of the batch that asks the part's own limits,
-	from, to int // and where their answers are in it
-	place    int // where the penalty's own answer is in it; -1 if it was not asked
+	request  int // the index of the request in the batch with the part's own limits
+	from, to int // where their answers are in it
+	place    int // where the penalty's own answer is in it; -1 if there is none
 	begins   bool
-	left     rule.Micros // for how long the key is kept out
+	left     rule.Micros // how long the key is kept out
 }
 
-// penalize joins the penalty of a part to the last request, whose answers from a place on are those of the part's own limits.
-// It comes after all charges of the policies' own limits.
-func (b *batch) penalize(op rule.Op, it *asked, part *Part, from int) {
+// penalize adds the penalty of a part to the last request, in which the answers of the part's own limits begin at from.
+// It is called after all charges of the policies' own limits were added.
+func (b *batch) penalize(op rule.Op, it *target, part *Part, from int) {
 	if !it.policy.penalizes(op, it.rules, part) {
 		return
 	}
@@ -86,7 +87,7 @@ func (b *batch) penalize(op rule.Op, it *asked, part *Part, from int) {
 		policy: it.policy, key: part.Key, request: last, from: from, to: from + len(it.rules.bound), place: -1,
 		begins: counts(op) && !part.peeks(),
 	}
-	if op != rule.TakeUpTo { // which would grant no more than the penalty's cost of 0
+	if op != rule.TakeUpTo { // it would grant no more than the penalty's cost of 0
 		start := 0
 		if last > 0 {
 			start = b.ends[last-1]
@@ -96,15 +97,15 @@ func (b *batch) penalize(op rule.Op, it *asked, part *Part, from int) {
 	b.penalties = append(b.penalties, p)
 }
 
-// pardon has the batch begin no penalties.
+// pardon keeps the batch from beginning penalties.
 func (b *batch) pardon() {
 	for i := range b.penalties {
 		b.penalties[i].begins = false
 	}
 }
 
-// punish carries out the penalties of a batch that the store has answered: it begins those of keys that have exceeded their
-// limits, refuses those that are kept out, and leaves only the answers of the policies' own limits.
+// punish carries out the penalties of a batch that the store has answered: it begins those of keys that have exceeded
+// their limits, denies those that are kept out, and leaves only the answers of the policies' own limits.
 func (b *batch) punish(ctx context.Context, group string, set *Set, mode Mode) {
 	if len(b.penalties) == 0 {
 		return
@@ -112,14 +113,14 @@ func (b *batch) punish(ctx context.Context, group string, set *Set, mode Mode) {
 	var peeks, begins []*penalty
 	for i := range b.penalties {
 		p := &b.penalties[i]
-		said := &b.requests[p.request]
+		result := &b.requests[p.request]
 		switch {
-		case said.Err != nil:
-		case p.place >= 0 && !said.Answers[p.place].Allowed:
-			p.left = said.Answers[p.place].RetryAfter
-		case !p.begins || !exceeds(said.Answers[p.from:p.to]):
-		case said.Answers[p.from].Flags.Cached():
-			peeks = append(peeks, p) // the refusal is remembered from before the penalty, which has probably begun
+		case result.Err != nil:
+		case p.place >= 0 && !result.Answers[p.place].Allowed:
+			p.left = result.Answers[p.place].RetryAfter
+		case !p.begins || !exceeds(result.Answers[p.from:p.to]):
+		case result.Answers[p.from].Flags.Cached():
+			peeks = append(peeks, p) // the denial was remembered from before the penalty, which has probably begun
 		default:
 			begins = append(begins, p)
 		}
@@ -128,17 +129,17 @@ func (b *batch) punish(ctx context.Context, group string, set *Set, mode Mode) {
 	set.punish(ctx, rule.Charge, group, mode, begins)
 	for i := len(b.penalties) - 1; i >= 0; i-- {
 		p := &b.penalties[i]
-		said := &b.requests[p.request]
+		result := &b.requests[p.request]
 		if p.place >= 0 {
-			said.Charges, said.Answers = said.Charges[:p.place], said.Answers[:p.place]
+			result.Charges, result.Answers = result.Charges[:p.place], result.Answers[:p.place]
 		}
 		if p.left > 0 {
-			keepOut(said.Answers[p.from:p.to], p.left)
+			keepOut(result.Answers[p.from:p.to], p.left)
 		}
 	}
 }
 
-// punish asks the store about penalties, by a Peek, or begins them, by a Charge, and notes how long they last. It returns those
+// punish looks up penalties, by a Peek, or begins them, by a Charge, and records how long they last. It returns those
 // that are not in force.
 func (s *Set) punish(ctx context.Context, op rule.Op, group string, mode Mode, all []*penalty) (none []*penalty) {
 	if len(all) == 0 {
@@ -153,15 +154,15 @@ func (s *Set) punish(ctx context.Context, op rule.Op, group string, mode Mode, a
 		}
 		b.join(charge)
 	}
-	// The client may have gone, and has exceeded its limits all the same.
+	// The client may have left, and has exceeded its limits all the same.
 	ctx, cancel := store.Detach(ctx, s.traits[mode])
 	defer cancel()
 	b.apply(ctx, group, 0, s.stores[mode])
 	for i, p := range all {
-		said := &b.requests[i]
-		switch a := &said.Answers[0]; {
-		case said.Err != nil:
-			s.tellUnpunished(p.policy, said.Err)
+		result := &b.requests[i]
+		switch a := &result.Answers[0]; {
+		case result.Err != nil:
+			s.logPenaltyError(p.policy, result.Err)
 		case op == rule.Charge:
 			p.left = a.ResetAfter
 		case !a.Allowed:
@@ -173,15 +174,15 @@ func (s *Set) punish(ctx context.Context, op rule.Op, group string, mode Mode, a
 	return none
 }
 
-// exceeds reports whether limits refused a request because too much was used: not because it can never be admitted, and not
-// because the store could not decide.
+// exceeds reports whether limits denied a request because too much was used: not because it can never be admitted, and
+// not because the store could not decide.
 func exceeds(own []rule.Answer) bool {
 	return slices.ContainsFunc(own, func(a rule.Answer) bool {
 		return !a.Allowed && a.RetryAfter != rule.Never && a.Flags&(undecided|rule.FallbackOptimistic) == 0
 	})
 }
 
-// keepOut makes refusals of the answers of a policy's limits.
+// keepOut turns the answers of a policy's limits into denials.
 func keepOut(own []rule.Answer, left rule.Micros) {
 	for i := range own {
 		a := &own[i]
@@ -190,7 +191,7 @@ func keepOut(own []rule.Answer, left rule.Micros) {
 	}
 }
 
-// left returns for how long the keys of a request's parts are kept out.
+// left returns how long the keys of a request's parts are kept out.
 func (b *batch) left(request int) (left time.Duration) {
 	for i := range b.penalties {
 		if p := &b.penalties[i]; p.request == request {
@@ -211,23 +212,23 @@ func (r *Request) keptOut(ctx context.Context) bool {
 			all = append(all, penalty{policy: it.policy, key: it.Key})
 		}
 	}
-	asked := make([]*penalty, len(all))
+	pointers := make([]*penalty, len(all))
 	for i := range all {
-		asked[i] = &all[i]
+		pointers[i] = &all[i]
 	}
-	return len(r.set.punish(ctx, rule.Peek, r.Group, mode, asked)) < len(asked)
+	return len(r.set.punish(ctx, rule.Peek, r.Group, mode, pointers)) < len(pointers)
 }
 
-// tellUnpunished logs that a penalty could not be looked up or begun, at most once in a while: the request is refused all the
-// same, by the limits.
-func (s *Set) tellUnpunished(p *compiled, err error) {
+// logPenaltyError logs that a penalty could not be looked up or begun, at most once per minute: the request is denied
+// nevertheless, by the limits.
+func (s *Set) logPenaltyError(p *compiled, err error) {
 	const pause = time.Minute
 	now := time.Now().UnixNano()
 	last := s.unpunished.Load()
 	if now-last < int64(pause) || !s.unpunished.CompareAndSwap(last, now) {
 		return
 	}
-	slog.Warn("slidegate: the penalty of a policy could not be begun", slog.String("policy", p.name), slog.Any("error", err))
+	slog.Warn("slidegate: the penalty of a policy could not be looked up or begun", slog.String("policy", p.name), slog.Any("error", err))
 }
 
 // resetPenalty ends the penalty of a key.

@@ -29,19 +29,20 @@ func admits(t *testing.T, s *Set, part Part) {
 	}
 }
 
-// keepsOut checks that a part is refused by a penalty of which so much is left, and by nothing later.
+// keepsOut checks that a part is denied by a penalty with that much left, and by nothing later.
 func keepsOut(t *testing.T, s *Set, part Part, left time.Duration) {
 	t.Helper()
 	v := take(t, s, part)
 	if !v.Refused || v.Penalty != left || v.Decision.RetryAfter != left || v.Decision.Remaining != 0 || v.Err != nil {
-		t.Errorf("%+v: got %+v, want a refusal for %v by the penalty", part, v, left)
+		t.Errorf("%+v: got %+v, want a denial for %v by the penalty", part, v, left)
 	}
 	if len(v.Limits) != 1 || v.Decision.Answers != nil {
-		t.Errorf("%+v: the verdict is about the limits %v and has the answers %v, want the policy's own limit alone", part, v.Limits, v.Decision.Answers)
+		t.Errorf("%+v: the verdict has the limits %v and the answers %v, want only the policy's own limit", part, v.Limits, v.Decision.Answers)
 	}
 }
 
-// The first refusal begins the penalty, later ones do not prolong it, and a client that waits as it was told is admitted.
+// The first denial begins the penalty, later ones do not prolong it, and a client that waits until the retry time is
+// admitted.
 func TestPenalty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, penalized("p", 2, 10*time.Minute))
@@ -61,21 +62,21 @@ func TestPenalty(t *testing.T) {
 	})
 }
 
-// A limit that is longer than the penalty keeps the key out for longer: RetryAfter is that of the limit.
+// A limit that is longer than the penalty keeps the key out for longer: RetryAfter is the limit's.
 func TestPenaltyShorterThanTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, penalized("p", 1, 10*time.Second))
 		part := Part{Key: "k", Cost: 1}
 		admits(t, s, part)
 		if v := take(t, s, part); v.Decision.RetryAfter != time.Minute || v.Penalty != 10*time.Second {
-			t.Errorf("got %+v, want a refusal for a minute and a penalty of ten seconds", v)
+			t.Errorf("got %+v, want a denial for a minute and a penalty of ten seconds", v)
 		}
 		testkit.Pass(time.Minute)
 		admits(t, s, part)
 	})
 }
 
-// What does not begin a penalty: a cost above the quota, a peek, a cost of 0; and what it has no say in.
+// A cost above the quota, a peek and a cost of 0 do not begin a penalty; nor does a penalty deny them.
 func TestPenaltyNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := penalized("p", 2, time.Hour)
@@ -83,7 +84,7 @@ func TestPenaltyNotBegun(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, p)
 		part := Part{Key: "k", Cost: 3}
 		if v := take(t, s, part); !v.Refused || v.Penalty != 0 || v.Decision.RetryAfter != slidegate.Never {
-			t.Errorf("more than the quota: got %+v, want a refusal for ever without a penalty", v)
+			t.Errorf("more than the quota: got %+v, want a denial forever without a penalty", v)
 		}
 		part.Cost = 2
 		admits(t, s, part)
@@ -102,7 +103,7 @@ func TestPenaltyNotBegun(t *testing.T) {
 		keepsOut(t, s, part, time.Hour)
 		part.Cost = 0
 		if v := take(t, s, part); v.Refused || v.Penalty != time.Hour {
-			t.Errorf("a cost of 0: got %+v, want an admission that says how long the penalty lasts", v)
+			t.Errorf("a cost of 0: got %+v, want an admission with the duration of the penalty", v)
 		}
 	})
 }
@@ -130,7 +131,7 @@ func TestPenaltyIsForgotten(t *testing.T) {
 	})
 }
 
-// Of several policies that decide together, one that keeps the key out refuses for all, and the others are not charged.
+// Of several policies that decide together, one that keeps the key out denies for all, and the others are not charged.
 func TestPenaltyOfOneOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wide := Policy{Name: "wide", Limits: []slidegate.Limit{perMinute(10)}}
@@ -150,17 +151,17 @@ func TestPenaltyOfOneOfSeveral(t *testing.T) {
 		for range 2 {
 			v := ask()
 			if !v.Refused || v.Policy != "p" || v.Penalty != time.Hour || v.Decision.RetryAfter != time.Hour || len(v.Decision.Answers) != 3 {
-				t.Fatalf("got %+v, want a refusal by p for an hour", v)
+				t.Fatalf("got %+v, want a denial by p for an hour", v)
 			}
 			if left := v.Decision.Answers[0].Remaining; left != 9 {
-				t.Errorf("%d units of the wide policy are left, want 9", left)
+				t.Errorf("got %d units of the wide policy left, want 9", left)
 			}
 		}
 		admits(t, s, Part{Policy: 2, Key: "k", Cost: 4})
 	})
 }
 
-// A policy in the shadow counts what its penalty would do, and refuses nobody.
+// A shadow policy counts what its penalty would do, and denies nothing.
 func TestPenaltyInTheShadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := penalized("p", 1, time.Hour)
@@ -174,12 +175,12 @@ func TestPenaltyInTheShadow(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, p)
 		for range 3 {
 			if v := take(t, s, Part{Key: "k", Cost: 1}); v.Refused {
-				t.Errorf("got %+v, want no refusal", v)
+				t.Errorf("got %+v, want no denial", v)
 			}
 			testkit.Pass(2 * time.Minute)
 		}
 		if refused != 0 {
-			t.Fatalf("%d requests would have been refused, want none so far", refused)
+			t.Fatalf("got %d requests that would have been denied, want none so far", refused)
 		}
 		for range 2 {
 			take(t, s, Part{Key: "k", Cost: 1})
@@ -187,12 +188,12 @@ func TestPenaltyInTheShadow(t *testing.T) {
 			testkit.Pass(2 * time.Minute)
 		}
 		if refused != 3 {
-			t.Errorf("%d requests would have been refused, want 3: the excess, and two while it keeps the key out", refused)
+			t.Errorf("got %d requests that would have been denied, want 3: the excess, and two while the key is kept out", refused)
 		}
 	})
 }
 
-// The penalty also holds for batches, for what takes as much as there is, and for what is paid afterwards.
+// The penalty also applies to batches, to TakeUpTo, and to requests that are charged afterwards.
 func TestPenaltyByOtherWays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, penalized("p", 2, time.Hour))
@@ -210,7 +211,7 @@ func TestPenaltyByOtherWays(t *testing.T) {
 			var v Verdict
 			s.Ask(t.Context(), rule.TakeUpTo, &upTo, &v)
 			if v.Decision.Granted != want || v.Refused != (want == 0) || (v.Penalty == time.Hour) != (want == 0) {
-				t.Errorf("up to five, time %d: got %+v, want %d units", i+1, v, want)
+				t.Errorf("up to five, request %d: got %+v, want %d units", i+1, v, want)
 			}
 		}
 
@@ -220,7 +221,7 @@ func TestPenaltyByOtherWays(t *testing.T) {
 			r := s.Begin()
 			r.Add(held)
 			if r.Decide(t.Context(), rule.Take, &v); v.Refused != refused || (v.Penalty > 0) != refused {
-				t.Errorf("paid afterwards, time %d: got %+v", i+1, v)
+				t.Errorf("charged afterwards, request %d: got %+v", i+1, v)
 			}
 			if !v.Refused {
 				if err := r.Settle(t.Context(), func(int, int64) int64 { return 7 }); err != nil {
@@ -247,7 +248,7 @@ func TestPenaltyIsNotReserved(t *testing.T) {
 	}
 }
 
-// The client may have gone when its excess is charged.
+// The client may have left when its excess is charged.
 func TestPenaltyOfAClientThatHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &faulty{Store: newMemory(t), trips: 1}
@@ -259,18 +260,18 @@ func TestPenaltyOfAClientThatHasGone(t *testing.T) {
 		p := s.policies[0]
 		b.begin(rule.Take)
 		b.add(p.plain.bound, &part)
-		b.penalize(rule.Take, &asked{policy: p, rules: p.plain}, &part, 0)
+		b.penalize(rule.Take, &target{policy: p, rules: p.plain}, &part, 0)
 		b.apply(ctx, "", 0, s.stores[p.mode])
 		cancel()
 		b.punish(ctx, "", s, p.mode)
 		if left := b.left(0); left != time.Hour {
-			t.Errorf("the key is kept out for %v, want an hour", left)
+			t.Errorf("got the key kept out for %v, want an hour", left)
 		}
 		keepsOut(t, s, part, time.Hour)
 	})
 }
 
-// A refusal that is remembered from before the penalty does not hide it, and asks the store no more than once.
+// A denial that is remembered from before the penalty does not hide it, and calls the store at most once.
 func TestPenaltyBehindADenyCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &faulty{Store: newMemory(t)}
@@ -286,7 +287,7 @@ func TestPenaltyBehindADenyCache(t *testing.T) {
 			keepsOut(t, s, part, time.Hour-time.Millisecond)
 		}
 		if asked := st.asked.Load() - before; asked != 0 {
-			t.Errorf("the store was asked %d times, want none: all is remembered", asked)
+			t.Errorf("the store was called %d times, want none: everything is remembered", asked)
 		}
 		if err := s.Forget(t.Context(), "", part); err != nil {
 			t.Fatal(err)
@@ -302,9 +303,9 @@ func TestPenaltyMistakes(t *testing.T) {
 		given Policy
 		want  string
 	}{
-		{Policy{Name: "p", Limits: []slidegate.Limit{perMinute(1)}, Penalty: -1}, `policy "p": penalty: must not be negative, it is -1ns`},
-		{Policy{Name: "p", Limits: []slidegate.Limit{named("penalty", 1)}, Penalty: 1}, `policy "p": penalty: the policy has a limit that is called "penalty", which is the name of the penalty's own; give the limit another name`},
-		{Policy{Name: "p", Limits: []slidegate.Limit{leased}, Penalty: time.Hour}, `policy "p": penalty: every request asks the store whether the key is kept out, so a lease would save nothing; remove the lease or the penalty`},
+		{Policy{Name: "p", Limits: []slidegate.Limit{perMinute(1)}, Penalty: -1}, `policy "p": penalty: must not be negative, got -1ns`},
+		{Policy{Name: "p", Limits: []slidegate.Limit{named("penalty", 1)}, Penalty: 1}, `policy "p": penalty: the policy has a limit named "penalty", which is the name of the penalty's own limit; give the limit another name`},
+		{Policy{Name: "p", Limits: []slidegate.Limit{leased}, Penalty: time.Hour}, `policy "p": penalty: every request checks the penalty in the store, so a lease would save nothing; remove the lease or the penalty`},
 	} {
 		if _, err := New(limiter, []Policy{test.given}, Options{}); err == nil || err.Error() != test.want {
 			t.Errorf("got %v\nwant %s", err, test.want)
@@ -312,10 +313,10 @@ func TestPenaltyMistakes(t *testing.T) {
 	}
 }
 
-// The penalty is one more limit of those that the store decides at once.
+// The penalty counts as one more of the limits that the store decides together.
 func TestPenaltyIsCountedAmongTheLimits(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, penalized("p", 1, time.Hour))
-	if most := s.policies[0].most(); most != 2 || len(s.Bound(0)) != 2 {
-		t.Errorf("a key faces %d limits, want 2", most)
+	if most := s.policies[0].maxLimits(); most != 2 || len(s.Bound(0)) != 2 {
+		t.Errorf("got %d limits for a key, want 2", most)
 	}
 }

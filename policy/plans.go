@@ -7,19 +7,19 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// NamedPlan is a plan that a policy lists: New checks its limits, stores make room for them, and a reset of a key forgets them
-// too. Requests have it by Named.
+// NamedPlan is a plan that a policy lists: New checks its limits, stores reserve capacity for them, and a reset of a
+// key resets them too. Requests select it by Named.
 type NamedPlan struct {
-	Name      string            // as verdicts have it
+	Name      string            // as in verdicts
 	Limits    []slidegate.Limit // empty if Unlimited; see Limits for how they count
 	Unlimited bool
 }
 
-// Named is the plan of that name among the policy's own Plans. It is a mistake to name one that is not there: the request is then
-// refused.
+// Named returns the plan of that name among the policy's own Plans. An unknown name is a mistake: the request is then
+// denied.
 func Named(name string) Plan { return Plan{kind: planNamed, name: name} }
 
-// Name returns the name of a plan that Named made; empty for others.
+// Name returns the name of a plan made by Named, and is empty for others.
 func (p Plan) Name() string { return p.name }
 
 // addPlans compiles the plans that a policy lists.
@@ -27,7 +27,7 @@ func (p *compiled) addPlans(plans []NamedPlan) *Error {
 	for _, given := range plans {
 		r, err := &rules{}, error(nil)
 		if p.known[given.Name] != nil {
-			err = errors.New("is there twice; give each its own name")
+			err = errors.New("duplicate plan; give each its own name")
 		} else if !given.Unlimited {
 			r, err = p.rules(given.Limits)
 		}
@@ -44,7 +44,7 @@ func (p *compiled) addPlans(plans []NamedPlan) *Error {
 	return nil
 }
 
-// routePlan finds the rules of a plan that is not the policy's own.
+// routePlan finds the rules of a plan other than the policy's own limits.
 func (p *compiled) routePlan(plan *Plan) (*rules, By, error) {
 	switch plan.kind {
 	case planUnlimited:
@@ -53,7 +53,7 @@ func (p *compiled) routePlan(plan *Plan) (*rules, By, error) {
 		r := p.known[plan.name]
 		switch {
 		case r == nil:
-			return nil, ByLimits, fmt.Errorf("policy %q: %w: the part names a plan that the policy does not list; see Named", p.name, slidegate.ErrUnsupported)
+			return nil, ByLimits, fmt.Errorf("policy %q: %w: the part names a plan that is not in Plans; see Named", p.name, slidegate.ErrUnsupported)
 		case r.limiter == nil:
 			return r, ByUnlimited, nil
 		}
@@ -63,7 +63,7 @@ func (p *compiled) routePlan(plan *Plan) (*rules, By, error) {
 	return r, ByLimits, err
 }
 
-// planName returns the name of the plan that r is; empty if r is none, or nil.
+// planName returns the name of the plan that r belongs to, or "" if there is none or r is nil.
 func (r *rules) planName() string {
 	if r == nil {
 		return ""

@@ -13,13 +13,13 @@ func hourly(quota int64) []slidegate.Limit {
 	return []slidegate.Limit{{Quota: quota, Window: time.Hour}}
 }
 
-// withPlans is a policy of 2 an hour with a plan of 5 an hour and 7 a day, and one without limits.
+// withPlans returns a policy of 2 per hour with a plan of 5 per hour and 7 per day, and a plan without limits.
 func withPlans() Policy {
 	pro := append(hourly(5), slidegate.Limit{Name: "day", Quota: 7, Window: 24 * time.Hour})
 	return Policy{Name: "api", Limits: hourly(2), Plans: []NamedPlan{{Name: "pro", Limits: pro}, {Name: "internal", Unlimited: true}}}
 }
 
-// A plan takes the place of the policy's limits, keeps what a key has used of a limit that both have, and is named by verdicts.
+// A plan replaces the policy's limits, keeps a key's usage of a limit that both have, and is named in verdicts.
 func TestNamedPlans(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, withPlans())
 	pro := Part{Key: "ann", Cost: 1, Plan: Named("pro")}
@@ -30,11 +30,11 @@ func TestNamedPlans(t *testing.T) {
 	}
 	for i := range 3 {
 		if v := take(t, s, pro); v.Refused || v.Plan != "pro" || v.Decision.Remaining != int64(2-i) {
-			t.Fatalf("request %d with the plan pro: %+v, want it to go on after what was used without", i+1, v)
+			t.Fatalf("request %d with the plan pro: %+v, want it to include what was used without it", i+1, v)
 		}
 	}
 	if v := take(t, s, pro); !v.Refused || v.Plan != "pro" {
-		t.Errorf("the sixth request of the hour: %+v, want a refusal by pro", v)
+		t.Errorf("the sixth request of the hour: %+v, want a denial by pro", v)
 	}
 	if v := take(t, s, Part{Key: "ann", Cost: 1, Plan: Named("internal")}); v.Refused || v.By != ByUnlimited || v.Plan != "internal" {
 		t.Errorf("a request with the plan internal: %+v", v)
@@ -42,23 +42,23 @@ func TestNamedPlans(t *testing.T) {
 	var v Verdict
 	s.Ask(t.Context(), rule.Reset, &Part{Key: "ann"}, &v)
 	if v := take(t, s, pro); v.Refused || v.Decision.Answers[1].Remaining != 6 {
-		t.Errorf("after a reset: %+v, want the day to be forgotten too", v)
+		t.Errorf("after a reset: %+v, want the day reset too", v)
 	}
 }
 
-// An override for a key goes before the plan of a request, and a plan that the policy does not list admits nothing.
+// An override for a key takes precedence over the plan of a request, and an unknown plan admits nothing.
 func TestNamedPlansAndOverrides(t *testing.T) {
 	p := withPlans()
 	p.Overrides = []Override{{Key: "bob", Limits: hourly(1)}, {Key: "eve", Unlimited: true}}
 	s := newSet(t, newMemory(t), Options{}, p)
 	if v := take(t, s, Part{Key: "bob", Cost: 2, Plan: Named("internal")}); !v.Refused || v.Plan != "" {
-		t.Errorf("bob with the plan internal: %+v, want the override to refuse", v)
+		t.Errorf("bob with the plan internal: %+v, want a denial by the override", v)
 	}
 	if v := take(t, s, Part{Key: "eve", Cost: 9, Plan: Named("internal")}); v.Refused || v.Plan != "" {
-		t.Errorf("eve with the plan internal: %+v, want the override to admit", v)
+		t.Errorf("eve with the plan internal: %+v, want an admission by the override", v)
 	}
 	if v := take(t, s, Part{Key: "ann", Cost: 1, Plan: Named("gold")}); !v.Refused || !v.Mistake() {
-		t.Errorf("a plan that is not listed: %+v, want a mistake", v)
+		t.Errorf("an unknown plan: %+v, want a mistake", v)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestNamedPlansTogether(t *testing.T) {
 		return v
 	}
 	if v := decide(6); !v.Refused || v.Policy != "api" || v.Plan != "pro" {
-		t.Errorf("six at once: %+v, want a refusal by api, plan pro", v)
+		t.Errorf("six together: %+v, want a denial by api, plan pro", v)
 	}
 }
 
@@ -85,11 +85,11 @@ func TestWrongNamedPlans(t *testing.T) {
 	}
 	for want, plans := range map[string][]NamedPlan{
 		`plan "a": invalid limit`:      {{Name: "a"}},
-		`plan "b": is there twice`:     {{Name: "b", Unlimited: true}, {Name: "b", Unlimited: true}},
+		`plan "b": duplicate plan`:     {{Name: "b", Unlimited: true}, {Name: "b", Unlimited: true}},
 		`plan "c": slidegate: invalid`: {{Name: "c", Limits: []slidegate.Limit{{Quota: -1}}}},
 	} {
 		if _, err := New(limiter, []Policy{{Name: "api", Limits: hourly(2), Plans: plans}}, Options{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("New returned %v, want it to say %s", err, want)
+			t.Errorf("New returned %v, want %s", err, want)
 		}
 	}
 }

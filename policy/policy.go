@@ -7,40 +7,42 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// Policy is a named set of limits that a key faces all at once. The zero value has the limiter's own limits for every key.
+// Policy is a named set of limits that all apply to a key. The zero value has the limiter's own limits for every key.
 type Policy struct {
 	// Name distinguishes policies, in state, answers and events. It is required where there are several.
 	Name string
-	// Limits are what every key faces, all at once; if empty, the limiter's own.
+	// Limits apply to every key, all of them together; if empty, the limiter's own apply.
 	Limits []slidegate.Limit
-	// Overrides are other limits for some keys. The first one that fits a key decides, and goes before a plan.
+	// Overrides are other limits for some keys. The first one that fits a key applies, and takes precedence over a
+	// plan.
 	Overrides []Override
-	// Plans are other limits for requests whose Part has one of them by Named.
+	// Plans are other limits for requests whose Part selects one of them by Named.
 	Plans []NamedPlan
-	// Allow are clients that are let through and charged nothing, Deny those that are refused without asking the store. A
-	// client on both lists is refused, and so is one on Allow whose plan is Refused.
+	// Allow lists clients that are admitted and charged nothing, Deny those that are denied without a call to the
+	// store. A client on both lists is denied, and so is one on Allow whose plan is Refused.
 	Allow, Deny List
-	// Shadow policies decide and report, and never refuse.
+	// Shadow policies decide and report, and never deny.
 	Shadow bool
-	// Candidate are limits that are counted beside the policy's own, apart from them, and only reported. Request.Settle
-	// settles them too.
+	// Candidate limits are counted separately from the policy's own, and only reported. Request.Settle settles them
+	// too.
 	Candidate []slidegate.Limit
-	// Penalty keeps a key out for this long after a refusal by the policy's limits; 0 means until there is room again. It begins
-	// with the first refusal and is not prolonged by later ones, holds in all processes that share the store, and RetryAfter says what is left of
-	// it. A request that is larger than the quota does not begin one, nor does one that costs nothing, or that could not be decided;
-	// candidates do not know it. It takes one more limit of the store, so leased limits cannot have one.
+	// Penalty keeps a key out for this long after a denial by the policy's limits; 0 means until they admit it again.
+	// It begins with the first denial and is not prolonged by later ones, holds in all processes that share the store,
+	// and is reflected in RetryAfter. A request that is larger than the quota does not begin one, nor does one that
+	// costs nothing, or that could not be decided; candidates ignore it. It takes one more limit of the store, so
+	// leased limits cannot have one.
 	Penalty time.Duration
-	// Failure is what happens when the store cannot decide; the zero value means what Options say.
+	// Failure is the failure mode; the zero value means the mode of Options.
 	Failure Mode
-	// Count is called for every request, and every candidate, that was decided; nil counts nothing. It must be quick and safe
-	// for concurrent use, and must not keep the key without a copy.
+	// Count is called for every request, and every candidate, that was decided; nil disables it. It must be quick and
+	// safe for concurrent use, and must not keep the key without copying it.
 	Count func(key string, outcome Outcome)
 }
 
 // Override gives some keys of a policy other limits, or none.
 type Override struct {
-	Key       string            // the key, or a pattern
-	Pattern   bool              // Key is a pattern, in which * stands for any run of bytes
+	Key       string            // a key, or a pattern
+	Pattern   bool              // Key is a pattern, in which * stands for any sequence of bytes
 	Limits    []slidegate.Limit // empty if Unlimited
 	Unlimited bool
 }
@@ -55,23 +57,23 @@ func (o Override) Fits(key string) bool {
 
 // List is a list of clients, by their address or by their key. The zero value is empty.
 type List struct {
-	Addresses []netip.Prefix // must be valid; a 4-in-6 prefix means the IPv4 one
-	Keys      []string       // keys, or patterns if there is a * in them
+	Addresses []netip.Prefix // must be valid; a 4-in-6 prefix means the IPv4 prefix
+	Keys      []string       // keys, or patterns if they contain a *
 }
 
 // IsZero reports whether the list is empty.
 func (l List) IsZero() bool { return len(l.Addresses) == 0 && len(l.Keys) == 0 }
 
-// Mode is what happens to requests that the store cannot decide. The zero value means what Options say in a Policy, and Open
-// in Options.
+// Mode is a failure mode: what happens to requests that the store cannot decide. The zero value means the mode of
+// Options in a Policy, and Open in Options.
 type Mode uint8
 
-// The modes, in the order of their strictness. Where policies with different modes decide together, the strictest holds.
+// The modes, in increasing strictness. Where policies with different modes decide together, the strictest applies.
 const (
-	Open       Mode = iota + 1 // requests pass: an outage of the limiter is not one of the service
+	Open       Mode = iota + 1 // requests are admitted: an outage of the limiter is not an outage of the service
 	Local                      // this process counts by itself
 	Optimistic                 // this process admits a few units of each key, and charges them when the store is back
-	Closed                     // requests are refused
+	Closed                     // requests are denied
 	modes
 )
 
@@ -90,7 +92,8 @@ func (m Mode) String() string {
 	return "default"
 }
 
-// Plan is the limits of one request, for clients with different plans. The zero value is the policy's own limits.
+// Plan selects the limits of one request, for clients with different plans. The zero value means the policy's own
+// limits.
 type Plan struct {
 	kind   planKind
 	limits []slidegate.Limit
@@ -107,15 +110,16 @@ const (
 	planNamed
 )
 
-// Limits is a plan of these limits. A limit of the same name and shape keeps what was used when a client changes plans. It
-// is a mistake to give none: the request is then refused; for a client without limits, use Unlimited.
+// Limits returns a plan of these limits. A limit of the same name and shape keeps its usage when a client changes
+// plans. An empty list is a mistake: the request is then denied; for a client without limits, use Unlimited.
 //
-// A limit that names no algorithm counts as the policy's limit of the same name and window does. If it cannot, because that is a
-// sliding log and the quota is above rule.MaxLogQuota, it has the algorithm that it has by itself, and counts of its own.
+// A limit without an algorithm counts as the policy's limit of the same name and window does. If it cannot, because
+// that limit is a sliding log and the quota is above rule.MaxLogQuota, it uses its own default algorithm and has its
+// own counts.
 func Limits(limits ...slidegate.Limit) Plan { return Plan{kind: planLimits, limits: limits} }
 
-// Unlimited is a plan without limits: the request passes and is charged nothing.
+// Unlimited returns a plan without limits: the request is admitted and charged nothing.
 func Unlimited() Plan { return Plan{kind: planUnlimited} }
 
-// Refused is a plan that admits nothing, as a deny list does: not a client on the allow list either.
+// Refused returns a plan that admits nothing, as a deny list does: not even a client on the allow list.
 func Refused() Plan { return Plan{kind: planRefused} }

@@ -11,14 +11,14 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// keeper renews the slots of one request. It has a timer and no goroutine, so a request that is over before the first renewal is
-// due costs little.
+// keeper renews the slots of one request. It has a timer and no goroutine, so a request that ends before its first
+// renewal costs little.
 type keeper struct {
 	ctx    context.Context
 	report func(Verdict)
 	every  time.Duration
 
-	mu      sync.Mutex // held while slots are renewed; it guards parts of what the request took
+	mu      sync.Mutex // held while slots are renewed; also guards some fields of what the request took
 	request *Request   // nil when it has ended
 	timer   *time.Timer
 	failing bool // the last renewal failed
@@ -26,15 +26,16 @@ type keeper struct {
 }
 
 const (
-	renewals   = 3 // in the time to live of a slot
-	renewTries = 4 // in the time between two renewals, if one fails
+	renewals   = 3 // per time to live of a slot
+	renewTries = 4 // per interval between renewals, after a failure
 )
 
-// Keep renews the slots that an admitted request holds, three times in their time to live, until Finish or End. A renewal that fails is tried
-// again sooner. If a slot was lost all the same, because the store could not be reached in its time to live, Keep takes another one
-// if there is room, and otherwise tries again with the next renewal; the request goes on in either case. Report is called with what
-// went wrong, on another goroutine: Err of the verdict says what, and wraps ErrSlotLost if a slot was lost. It may be nil.
-// Ctx gives its values, but not its end. Without slots, Keep does nothing.
+// Keep renews the slots that an admitted request holds, three times within their time to live, until Finish or End. A
+// failed renewal is retried sooner. If a slot is lost nevertheless, because the store could not be reached within its
+// time to live, Keep takes another one if one is free, and otherwise tries again with the next renewal; the request
+// continues in either case. Report is called for each failure, on another goroutine: Err of the verdict is the reason,
+// and wraps ErrSlotLost if a slot was lost. Report may be nil. Ctx provides values, but its end is ignored. Without
+// slots, Keep does nothing.
 func (r *Request) Keep(ctx context.Context, report func(Verdict)) {
 	ttl := rule.Never
 	for i := range r.took {
@@ -46,7 +47,7 @@ func (r *Request) Keep(ctx context.Context, report func(Verdict)) {
 		return
 	}
 	k := &keeper{ctx: ctx, report: report, every: ttl.Duration() / renewals, request: r}
-	k.mu.Lock() // or the timer could be there before k.timer is
+	k.mu.Lock() // otherwise the timer could fire before k.timer is set
 	defer k.mu.Unlock()
 	k.timer = time.AfterFunc(k.every, k.renew)
 	r.keeper = k
@@ -60,7 +61,7 @@ func (k *keeper) stop() {
 	k.timer.Stop()
 }
 
-// renew renews the slots and sets the timer again.
+// renew renews the slots and resets the timer.
 func (k *keeper) renew() {
 	for _, v := range k.renewAll() {
 		if k.report != nil {
@@ -69,7 +70,7 @@ func (k *keeper) renew() {
 	}
 }
 
-func (k *keeper) renewAll() (news []Verdict) {
+func (k *keeper) renewAll() (reports []Verdict) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.request
@@ -80,21 +81,21 @@ func (k *keeper) renewAll() (news []Verdict) {
 	defer cancel()
 	err := k.renewSlots(ctx, r)
 	if err == nil {
-		news, err = k.retakeSlots(ctx, r)
+		reports, err = k.retakeSlots(ctx, r)
 	}
 	next := k.every
 	if err != nil {
 		next /= renewTries
 	}
 	if err != nil && !k.failing {
-		news = append(news, Verdict{Policy: r.parts[0].policy.name, Err: fmt.Errorf("policy: slots could not be renewed, and will be tried again: %w", err)})
+		reports = append(reports, Verdict{Policy: r.parts[0].policy.name, Err: fmt.Errorf("policy: slots could not be renewed; trying again soon: %w", err)})
 	}
 	k.failing = err != nil
 	k.timer.Reset(next)
-	return news
+	return reports
 }
 
-// renewable reports whether it is a slot that the request holds, or should.
+// renewable reports whether it is a slot that the request holds, or should hold.
 func (t *taken) renewable() bool { return t.slot && !t.done && !t.doubtful }
 
 // renewSlots renews all slots, and marks those that are lost.
@@ -114,9 +115,9 @@ func (k *keeper) renewSlots(ctx context.Context, r *Request) (err error) {
 		if !one.renewable() {
 			continue
 		}
-		said, answer := k.batch.at(one.renewal)
-		if said.Err != nil {
-			err = said.Err
+		result, answer := k.batch.at(one.renewal)
+		if result.Err != nil {
+			err = result.Err
 			continue
 		}
 		one.gone = !answer.Allowed
@@ -124,8 +125,8 @@ func (k *keeper) renewSlots(ctx context.Context, r *Request) (err error) {
 	return err
 }
 
-// retakeSlots takes slots again that are lost, each by itself, and returns what there is to report.
-func (k *keeper) retakeSlots(ctx context.Context, r *Request) (news []Verdict, err error) {
+// retakeSlots takes lost slots again, each by itself, and returns verdicts to report.
+func (k *keeper) retakeSlots(ctx context.Context, r *Request) (reports []Verdict, err error) {
 	k.batch.reset()
 	for i := range r.took {
 		if one := &r.took[i]; one.renewable() && one.gone {
@@ -142,28 +143,28 @@ func (k *keeper) retakeSlots(ctx context.Context, r *Request) (news []Verdict, e
 		if !one.renewable() || !one.gone {
 			continue
 		}
-		said, answer := k.batch.at(one.renewal)
-		if said.Err != nil || answer.Flags&undecided != 0 {
-			err = said.Err
+		result, answer := k.batch.at(one.renewal)
+		if result.Err != nil || answer.Flags&undecided != 0 {
+			err = result.Err
 			continue
 		}
 		if answer.Allowed {
 			one.gone, one.At = false, answer.At
 		}
-		if !one.told || answer.Allowed {
-			news = append(news, r.lost(one, said))
+		if !one.reported || answer.Allowed {
+			reports = append(reports, r.lost(one, result))
 		}
-		one.told = !answer.Allowed
+		one.reported = !answer.Allowed
 	}
-	return news, err
+	return reports, err
 }
 
-// lost returns the report of a slot that was lost, and of what came of taking another one.
-func (r *Request) lost(one *taken, said *store.Request) Verdict {
+// lost returns the verdict on a lost slot, with the result of taking another one.
+func (r *Request) lost(one *taken, result *store.Request) Verdict {
 	p := r.parts[one.part].policy
 	return Verdict{
 		Policy: p.name, Shadow: p.shadow, Candidate: one.candidate,
-		Decision: slidegate.Combine(said), Limits: []slidegate.Limit{slidegate.Unbind(one.Limit)},
+		Decision: slidegate.Combine(result), Limits: []slidegate.Limit{slidegate.Unbind(one.Limit)},
 		Err: fmt.Errorf("policy %q: %w: it was not renewed within %v", p.name, ErrSlotLost, one.Limit.Rule().Window.Duration()),
 	}
 }

@@ -9,56 +9,56 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Request is a request that faces several policies, or that is settled afterwards: Add its parts, Decide, and End it. All
-// policies admit and all are charged, or none is. Those in the shadow and the candidates are asked in the same call to the
-// store, each by itself, so that what they refuse does not keep the others from charging. Begin makes it; it is not safe for
-// concurrent use.
+// Request is a request under several policies, or one that is settled afterwards: Add its parts, Decide, and End it.
+// All policies admit and all are charged, or none is. Shadow policies and candidates are decided in the same call to
+// the store, each by itself, so that their denials do not keep the others from charging. Begin returns a Request; it is
+// not safe for concurrent use.
 type Request struct {
-	// Group names the group of the request's charges; see slidegate.Claims.InGroup.
+	// Group is the group of the request's charges; see slidegate.Claims.InGroup.
 	Group string
-	// Tell makes Tried return the verdicts of shadows and candidates.
+	// Tell makes Tried return the verdicts of shadow policies and candidates.
 	Tell bool
-	// Slots says who releases the slots that the request takes from in-flight limits. The zero value makes taking from such a
-	// limit a mistake.
+	// Slots defines who releases the slots that the request takes from in-flight limits. With the zero value, taking
+	// from such a limit is a mistake.
 	Slots Slots
 
-	set    *Set
-	parts  []part
-	joined []asked // in place of parts, in a batch of parts that are decided each by itself
-	batch  batch
-	tried  []Verdict
-	asked  bool // the shadows and candidates were: where a client waits, it decides several times
+	set       *Set
+	parts     []part
+	joined    []target // replaces parts in a batch of parts that are decided individually
+	batch     batch
+	tried     []Verdict
+	triedOnce bool // shadow policies and candidates were decided: a waiting client decides several times
 
 	holds    bool    // a part has Hold
 	took     []taken // what those parts have taken so far, and the slots of all parts
-	owed     batch   // what settles it
-	mode     Mode    // of the store that was asked last
+	owed     batch   // the requests that settle it
+	mode     Mode    // of the store that was called last
 	admitted bool    // by the last Decide
 	takes    bool    // a part takes slots
 	id       string  // of the reservation, chosen before anything is taken
 	keeper   *keeper // renews slots, if Keep was called
 }
 
-// part is a Part on its way.
+// part is a Part that is being decided.
 type part struct {
 	Part
-	asked
+	target
 	by      By
 	err     error // of an invalid plan
-	actual  int64 // what it cost, if it is settled
+	actual  int64 // the actual cost, if it is settled
 	settled bool
 }
 
-// decides reports whether the limits of the part have a say in the decision.
+// decides reports whether the limits of the part take part in the decision.
 func (it *part) decides() bool { return it.by == ByLimits && !it.policy.shadow }
 
-// asked is which rules a part faces, and where the batch asks them.
-type asked struct {
+// target holds the rules that apply to a part, and its position in the batch.
+type target struct {
 	policy    *compiled
 	rules     *rules
-	request   int // the request of the batch that asks it, or -1
-	candidate int // and the one that asks its candidate, or -1
-	from      int // where its answers are among those of that request, or its place in a batch
+	request   int // the index of its request in the batch, or -1
+	candidate int // the index of its candidate's request, or -1
+	from      int // where its answers begin in that request, or its index in a batch
 }
 
 // Begin returns a request without parts.
@@ -68,8 +68,8 @@ func (s *Set) Begin() *Request {
 	return r
 }
 
-// End gives the request's memory back, without the keys in it. Neither the request nor what Tried returned may be used
-// afterwards. It releases the slots that the request still holds, unless they are SlotsReserved.
+// End recycles the request, cleared of its keys. Neither the request nor the result of Tried may be used afterwards. It
+// releases the slots that the request still holds, unless they are SlotsReserved.
 func (r *Request) End() {
 	if r.Slots == SlotsHeld && r.holdsSlots() {
 		r.Finish(context.Background(), nil, nil)
@@ -92,13 +92,13 @@ func (r *Request) recycle() {
 	}
 }
 
-// Add joins a part to the request.
+// Add adds a part to the request.
 func (r *Request) Add(given Part) {
-	r.parts = append(r.parts, part{Part: given, asked: asked{policy: r.set.policies[given.Policy]}})
+	r.parts = append(r.parts, part{Part: given, target: target{policy: r.set.policies[given.Policy]}})
 	r.holds = r.holds || given.Hold
 }
 
-// HoldAll sets Hold on every part that costs something, for a caller that may have to give back what it took.
+// HoldAll sets Hold on every part that costs something, for a caller that may have to refund what it took.
 func (r *Request) HoldAll() {
 	for i := range r.parts {
 		if r.parts[i].Cost != 0 {
@@ -107,8 +107,8 @@ func (r *Request) HoldAll() {
 	}
 }
 
-// CountsDenied reports whether one of the limits counts refusals, or a refusal begins a penalty, so that a waiting client must
-// peek before it takes.
+// CountsDenied reports whether one of the limits counts denied requests, or a denial begins a penalty, so that a
+// waiting client must peek before it takes.
 func (r *Request) CountsDenied() bool {
 	for i := range r.parts {
 		it := &r.parts[i]
@@ -123,9 +123,9 @@ func (r *Request) CountsDenied() bool {
 	return false
 }
 
-// Decide decides the request and fills v, which must be the zero value; the ops are those of Ask. A client that waits calls
-// it again. Where policies with different failure modes decide together, the strictest mode holds. If all parts are listed
-// or in the shadow, v is about the one among these that says most.
+// Decide decides the request and fills v, which must be the zero value; the ops are those of Ask. A client that waits
+// calls it again. Where policies with different failure modes decide together, the strictest mode applies. If all parts
+// are on lists or under shadow policies, v is the most informative verdict among them.
 func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 	r.admitted = false
 	for i := range r.parts {
@@ -158,9 +158,9 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 	}
 	kept := op == rule.TakeUpTo && r.keptOut(ctx)
 	if kept {
-		op = rule.Take // of which the penalty is a part, so that it is refused
+		op = rule.Take // it includes the penalty, and so is denied
 	}
-	r.mode = r.askParts(op)
+	r.mode = r.collect(op)
 	if kept {
 		r.batch.pardon()
 	}
@@ -172,7 +172,7 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 		r.apply(ctx, op)
 	}
 	r.judge(ctx, op, v)
-	r.asked = r.asked || op != rule.Peek
+	r.triedOnce = r.triedOnce || op != rule.Peek
 	r.admitted = !v.Refused
 }
 
@@ -192,7 +192,7 @@ func (r *Request) check() error {
 	return nil
 }
 
-// apply asks the store. What corrects a charge is done also if the client has gone.
+// apply calls the store. Operations that correct a charge are carried out even if the client has left.
 func (r *Request) apply(ctx context.Context, op rule.Op) {
 	var id rule.ID
 	if counts(op) && (r.holds || r.takes) {
@@ -208,24 +208,24 @@ func (r *Request) apply(ctx context.Context, op rule.Op) {
 	r.batch.punish(ctx, r.Group, r.set, r.mode)
 }
 
-// decideAlone takes the shortest way if there is one part and nothing else.
+// decideAlone takes the shortest path if there is only one part.
 func (r *Request) decideAlone(ctx context.Context, op rule.Op, v *Verdict) bool {
 	if len(r.parts) != 1 || r.holds || r.takes || r.Group != "" {
 		return false
 	}
 	it := &r.parts[0]
 	p := it.policy
-	if p.shadow || it.err != nil || it.by != ByLimits || p.penalizes(op, it.rules, &it.Part) || p.tries(op, it.rules, &it.Part, r.Slots) && !r.asked {
+	if p.shadow || it.err != nil || it.by != ByLimits || p.penalizes(op, it.rules, &it.Part) || p.tries(op, it.rules, &it.Part, r.Slots) && !r.triedOnce {
 		return false
 	}
-	it.policy.askAlone(ctx, op, it.rules, &it.Part, v)
-	r.tellUntried(op, &it.asked)
+	it.policy.decideSingle(ctx, op, it.rules, &it.Part, v)
+	r.reportUntried(op, &it.target)
 	return true
 }
 
-// askParts makes the requests to the store: first the one of the policies that decide, then one for each in the shadow and
-// each that is only peeked at, then the candidates. It returns the failure mode of those that decide.
-func (r *Request) askParts(op rule.Op) (mode Mode) {
+// collect collects the requests to the store: first one for the policies that decide, then one for each shadow policy
+// and each part that only peeks, then the candidates. It returns the failure mode of those that decide.
+func (r *Request) collect(op rule.Op) (mode Mode) {
 	decides, onlyPeeks := -1, r.onlyPeeks()
 	for i := range r.parts {
 		it := &r.parts[i]
@@ -233,7 +233,7 @@ func (r *Request) askParts(op rule.Op) (mode Mode) {
 			continue
 		}
 		mode = max(mode, it.policy.mode)
-		// What costs nothing passes, so a limit that it has overdrawn must not refuse what the others admit.
+		// What costs nothing is admitted, so an overdrawn limit of such a part must not deny what the others admit.
 		if it.peeks() && !onlyPeeks && (counts(op) || op == rule.Peek) {
 			continue
 		}
@@ -245,22 +245,22 @@ func (r *Request) askParts(op rule.Op) (mode Mode) {
 	}
 	for i := range r.parts {
 		if it := &r.parts[i]; it.decides() && it.request >= 0 {
-			r.batch.penalize(op, &it.asked, &it.Part, it.from)
+			r.batch.penalize(op, &it.target, &it.Part, it.from)
 		}
 	}
 	for i := range r.parts {
 		it := &r.parts[i]
 		if it.decides() && it.request < 0 {
 			it.request = r.batch.begin(rule.Peek)
-			r.batch.add(it.rules.bound, &it.Part) // whose cost is 0
+			r.batch.add(it.rules.bound, &it.Part) // with a cost of 0
 		}
-		if it.by != ByLimits || it.err != nil || r.asked {
+		if it.by != ByLimits || it.err != nil || r.triedOnce {
 			continue
 		}
 		if it.policy.shadow && (op != rule.Peek || decides < 0) {
 			it.request = r.batch.begin(op)
 			r.batch.add(it.rules.bound, &it.Part)
-			r.batch.penalize(op, &it.asked, &it.Part, 0)
+			r.batch.penalize(op, &it.target, &it.Part, 0)
 			if decides < 0 {
 				mode = max(mode, it.policy.mode)
 			}
@@ -274,7 +274,7 @@ func (r *Request) askParts(op rule.Op) (mode Mode) {
 	return mode
 }
 
-// onlyPeeks reports whether all that decide are peeked at.
+// onlyPeeks reports whether all deciding parts are peeks.
 func (r *Request) onlyPeeks() bool {
 	for i := range r.parts {
 		if it := &r.parts[i]; it.decides() && !it.peeks() {
@@ -284,9 +284,9 @@ func (r *Request) onlyPeeks() bool {
 	return true
 }
 
-// judge makes one verdict of what all said, and counts for each policy.
+// judge combines all decisions into one verdict, and counts for each policy.
 func (r *Request) judge(ctx context.Context, op rule.Op, v *Verdict) {
-	rank, first := 0, -1 // of the verdict so far: 1 for a list, 2 for a shadow, 3 for a shadow that would refuse
+	rank, first := 0, -1 // of the verdict so far: 1 for a list, 2 for a shadow policy, 3 for a shadow policy that would deny
 	for i := range r.parts {
 		it := &r.parts[i]
 		p, worth := it.policy, 1
@@ -298,25 +298,25 @@ func (r *Request) judge(ctx context.Context, op rule.Op, v *Verdict) {
 		}
 		var own Verdict
 		switch {
-		case p.shadow && r.asked:
+		case p.shadow && r.triedOnce:
 			continue
 		case it.err != nil:
 			p.mistake(&own, it.err)
 		case it.by != ByLimits:
 			p.listed(op, it.by, it.rules, &it.Part, &own)
-		case it.request < 0: // a peek, which asks those that decide
+		case it.request < 0: // a peek, which includes only the parts that decide
 			continue
 		default:
 			own.Decision, own.Penalty = r.batch.decision(it.request), r.batch.left(it.request)
 			p.decided(ctx, op, it.rules, &it.Part, &own, r.batch.requests[it.request].Err)
 			r.keep(op, i, it.request)
 			r.keep(op, i, it.candidate)
-			r.tryCandidate(op, &it.asked, it.Key, own.Err == nil && own.Decision.Allowed)
+			r.tryCandidate(op, &it.target, it.Key, own.Err == nil && own.Decision.Allowed)
 			worth = 2
 		}
 		if p.shadow {
 			if counts(op) && (!it.peeks() || own.Err != nil) {
-				r.tell(&own)
+				r.addTried(&own)
 			}
 			if own.Err != nil {
 				worth = 1
@@ -336,8 +336,8 @@ func (r *Request) judge(ctx context.Context, op rule.Op, v *Verdict) {
 	}
 }
 
-// judgeLive makes the verdict of the policies that decide. One that would have admitted what another refused was not
-// charged, and is not counted.
+// judgeLive makes the verdict of the policies that decide. A policy that would have admitted what another denied was
+// not charged, and is not counted.
 func (r *Request) judgeLive(ctx context.Context, op rule.Op, first int, v *Verdict) {
 	live := &r.batch.requests[0]
 	v.Policy, v.Plan = r.parts[first].policy.name, r.parts[first].rules.plan
@@ -375,62 +375,62 @@ func (r *Request) judgeLive(ctx context.Context, op rule.Op, first int, v *Verdi
 			it.policy.count(it.Key, Outcome{Refused: !own})
 		}
 		r.keep(op, i, it.candidate)
-		r.tryCandidate(op, &it.asked, it.Key, own)
+		r.tryCandidate(op, &it.target, it.Key, own)
 	}
 	v.Refused = v.refuses()
 }
 
-// addPeeked adds to a verdict what is left of the limits of a part that was peeked at beside those that decide.
+// addPeeked adds to a verdict the answers of a part that only peeked.
 func (r *Request) addPeeked(it *part, v *Verdict) {
 	if !it.answered(r) {
 		return
 	}
-	if v.Decision.Answers == nil { // of a single limit
+	if v.Decision.Answers == nil { // there is a single limit
 		v.Decision.Answers = slices.Clone(r.batch.requests[0].Answers)
 	}
 	v.Decision.Answers = append(v.Decision.Answers, r.batch.requests[it.request].Answers...)
 }
 
-// answered reports whether what the part's limits say is in the verdict: that is so for those that decide, and for those
-// that were peeked at beside them if the store answered.
+// answered reports whether the answers of the part's limits are in the verdict: always for parts that decide, and for
+// parts that only peeked if the store answered.
 func (it *part) answered(r *Request) bool {
 	return it.decides() && (it.request == 0 || r.batch.requests[it.request].Err == nil)
 }
 
-// tryCandidate counts and reports what a candidate said. Where the store did not answer, it said nothing.
-func (r *Request) tryCandidate(op rule.Op, it *asked, key string, live bool) {
+// tryCandidate counts and reports the decision of a candidate. Where the store did not answer, there is none.
+func (r *Request) tryCandidate(op rule.Op, it *target, key string, live bool) {
 	if it.candidate < 0 || !counts(op) {
-		r.tellUntried(op, it)
+		r.reportUntried(op, it)
 		return
 	}
-	said := &r.batch.requests[it.candidate]
-	if said.Err != nil || said.Answers[0].Flags.Fallback() {
+	result := &r.batch.requests[it.candidate]
+	if result.Err != nil || result.Answers[0].Flags.Fallback() {
 		return
 	}
-	_, allowed := rule.Deciding(said.Answers)
+	_, allowed := rule.Deciding(result.Answers)
 	it.policy.count(key, Outcome{Candidate: true, Refused: !allowed, LiveRefused: !live})
 	if r.Tell {
-		r.tell(&Verdict{
-			Policy: it.policy.name, Candidate: true, Decision: slidegate.Combine(said),
+		r.addTried(&Verdict{
+			Policy: it.policy.name, Candidate: true, Decision: slidegate.Combine(result),
 			Limits: it.policy.candidate.limits, note: it.policy.candidate.note,
 		})
 	}
 }
 
-// tellUntried reports a candidate that could not be asked, because nobody would release its slots.
-func (r *Request) tellUntried(op rule.Op, it *asked) {
-	if p := it.policy; r.Tell && !r.asked && p.candidate != nil && it.rules == p.plain && counts(op) {
+// reportUntried reports a candidate that could not be decided, because nothing would release its slots.
+func (r *Request) reportUntried(op rule.Op, it *target) {
+	if p := it.policy; r.Tell && !r.triedOnce && p.candidate != nil && it.rules == p.plain && counts(op) {
 		if err := p.candidateError(op, r.Slots); err != nil {
-			r.tell(&Verdict{Policy: p.name, Candidate: true, Err: err, fault: faultMistake})
+			r.addTried(&Verdict{Policy: p.name, Candidate: true, Err: err, fault: faultMistake})
 		}
 	}
 }
 
-func (r *Request) tell(v *Verdict) {
+func (r *Request) addTried(v *Verdict) {
 	if r.Tell {
 		r.tried = append(r.tried, *v)
 	}
 }
 
-// Tried returns what the policies in the shadow and the candidates said to the last Decide, if Tell is set.
+// Tried returns the verdicts of the shadow policies and candidates for the last Decide, if Tell is set.
 func (r *Request) Tried() []Verdict { return r.tried }

@@ -8,20 +8,20 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// Ruling is what an operator decides about one key of a policy while the program runs. It goes before the policy's lists and
-// overrides and before plans, until it ends. Exactly one of Refused, Unlimited and Limits is set.
+// Ruling is what an operator decides about one key of a policy at run time. It takes precedence over the policy's
+// lists, overrides and plans until it ends. Exactly one of Refused, Unlimited and Limits is set.
 type Ruling struct {
 	Key       string
-	Refused   bool              // everything is refused; what clients give back or have used already still counts
+	Refused   bool              // everything is denied; refunds and charges of units already used still count
 	Unlimited bool              // everything is admitted, and nothing is charged
-	Limits    []slidegate.Limit // in place of those that the key would face, and without their penalty; see Limits for which counts they share
+	Limits    []slidegate.Limit // instead of those that would apply to the key, and without their penalty; see Limits for which counts they share
 	Until     time.Time         // when it ends, by the clock of this process; zero if it does not
 }
 
-// ruled is the rulings of a policy, compiled. It does not change.
+// ruled holds the compiled rulings of a policy. It does not change.
 type ruled struct{ byKey map[string]*ruling }
 
-// ruling is a Ruling made ready.
+// ruling is a compiled Ruling.
 type ruling struct {
 	*rules // with a limiter if it has limits
 	by     By
@@ -32,20 +32,19 @@ type ruling struct {
 // inForce reports whether the ruling has not ended.
 func (r *ruling) inForce() bool { return r.until.IsZero() || time.Now().Before(r.until) }
 
-// refusedFor returns for how long rules refuse everything, which no limits do: to the end of a ruling, or for ever.
+// refusedFor returns how long rules without limits deny everything: to the end of a ruling, or forever.
 func (r *rules) refusedFor() time.Duration {
 	if r == nil || r.until.IsZero() {
 		return slidegate.Never
 	}
-	return max(time.Until(r.until), time.Microsecond) // it was in force a moment ago
+	return max(time.Until(r.until), time.Microsecond) // it was just in force
 }
 
-// Rule puts rulings in place of all that the policy had before, at once, and all or none. Of two about one key the later one
-// counts. An error is that of the first ruling that cannot be, and everything stays as it was. A Set that replaces this one begins
-// without rulings.
+// Rule atomically replaces all rulings of the policy, or none. Of two rulings about one key the later one applies. The
+// error is that of the first invalid ruling, and nothing changes. A Set that replaces this one begins without rulings.
 //
-// A request that is being decided meanwhile is decided by the rulings of before or by the new ones. Requests that were admitted
-// go on, and can be settled and keep their slots.
+// A concurrent request is decided by either the old or the new rulings. Requests that were already admitted continue,
+// and can be settled and keep their slots.
 func (s *Set) Rule(policy int, rulings []Ruling) error {
 	p := s.policies[policy]
 	if len(rulings) == 0 {
@@ -78,7 +77,7 @@ func (s *Set) CheckRuling(policy int, ruling Ruling) error {
 	return err
 }
 
-// ruling compiles one ruling. Known are rules by the limits that they were made of, and is added to.
+// ruling compiles one ruling. Known maps limits to their compiled rules, and is added to.
 func (p *compiled) ruling(given *Ruling, known map[planID]*rules) (*ruling, error) {
 	made := &ruling{rules: &rules{}, until: given.Until}
 	switch {
@@ -120,7 +119,7 @@ func (p *compiled) hasSlots() bool {
 	return p.plain.slots || slices.ContainsFunc(p.ordered, func(r *rules) bool { return r.slots })
 }
 
-// rulingOf returns the ruling about a key that is in force; nil if there is none.
+// rulingOf returns the ruling about a key that is in force, or nil.
 func (p *compiled) rulingOf(key string) *ruling {
 	all := p.ruled.Load()
 	if all == nil {
@@ -135,8 +134,8 @@ func (p *compiled) rulingOf(key string) *ruling {
 // Ruled reports whether a policy has a ruling about a key that is in force.
 func (s *Set) Ruled(policy int, key string) bool { return s.policies[policy].rulingOf(key) != nil }
 
-// LimitsOf returns the limits that a key faces under a policy now: those of a ruling, an override or the policy. It is nil for a key
-// without limits, and one that a ruling refuses. It does not look at lists and plans.
+// LimitsOf returns the limits that currently apply to a key under a policy: those of a ruling, an override or the
+// policy. It returns nil for a key without limits, and for one that a ruling denies. It ignores lists and plans.
 func (s *Set) LimitsOf(policy int, key string) []slidegate.Limit {
 	p := s.policies[policy]
 	if r := p.rulingOf(key); r != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// rulingPolicy has all that a ruling goes before.
+// rulingPolicy has everything that a ruling takes precedence over.
 func rulingPolicy() Policy {
 	return Policy{
 		Name: "p", Limits: []slidegate.Limit{named("", 2)},
@@ -32,7 +32,7 @@ func mustRule(t testing.TB, s *Set, rulings ...Ruling) {
 	}
 }
 
-// A ruling goes before lists, overrides and plans, and only for its own key.
+// A ruling takes precedence over lists, overrides and plans, and only for its own key.
 func TestRulingGoesFirst(t *testing.T) {
 	nine := []slidegate.Limit{named("", 9)}
 	for _, policy := range []Policy{rulingPolicy(), {Name: "p", Limits: []slidegate.Limit{named("", 2)}}} {
@@ -42,7 +42,7 @@ func TestRulingGoesFirst(t *testing.T) {
 			part := Part{Key: key, Cost: 1, Plan: Limits(named("", 7)), Address: netip.MustParseAddr("192.0.2.1")}
 			mustRule(t, set, Ruling{Key: key, Refused: true})
 			if v := take(t, set, part); !v.Refused || v.By != ByRuling || !v.Decision.Never() || !v.Forbidden() || v.Policy != "p" {
-				t.Errorf("%s, blocked: got %+v, want it forbidden by the ruling for ever", key, v)
+				t.Errorf("%s, blocked: got %+v, want it forbidden by the ruling forever", key, v)
 			}
 			if v := take(t, set, Part{Key: "other", Cost: 0}); v.By != ByLimits {
 				t.Errorf("another key while %s is blocked: got %+v, want it decided by the limits", key, v)
@@ -63,7 +63,7 @@ func TestRulingGoesFirst(t *testing.T) {
 	}
 }
 
-// A key whose quota a ruling raises or lowers keeps what it has used, before and after.
+// A key whose quota is raised or lowered by a ruling keeps its usage, before and after.
 func TestRulingKeepsCounts(t *testing.T) {
 	set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}})
 	take(t, set, Part{Key: "ann", Cost: 2})
@@ -73,15 +73,16 @@ func TestRulingKeepsCounts(t *testing.T) {
 	}
 	mustRule(t, set, Ruling{Key: "ann", Limits: []slidegate.Limit{named("", 1)}})
 	if v := take(t, set, Part{Key: "ann", Cost: 1}); !v.Refused || v.Forbidden() {
-		t.Errorf("lowered to 1: got %+v, want it refused by the limit", v)
+		t.Errorf("lowered to 1: got %+v, want it denied by the limit", v)
 	}
 	mustRule(t, set)
 	if v := take(t, set, Part{Key: "ann", Cost: 1}); !v.Refused {
-		t.Errorf("with 3 of 2 units used: got %+v, want it refused", v)
+		t.Errorf("with 3 of 2 units used: got %+v, want it denied", v)
 	}
 }
 
-// A key that a penalty keeps out is let in by a ruling, and kept out again when that ends before the penalty does.
+// A key that a penalty keeps out is admitted under a ruling, and kept out again if the ruling ends before the penalty
+// does.
 func TestRulingGoesBeforePenalty(t *testing.T) {
 	set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}, Penalty: time.Hour})
 	for range 3 {
@@ -104,7 +105,7 @@ func askedInOneWay(t *testing.T, s *Set, op rule.Op) (v Verdict) {
 	return v
 }
 
-// All rulings end at their time, in every way to ask, and a block says when that is.
+// All rulings end at their time, by every method, and a block reports when that is.
 func TestRulingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 100)}}, Policy{Name: "q", Limits: []slidegate.Limit{named("", 100)}})
@@ -136,7 +137,7 @@ func TestRulingEnds(t *testing.T) {
 	})
 }
 
-// askedInAllWays returns what a key of the first policy is answered in each way to ask.
+// askedInAllWays returns the verdicts on a key of the first policy by each method.
 func askedInAllWays(t *testing.T, s *Set, key string) map[string]Verdict {
 	verdicts := map[string]Verdict{"alone": take(t, s, Part{Key: key, Cost: 1})}
 	for way, op := range map[string]rule.Op{"up to": rule.TakeUpTo, "peek": rule.Peek} {
@@ -157,7 +158,7 @@ func askedInAllWays(t *testing.T, s *Set, key string) map[string]Verdict {
 	return verdicts
 }
 
-// A block refuses before the store is asked, so that it holds also while that is down.
+// A block denies without a call to the store, so that it also holds while the store is down.
 func TestBlockAsksNoStore(t *testing.T) {
 	down := &faulty{Store: newMemory(t), trips: 1, err: errDown}
 	set := newSet(t, down, Options{Failure: Open}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}}, Policy{Name: "q", Limits: []slidegate.Limit{named("", 2)}})
@@ -165,15 +166,15 @@ func TestBlockAsksNoStore(t *testing.T) {
 	asked := down.asked.Load()
 	for way, v := range askedInAllWays(t, set, "bad") {
 		if !v.Refused || v.Err != nil {
-			t.Errorf("%s, with the store down: got %+v, want it refused without an error", way, v)
+			t.Errorf("%s, with the store down: got %+v, want it denied without an error", way, v)
 		}
 	}
 	if n := down.asked.Load() - asked; n != 0 {
-		t.Errorf("the store was asked %d times about a key that is blocked", n)
+		t.Errorf("the store was called %d times for a blocked key", n)
 	}
 }
 
-// Units of requests from before a block are given back and charged all the same, and what is reserved is settled.
+// Units of requests from before a block are still refunded and charged, and reservations are settled.
 func TestBlockLetsRequestsEnd(t *testing.T) {
 	ask := func(set *Set, op rule.Op, cost int64) (v Verdict) {
 		set.Ask(t.Context(), op, &Part{Key: "ann", Cost: cost}, &v)
@@ -193,7 +194,7 @@ func TestBlockLetsRequestsEnd(t *testing.T) {
 		t.Errorf("charged 2 after 3 while blocked: got %+v, want 5 remaining", v)
 	}
 	if v := ask(set, rule.GiveBack, 1); v.Decision.Granted != 1 {
-		t.Errorf("given back while blocked: got %+v, want 1 granted", v)
+		t.Errorf("refunded while blocked: got %+v, want 1 granted", v)
 	}
 	if err := set.Forget(t.Context(), "", Part{Key: "ann"}); err != nil {
 		t.Error(err)
@@ -204,7 +205,7 @@ func TestBlockLetsRequestsEnd(t *testing.T) {
 	}
 }
 
-// Resetting a key forgets what it has used of the limits that a ruling gave it, also where they have counts of their own.
+// Resetting a key also resets its usage of the limits of a ruling, even if they have their own counts.
 func TestResetUnderRuling(t *testing.T) {
 	set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}})
 	mustRule(t, set, Ruling{Key: "ann", Limits: []slidegate.Limit{{Name: "burst", Quota: 3, Window: time.Minute}}})
@@ -250,6 +251,6 @@ func TestBadRulings(t *testing.T) {
 		}
 	}
 	if !set.Ruled(0, "bad") || set.Ruled(0, "good") {
-		t.Error("a table with a wrong ruling was taken in part")
+		t.Error("rulings with an invalid one were applied in part")
 	}
 }

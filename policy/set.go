@@ -14,81 +14,81 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Options configure a Set. The zero value admits requests that the store cannot decide.
+// Options configures a Set. The zero value is valid, and admits requests that the store cannot decide.
 type Options struct {
-	// Failure is the mode of policies that do not say; the zero value means Open. Local counts in a memstore that the Set
-	// has for itself. It applies to a store that is not already under a failure layer of its own.
+	// Failure is the mode of policies that set none; the zero value means Open. Local counts in a memstore that belongs
+	// to the Set. It applies to a store that does not already have its own failure layer.
 	Failure Mode
 	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
-	// store in process is asked without a deadline. Negative means no deadline, and then every request asks the store, also
-	// during an outage.
+	// store in process is called without a deadline. Negative means no deadline, and then every request calls the
+	// store, also during an outage.
 	Timeout time.Duration
-	// Optimism is how many units of a key this process admits in the mode Optimistic that the store has not acknowledged; 0 means
-	// DefaultOptimism. See failure.Optimistic. Drain charges what is owed at the end.
+	// Optimism is how many units of a key that the store has not acknowledged this process admits in the mode
+	// Optimistic; 0 means DefaultOptimism. See failure.Optimistic. Drain charges what is owed at the end.
 	Optimism int64
-	// LocalBytes is how much memory the memstore of Local takes at most; 0 means what memstore.Options do.
+	// LocalBytes is the maximum memory of the memstore of Local; 0 means the default of memstore.Options.
 	LocalBytes int64
-	// Prepare is called once for each set of limits that a policy, an override or a plan has, and for policies that decide
-	// together once for all their limits. What it returns is Verdict.Note: header fields, say. An error makes the limits
-	// invalid.
+	// Prepare is called once for each set of limits of a policy, an override or a plan, and for policies that decide
+	// together once for all their limits. Verdict.Note returns its result: header fields, for example. An error makes
+	// the limits invalid.
 	Prepare func(limits []slidegate.Limit) (note any, err error)
-	// Before is the Set that this one replaces: what stores remember about limits stays with those that are in
-	// both, if both have the same store. Drain then waits for the releases of either.
+	// Before is the Set that this one replaces: limits in both keep what stores remember about them, if both have the
+	// same store. Drain then waits for the releases of both.
 	Before *Set
 }
 
-// DefaultOptimism is how many units Options.Optimism stands for if it is 0.
+// DefaultOptimism is the number of units that Options.Optimism means if it is 0.
 const DefaultOptimism = 10
 
-// Stores are where policies keep their state, by what happens when the store cannot answer. All of them keep it in one place;
-// the same Store for all is fine where it does not fail. A nil one is an error only if a policy needs it.
+// Stores are where policies keep their state, by failure mode. All of them must keep it in one place; the same Store
+// for all is fine where it does not fail. A nil Store is an error only if a policy needs it.
 type Stores struct{ Open, Closed, Local, Optimistic store.Store }
 
-// Set is compiled policies. It does not change, but for rulings, and is safe for concurrent use. The zero value is not usable; New and
-// NewOver make it.
+// Set is a set of compiled policies. It does not change, except for rulings, and is safe for concurrent use. The zero
+// value is not usable; call New or NewOver.
 type Set struct {
 	opts     Options
 	policies []*compiled
-	limiter  *slidegate.Limiter // what New was given; nil if the policies have namespaces of their own
+	limiter  *slidegate.Limiter // passed to New; nil if the policies have their own namespaces
 	stores   [modes]store.Store
 	traits   [modes]store.Traits
 	bases    map[baseID]*slidegate.Limiter
-	why      [modes]atomic.Pointer[error] // the last error that the failure layer of a mode answered
+	why      [modes]atomic.Pointer[error] // the last error for which the failure layer of a mode decided
 	joints   memo[jointID]
 	requests sync.Pool        // of *Request
-	releases *releases        // of slots, under way; those of the Set before too
-	owing    []*failure.Store // layers of this Set's own that charge later
+	releases *releases        // releases of slots under way; also those of the Set before
+	owing    []*failure.Store // this Set's own layers that charge later
 	bottom   store.Store      // below all layers
 	sharer   *sharer
 	warned   sync.Map // the sharers of Sets around this one that were logged
 
-	unpunished atomic.Int64 // when it was last logged that a penalty failed, in nanoseconds of Unix time
+	unpunished atomic.Int64 // when a failed penalty was last logged, in nanoseconds of Unix time
 }
 
-// baseID distinguishes the limiters of a Set.
+// baseID identifies a limiter of a Set.
 type baseID struct {
 	namespace string
 	mode      Mode
 }
 
-// New compiles policies over a limiter. They share its namespace, and the name of a policy stands before the names of its
-// limits. A limit that the store cannot keep is an error.
+// New compiles policies over a limiter. They share its namespace, and the name of a policy precedes the names of its
+// limits. A limit that the store does not support is an error.
 func New(limiter *slidegate.Limiter, policies []Policy, opts Options) (*Set, error) {
 	if limiter == nil {
-		return nil, errors.New("policy: limiter: must not be nil; slidegate.New makes one")
+		return nil, errors.New("policy: limiter: must not be nil; use slidegate.New")
 	}
 	return (&Set{opts: opts, limiter: limiter}).compile(policies)
 }
 
-// NewOver compiles policies over stores that know themselves what to do when they cannot answer. The name of a policy is
-// the namespace of its limits.
+// NewOver compiles policies over stores that have their own failure modes. The name of a policy is the namespace of its
+// limits.
 func NewOver(stores Stores, policies []Policy, opts Options) (*Set, error) {
 	s := &Set{opts: opts}
 	s.stores = [modes]store.Store{Open: stores.Open, Local: stores.Local, Optimistic: stores.Optimistic, Closed: stores.Closed}
 	return s.compile(policies)
 }
 
-// maxTimeout is the longest that layer/failure takes.
+// maxTimeout is the longest timeout that layer/failure accepts.
 const maxTimeout = 24 * time.Hour
 
 func (s *Set) compile(policies []Policy) (*Set, error) {
@@ -127,7 +127,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 		}
 	}
 	s.enter()
-	s.opts.Before = nil // or every earlier set would stay in memory
+	s.opts.Before = nil // otherwise every earlier set would stay in memory
 	return s, nil
 }
 
@@ -143,17 +143,18 @@ func (e *Error) Error() string { return fmt.Sprintf("policy %q: %s: %v", e.Polic
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// checkNameApart returns an error if the counts of a policy and of one before it could have the same name. A slash stands
-// between the names of a policy and of its limit, so a limit x of the policy api is called what the policy api/x is.
+// checkNameApart returns an error if the counts of a policy and of an earlier one could have the same name. A slash
+// separates the name of a policy and of its limit, so a limit x of the policy api has the same name as the policy
+// api/x.
 func checkNameApart(policies []Policy, i int) error {
 	name := policies[i].Name
 	if name == "" && len(policies) > 1 {
-		return errors.New("policy: name: is missing, and there are several policies; give each its own")
+		return errors.New("policy: name: missing, but there are several policies; give each its own")
 	}
 	for _, other := range policies[:i] {
 		switch {
 		case name == other.Name:
-			return fmt.Errorf("policy: name: %q is there twice; give each its own", name)
+			return fmt.Errorf("policy: name: duplicate %q; give each policy its own", name)
 		case strings.HasPrefix(name, other.Name+"/"), strings.HasPrefix(other.Name, name+"/"):
 			return fmt.Errorf("policy: name: %q and %q: the name of a policy must not be a path prefix of another's", other.Name, name)
 		}
@@ -161,9 +162,9 @@ func checkNameApart(policies []Policy, i int) error {
 	return nil
 }
 
-// CheckTogether returns an error if one of so many sample requests faces more limits than the store decides at once, or policies
-// that count by different keys where the store decides only one key at once. Faces reports whether a sample faces the policy at
-// that place. SameKey reports whether two policies count every request by the same key; nil means that requests have a group.
+// CheckTogether returns an error if one of the sample requests has more limits than the store decides together, or policies
+// with different keys on a store that decides one key at a time. faces reports whether the policy at that index applies to a
+// sample. sameKey reports whether two policies use the same key for every request; nil means that requests have a group.
 func (s *Set) CheckTogether(samples int, faces func(sample, policy int) bool, sameKey func(policy, other int) bool) error {
 	for i := range samples {
 		var names []string
@@ -176,7 +177,7 @@ func (s *Set) CheckTogether(samples int, faces func(sample, policy int) bool, sa
 				first = j
 			}
 			names = append(names, other.name)
-			charges += other.most()
+			charges += other.maxLimits()
 			mode = max(mode, other.mode)
 			together = together && (sameKey == nil || j == first || sameKey(first, j))
 		}
@@ -191,14 +192,14 @@ func (s *Set) CheckTogether(samples int, faces func(sample, policy int) bool, sa
 	return nil
 }
 
-// errKeys is the error of policies that the store cannot decide together because their keys differ.
+// errKeys returns the error for policies that the store cannot decide together because their keys differ.
 func (s *Set) errKeys(mode Mode) error {
-	return fmt.Errorf("policy: %w: one request faces all of them and they count by different keys, but the %s store decides limits of one "+
-		"key at once; give them the same key, let no request match several of them, or choose a store that decides several keys at once "+
+	return fmt.Errorf("policy: %w: one request matches all of them and their keys differ, but the %s store decides one "+
+		"key at a time; give them the same key, let no request match several of them, or choose a store that decides several keys together "+
 		"(memory, Redis, PostgreSQL)", slidegate.ErrUnsupported, s.traits[mode].Name)
 }
 
-// checkCharges returns an error if the store cannot decide so many charges at once.
+// checkCharges returns an error if the store cannot decide that many charges together.
 func (s *Set) checkCharges(charges int, mode Mode) error {
 	if charges == 0 {
 		return nil

@@ -18,12 +18,12 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// faulty is a store that counts how often it is asked, and can fail.
+// faulty is a store that counts calls, and can fail.
 type faulty struct {
 	store.Store
 	trips int
-	err   error // of all requests, if it is not nil
-	slow  bool  // it answers nothing until the context ends
+	err   error // of all requests, if not nil
+	slow  bool  // it does not answer until the context ends
 	asked atomic.Int64
 }
 
@@ -72,7 +72,7 @@ func take(t testing.TB, s *Set, part Part) (v Verdict) {
 	return v
 }
 
-// What a store that fails is answered by: whichever way it fails, the mode decides, and the verdict says why.
+// In whichever way a store fails, the mode decides, and the verdict has the reason.
 func TestModes(t *testing.T) {
 	plain := Policy{Name: "p", Limits: []slidegate.Limit{named("", 1)}}
 	for _, trips := range []int{0, 1} {
@@ -85,7 +85,8 @@ func TestModes(t *testing.T) {
 				Open:   {[2]bool{true, true}, rule.FallbackOpen},
 				Closed: {[2]bool{false, false}, rule.FallbackClosed},
 				Local:  {[2]bool{true, false}, rule.FallbackLocal},
-				// A few more than the quota are admitted in all, but of one key no more than the quota in one process.
+				// Slightly more than the quota is admitted in total, but of one key no more than the quota in one
+				// process.
 				Optimistic: {[2]bool{true, false}, rule.FallbackOptimistic},
 			} {
 				s := newSet(t, &faulty{Store: newMemory(t), trips: trips, err: errDown}, Options{Failure: mode, Timeout: timeout}, plain)
@@ -104,7 +105,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// In the mode Optimistic a few units of each key are admitted, which the store hears of when it is back.
+// In the mode Optimistic a few units of each key are admitted, which are charged when the store is back.
 func TestOptimism(t *testing.T) {
 	for optimism, want := range map[int64]int{0: DefaultOptimism, 3: 3} {
 		synctest.Test(t, func(t *testing.T) { // so that nothing is charged before the store is back
@@ -118,7 +119,7 @@ func TestOptimism(t *testing.T) {
 					}
 				}
 				if admitted != want {
-					t.Errorf("optimism %d: %d of 20 are admitted, want %d", optimism, admitted, want)
+					t.Errorf("optimism %d: got %d of 20 admitted, want %d", optimism, admitted, want)
 				}
 			}
 			on.err = nil
@@ -129,7 +130,7 @@ func TestOptimism(t *testing.T) {
 			part := Part{Key: "ann"}
 			newSet(t, on, Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 50)}}).Ask(t.Context(), rule.Peek, &part, &v)
 			if used := 50 - v.Decision.Remaining; used != int64(want) {
-				t.Errorf("optimism %d: the store heard of %d units, want %d", optimism, used, want)
+				t.Errorf("optimism %d: the store was charged %d units, want %d", optimism, used, want)
 			}
 		})
 	}
@@ -140,7 +141,8 @@ func TestOptimism(t *testing.T) {
 	}
 }
 
-// A policy's own mode goes before that of the options, and of several that decide together the strictest holds.
+// A policy's own mode takes precedence over that of the options, and where several decide together the strictest
+// applies.
 func TestStrictestMode(t *testing.T) {
 	policies := []Policy{
 		{Name: "open", Failure: Open, Limits: []slidegate.Limit{named("", 1)}}, {Name: "default", Limits: []slidegate.Limit{named("", 1)}},
@@ -164,7 +166,7 @@ func TestStrictestMode(t *testing.T) {
 		r.Decide(t.Context(), rule.Take, &v)
 		r.End()
 		if v.Decision.Flags != test.want {
-			t.Errorf("policies %v: flags %v, want %v", test.places, v.Decision.Flags, test.want)
+			t.Errorf("policies %v: got flags %v, want %v", test.places, v.Decision.Flags, test.want)
 		}
 	}
 	if err := s.Drain(t.Context()); !errors.Is(err, errDown) {
@@ -172,7 +174,7 @@ func TestStrictestMode(t *testing.T) {
 	}
 }
 
-// A store that does not answer costs the first request its timeout, and the others nothing.
+// A store that does not answer delays the first request by its timeout, and the others not at all.
 func TestDeadStoreIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead := &faulty{Store: newMemory(t), trips: 1, slow: true}
@@ -180,16 +182,16 @@ func TestDeadStoreIsLeftAlone(t *testing.T) {
 		start := time.Now()
 		for range 100 {
 			if v := take(t, s, Part{Key: "ann", Cost: 1}); v.Refused || !errors.Is(v.Err, context.DeadlineExceeded) {
-				t.Fatalf("the verdict is %+v, want an admission with context.DeadlineExceeded", v)
+				t.Fatalf("got %+v, want an admission with context.DeadlineExceeded", v)
 			}
 		}
 		if took, want := time.Since(start), 100*time.Millisecond; took != want || dead.asked.Load() != 1 {
-			t.Errorf("100 requests took %v, want %v, and asked the store %d times, want once", took, want, dead.asked.Load())
+			t.Errorf("100 requests took %v, want %v, and called the store %d times, want once", took, want, dead.asked.Load())
 		}
 	})
 }
 
-// A store that has a failure layer keeps its own mode.
+// A store with a failure layer keeps its own mode.
 func TestLayerOfTheCaller(t *testing.T) {
 	dead := &faulty{Store: newMemory(t), trips: 1, err: errDown}
 	layered, err := failure.New(dead, failure.Closed(), failure.Options{})
@@ -198,11 +200,11 @@ func TestLayerOfTheCaller(t *testing.T) {
 	}
 	s := newSet(t, layered, Options{Failure: Open}, Policy{Limits: []slidegate.Limit{named("", 1)}})
 	if v := take(t, s, Part{Cost: 1}); v.Decision.Flags != rule.FallbackClosed || !v.Refused {
-		t.Errorf("the verdict is %+v, want that of the layer", v)
+		t.Errorf("got %+v, want the verdict of the layer", v)
 	}
 }
 
-// The hot path goes straight to the limiter: nothing is allocated, not for a plan either once it is known.
+// The hot path goes straight to the limiter: nothing is allocated, not even for a plan once it is known.
 func TestAllocations(t *testing.T) {
 	prepared := 0
 	s := newSet(t, newMemory(t), Options{Prepare: func([]slidegate.Limit) (any, error) { prepared++; return &prepared, nil }},
@@ -219,7 +221,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// Policies that decide together are prepared together, once, however many; the answers of each are all that is allocated.
+// Policies that decide together are prepared together, once, whatever their number; only the answers are allocated.
 func TestAllocationsTogether(t *testing.T) {
 	prepared := 0
 	var policies []Policy
@@ -259,7 +261,7 @@ func TestPlansAreBounded(t *testing.T) {
 		}
 	}
 	if got := len(*s.policies[0].plans.known.Load()); got != maxKnown {
-		t.Errorf("%d plans are remembered, want %d", got, maxKnown)
+		t.Errorf("got %d plans remembered, want %d", got, maxKnown)
 	}
 	var long []slidegate.Limit
 	for i := range maxPlanLimits + 1 {
@@ -270,8 +272,8 @@ func TestPlansAreBounded(t *testing.T) {
 	}
 }
 
-// What a plan can say, and that an override goes before it.
-func TestPlanInWords(t *testing.T) {
+// All kinds of plans, and overrides that take precedence.
+func TestKindsOfPlans(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{
 		Name: "p", Limits: []slidegate.Limit{named("", 1)},
 		Overrides: []Override{{Key: "vip", Unlimited: true}, {Key: "team-*", Pattern: true, Limits: []slidegate.Limit{named("team", 2)}}},
@@ -279,7 +281,7 @@ func TestPlanInWords(t *testing.T) {
 	for _, test := range []struct {
 		name, key string
 		plan      Plan
-		admitted  int // of three
+		admitted  int // out of three
 		by        By
 	}{
 		{"own limits", "a", Plan{}, 1, ByLimits},
@@ -297,12 +299,12 @@ func TestPlanInWords(t *testing.T) {
 			}
 		}
 		if admitted != test.admitted || v.By != test.by || v.Err != nil {
-			t.Errorf("%s: %d of 3 are admitted, want %d; the last verdict is %+v", test.name, admitted, test.admitted, v)
+			t.Errorf("%s: got %d of 3 admitted, want %d; the last verdict is %+v", test.name, admitted, test.admitted, v)
 		}
 	}
 }
 
-// A Set that takes the place of another has the limits that are in both as the stores know them.
+// A Set that replaces another keeps the bound limits that are in both.
 func TestBefore(t *testing.T) {
 	on := newMemory(t)
 	stores := Stores{Open: on}
@@ -312,7 +314,7 @@ func TestBefore(t *testing.T) {
 	second := testkit.Must(NewOver(stores, policies, Options{Before: first}))(t)
 	for i, bound := range second.Bound(0) {
 		if before := first.Bound(0)[i]; before != bound {
-			t.Errorf("limit %d is now %s in %q, want the very same as before: %s in %q", i, bound.Label(), bound.Namespace(), before.Label(), before.Namespace())
+			t.Errorf("limit %d is now %s in %q, want the identical limit as before: %s in %q", i, bound.Label(), bound.Namespace(), before.Label(), before.Namespace())
 		}
 	}
 	if second.opts.Before != nil {
@@ -332,13 +334,13 @@ func TestBeforeOverAnotherStore(t *testing.T) {
 	for name, s := range map[string]*Set{"the second set": second, "a set over its store": fresh} {
 		for _, candidate := range []bool{false, true} {
 			if got := left(t, s, 0, candidate); got != 4 {
-				t.Errorf("%s, candidate %v: %d are left of 5 after 1, want 4", name, candidate, got)
+				t.Errorf("%s, candidate %v: got %d of 5 left after 1, want 4", name, candidate, got)
 			}
 		}
 	}
 }
 
-// A candidate that there is not cannot be asked, not even by its policy's own limits.
+// A part for a missing candidate is a mistake: the policy's own limits do not decide it instead.
 func TestNoCandidate(t *testing.T) {
 	limits := []slidegate.Limit{named("", 5)}
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "bare", Limits: limits}, Policy{Name: "listed", Limits: limits, Deny: List{Keys: []string{"bob"}}})
@@ -351,12 +353,12 @@ func TestNoCandidate(t *testing.T) {
 			}
 		}
 		if got := left(t, s, place, false); got != 5 {
-			t.Errorf("policy %d: %d are left of 5, want all", place, got)
+			t.Errorf("policy %d: got %d of 5 left, want all", place, got)
 		}
 	}
 }
 
-// A plan that admits nothing goes before the allow list, unless an override takes its place.
+// A plan that admits nothing takes precedence over the allow list, unless there is an override.
 func TestRefusedPlanBeatsTheAllowList(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{
 		Name: "p", Limits: []slidegate.Limit{named("", 5)}, Allow: List{Keys: []string{"ann", "vip"}}, Overrides: []Override{{Key: "vip", Unlimited: true}},
@@ -375,7 +377,7 @@ func TestRefusedPlanBeatsTheAllowList(t *testing.T) {
 	}
 }
 
-// Candidates decide nothing, keep their counts apart, and are told about.
+// Candidates decide nothing, have separate counts, and are reported.
 func TestCandidate(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}, Candidate: []slidegate.Limit{named("", 1)}})
 	for i, want := range []struct{ refused, candidate bool }{{false, true}, {false, false}, {true, false}} {
@@ -393,16 +395,16 @@ func TestCandidate(t *testing.T) {
 	}
 }
 
-// A request that costs nothing is told what is left and passes, also where a smaller plan has less than was used.
+// A request that costs nothing gets what is left and is admitted, even if a smaller plan has less than was used.
 func TestPeeksPass(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 5)}})
 	take(t, s, Part{Key: "ann", Cost: 5})
 	v := take(t, s, Part{Key: "ann", Cost: 0, Plan: Limits(named("", 2))})
 	if v.Refused || !v.Peek || v.Decision.Remaining != 0 {
-		t.Errorf("the verdict on a free request is %+v, want an admitted peek with 0 remaining", v)
+		t.Errorf("a free request: got %+v, want an admitted peek with 0 remaining", v)
 	}
 	if v := take(t, s, Part{Key: "ann", Cost: -3}); !v.Refused || v.Peek {
-		t.Errorf("a negative cost: got %+v, want it refused as a cost of 1", v)
+		t.Errorf("a negative cost: got %+v, want it denied as a cost of 1", v)
 	}
 }
 
@@ -410,8 +412,8 @@ func TestWrongSets(t *testing.T) {
 	limiter := testkit.Must(slidegate.NewPerCall(newMemory(t), ""))(t)
 	one := []slidegate.Limit{named("", 1)}
 	for want, policies := range map[string][]Policy{
-		"policy: name: is missing":            {{Limits: one}, {Name: "a", Limits: one}},
-		`policy: name: "a" is there twice`:    {{Name: "a", Limits: one}, {Name: "a", Limits: one}},
+		"policy: name: missing":               {{Limits: one}, {Name: "a", Limits: one}},
+		`policy: name: duplicate "a"`:         {{Name: "a", Limits: one}, {Name: "a", Limits: one}},
 		`policy: name: "a" and "a/b"`:         {{Name: "a", Limits: one}, {Name: "a/b", Limits: one}},
 		`policy "": limits: invalid limit`:    {{}},
 		`policy "a": failure: unknown mode`:   {{Name: "a", Limits: one, Failure: modes}},
@@ -419,7 +421,7 @@ func TestWrongSets(t *testing.T) {
 		`policy "a": candidate: slidegate: `:  {{Name: "a", Limits: one, Candidate: []slidegate.Limit{{Quota: -1}}}},
 	} {
 		if _, err := New(limiter, policies, Options{}); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("New says %v, want %s", err, want)
+			t.Errorf("New returned %v, want %s", err, want)
 		}
 	}
 	if _, err := New(nil, nil, Options{}); err == nil {
@@ -430,7 +432,8 @@ func TestWrongSets(t *testing.T) {
 	}
 }
 
-// A request that waits decides again and again. Shadows and candidates are asked once, with the first that is not a peek.
+// A request that waits decides again and again. Shadow policies and candidates are decided once, with the first op that
+// is not a peek.
 func TestDecideAgain(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{},
 		Policy{Name: "live", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 5)}},
@@ -451,12 +454,12 @@ func TestDecideAgain(t *testing.T) {
 		var v Verdict
 		r.Decide(t.Context(), step.op, &v)
 		if v.Policy != "live" || v.Refused || v.Decision.Remaining != step.left || len(r.Tried()) != step.tried {
-			t.Errorf("step %d: %d tried, want %d; the verdict is %+v", i, len(r.Tried()), step.tried, v)
+			t.Errorf("step %d: got %d tried, want %d; the verdict is %+v", i, len(r.Tried()), step.tried, v)
 		}
 	}
 }
 
-// A candidate counts as it would in place of the policy's limits: it shows what the policy would do with it.
+// A candidate counts as it would in place of the policy's limits, to show what the policy would do with it.
 func TestCandidateStandsForItself(t *testing.T) {
 	minute := func(quota int64) []slidegate.Limit { return []slidegate.Limit{{Quota: quota, Window: time.Minute}} }
 	for name, s := range bothWays(t, Policy{Name: "small", Limits: minute(60), Candidate: minute(20_000)}, Policy{Name: "large", Limits: minute(600), Candidate: minute(50)}) {

@@ -11,33 +11,33 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// taken is what a request took of one limit: a part with Hold, or a slot. Its Cost is what was granted, and At when.
+// taken is what a request took of one limit: for a part with Hold, or a slot. Cost is what was granted, and At when.
 type taken struct {
 	store.Charge
-	part      int // its place among the parts
-	request   int // which of the requests to the store took it
+	part      int // the index of its part
+	request   int // the index of the request to the store that took it
 	candidate bool
 	slot      bool
 	doubtful  bool // the slot may have been taken: the outcome is unknown
 	done      bool // it is settled
-	owed      int  // where the charge is in the batch that settles it; -1 if it is not there
+	owed      int  // its index in the batch that settles it, or -1
 
-	// What follows, and At of a slot, belong to the keeper while there is one, and its lock guards them.
-	gone    bool // the slot was lost, and could not be taken again,
-	told    bool // and that was reported
-	renewal int  // where the charge is in the batch that renews it
+	// The fields below, and At of a slot, belong to the keeper while there is one, and are guarded by its lock.
+	gone     bool // the slot was lost, and could not be taken again
+	reported bool // the loss was reported
+	renewal  int  // its index in the batch that renews it
 }
 
-// keep remembers what a request of the batch that asked one part took: that of a policy in the shadow, or of a candidate.
+// keep records what a request of the batch took for one part of a shadow policy, or for a candidate.
 func (r *Request) keep(op rule.Op, place, request int) {
 	if request < 0 || !counts(op) {
 		return
 	}
-	said := &r.batch.requests[request]
-	r.keepCharges(place, request, 0, len(said.Charges))
+	result := &r.batch.requests[request]
+	r.keepCharges(place, request, 0, len(result.Charges))
 }
 
-// keepLive remembers what the policies that decide took.
+// keepLive records what the policies that decide took.
 func (r *Request) keepLive(op rule.Op) {
 	if !r.holds && !r.takes || !counts(op) {
 		return
@@ -50,29 +50,29 @@ func (r *Request) keepLive(op rule.Op) {
 }
 
 // took reports whether limits admitted a request.
-func took(said *store.Request) bool {
-	if said.Err != nil {
+func took(result *store.Request) bool {
+	if result.Err != nil {
 		return false
 	}
-	index, allowed := rule.Deciding(said.Answers)
-	return allowed && said.Answers[index].Flags&undecided == 0
+	index, allowed := rule.Deciding(result.Answers)
+	return allowed && result.Answers[index].Flags&undecided == 0
 }
 
-// keepCharges remembers what some charges of a request took: all that it took of a part with Hold, and else the slots. Where
+// keepCharges records what some charges of a request took: everything for a part with Hold, otherwise only slots. Where
 // the outcome is unknown, slots may have been taken.
 func (r *Request) keepCharges(place, request, from, to int) {
-	said := &r.batch.requests[request]
-	doubtful := said.Err != nil && !isMistake(said.Err)
-	if !doubtful && !took(said) {
+	result := &r.batch.requests[request]
+	doubtful := result.Err != nil && !isMistake(result.Err)
+	if !doubtful && !took(result) {
 		return
 	}
 	for i := from; i < to; i++ {
-		charge, slot := said.Charges[i], isSlots(said.Charges[i].Limit)
+		charge, slot := result.Charges[i], isSlots(result.Charges[i].Limit)
 		if !slot && (doubtful || !r.parts[place].Hold) {
 			continue
 		}
 		if !doubtful {
-			charge.Cost, charge.At = said.Answers[i].Granted, said.Answers[i].At
+			charge.Cost, charge.At = result.Answers[i].Granted, result.Answers[i].At
 		}
 		r.took = append(r.took, taken{
 			Charge: charge, part: place, request: request, candidate: request == r.parts[place].candidate, slot: slot, doubtful: doubtful,
@@ -80,7 +80,7 @@ func (r *Request) keepCharges(place, request, from, to int) {
 	}
 }
 
-// Held reports whether the request is admitted and has taken something that Settle can correct, or holds slots.
+// Held reports whether the request is admitted and has taken units that Settle can correct, or holds slots.
 func (r *Request) Held() bool {
 	return r.admitted && r.anyTaken(func(one *taken) bool { return !one.doubtful })
 }
@@ -90,7 +90,8 @@ func (r *Request) HoldsUnits() bool {
 	return r.admitted && r.anyTaken(func(one *taken) bool { return !one.slot })
 }
 
-// anyTaken reports whether something that was taken is as is reports. It makes no copies, of which the keeper may be changing parts.
+// anyTaken reports whether is holds for anything that was taken. It makes no copies, because the keeper may be changing
+// some fields.
 func (r *Request) anyTaken(is func(*taken) bool) bool {
 	for i := range r.took {
 		if is(&r.took[i]) {
@@ -100,9 +101,9 @@ func (r *Request) anyTaken(is func(*taken) bool) bool {
 	return false
 }
 
-// Reservation returns what an admitted request took, to be settled when the true cost is known by the Limiter of the policy
-// that took it. It has no charges if the store could not decide. A reservation is settled in one namespace, so it is an error
-// if policies of a Set that NewOver made decided together.
+// Reservation returns what an admitted request took, to be settled by the Limiter of its policy when the actual cost is
+// known. It has no charges if the store could not decide. A reservation is settled in one namespace, so it is an error
+// if policies of a Set made by NewOver decided together.
 func (r *Request) Reservation() (slidegate.Reservation, error) {
 	live := &r.batch.requests[0]
 	r.number()
@@ -112,7 +113,7 @@ func (r *Request) Reservation() (slidegate.Reservation, error) {
 	}
 	for i, charge := range live.Charges {
 		if charge.Limit.Namespace() != live.Charges[0].Limit.Namespace() {
-			return slidegate.Reservation{}, fmt.Errorf("policy: %w: a reservation over several namespaces; reserve under one policy after the other",
+			return slidegate.Reservation{}, fmt.Errorf("policy: %w: a reservation over several namespaces; reserve under each policy separately",
 				slidegate.ErrUnsupported)
 		}
 		held.Charges = append(held.Charges, slidegate.ReservedCharge{
@@ -122,11 +123,11 @@ func (r *Request) Reservation() (slidegate.Reservation, error) {
 	return held, nil
 }
 
-// Settle charges what an admitted request actually cost in place of what its parts with Hold took: an excess is given back,
-// and a shortfall is charged, beyond the quota if need be. Actual is called once for each of these parts of which something
-// was taken, with what was; also for one in the shadow, and for one of which only the candidate took something. An error may
-// mean that only some of it was settled; what was settled is not settled again by another call. The client may have gone, and
-// what it used still counts: Settle works after ctx has ended. Slots stay held: Finish releases them.
+// Settle replaces the cost of an admitted request's parts with Hold by the actual cost: an excess is returned, and a
+// shortfall is charged, beyond the quota if necessary. Actual is called once for each of these parts that took units,
+// with their number; also for parts of shadow policies, and for parts of which only the candidate took units. An error
+// may mean that only some parts were settled; those are not settled again by another call. The client may have left,
+// and its usage still counts: Settle works after ctx has ended. Slots stay held: Finish releases them.
 func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64) int64) error {
 	if !r.Held() {
 		return fmt.Errorf("policy: %w: nothing was held", slidegate.ErrReservation)
@@ -137,7 +138,7 @@ func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64
 	return r.settle(ctx, 1, onlyUnits)
 }
 
-// learn asks what each part cost. A part whose cost is wrong keeps what it took.
+// learn calls actual for each part. A part whose actual cost is invalid keeps what it took.
 func (r *Request) learn(actual func(policy int, cost int64) int64) (err error) {
 	for i := range r.took {
 		one := &r.took[i]
@@ -145,9 +146,9 @@ func (r *Request) learn(actual func(policy int, cost int64) int64) (err error) {
 		if it.settled || one.slot || one.done {
 			continue
 		}
-		cost := min(actual(it.Policy, min(one.Cost, it.cost())), rule.MaxQuota) // a log may have taken a unit of what costs nothing
+		cost := min(actual(it.Policy, min(one.Cost, it.cost())), rule.MaxQuota) // a log may have taken one unit for a part that costs nothing
 		if cost < 0 {
-			err = fmt.Errorf("policy: %w: the actual cost must not be negative, it is %d", slidegate.ErrCost, cost)
+			err = fmt.Errorf("policy: %w: the actual cost must not be negative, got %d", slidegate.ErrCost, cost)
 			cost = one.Cost
 		}
 		it.actual, it.settled = cost, true
@@ -155,19 +156,19 @@ func (r *Request) learn(actual func(policy int, cost int64) int64) (err error) {
 	return err
 }
 
-// What a call of settle is about.
+// What a call of settle covers.
 const (
 	everything = false
 	onlyUnits  = true
 )
 
-// settle sends what is owed, and what could not be sent again up to so many times in all.
+// settle sends what is owed, in up to that many attempts.
 func (r *Request) settle(ctx context.Context, tries int, units bool) (err error) {
 	begun := time.Now()
 	for try := range tries {
 		if try > 0 {
 			if time.Sleep(releasePauses[try-1]); time.Since(begun) > r.longest() {
-				break // the slots have ended by themselves
+				break // the slots have expired
 			}
 		}
 		again, failed := r.settleOnce(ctx, units)
@@ -188,9 +189,9 @@ func (r *Request) longest() (ttl time.Duration) {
 	return ttl
 }
 
-// settleOnce sends what is owed. It reports whether it makes sense to try again.
+// settleOnce sends what is owed. It reports whether another attempt makes sense.
 func (r *Request) settleOnce(ctx context.Context, units bool) (again bool, err error) {
-	if !r.owe(units) {
+	if !r.collectOwed(units) {
 		return false, nil
 	}
 	ctx, cancel := store.Detach(ctx, r.set.traits[r.mode])
@@ -201,25 +202,25 @@ func (r *Request) settleOnce(ctx context.Context, units bool) (again bool, err e
 		if one.owed < 0 || one.done {
 			continue
 		}
-		said, answer := r.owed.at(one.owed)
+		result, answer := r.owed.at(one.owed)
 		switch {
-		case said.Err != nil:
-			if !one.doubtful { // else there may be nothing to release
-				err = said.Err
+		case result.Err != nil:
+			if !one.doubtful { // otherwise there may be nothing to release
+				err = result.Err
 			}
-			again = again || !isMistake(said.Err)
+			again = again || !isMistake(result.Err)
 			continue
 		case answer.Flags.Unsettled():
-			err = errors.Join(err, fmt.Errorf("policy: %w: nothing was given back or charged of %q", slidegate.ErrUnsettled, one.Limit.Label()))
+			err = errors.Join(err, fmt.Errorf("policy: %w: nothing was returned or charged for %q", slidegate.ErrUnsettled, one.Limit.Label()))
 		}
 		one.done = true
 	}
 	return again, err
 }
 
-// owe makes the batch that settles what is not settled yet, and reports whether there is any: one request for what each request to
-// the store took.
-func (r *Request) owe(units bool) bool {
+// collectOwed collects the batch that settles what is not yet settled, with one request for each request to the store that took
+// something. It reports whether there is anything to settle.
+func (r *Request) collectOwed(units bool) bool {
 	if r.keeper != nil {
 		r.keeper.mu.Lock()
 		defer r.keeper.mu.Unlock()
@@ -255,8 +256,8 @@ func (r *Request) owe(units bool) bool {
 	return len(r.owed.requests) > 0
 }
 
-// eachRequest calls use with what each request to the store took, if there is something in it that which reports. What a failure
-// layer took in place of the store is apart from what the store took: a slot that was lost may have been taken again elsewhere.
+// eachRequest calls use with what each request to the store took, if which holds for any of it. What a failure layer
+// took in place of the store is separate from what the store took: a lost slot may have been taken again by the other.
 func (r *Request) eachRequest(which func(*taken) bool, use func(all []taken)) {
 	for from, to := 0, 0; from < len(r.took); from = to {
 		some := false

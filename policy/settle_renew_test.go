@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// stalled is a store whose first renewal waits until it is let go.
+// stalled is a store whose first renewal waits until it is released.
 type stalled struct {
 	store.Store
 	entered, letGo chan bool
@@ -28,7 +28,7 @@ func (s *stalled) Apply(ctx context.Context, batch []store.Request) error {
 	return s.Store.Apply(ctx, batch)
 }
 
-// Units are settled before or after a renewal of the slots, never in the middle of one: the work of a request may go on after its
+// Units are settled before or after a renewal of the slots, never during one: the work of a request may go on after its
 // handler has returned.
 func TestSettleDuringARenewal(t *testing.T) {
 	on := &stalled{newMemory(t), make(chan bool), make(chan bool)}
@@ -44,7 +44,7 @@ func TestSettleDuringARenewal(t *testing.T) {
 	go func() { settled <- r.Settle(t.Context(), always(30)) }()
 	select {
 	case <-settled:
-		t.Fatal("the units were settled in the middle of a renewal, by the batch that it uses")
+		t.Fatal("the units were settled during a renewal, in the batch that it uses")
 	case <-time.After(20 * time.Millisecond):
 	}
 	on.letGo <- true

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// left returns how much is left of the first limit of a policy, or of its candidate.
+// left returns how many units are left of the first limit of a policy, or of its candidate.
 func left(t *testing.T, s *Set, place int, candidate bool) int64 {
 	t.Helper()
 	var v Verdict
@@ -36,10 +36,11 @@ func settle(t *testing.T, s *Set, op rule.Op, actual func(policy int, cost int64
 	return v
 }
 
-// always is a cost that does not depend on anything.
+// always returns a constant cost.
 func always(cost int64) func(int, int64) int64 { return func(int, int64) int64 { return cost } }
 
-// bothWays makes the same policies over a limiter, where they share a namespace, and over stores, where each has its own.
+// bothWays compiles the same policies over a limiter, where they share a namespace, and over stores, where each has its
+// own.
 func bothWays(t *testing.T, policies ...Policy) map[string]*Set {
 	t.Helper()
 	return map[string]*Set{
@@ -48,8 +49,8 @@ func bothWays(t *testing.T, policies ...Policy) map[string]*Set {
 	}
 }
 
-// Each policy is settled where it was charged: those that decide, those in the shadow and the candidates, each by its own
-// cost, and what is not held stays as it is.
+// Each policy is settled where it was charged: those that decide, shadow policies and candidates, each by its own cost,
+// and parts without Hold are unchanged.
 func TestSettleWhereItWasCharged(t *testing.T) {
 	ten := []slidegate.Limit{named("", 10)}
 	for name, s := range bothWays(t, Policy{Name: "less", Limits: ten}, Policy{Name: "tried", Limits: ten, Shadow: true},
@@ -57,23 +58,23 @@ func TestSettleWhereItWasCharged(t *testing.T) {
 		calls := map[int]int{}
 		settle(t, s, rule.Take, func(policy int, cost int64) int64 {
 			if calls[policy]++; cost != 4 {
-				t.Errorf("%s: policy %d was admitted for %d, want 4", name, policy, cost)
+				t.Errorf("%s: policy %d took %d, want 4", name, policy, cost)
 			}
 			return []int64{1, 7, 6, 9}[policy]
 		}, Part{Policy: 0, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 1, Key: "ann", Cost: 4, Hold: true},
 			Part{Policy: 2, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 3, Key: "ann", Cost: 4})
 		for place, want := range []int64{9, 3, 4, 6} {
 			if got := left(t, s, place, false); got != want || place < 3 && calls[place] != 1 || place == 3 && calls[place] != 0 {
-				t.Errorf("%s: %d of policy %d are left, want %d; its cost was asked for %d times", name, got, place, want, calls[place])
+				t.Errorf("%s: got %d of policy %d left, want %d; actual was called %d times for it", name, got, place, want, calls[place])
 			}
 		}
 		if got := left(t, s, 2, true); got != 4 {
-			t.Errorf("%s: %d of the candidate are left, want 4", name, got)
+			t.Errorf("%s: got %d of the candidate left, want 4", name, got)
 		}
 	}
 }
 
-// Of a request that was granted in part, no more is given back than it took.
+// A request that was granted in part returns no more than it took.
 func TestSettleWhatWasGranted(t *testing.T) {
 	for name, s := range bothWays(t, Policy{Name: "p", Limits: []slidegate.Limit{named("", 10)}}) {
 		take(t, s, Part{Key: "ann", Cost: 6})
@@ -86,18 +87,18 @@ func TestSettleWhatWasGranted(t *testing.T) {
 		}
 		err := r.Settle(t.Context(), func(_ int, cost int64) int64 {
 			if cost != 4 {
-				t.Errorf("%s: the request was admitted for %d, want 4", name, cost)
+				t.Errorf("%s: the request took %d, want 4", name, cost)
 			}
 			return 1
 		})
 		r.End()
 		if got := left(t, s, 0, false); err != nil || got != 3 {
-			t.Errorf("%s: %d are left of 10 after 6 and 1, want 3; %v", name, got, err)
+			t.Errorf("%s: got %d of 10 left after 6 and 1, want 3; %v", name, got, err)
 		}
 	}
 }
 
-// A reservation has no room for namespaces, so there is none over several.
+// A reservation has no namespaces, so there is none over several.
 func TestReservationOfSeveral(t *testing.T) {
 	ten := []slidegate.Limit{named("", 10)}
 	for name, s := range bothWays(t, Policy{Name: "a", Limits: ten}, Policy{Name: "b", Limits: ten}) {
@@ -132,7 +133,8 @@ func TestReservationOfNothing(t *testing.T) {
 	}
 }
 
-// A request that waits has nothing to settle until it is admitted, and then also what shadows and candidates took at first.
+// A request that waits has nothing to settle until it is admitted, and then also what shadow policies and candidates
+// took at first.
 func TestSettleAfterWaiting(t *testing.T) {
 	ten := []slidegate.Limit{named("", 10)}
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "live", Limits: ten, Candidate: ten}, Policy{Name: "tried", Limits: ten, Shadow: true})
@@ -145,7 +147,7 @@ func TestSettleAfterWaiting(t *testing.T) {
 	var v Verdict
 	r.Decide(t.Context(), rule.Take, &v)
 	if !v.Refused || r.Held() || !errors.Is(r.Settle(t.Context(), always(1)), slidegate.ErrReservation) {
-		t.Errorf("the first time: got %+v and held %v, want a refusal with nothing to settle", v, r.Held())
+		t.Errorf("the first time: got %+v and held %v, want a denial with nothing to settle", v, r.Held())
 	}
 	s.Ask(t.Context(), rule.GiveBack, &fill, &Verdict{})
 	v = Verdict{}
@@ -156,11 +158,11 @@ func TestSettleAfterWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if live, candidate, tried := left(t, s, 0, false), left(t, s, 0, true), left(t, s, 1, false); live != 6 || candidate != 6 || tried != 6 {
-		t.Errorf("%d, %d of the candidate and %d of the shadow are left of 10, want 6 of each", live, candidate, tried)
+		t.Errorf("got %d, %d of the candidate and %d of the shadow left of 10, want 6 of each", live, candidate, tried)
 	}
 }
 
-// A part that costs nothing passes beside another policy as it does alone, and is told what is left.
+// A part that costs nothing is admitted together with another policy as it is alone, and gets what is left.
 func TestPeeksPassBesideOthers(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "free", Limits: []slidegate.Limit{named("", 5)}},
 		Policy{Name: "paid", Limits: []slidegate.Limit{named("", 5)}})
@@ -176,12 +178,12 @@ func TestPeeksPassBesideOthers(t *testing.T) {
 		}
 	}
 	if v := settle(t, s, rule.Take, nil, Part{Policy: 0, Key: "ann"}, Part{Policy: 1, Key: "ann", Cost: 4}); !v.Refused || v.Policy != "paid" {
-		t.Errorf("more than is left of paid: got %+v, want it refused by paid", v)
+		t.Errorf("more than is left of paid: got %+v, want it denied by paid", v)
 	}
 }
 
-// Where all is paid afterwards, a limit that is overdrawn refuses.
-func TestPayAfterwards(t *testing.T) {
+// Where everything is charged afterwards, an overdrawn limit denies.
+func TestChargeAfterwards(t *testing.T) {
 	for name, s := range bothWays(t, Policy{Name: "p", Limits: []slidegate.Limit{named("", 10)}},
 		Policy{Name: "tried", Shadow: true, Limits: []slidegate.Limit{named("", 10)}}) {
 		for i, refused := range []bool{false, false, true, true} {
@@ -195,7 +197,7 @@ func TestPayAfterwards(t *testing.T) {
 	}
 }
 
-// What is counted in an outage is the same for a store in process and one away; a caller that has gone is not an outage.
+// Outcomes in an outage are the same for a store in process and a remote one; a caller that has left is not an outage.
 func TestOutcomeOfAnOutage(t *testing.T) {
 	limits := []slidegate.Limit{named("", 1)}
 	for _, trips := range []int{0, 1} {
@@ -222,14 +224,14 @@ func TestOutcomeOfAnOutage(t *testing.T) {
 				if counted = nil; mode == Local {
 					ask(t.Context())
 					if len(counted) != 1 || counted[0] != (Outcome{Refused: true}) {
-						t.Errorf("%d round trips, %v, several %v: then counted %+v, want a refusal", trips, mode, several, counted)
+						t.Errorf("%d round trips, %v, several %v: then counted %+v, want a denial", trips, mode, several, counted)
 					}
 				}
 				gone, cancel := context.WithCancel(t.Context())
 				cancel()
 				dead.err, counted = context.Canceled, nil
 				if ask(gone); len(counted) != 0 {
-					t.Errorf("%d round trips, %v, several %v: counted %+v for a caller that has gone, want nothing", trips, mode, several, counted)
+					t.Errorf("%d round trips, %v, several %v: counted %+v for a caller that has left, want nothing", trips, mode, several, counted)
 				}
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// distant is a store with round trips. What is below it is found through it.
+// distant is a store with round trips that can be unwrapped.
 type distant struct{ store.Store }
 
 func (d distant) Unwrap() store.Store { return d.Store }
@@ -23,7 +23,7 @@ func (d distant) Traits() store.Traits {
 	return traits
 }
 
-// Policies of two sets on one store that have no name share the namespace of their limiters, so their limits would share
+// Policies without a name in two sets on one store share the namespace of their limiters, so their limits would share
 // counts, however the limiters were made.
 func TestUnnamedPoliciesDoNotShareCounts(t *testing.T) {
 	hundred, five := []slidegate.Limit{slidegate.PerMinute(100)}, []slidegate.Limit{slidegate.PerMinute(5)}
@@ -50,7 +50,7 @@ func TestUnnamedPoliciesDoNotShareCounts(t *testing.T) {
 					_, err := New(limiter, []Policy{test.second}, opts)
 					told := errors.Is(err, slidegate.ErrConflict) && strings.Contains(err.Error(), `"100/1m"`) && strings.Contains(err.Error(), `"5/1m"`)
 					if test.both != (err == nil) || !test.both && !told {
-						t.Errorf("%s, %s: %v; both may be: %v", name, way, err, test.both)
+						t.Errorf("%s, %s: got %v; want both accepted: %v", name, way, err, test.both)
 					}
 				}
 			}
@@ -58,11 +58,11 @@ func TestUnnamedPoliciesDoNotShareCounts(t *testing.T) {
 	}
 }
 
-// Charging and giving back are done for a client that has gone, also where a candidate counts as well.
+// Charges and refunds are carried out for a client that has left, even if a candidate counts as well.
 func TestCorrectionsFinish(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	five := []slidegate.Limit{slidegate.MustParseLimit("5/1h sliding-window")} // a log has no room for more than its quota
+	five := []slidegate.Limit{slidegate.MustParseLimit("5/1h sliding-window")} // a log holds no more than its quota
 	nine := []slidegate.Limit{slidegate.PerHour(9)}
 	set := newSet(t, newMemory(t), Options{}, Policy{Name: "plain", Limits: five}, Policy{Name: "tried", Limits: five, Candidate: nine})
 	for place := range 2 {
@@ -78,11 +78,11 @@ func TestCorrectionsFinish(t *testing.T) {
 		ask(gone, rule.Charge, Part{Cost: 4})
 		ask(gone, rule.GiveBack, Part{Cost: 3})
 		if left := ask(t.Context(), rule.Peek, Part{Cost: 1}).Decision.Remaining; left != 2 {
-			t.Errorf("policy %d has %d left, want 2", place, left)
+			t.Errorf("policy %d: got %d left, want 2", place, left)
 		}
 		if place == 1 {
 			if left := ask(t.Context(), rule.Peek, Part{Cost: 1, Candidate: true}).Decision.Remaining; left != 6 {
-				t.Errorf("the candidate has %d left, want 6", left)
+				t.Errorf("got %d of the candidate left, want 6", left)
 			}
 		}
 	}

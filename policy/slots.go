@@ -14,29 +14,29 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Slots says who releases the slots that a Request takes from in-flight limits.
+// Slots defines who releases the slots that a Request takes from in-flight limits.
 type Slots uint8
 
-// The ways to release slots.
+// Values of Slots.
 const (
-	// SlotsNone: nobody, because the request is decided here and runs elsewhere. Taking from an in-flight limit is a mistake
-	// whose Err wraps ErrSlots, and a candidate with such a limit is not asked.
+	// SlotsNone: nothing does, because the request is decided here and runs elsewhere. Taking from an in-flight limit
+	// is a mistake whose Err wraps ErrSlots, and a candidate with such a limit is not decided.
 	SlotsNone Slots = iota
-	// SlotsHeld: the Request, which holds them while the caller's work lasts. After an admission that Held reports, the caller calls
-	// Keep, which renews them, and Finish when the work has ended. Policies in the shadow and candidates hold slots too. It may be
-	// set also where there are no in-flight limits.
+	// SlotsHeld: the Request, which holds them while the caller's work lasts. After an admission for which Held is
+	// true, the caller calls Keep, which renews them, and Finish when the work has ended. Shadow policies and
+	// candidates hold slots too. It may also be set where there are no in-flight limits.
 	SlotsHeld
-	// SlotsReserved: the owner of the Reservation, by its limiter's Renew and Release. A candidate is not part of a reservation, so
-	// one with an in-flight limit is not asked.
+	// SlotsReserved: the owner of the Reservation, by its limiter's Renew and Release. A candidate is not part of a
+	// reservation, so one with an in-flight limit is not decided.
 	SlotsReserved
 )
 
 var (
-	// ErrSlots is wrapped by errors about an in-flight limit where nothing would release the slot. They wrap
-	// slidegate.ErrUnsupported too.
+	// ErrSlots is wrapped by errors about an in-flight limit where nothing would release the slot. They also wrap
+	// slidegate.ErrUnsupported.
 	ErrSlots error = slotsError{}
-	// ErrSlotLost is wrapped by the Err of a Verdict that Keep reports: a slot was not renewed within its time to live, so another
-	// request may have taken it. Decision says whether there was room to take one again.
+	// ErrSlotLost is wrapped by the Err of a Verdict that Keep reports: a slot was not renewed within its time to live,
+	// so another request may have taken it. Decision reports whether another one could be taken.
 	ErrSlotLost = errors.New("the slot of an in-flight limit was lost")
 )
 
@@ -53,7 +53,7 @@ func isSlots(limit *store.Limit) bool { return limit.Rule().Algorithm == rule.In
 // isRate reports whether a limit is not an in-flight limit.
 func isRate(limit *store.Limit) bool { return !isSlots(limit) }
 
-// checkSlots returns an error if an op takes slots of these rules that nobody releases.
+// checkSlots returns an error if an op takes slots of these rules that nothing releases.
 func (p *compiled) checkSlots(op rule.Op, r *rules, slots Slots) error {
 	switch {
 	case !r.slots || op == rule.Peek || op == rule.GiveBack || op == rule.Reset:
@@ -66,7 +66,7 @@ func (p *compiled) checkSlots(op rule.Op, r *rules, slots Slots) error {
 	return nil
 }
 
-// candidateError returns why the policy's candidate cannot be asked, if it cannot.
+// candidateError returns why the policy's candidate cannot be decided, or nil.
 func (p *compiled) candidateError(op rule.Op, slots Slots) error {
 	if slots == SlotsReserved {
 		slots = SlotsNone
@@ -85,20 +85,21 @@ func (r *Request) number() rule.ID {
 // HoldsSlots reports whether the request is admitted and holds slots.
 func (r *Request) HoldsSlots() bool { return r.admitted && r.anyTaken((*taken).renewable) }
 
-// holdsSlots reports whether there are slots to be released.
+// holdsSlots reports whether there are slots to release.
 func (r *Request) holdsSlots() bool {
 	return r.anyTaken(func(one *taken) bool { return one.slot && !one.done })
 }
 
-// Finish ends an admitted request whose work has ended: it settles what it took, as Settle does, releases its slots and gives its
-// memory back, as End does. Actual may be nil if no part has Hold. Failed is called with an error, if there is one; it may be
-// nil.
+// Finish ends an admitted request whose work has ended: it settles what it took, as Settle does, releases its slots and
+// recycles its memory, as End does. Actual may be nil if no part has Hold. Failed is called with an error, if there is
+// one; it may be nil.
 //
-// Where slots are released in a store with round trips, Finish does not wait for that: failed may be called later, on another
-// goroutine. Inline, it would delay the client's answer, of which the last part is sent when the handler has returned. Nothing is
-// lost by that: Drain waits for what is under way when the program ends, and a request that finds no slot waits for those of its
-// key that this process is about to release. Where the outcome is unknown, Finish tries again a few times, as long as the slots
-// may still be held. Without slots, or with a store in this process, all is done when Finish returns.
+// Where slots are released in a store with round trips, Finish does not wait for that: failed may be called later, on
+// another goroutine. Waiting would delay the client's response, the last part of which is sent when the handler has
+// returned. Nothing is lost by that: Drain waits for the releases under way when the program ends, and a request that
+// finds no slot waits for those of its key that this process is about to release. Where the outcome is unknown, Finish
+// retries a few times, as long as the slots may still be held. Without slots, or with a store in this process,
+// everything is done when Finish returns.
 func (r *Request) Finish(ctx context.Context, actual func(policy int, cost int64) int64, failed func(error)) {
 	var err error
 	defer func() { // also if actual panics
@@ -117,13 +118,13 @@ func (r *Request) Finish(ctx context.Context, actual func(policy int, cost int64
 	}
 }
 
-// The releases of slots whose outcome is unknown are tried again after these times. Together they outlast the second in which a
-// failure layer leaves a store alone.
+// Releases of slots whose outcome is unknown are retried after these times. Together they outlast the second in which a
+// failure layer does not call a store.
 var releasePauses = [...]time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1500 * time.Millisecond}
 
 const releaseTries = 1 + len(releasePauses)
 
-// finish settles with so many tries, and ends the request.
+// finish settles with that many attempts, and ends the request.
 func (r *Request) finish(ctx context.Context, tries int, err error, failed func(error)) {
 	if r.keeper != nil {
 		r.keeper.stop()
@@ -150,10 +151,10 @@ func (r *Request) slotKeys() (keys []string) {
 // releases are the releases of slots under way, by key.
 type releases struct {
 	mu    sync.Mutex
-	byKey map[string][]chan struct{} // closed when it is done
+	byKey map[string][]chan struct{} // closed when the release is done
 }
 
-// begin notes a release of slots of these keys. The function that it returns must be called when it is done.
+// begin records a release of slots of these keys. The returned function must be called when it is done.
 func (all *releases) begin(keys []string) (ended func()) {
 	done := make(chan struct{})
 	all.mu.Lock()
@@ -194,9 +195,10 @@ func (all *releases) any() chan struct{} {
 	return nil
 }
 
-// Drain waits until all releases of slots that Finish has begun are done, or ctx ends: for a program that is about to end. That
-// includes the releases of the Sets that this one has replaced. Slots that are not released end by themselves after their time to
-// live. It also charges what this Set has admitted in the mode Optimistic, which admits nothing without the store from then on.
+// Drain waits until all releases of slots that Finish has begun are done, or ctx ends: for a program that is about to
+// end. That includes the releases of the Sets that this one has replaced. Slots that are not released expire after
+// their time to live. It also charges what this Set has admitted in the mode Optimistic, which from then on admits
+// nothing without the store.
 func (s *Set) Drain(ctx context.Context) error {
 	for done := s.releases.any(); done != nil; done = s.releases.any() {
 		select {
@@ -214,12 +216,13 @@ func (s *Set) Drain(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// slotPatience is how long a request waits for slots that are about to be released: many times what a store takes, and less than a
-// client notices.
+// slotPatience is how long a request waits for slots that are about to be released: many times the latency of a store,
+// and less than a client notices.
 const slotPatience = 200 * time.Millisecond
 
-// awaitSlots asks the store once more if only in-flight limits refused the request while this process was releasing slots of its
-// key: a client that sends its next request when it has the answer to the last one must find the slot free again.
+// awaitSlots calls the store once more if only in-flight limits denied the request while this process was releasing
+// slots of its key: a client that sends its next request when it has the response to the last one must find the slot
+// free.
 func (r *Request) awaitSlots(ctx context.Context) {
 	if !r.takes || !slices.ContainsFunc(r.parts, func(it part) bool { return it.decides() && it.request == 0 }) {
 		return
@@ -250,20 +253,20 @@ func (r *Request) awaitSlots(ctx context.Context) {
 	}
 }
 
-// slotRefusal reports whether in-flight limits refused a request and no other limit did, and the key of the first.
-func slotRefusal(said *store.Request) (key string, only bool) {
-	if said.Err != nil || said.Op != rule.Take {
+// slotRefusal reports whether only in-flight limits denied a request, and the key of the first.
+func slotRefusal(result *store.Request) (key string, only bool) {
+	if result.Err != nil || result.Op != rule.Take {
 		return "", false
 	}
-	for i := range said.Answers {
-		switch a := &said.Answers[i]; {
+	for i := range result.Answers {
+		switch a := &result.Answers[i]; {
 		case a.Flags.Fallback():
 			return "", false
 		case a.Allowed:
-		case !isSlots(said.Charges[i].Limit):
+		case !isSlots(result.Charges[i].Limit):
 			return "", false
 		case !only:
-			key, only = said.Charges[i].Key, true
+			key, only = result.Charges[i].Key, true
 		}
 	}
 	return key, only

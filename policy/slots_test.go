@@ -15,10 +15,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// slots is an in-flight limit of n slots.
+// slots returns an in-flight limit of n slots.
 func slots(n int64) []slidegate.Limit { return []slidegate.Limit{slidegate.Slots(n, time.Minute)} }
 
-// spy is a store that remembers what it was asked.
+// spy is a store that records the requests it receives.
 type spy struct {
 	store.Store
 	trips    int
@@ -39,8 +39,8 @@ func (s *spy) Traits() store.Traits {
 	return traits
 }
 
-// What has nobody to release a slot takes none, and says so whatever the failure mode.
-func TestNobodyReleases(t *testing.T) {
+// Where nothing would release a slot, none is taken, which is an error whatever the failure mode.
+func TestNothingReleases(t *testing.T) {
 	for name, s := range bothWays(t, Policy{Name: "p", Limits: append(slots(2), named("units", 5))}, Policy{Name: "free", Limits: []slidegate.Limit{named("", 5)}}) {
 		for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Charge} {
 			var v Verdict
@@ -64,7 +64,7 @@ func TestNobodyReleases(t *testing.T) {
 			t.Errorf("%s: a Request without Slots: got %+v, want a mistake", name, v)
 		}
 		if free, units := left(t, s, 0, false), left(t, s, 1, false); free != 2 || units != 4 {
-			t.Errorf("%s: %d slots and %d units are left, want 2 and 4", name, free, units)
+			t.Errorf("%s: got %d slots and %d units left, want 2 and 4", name, free, units)
 		}
 	}
 }
@@ -76,13 +76,13 @@ func TestHasSlots(t *testing.T) {
 		Policy{Name: "candidate", Limits: five, Candidate: slots(1)})
 	for i, want := range []bool{false, true, true, true} {
 		if got := s.HasSlots(i); got != want {
-			t.Errorf("policy %d has slots: %v, want %v", i, got, want)
+			t.Errorf("policy %d: HasSlots = %v, want %v", i, got, want)
 		}
 	}
 }
 
-// A shadow and a candidate whose slots nobody releases are not asked, and say so; they refuse nothing.
-func TestNobodyReleasesInTheShadow(t *testing.T) {
+// Shadow policies and candidates whose slots nothing releases are not decided, and report that; they deny nothing.
+func TestNothingReleasesInTheShadow(t *testing.T) {
 	for _, who := range []Slots{SlotsNone, SlotsReserved} {
 		s := newSet(t, newMemory(t), Options{}, Policy{Name: "live", Limits: []slidegate.Limit{named("", 5)}, Candidate: slots(2)},
 			Policy{Name: "tried", Shadow: true, Limits: slots(2)})
@@ -103,11 +103,11 @@ func TestNobodyReleasesInTheShadow(t *testing.T) {
 			}
 		}
 		if want := 2 - int(who)/2; len(r.Tried()) != want {
-			t.Errorf("slots %d: %d were reported, want %d", who, len(r.Tried()), want)
+			t.Errorf("slots %d: got %d reports, want %d", who, len(r.Tried()), want)
 		}
 		r.End()
 		if shadow, candidate := left(t, s, 1, false), left(t, s, 0, true); shadow != 2 || candidate != 2 {
-			t.Errorf("slots %d: %d slots of the shadow and %d of the candidate are left, want 2 and 2", who, shadow, candidate)
+			t.Errorf("slots %d: got %d slots of the shadow and %d of the candidate left, want 2 and 2", who, shadow, candidate)
 		}
 	}
 }
@@ -124,13 +124,13 @@ func TestReservedSlots(t *testing.T) {
 	held, err := r.Reservation()
 	r.End()
 	if err != nil || len(held.Charges) != 2 || held.Charges[0].Cost != 1 || held.Charges[1].Cost != 70 || held.Version != slidegate.ReservationVersion {
-		t.Fatalf("the reservation is %+v, %v; want a slot and 70 units", held, err)
+		t.Fatalf("got reservation %+v, %v; want a slot and 70 units", held, err)
 	}
 	if took := watched.requests[0]; took.Op != rule.Take || took.ID != store.IDOf(held.ID) {
-		t.Errorf("the store was asked %+v, want a Take with the ID of the reservation", took)
+		t.Errorf("the store received %+v, want a Take with the ID of the reservation", took)
 	}
 	if got := left(t, s, 0, false); got != 1 {
-		t.Errorf("%d slots are left after End, want 1", got)
+		t.Errorf("got %d slots left after End, want 1", got)
 	}
 	limiter := s.Limiter(0)
 	if d := testkit.Must(limiter.Renew(t.Context(), held))(t); !d.Allowed {
@@ -147,7 +147,7 @@ func TestReservedSlots(t *testing.T) {
 	}
 }
 
-// What goes down and what goes up is settled by one request to the store for those that decide, and one for each candidate.
+// Returns and charges are settled by one request to the store for the policies that decide, and one for each candidate.
 func TestSettleIsOneRequest(t *testing.T) {
 	watched := &spy{Store: newMemory(t)}
 	ten := []slidegate.Limit{named("", 10), named("too", 20)}
@@ -155,7 +155,7 @@ func TestSettleIsOneRequest(t *testing.T) {
 	settle(t, s, rule.Take, func(policy int, _ int64) int64 { return []int64{1, 7}[policy] },
 		Part{Policy: 0, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 1, Key: "ann", Cost: 4, Hold: true})
 	if n := len(watched.requests); n != 4 {
-		t.Fatalf("the store was asked %d requests, want 2 that take and 2 that settle", n)
+		t.Fatalf("the store received %d requests, want 2 takes and 2 settlements", n)
 	}
 	for i, want := range []struct {
 		op      rule.Op
@@ -167,12 +167,12 @@ func TestSettleIsOneRequest(t *testing.T) {
 	}
 	for place, want := range []int64{9, 3} {
 		if got := left(t, s, place, false); got != want {
-			t.Errorf("%d of policy %d are left, want %d", got, place, want)
+			t.Errorf("got %d of policy %d left, want %d", got, place, want)
 		}
 	}
 }
 
-// When the store cannot remember another settlement, nothing is given back, and that is an error.
+// When the store cannot remember another settlement, nothing is returned, and that is an error.
 func TestUnsettled(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 5000)}})
 	limit := s.Bound(0)[0].Rule()
@@ -183,19 +183,19 @@ func TestUnsettled(t *testing.T) {
 		r.Add(Part{Key: "ann", Cost: 2, Hold: true})
 		var v Verdict
 		if r.Decide(t.Context(), rule.Take, &v); v.Refused {
-			t.Fatalf("refused after %d settlements", settled)
+			t.Fatalf("denied after %d settlements", settled)
 		}
 		r.Finish(t.Context(), always(0), func(failed error) { err = failed })
 	}
 	if !errors.Is(err, slidegate.ErrUnsettled) || settled < limit.Settlements() {
-		t.Errorf("the error after %d settlements is %v, want ErrUnsettled after %d at least", settled, err, limit.Settlements())
+		t.Errorf("got error %v after %d settlements, want ErrUnsettled after %d at least", err, settled, limit.Settlements())
 	}
 	if got := left(t, s, 0, false); got != 4998 {
-		t.Errorf("%d are left, want all but the 2 that could not be given back", got)
+		t.Errorf("got %d left, want all but the 2 that could not be returned", got)
 	}
 }
 
-// In an outage the failure mode decides about slots too, and what the fallback gave is renewed and released there.
+// In an outage the failure mode decides about slots too, and slots of the fallback are renewed and released there.
 func TestSlotsInAnOutage(t *testing.T) {
 	for mode, want := range map[Mode][]bool{Open: {true, true}, Closed: {false, false}, Local: {true, false}} {
 		for _, trips := range []int{0, 1} {
@@ -245,7 +245,7 @@ func TestSlotsInAnOutage(t *testing.T) {
 	}
 }
 
-// A request is decided once more after a refusal for want of a slot only if nothing else refused it.
+// A request is decided once more after a denial for lack of a slot only if no other limit denied it.
 func TestSlotRefusal(t *testing.T) {
 	slot, unit := testkit.Must(slidegate.Bind("", slots(1)[0]))(t), testkit.Must(slidegate.Bind("", named("", 1)))(t)
 	for i, test := range []struct {
@@ -267,7 +267,7 @@ func TestSlotRefusal(t *testing.T) {
 	}
 }
 
-// A refund gives units back and leaves the slots to the requests that hold them, by whichever way it goes to the store.
+// A refund returns units and leaves the slots to the requests that hold them, by every method.
 func TestRefundLeavesSlots(t *testing.T) {
 	units := append(slots(2), named("units", 100))
 	for name, p := range map[string]Policy{"alone": {Limits: units}, "beside a candidate": {Limits: units, Candidate: units}} {
@@ -286,7 +286,7 @@ func TestRefundLeavesSlots(t *testing.T) {
 	}
 }
 
-// slowRelease is a store that releases nothing before it is told to.
+// slowRelease is a store that releases no slots until it is allowed to.
 type slowRelease struct {
 	distant
 	release chan struct{}
@@ -299,7 +299,7 @@ func (s *slowRelease) Apply(ctx context.Context, batch []store.Request) error {
 	return s.Store.Apply(ctx, batch)
 }
 
-// Drain waits for requests that began before a reload, and a client that comes back after it waits for its own slot.
+// Drain waits for requests that began before a reload, and a client that returns after it waits for its own slot.
 func TestDrainAfterReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowRelease{distant: distant{newMemory(t)}, release: make(chan struct{})}

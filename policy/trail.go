@@ -14,26 +14,27 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// A middleware inside another that charges the same limit of the same store for the same key charges one request twice, and
-// nobody sees why a client gets half of its quota. To find that out, a middleware leaves a trail in the request's context:
-// what it has charged. A trail takes memory and time, so there is one only where it can lead to something: where several
-// Sets of this process have limits of the same name in the same store.
+// A middleware inside another that charges the same limit of the same store for the same key charges one request twice,
+// and the client gets half of its quota for no visible reason. To detect that, a middleware leaves a trail in the
+// request's context: what it has charged. A trail takes memory and time, so it is made only where it can be of use:
+// where several Sets of this process have limits of the same name in the same store.
 
-// sharer is the part of a Set that the register of names knows. It does not refer to the Set.
+// sharer is the part of a Set that the register of names refers to. It does not refer to the Set.
 type sharer struct {
-	shared atomic.Bool // others have limits of the same names, or it seems so
-	seen   atomic.Bool // a middleware was seen around another by its header fields
+	shared atomic.Bool // other Sets have limits of the same names, or seem to
+	seen   atomic.Bool // header fields showed one middleware around another
 	names  []nameID
 }
 
-// nameID is what limits of one policy have in common in a store.
+// nameID identifies the limits of one policy in a store.
 type nameID struct {
-	store     uintptr // of its address alone, so that the register keeps no store alive
+	store     uintptr // only its address, so that the register keeps no store alive
 	namespace string
 	name      string // the first part of the limits' names
 }
 
-// register is which Sets have limits of the same names. It is of the process, as two middlewares need not know each other.
+// register records which Sets have limits of the same names. It is global, because two middlewares need not know each
+// other.
 var register = struct {
 	mu sync.Mutex
 	by map[nameID]map[*sharer]struct{}
@@ -63,7 +64,7 @@ func (s *Set) enter() {
 	runtime.AddCleanup(s, leave, s.sharer)
 }
 
-// leave takes a Set's names out of the register.
+// leave removes a Set's names from the register.
 func leave(gone *sharer) {
 	register.mu.Lock()
 	defer register.mu.Unlock()
@@ -78,7 +79,7 @@ func leave(gone *sharer) {
 	}
 }
 
-// refreshAllLocked finds out again for all with names of h whether they share any.
+// refreshAllLocked updates, for all Sets with names of h, whether they share any.
 func (h *sharer) refreshAllLocked() {
 	for _, id := range h.names {
 		for other := range register.by[id] {
@@ -91,7 +92,7 @@ func (h *sharer) refreshAllLocked() {
 	}
 }
 
-// anyStore returns a store of the Set, and nil if there is none.
+// anyStore returns a store of the Set, or nil if there is none.
 func (s *Set) anyStore() store.Store {
 	for _, on := range s.stores {
 		if on != nil {
@@ -112,11 +113,11 @@ func baseOf(st store.Store) store.Store {
 	}
 }
 
-// Shared reports whether another Set may charge what this one charges, so that requests need a trail; see Follow.
+// Shared reports whether another Set may charge the same limits as this one, so that requests need a trail; see Follow.
 func (s *Set) Shared() bool { return s.sharer.shared.Load() }
 
-// Nested makes Shared true: for a middleware that finds what looks like its own header fields in a response that it has not
-// answered yet, or is installed twice.
+// Nested makes Shared true: for a middleware that finds what looks like its own header fields in a response that it has
+// not answered yet, or that is installed twice.
 func (s *Set) Nested() {
 	s.sharer.seen.Store(true)
 	s.sharer.shared.Store(true)
@@ -136,7 +137,7 @@ type trace struct {
 	policy *compiled
 	bound  []*store.Limit
 	key    string
-	twice  bool // another one has charged it before
+	twice  bool // it was charged before by another middleware
 }
 
 type trailKey struct{}
@@ -149,16 +150,16 @@ func (t *trail) Value(key any) any {
 	return t.Context.Value(key)
 }
 
-// Follow sets v.Twice if a middleware around this one has already charged a limit that decided v for the same key. It returns
-// ctx with what the request was charged by now, for the middlewares inside. It also logs the first time that it finds one
-// middleware inside another. Call it where Shared is true, with the parts and the group that were decided.
+// Follow sets v.Twice if a middleware around this one has already charged a limit that decided v for the same key. It
+// returns ctx with what the request has been charged so far, for the middlewares inside. It also logs the first time
+// that it finds one middleware inside another. Call it where Shared is true, with the decided parts and group.
 func (s *Set) Follow(ctx context.Context, group string, v *Verdict, parts ...Part) context.Context {
 	next := s.follow(ctx, group, parts)
 	v.Twice = next.twice("")
 	return next.after(ctx, v)
 }
 
-// Follow is Set.Follow for what the request decided. It marks what Tried returns too.
+// Follow is Set.Follow for the decided request. It also marks the verdicts of Tried.
 func (r *Request) Follow(ctx context.Context, v *Verdict) context.Context {
 	parts := make([]Part, len(r.parts))
 	for i := range r.parts {
@@ -201,7 +202,7 @@ func (t *trail) after(ctx context.Context, v *Verdict) context.Context {
 	return t
 }
 
-// twice reports whether a policy, or any if name is empty, charges what was charged before.
+// twice reports whether a policy, or any policy if name is empty, charges what was charged before.
 func (t *trail) twice(name string) bool {
 	return slices.ContainsFunc(t.charged, func(own trace) bool { return own.twice && (name == "" || own.policy.name == name) })
 }
@@ -234,7 +235,7 @@ func common(a, b *trace) *store.Limit {
 	return nil
 }
 
-// warn logs that one middleware charges what another around it has charged, once for each other one.
+// warn logs once per outer Set that one middleware charges what another around it has charged.
 func (s *Set) warn(outer *Set, own, other *trace, limit *store.Limit) {
 	if _, known := s.warned.LoadOrStore(outer.sharer, true); known {
 		return

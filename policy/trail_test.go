@@ -9,13 +9,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// listed is a store that cannot be compared with another.
+// listed is a store of an incomparable type.
 type listed struct {
 	store.Store
 	_ []string
 }
 
-// A store may be of any type, also where a middleware finds itself inside of another.
+// A store may be of any type, also where a middleware is inside another.
 func TestNestedOverIncomparableStore(t *testing.T) {
 	on := listed{Store: newMemory(t)}
 	outer := newSet(t, on, Options{}, Policy{Limits: []slidegate.Limit{named("api", 5)}})
@@ -26,11 +26,11 @@ func TestNestedOverIncomparableStore(t *testing.T) {
 	var v Verdict
 	ctx := outer.Follow(context.Background(), "", &v, part)
 	if inner.Follow(ctx, "", &v, part); v.Twice {
-		t.Error("stores that cannot be compared are one, want them apart")
+		t.Error("incomparable stores are the same, want them different")
 	}
 }
 
-// Sets that have limits of the same name in the same store know of each other for as long as both are in use.
+// Sets with limits of the same name in the same store know of each other for as long as both are in use.
 func TestShared(t *testing.T) {
 	one, other := newMemory(t), newMemory(t)
 	limits := func(name string) Policy { return Policy{Limits: []slidegate.Limit{named(name, 5)}} }
@@ -38,20 +38,20 @@ func TestShared(t *testing.T) {
 	newSet(t, other, Options{}, limits("api"))
 	newSet(t, one, Options{}, limits("web"))
 	if first.Shared() {
-		t.Error("limits of another name, and in another store, are shared, want them apart")
+		t.Error("limits of another name, or in another store, are shared")
 	}
 	second := newSet(t, one, Options{Failure: Local}, Policy{Name: "api", Limits: []slidegate.Limit{named("x", 5)}})
 	if !first.Shared() || !second.Shared() {
-		t.Errorf("limits called api in the same store: shared is %t and %t, want it of both", first.Shared(), second.Shared())
+		t.Errorf("limits named api in the same store: got shared %t and %t, want both", first.Shared(), second.Shared())
 	}
 	runtime.KeepAlive(second)
-	for range 1000 { // the collector says when
+	for range 1000 { // until the garbage collector has run
 		if runtime.GC(); !first.Shared() {
 			break
 		}
 		runtime.Gosched()
 	}
 	if first.Shared() {
-		t.Error("the other set is gone, and shared is true")
+		t.Error("the other set is gone, but shared is still true")
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// By is what decided.
+// By is what decided a request.
 type By uint8
 
-// What decides: the limits, also those of a ruling; one of the lists; an override, plan or ruling without limits; or a ruling that
-// refuses everything. A plan that admits nothing counts as a deny list.
+// Values of By: the limits, also those of a ruling; one of the lists; an override, plan or ruling without limits; or a
+// ruling that denies everything. A plan that admits nothing counts as a deny list.
 const (
 	ByLimits By = iota
 	ByAllowList
@@ -24,10 +24,10 @@ const (
 
 var byNames = [...]string{"limits", "allow_list", "deny_list", "unlimited", "ruling"}
 
-// refuses reports whether b refuses everything, without limits.
+// refuses reports whether b denies everything, without limits.
 func (b By) refuses() bool { return b == ByDenyList || b == ByRuling }
 
-// String returns the word for b that metrics and JSON use.
+// String returns the name of b in metrics and JSON.
 func (b By) String() string {
 	if int(b) < len(byNames) {
 		return byNames[b]
@@ -38,70 +38,70 @@ func (b By) String() string {
 // MarshalText returns String.
 func (b By) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// Verdict is what became of a request, or of one policy's part in it. No field holds a key.
+// Verdict is the outcome of a request, or of one policy's part of it. No field contains a key.
 type Verdict struct {
-	// Decision is what the limits said, also where Shadow makes an admission of a refusal. Its flags report whether the store
-	// decided or, because it could not, the failure mode. Where the limits were not asked (see By), only Allowed, Granted
-	// and RetryAfter mean anything.
+	// Decision is the decision of the limits, even if Shadow turns a denial into an admission. Its flags report whether
+	// the store decided or, because it could not, the failure mode. Where the limits did not decide (see By), only
+	// Allowed, Granted and RetryAfter are meaningful.
 	Decision slidegate.Decision
-	// Policy is the name of the policy that decided, or of the first that was asked if none could.
+	// Policy is the name of the policy that decided, or of the first if none could.
 	Policy string
-	// Plan is the name of the plan by which the request was decided; empty if it is none of those that the policy lists.
+	// Plan is the name of the plan by which the request was decided; empty if the policy does not list it.
 	Plan string
 	By   By
-	// Shadow reports that the policy is only tried out: whatever it decided, it refused nothing.
+	// Shadow reports that the policy is in shadow mode: whatever it decided, it denied nothing.
 	Shadow bool
-	// Candidate reports that these are a policy's candidate limits, which refuse nothing either.
+	// Candidate reports that this is the verdict of a policy's candidate limits, which deny nothing either.
 	Candidate bool
-	// Peek reports that the cost was 0, and is not settled afterwards: nothing was charged, the limits do not refuse it, whatever Decision says, and it does
-	// not count as a decision.
+	// Peek reports that the cost was 0, and is not settled afterwards: nothing was charged, the limits do not deny it,
+	// whatever Decision contains, and it does not count as a decision.
 	Peek bool
-	// Twice reports that a middleware around this one has already charged the request to one of the same limits, in the same
-	// store and for the same key: the client gets half of its quota. Name the limits or the policies differently, or remove
-	// one of the two middlewares.
+	// Twice reports that a middleware around this one has already charged the request to one of the same limits, in the
+	// same store and for the same key: the client gets half of its quota. Name the limits or the policies differently,
+	// or remove one of the two middlewares.
 	Twice bool
-	// Penalty is for how long the key is kept out because it exceeded the limits, now or before: see Policy.Penalty. The answers of
-	// the policy's limits are then refusals for at least as long. It is 0 if the key is not kept out.
+	// Penalty is how long the key is kept out because it exceeded the limits, now or before: see Policy.Penalty. The
+	// answers of the policy's limits are then denials for at least as long. It is 0 if the key is not kept out.
 	Penalty time.Duration
-	// Refused reports that the request is refused.
+	// Refused reports that the request is denied.
 	Refused bool
 	fault   fault
-	// Limits are those that were asked, in the order of Decision.Answers. They are shared and must not be changed.
+	// Limits are the limits of Decision.Answers, in the same order. They are shared and must not be changed.
 	Limits []slidegate.Limit
-	// Err is why the store could not decide, or could not settle afterwards. The flags of Decision report which failure mode
-	// answered, if one did: rule.FallbackLocal and rule.FallbackOptimistic have decided in this process, and otherwise no limit
-	// has.
+	// Err is why the store could not decide, or could not settle afterwards. The flags of Decision report which failure
+	// mode decided, if one did: with rule.FallbackLocal and rule.FallbackOptimistic limits decided in this process, and
+	// otherwise no limit did.
 	Err  error
 	note any
 }
 
-// fault is whose fault an error is.
+// fault is the cause of an error.
 type fault uint8
 
 const (
 	faultNone    fault = iota
 	faultStore         // an outage, which the failure mode answers
 	faultEnded         // the caller's context ended
-	faultMistake       // the question was wrong, and would be at every store
+	faultMistake       // the request was invalid, and would be at every store
 )
 
-// Ended reports that the request was refused because the caller's own context had ended.
+// Ended reports that the request was denied because the caller's own context had ended.
 func (v *Verdict) Ended() bool { return v.fault == faultEnded }
 
-// Mistake reports that the request was refused because it cannot be decided at all, whatever the failure mode: a plan with
-// an invalid limit, say, or more limits than the store decides at once. It is a server error.
+// Mistake reports that the request was denied because it cannot be decided at all, whatever the failure mode: a plan
+// with an invalid limit, for example, or more limits than the store decides together. It is a server error.
 func (v *Verdict) Mistake() bool { return v.fault == faultMistake }
 
-// Forbidden reports that the client is refused whatever it does: by a deny list, or by a ruling that does not end. One that ends is
-// like a limit whose Retry-After is long.
+// Forbidden reports that the client is denied whatever it does: by a deny list, or by a ruling that does not end. A
+// ruling that ends is like a limit with a long Retry-After.
 func (v *Verdict) Forbidden() bool {
 	return !v.Decision.Allowed && v.By.refuses() && v.Decision.RetryAfter == slidegate.Never
 }
 
-// Note returns what Options.Prepare made of the limits that were asked.
+// Note returns the result of Options.Prepare for the limits that decided.
 func (v *Verdict) Note() any { return v.note }
 
-// fail makes a verdict of an error: an outage is answered by the failure mode, everything else is refused.
+// fail makes a verdict of an error: the failure mode decides in an outage, everything else is denied.
 func (v *Verdict) fail(ctx context.Context, mode Mode, cost int64, err error) {
 	v.Err = err
 	v.Decision = slidegate.Decision{}
@@ -122,24 +122,26 @@ func (v *Verdict) fail(ctx context.Context, mode Mode, cost int64, err error) {
 // undecided are the flags of decisions that no limit made.
 const undecided = rule.FallbackOpen | rule.FallbackClosed
 
-// failed reports whether no limit decided: the request could not be decided, or the failure mode admits or refuses all. A
-// store in process says so by an error and a failure layer by its flags.
+// failed reports whether no limit decided: the request could not be decided, or the failure mode admits or denies
+// everything. A store in process reports that by an error and a failure layer by its flags.
 func (v *Verdict) failed() bool { return v.fault > faultStore || v.Decision.Flags&undecided != 0 }
 
-// refuses reports whether a verdict refuses the request. What costs nothing passes also where more than the quota was used,
-// which happens when a plan got smaller.
+// refuses reports whether a verdict denies the request. What costs nothing is admitted even if more than the quota was
+// used, which happens when a plan got smaller.
 func (v *Verdict) refuses() bool {
 	free := v.Peek && v.fault <= faultStore && v.Decision.Flags&undecided == 0
 	return !v.Decision.Allowed && !v.Shadow && !free
 }
 
-// isMistake reports whether an error is about the question, and not about the store. It is the list of layer/failure.
+// isMistake reports whether an error is about the request, and not about the store. It has the same list as
+// layer/failure.
 func isMistake(err error) bool {
 	return errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) ||
 		errors.Is(err, slidegate.ErrConflict) || errors.Is(err, slidegate.ErrUnsupported)
 }
 
-// isOver reports whether the caller's own time has ended. A store may see that on its own clock before the context does.
+// isOver reports whether the caller's own time has ended. A store may see that by its own clock before the context
+// does.
 func isOver(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return true
@@ -152,9 +154,9 @@ func isOver(ctx context.Context) bool {
 type Outcome struct {
 	By      By
 	Shadow  bool
-	Refused bool // by the limits or the deny list, also where the policy is in the shadow
-	Failed  bool // no limit could decide: Refused then says nothing. A request whose caller has gone is not counted.
-	// Candidate says that this is about the candidate's limits. Refused is then what these would have done, and LiveRefused
-	// what the policy's own did.
+	Refused bool // by the limits or the deny list, also under a shadow policy
+	Failed  bool // no limit could decide: Refused is then meaningless. A request whose caller has left is not counted.
+	// Candidate reports that this is about the candidate's limits. Refused is then what these would have done, and
+	// LiveRefused what the policy's own limits did.
 	Candidate, LiveRefused bool
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// calendar knows where the periods of limits by the calendar start. The script is sent the starts of three periods, because
-// only Go knows the time zones: the one that now lies in, the one before and the one after, and the end of that. The clocks of
-// this process and of the server need not agree, as long as the server's lies within.
+// calendar computes where the periods of calendar limits start. The script receives the starts of three periods,
+// because only Go knows the time zones: the current one, the previous one and the next one, and the end of the last.
+// The clocks of this process and of the server need not agree, as long as the server's time is within.
 type calendar struct {
-	periods sync.Map     // by the IDs of limits, *periods
-	known   atomic.Int64 // how many are remembered
-	ahead   atomic.Int64 // by how many microseconds the server's clock is ahead, if it was seen to be outside
+	periods sync.Map     // of *periods, by the limit's ID
+	known   atomic.Int64 // number of remembered periods
+	ahead   atomic.Int64 // how many microseconds the server's clock is ahead, if it was seen to be outside
 }
 
-// periods are the starts of three periods in a row, and of the next.
+// periods are the starts of three consecutive periods, and of the one after them.
 type periods [4]rule.Micros
 
-// starts returns the periods around now, a moment of this process's clock.
+// starts returns the periods around now, a time by this process's clock.
 func (c *calendar) starts(limit *store.Limit, now rule.Micros) periods {
 	now = max(0, now+rule.Micros(c.ahead.Load()))
 	if known, ok := c.periods.Load(limit.ID()); ok {

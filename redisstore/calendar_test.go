@@ -9,7 +9,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The periods that are sent follow one another, now lies in the second one, and what is remembered is not used when it is over.
+// The periods that are sent are consecutive, now is in the second one, and remembered periods are not used after their
+// end.
 func TestPeriods(t *testing.T) {
 	l, err := rule.Limit{Quota: 1, Calendar: rule.Day, Zone: "America/New_York"}.Normalize()
 	if err != nil {
@@ -25,11 +26,11 @@ func TestPeriods(t *testing.T) {
 				now := rule.Micros(start.Add(time.Duration(hour) * time.Hour).UnixMicro())
 				p := c.starts(limit, now)
 				if p[1] > now || now >= p[2] {
-					t.Errorf("%v is not in the second of %v", now.Time(), p)
+					t.Errorf("%v is not in the second period of %v", now.Time(), p)
 				}
 				for i := range 3 {
 					if begin, end := l.Bounds(p[i]); begin != p[i] || end != p[i+1] {
-						t.Errorf("of %v, %d is not a period", p, i)
+						t.Errorf("%v: %d is not a period", p, i)
 					}
 				}
 			}
@@ -38,7 +39,7 @@ func TestPeriods(t *testing.T) {
 	running.Wait()
 }
 
-// A server that is far ahead is known to be for all limits.
+// The offset of a server that is far ahead is used for all limits.
 func TestPeriodsOfAServerThatIsAhead(t *testing.T) {
 	l, err := rule.Limit{Quota: 1, Calendar: rule.Month}.Normalize()
 	if err != nil {
@@ -49,6 +50,6 @@ func TestPeriodsOfAServerThatIsAhead(t *testing.T) {
 	c.ahead.Store((365 * 24 * time.Hour).Microseconds())
 	p := c.starts(store.Bind("", "", "", l), now)
 	if want := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC); !p[1].Time().Equal(want) {
-		t.Errorf("the period starts at %v, want %v", p[1].Time(), want)
+		t.Errorf("got a period that starts at %v, want %v", p[1].Time(), want)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// appendLimit packs a limit and a charge of it as the script unpacks them: 64 bytes. The charge is one of so many of a request,
-// which is or is not remembered.
+// appendLimit packs a limit and a charge for the script, in 64 bytes. The charge is one of charges in a request, which
+// may be remembered.
 func appendLimit(to []byte, charge *store.Charge, op rule.Op, charges int, remembered bool) []byte {
 	l := charge.Limit.Rule()
 	part := l.Window
@@ -23,7 +23,7 @@ func appendLimit(to []byte, charge *store.Charge, op rule.Op, charges int, remem
 	return to
 }
 
-// appendCharge packs the j-th charge of a request as decide.lua unpacks it.
+// appendCharge packs the j-th charge of a request for decide.lua.
 func (s *Store) appendCharge(to []byte, r *store.Request, j int) []byte {
 	charge := &r.Charges[j]
 	l := charge.Limit.Rule()
@@ -42,16 +42,16 @@ func (s *Store) appendCharge(to []byte, r *store.Request, j int) []byte {
 	return to
 }
 
-// appendMemory packs how a settlement is remembered: for how long, how many of them, and the reservation's ID.
+// appendMemory packs how a settlement is remembered: for how long, the maximum number, and the reservation's ID.
 func appendMemory(to []byte, r *store.Request) []byte {
-	var most int64
+	var settlements int64
 	for i := range r.Charges {
-		most = max(most, r.Charges[i].Limit.Rule().Settlements())
+		settlements = max(settlements, r.Charges[i].Limit.Rule().Settlements())
 	}
-	return appendID(appendNumber(appendNumber(to, int64(memoryOf(r))), most), r.ID)
+	return appendID(appendNumber(appendNumber(to, int64(memoryOf(r))), settlements), r.ID)
 }
 
-// memoryOf returns for how long a request has to be remembered; 0 if it need not.
+// memoryOf returns how long a request has to be remembered, or 0 if it need not be.
 func memoryOf(r *store.Request) (memory rule.Micros) {
 	if r.Op != rule.Settle {
 		return 0

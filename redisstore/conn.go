@@ -7,19 +7,20 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Conn is how the store talks to Redis. New makes it of a rueidis client; the package goredis makes it of a client of
-// go-redis. It is safe for concurrent use.
+// Conn is the store's connection to Redis. New makes one of a rueidis client; the package goredis makes one of a
+// go-redis client. It is safe for concurrent use.
 type Conn interface {
-	// Run runs a script once for every call, all of them in one round trip to each node, and sets Reply or Err of each. The
-	// script is called by its SHA. Only a call to which a node says that it does not know the script is sent again, with the
-	// script's text; a call that was not answered is not, for it may have been carried out. Run keeps no reference to calls
-	// after it returns.
+	// Run runs a script once per call, all calls in one round trip to each node, and sets Reply or Err of each. The
+	// script is called by its SHA. A call is sent again, with the script's text, only if a node answers that it does
+	// not know the script; a call that was not answered is not sent again, because it may have been carried out. Run
+	// keeps no reference to calls after it returns.
 	Run(ctx context.Context, script *Script, calls []Call)
-	// Cluster tells whether keys lie on several nodes, so that one call may only have keys of one hash slot.
+	// Cluster reports whether keys are distributed over several nodes, so that one call may only have keys of one hash
+	// slot.
 	Cluster() bool
 }
 
-// Script is a Lua script and its SHA-1, by which Redis knows it.
+// Script is a Lua script and its SHA-1, by which Redis identifies it.
 type Script struct{ Text, SHA string }
 
 // Call is one call of a script.
@@ -50,7 +51,7 @@ func isNoScript(call *Call) bool {
 	return ok && known.IsNoScript()
 }
 
-// run sends the calls that are wanted, and sets their replies.
+// run sends the wanted calls, and sets their replies.
 func (c rueidisConn) run(ctx context.Context, command, script string, calls []Call, wanted func(*Call) bool) {
 	if len(calls) == 1 {
 		calls[0].Reply, calls[0].Err = c.client.Do(ctx, c.command(command, script, &calls[0])).ToString()

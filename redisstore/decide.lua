@@ -1,16 +1,16 @@
 -- All requests -------------------------------------------------------------------------------------------------------
 
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-grace = grace >= 0 and grace -- false to keep states for ever
+grace = grace >= 0 and grace -- false to keep states forever
 
 local TAKE, TAKE_UP_TO, PEEK, CHARGE, GIVE_BACK, RESET, SETTLE, RENEW = 0, 1, 2, 3, 4, 5, 6, 7
 local WINDOW, LOG, FIXED, BUCKET, IN_FLIGHT = 0, 1, 2, 3, 4 -- the algorithms
 local UP, DOWN, WHOLE = 0, 1, 2
-local VERSION = 3 -- the newest one of a value that is known here
-local MARK = '\2' -- what most values end with
-local EIGHTHS = '\8' -- before that, in a bucket: its key expires as lastOf says
+local VERSION = 3 -- the newest known version of a value
+local MARK = '\2' -- the end of most values
+local EIGHTHS = '\8' -- before that, in a bucket: its key expires as lastOf returns
 
--- mulDivAny is muldiv for any b. Where the quotient is not below 2^53 it is not exact, but still not below.
+-- mulDivAny is muldiv for any b. Where the quotient is not below 2^53 the result is not exact, but also not below 2^53.
 local function mulDivAny(a, b, c)
   local whole = floor(b / c)
   local quotient, rest = muldiv(a, b - whole * c, c)
@@ -38,9 +38,9 @@ local function put(it, value, ttl)
   end
 end
 
--- after returns how many units are later than a moment. The i-th from the oldest has the time timeOf(it, i).
+-- after returns how many units are later than a time. The i-th from the oldest has the time timeOf(it, i).
 local function after(it, t, timeOf)
-  local low, high = 0, it.count -- the first later one lies between
+  local low, high = 0, it.count -- the first later one is in between
   while low < high do
     local middle = floor((low + high) / 2)
     if timeOf(it, middle) > t then
@@ -52,7 +52,8 @@ local function after(it, t, timeOf)
   return it.count - low
 end
 
--- lookBack sees the units of a log, or slots, at now. Where the clock had jumped ahead, their times are behind it.
+-- lookBack evaluates the units of a log, or slots, at now. Where the clock had jumped ahead, their times are moved
+-- back.
 local function lookBack(it, now, timeOf)
   it.at, it.moved, it.behind, it.live = now, false, 0, 0
   if it.count > 0 then
@@ -67,9 +68,9 @@ local function lookBack(it, now, timeOf)
   end
 end
 
--- tellBack returns how many units count, the newest one's time, and the time of the one that must expire before cost fits, or
--- before one unit does if the request was allowed.
-local function tellBack(it, timeOf)
+-- encodeBack returns how many units count, the newest one's time, and the time of the one that must expire before the
+-- cost fits, or before one unit does if the request was allowed.
+local function encodeBack(it, timeOf)
   local blocking = now - it.window -- nothing to wait for
   local excess = it.live + (it.allowed and 1 or it.cost) - it.quota
   if excess > 0 and excess <= it.live then
@@ -78,17 +79,19 @@ local function tellBack(it, timeOf)
   return pack('<ddd', it.live, it.live > 0 and it.newest - it.behind or 0, blocking)
 end
 
--- lastOf returns when the key of a state expires that ends at e, without the grace. A state that ends later with every charge is
--- kept until the next eighth of a window: then most charges leave the ttl of the key alone, which is slow to change.
+-- lastOf returns when the key of a state that ends at e expires, without the grace. A state that ends later with every
+-- charge is kept until the next eighth of a window: then most charges leave the TTL of the key unchanged, which is slow
+-- to change.
 local function lastOf(it, e)
   return it.cell and e - e % it.cell + it.cell or e
 end
 
--- The algorithms are made when a charge needs them: to make the functions of all would take longer than most decisions.
+-- The algorithms are created when a charge needs them: creating the functions of all of them would take longer than
+-- most decisions.
 
 -- Windows ------------------------------------------------------------------------------------------------------------
 
--- A window of the calendar comes with the boundaries of the period that now lies in, begins and ends.
+-- A calendar window comes with the boundaries of the current period.
 local function makeWindow()
   local window = {}
 
@@ -111,7 +114,7 @@ local function makeWindow()
     return now - now % it.part
   end
 
-  -- weigh is how much a count counts of which covered/part lies in the window.
+  -- weigh returns how much a count counts if covered/part of it lies in the window.
   local function weigh(it, count, covered)
     if count == 0 or covered == it.part or it.overlap == WHOLE then
       return count
@@ -123,7 +126,7 @@ local function makeWindow()
     return quotient
   end
 
-  -- place finds where the current part starts at now, and by how many parts the counts are behind it.
+  -- place finds where the current part starts at now, and how many parts the counts are behind it.
   local function place(it, now)
     it.at, it.moved, it.shift, it.place = now, false, 0, it.start
     if not it.start then
@@ -145,8 +148,8 @@ local function makeWindow()
     end
   end
 
-  -- placeInCalendar is place for a window of the calendar. A state that starts later than the period was written by a program
-  -- with other zone data, and its start stays.
+  -- placeInCalendar is place for a calendar window. A state that starts later than the period was written by a program
+  -- with other zone data, and keeps its start.
   local function placeInCalendar(it, now)
     it.at, it.moved, it.shift, it.place = now, false, 0, it.start
     if not it.start or it.start < it.begins then
@@ -191,7 +194,7 @@ local function makeWindow()
 
   function window.charge(it, n)
     window.roll(it)
-    it.counts[1] = min(it.counts[1] + n, MOST)
+    it.counts[1] = min(it.counts[1] + n, MAX)
   end
 
   window.refuse = window.charge
@@ -222,7 +225,8 @@ local function makeWindow()
     return given
   end
 
-  -- expires returns when a state ends, or for one that a clock left in a later period of the calendar when it has surely ended.
+  -- expires returns when a state ends; for one that a clock left in a later period of the calendar, when it has
+  -- certainly ended.
   function window.expires(it)
     if it.begins and it.start < it.ends then
       return it.ends
@@ -230,7 +234,7 @@ local function makeWindow()
     return it.start + it.parts * it.part
   end
 
-  function window.told(it)
+  function window.encode(it)
     if not it.start then
       return ''
     end
@@ -241,8 +245,8 @@ local function makeWindow()
     return table.concat(value)
   end
 
-  -- narrow returns the value of a window of several parts: the start, the sum of its counts, and 2 bytes for each. If a count
-  -- needs more there is no such value, and what Go is told is also what is kept, as all versions did.
+  -- narrow returns the value of a window of several parts: the start, the sum of its counts, and 2 bytes per count. If
+  -- a count needs more there is no such value, and the encoding for Go is also the stored value, as in all versions.
   local function narrow(it)
     local sum, counts = 0, {}
     for i = 1, it.parts do
@@ -255,7 +259,7 @@ local function makeWindow()
   end
 
   function window.save(it, ttl)
-    local value = it.parts > 2 and narrow(it) or window.told(it)
+    local value = it.parts > 2 and narrow(it) or window.encode(it)
     put(it, it.begins and value .. MARK or value, ttl)
   end
 
@@ -264,11 +268,11 @@ end
 
 -- Token bucket -------------------------------------------------------------------------------------------------------
 
--- The state is what is missing from a full bucket as of a moment, its debt: whole units and a rest in 1/window of a unit. A
--- microsecond refills quota/window of a unit.
+-- The state is what is missing from a full bucket as of a time, its debt: whole units and a rest in 1/window of a unit.
+-- A microsecond refills quota/window of a unit.
 --
--- The value begins with what version 1 kept and still reads: when the bucket is full, and a fraction in 1/quota of a
--- microsecond. A value of these two alone was written by version 1, and the debt is what refills until then.
+-- The value begins with what version 1 stored and still reads: when the bucket is full, and a fraction in 1/quota of a
+-- microsecond. A value of only these two was written by version 1, and the debt is what refills until then.
 local function makeBucket()
   local bucket = {}
 
@@ -299,21 +303,21 @@ local function makeBucket()
     return a - b, ar - br
   end
 
-  -- refilled is how much a number of microseconds refills.
+  -- refilled returns how much a number of microseconds refills.
   local function refilled(it, micros)
     return mulDivAny(micros, it.quota, it.window)
   end
 
-  -- deepest returns a debt, or the deepest one that there is: one window's refill beyond empty.
+  -- deepest returns a debt, limited to the deepest one: one window's refill beyond empty.
   local function deepest(it, debt, rest)
-    local most = min(it.burst + it.quota, MOST)
-    if above(debt, rest, most, 0) then
-      return most, 0
+    local limit = min(it.burst + it.quota, MAX)
+    if above(debt, rest, limit, 0) then
+      return limit, 0
     end
     return debt, rest
   end
 
-  -- lookLegacy returns the debt at now of a state of version 1. A deeper one than there is was left by a clock that jumped ahead.
+  -- lookLegacy returns the debt at now of a state of version 1. A deeper debt was left by a clock that jumped ahead.
   local function lookLegacy(it, now)
     if it.full < now then
       return 0, 0
@@ -353,7 +357,7 @@ local function makeBucket()
     end
     it.debt, it.debtRest = debt, rest
     if above(debt, rest, it.burst, 0) then
-      it.room = -1 -- overdrawn; by how much is for the answer, not for the decision
+      it.room = -1 -- overdrawn; the amount matters for the answer, not for the decision
     else
       it.room = it.burst - debt - (rest > 0 and 1 or 0)
     end
@@ -411,13 +415,13 @@ local function makeBucket()
 
   function bucket.save(it, ttl)
     if it.missing == 0 and it.rest == 0 then
-      call('DEL', it.key) -- full is as if it had never been seen
+      call('DEL', it.key) -- a full bucket is as if it had never been used
       return
     end
     put(it, pack('<ddddd', it.full, it.fraction, it.start, it.missing, it.rest) .. EIGHTHS .. MARK, ttl)
   end
 
-  function bucket.told(it)
+  function bucket.encode(it)
     if it.start then
       return pack('<dddd', it.start, it.missing, it.rest, it.ends)
     elseif it.full then
@@ -431,19 +435,19 @@ end
 
 -- Sliding log --------------------------------------------------------------------------------------------------------
 
--- The value is a header, then the units in order, each as microseconds since a moment that the header has, its base. A new unit
--- is appended. Now and then, when the key's end moves or when there are too many, the value is written without the units that
--- do not count any more. The header also has the quota by which the last unit was charged: older units than so many newest ones
--- do not exist, or those that a smaller quota has dropped would come back with a larger one.
+-- The value is a header followed by the units in order, each in microseconds since a base time in the header. A new
+-- unit is appended. Now and then, when the key's end moves or when there are too many, the value is rewritten without
+-- the units that no longer count. The header also has the quota by which the last unit was charged: only that many
+-- newest units exist, because otherwise units that a smaller quota has dropped would come back with a larger one.
 --
--- Older programs must not take a value for one of theirs, a ring. To them the header says that it has one unit, far beyond its end,
--- which they fail to read. And the base is so far back that the last byte of a unit is at least 3, which programs of version 2
--- take for the version of a newer one.
+-- Older programs must not take a value for one of theirs, a ring. To them the header describes one unit, far beyond its
+-- end, which they fail to read. And the base is so far back that the last byte of a unit is at least 3, which programs
+-- of version 2 take for a newer version.
 local function makeLog()
   local log = {}
   local GRID = 134217728
 
-  -- rebase makes the value's units those of a list of times, of which none is more than a window before last, or later.
+  -- rebase sets the value's units to a list of times, none of which is more than a window before last, or later.
   local function rebase(it, times, last)
     it.base = last - last % GRID - it.window - it.top / 256 * 3
     local units = {}
@@ -453,8 +457,8 @@ local function makeLog()
     it.bytes, it.count, it.stored = table.concat(units), #times, nil
   end
 
-  -- loadRing reads a value of version 1 or 2: how many slots there are, where the oldest unit lies and how many there are, and
-  -- then a ring of times.
+  -- loadRing reads a value of version 1 or 2: the number of slots, the position of the oldest unit and the number of
+  -- units, followed by a ring of times.
   local function loadRing(it, value)
     local slots, head, count = unpack_('<ddd', value)
     local times, newest = {}
@@ -494,7 +498,7 @@ local function makeLog()
     end
   end
 
-  -- unit returns the time of the unit that comes i-th from the oldest, counted from 0.
+  -- unit returns the time of the i-th unit from the oldest, counted from 0.
   local function unit(it, i)
     return it.base + unpack_(it.format, it.bytes, it.width * i + 1)
   end
@@ -511,7 +515,7 @@ local function makeLog()
     it.count = it.count - n
   end
 
-  -- settle drops units that do not count any more, and moves times back with the clock.
+  -- settle drops units that no longer count, and moves times back with the clock.
   function log.settle(it)
     cut(it, 0, it.count - it.live)
     if it.behind > 0 then
@@ -521,7 +525,7 @@ local function makeLog()
     it.new = nil
   end
 
-  -- charge adds units at it.at, over the oldest ones if the quota is full.
+  -- charge adds units at it.at, replacing the oldest ones if the quota is full.
   function log.charge(it, n)
     n = min(n, it.quota)
     local append = it.stored and it.kept == it.quota and it.behind == 0 and
@@ -575,13 +579,13 @@ local function makeLog()
   function log.save(it, ttl)
     if it.count == 0 then
       call('DEL', it.key)
-    elseif not it.new or type(redis.pcall('APPEND', it.key, it.new)) == 'table' then -- without the right to append, all of it is written
+    elseif not it.new or type(redis.pcall('APPEND', it.key, it.new)) == 'table' then -- without permission to append, all of it is written
       put(it, pack('<dddB', it.base, BEYOND + it.quota, 1, VERSION) .. it.bytes, ttl)
     end
   end
 
-  function log.told(it)
-    return tellBack(it, unit)
+  function log.encode(it)
+    return encodeBack(it, unit)
   end
 
   return log
@@ -589,8 +593,7 @@ end
 
 -- In-flight ----------------------------------------------------------------------------------------------------------
 
--- The value has 16 bytes for every slot that is held: its ID, and when it was taken or last renewed. The least recently
--- renewed one comes first.
+-- The value has 16 bytes per held slot: its ID, and when it was taken or last renewed, least recently renewed first.
 local function makeInFlight()
   local inFlight = {}
   local SLOT = 16
@@ -600,7 +603,7 @@ local function makeInFlight()
     it.count = #it.bytes / SLOT
   end
 
-  -- renewed returns when the slot was renewed that is the i-th, counted from 0.
+  -- renewed returns when the i-th slot was renewed, counted from 0.
   local function renewed(it, i)
     return (unpack_('<d', it.bytes, SLOT * i + 9))
   end
@@ -610,17 +613,17 @@ local function makeInFlight()
     it.room = it.quota - it.live
   end
 
-  -- keep makes some of the bytes all that there is.
+  -- keep sets the slots to some of the bytes.
   local function keep(it, bytes)
     it.bytes, it.count = bytes, #bytes / SLOT
   end
 
-  -- cut takes n slots out, from the i-th on.
+  -- cut removes n slots, from the i-th on.
   local function cut(it, i, n)
     keep(it, sub(it.bytes, 1, SLOT * i) .. sub(it.bytes, SLOT * (i + n) + 1))
   end
 
-  -- find returns the place of the slot of the charge's ID, or nothing. An ID of zeros is none.
+  -- find returns the index of the slot with the charge's ID, or nothing. An ID of zeros matches none.
   local function find(it)
     if it.id == '\0\0\0\0\0\0\0\0' then
       return nil
@@ -632,7 +635,7 @@ local function makeInFlight()
     return at and (at - 1) / SLOT
   end
 
-  -- held is find for a slot that has not run out.
+  -- held is find for a slot that has not expired.
   function inFlight.held(it)
     local i = find(it)
     return i and i >= it.count - it.live and i
@@ -651,16 +654,16 @@ local function makeInFlight()
     end
   end
 
-  -- charge holds a slot, or renews it. Where it is held regardless, the one that was renewed least recently goes.
+  -- charge takes a slot, or renews it. If it is taken beyond the quota, the least recently renewed one is dropped.
   function inFlight.charge(it)
     inFlight.settle(it)
     local i = find(it)
     if i then
       cut(it, i, 1)
     end
-    local most = max(it.quota, it.live)
-    if it.count >= most then
-      cut(it, 0, it.count - most + 1)
+    local capacity = max(it.quota, it.live)
+    if it.count >= capacity then
+      cut(it, 0, it.count - capacity + 1)
     end
     keep(it, it.bytes .. it.id .. pack('<d', it.at))
     it.live, it.newest = it.count, it.at
@@ -694,8 +697,8 @@ local function makeInFlight()
     end
   end
 
-  function inFlight.told(it)
-    return tellBack(it, renewed)
+  function inFlight.encode(it)
+    return encodeBack(it, renewed)
   end
 
   return inFlight
@@ -703,17 +706,17 @@ end
 
 -- Settlements --------------------------------------------------------------------------------------------------------
 
--- What is remembered of the settlements of an address lies in two hashes, one for even generations and one for odd ones. A
+-- The settlements of an address are remembered in two hashes, one for even generations and one for odd ones. A
 -- generation is as long as a settlement has to be remembered. A field is the ID of a reservation, and its value the
--- generation in which it was settled and what that did to each charge. One more field has the generation of the hash: what
--- is older than the one before the current is dropped.
+-- generation in which it was settled and what that did to each charge. One more field has the generation of the hash: a
+-- hash older than the previous generation is dropped.
 local function makeSettlements()
   local GENERATION = 'generation'
 
   -- recall returns what is known of the settlement whose two hashes are the keys from i on.
   local function recall(i)
     local memo, length = {}
-    length, memo.most, memo.id = unpack_('<ddc8', ARGV[i + 1])
+    length, memo.max, memo.id = unpack_('<ddc8', ARGV[i + 1])
     memo.generation = floor(now / length)
     memo.key = KEYS[i + memo.generation % 2]
     memo.ends = (memo.generation + 2) * length
@@ -731,13 +734,13 @@ local function makeSettlements()
     if own[1] then
       memo.newer = memo.newer or isNewer(own[1])
       memo.old = not memo.newer and unpack_('<d', own[1]) < memo.generation
-      memo.full = not memo.back and not memo.old and call('HLEN', memo.key) > memo.most
+      memo.full = not memo.back and not memo.old and call('HLEN', memo.key) > memo.max
     end
     memo.begins = memo.old or not own[1]
     return memo
   end
 
-  -- remember writes what a settlement did. It comes before all else that is written: where it fails, nothing has changed.
+  -- remember writes what a settlement did. It comes before all other writes: if it fails, nothing has changed.
   local function remember(memo, back)
     if memo.old then
       call('UNLINK', memo.key)
@@ -753,7 +756,7 @@ local function makeSettlements()
     end
   end
 
-  -- backOf gives back what was not used of a charge, or says what is to be charged in addition, with a minus sign.
+  -- backOf refunds the unused part of a charge, or returns what is to be charged in addition, negated.
   local function backOf(it)
     if it.algorithm == IN_FLIGHT then
       return it.rule.giveBack(it, 1, 1)
@@ -763,7 +766,7 @@ local function makeSettlements()
     return it.cost - it.used
   end
 
-  -- settle replaces what was reserved by what was used, once.
+  -- settle replaces the reserved cost by the actual usage, once.
   local function settle(items, memo)
     local back = {}
     for n, it in ipairs(items) do
@@ -797,7 +800,7 @@ end
 local makers = { [WINDOW] = makeWindow, [FIXED] = makeWindow, [LOG] = makeLog, [BUCKET] = makeBucket, [IN_FLIGHT] = makeInFlight }
 local algorithms = {}
 
--- readPeriod finds the period of the calendar that now lies in, if the boundaries that came with a charge have it.
+-- readPeriod finds the current period of the calendar, if it is within the boundaries that came with a charge.
 local function readPeriod(it, text, at)
   local starts = { unpack_('<dddd', text, at) }
   for n = 1, 3 do
@@ -836,7 +839,7 @@ local function save(it)
   it.rule.save(it, grace and max(1, ceil((lastOf(it, it.rule.expires(it)) - now) / 1000) + grace))
 end
 
--- admits reports whether a cost passes. An ID that holds a slot already needs no other one.
+-- admits reports whether a cost is admitted. An ID that already holds a slot needs no other one.
 local function admits(it)
   return it.cost <= it.room and it.cost <= it.capacity or it.algorithm == IN_FLIGHT and it.rule.held(it) and true or false
 end
@@ -866,9 +869,9 @@ local function take(items)
   end
 end
 
--- share makes the cost of all the least that any has room for.
+-- share sets the cost of all charges to the least that any of them admits.
 local function share(items)
-  local grant = MOST
+  local grant = MAX
   for _, it in ipairs(items) do
     grant = min(grant, it.cost, max(1, it.room))
   end
@@ -888,7 +891,7 @@ local function renew(it)
   end
 end
 
--- apply does what does not depend on whether there is room.
+-- apply carries out what does not depend on the remaining units.
 local function apply(op, it)
   if op == CHARGE then
     it.granted = it.cost
@@ -923,14 +926,14 @@ local function decide(op, items, memo)
       renew(it)
     else
       apply(op, it)
-      local moved = it.moved -- if writing moved the state back, the answer must still tell
+      local moved = it.moved -- if writing moved the state back, the answer must still report it
       it.rule.look(it, now)
       it.moved = it.moved or moved
     end
   end
 end
 
--- leftOver returns what a short way has left, from the key at which it ended.
+-- leftOver returns what a fast path has left, from the key at which it ended.
 local function leftOver()
   local requests, k, returns = {}, unfit, 0
   for i = 0, charges - 1 do
@@ -956,7 +959,7 @@ local function leftOver()
   return requests
 end
 
--- readAll reads all requests first: if now is outside of what is known of a calendar, there are none, and nothing is done.
+-- readAll reads all requests first: if now is outside of the calendar periods that were sent, nothing is decided.
 local function readAll()
   local requests, i = {}, 1
   while i <= #KEYS do
@@ -980,7 +983,7 @@ local function readAll()
 end
 
 local requests
-if way > 0 then
+if path > 0 then
   requests = leftOver()
 else
   requests = readAll()
@@ -990,7 +993,7 @@ if not requests then
 end
 
 local recall, settle
-local replies = { pack('<dH', now, decided), told }
+local replies = { pack('<dH', now, decided), reply }
 for _, items in ipairs(requests) do
   local op, memo, newer = items[1].op, nil, false
   if op == SETTLE then
@@ -1016,9 +1019,9 @@ for _, items in ipairs(requests) do
       if it.changed then
         save(it)
       end
-      local told = it.rule.told(it)
+      local state = it.rule.encode(it)
       local flags = (it.allowed and 1 or 0) + (it.moved and 2 or 0) + (it.repeated and 4 or 0) + (it.unsettled and 8 or 0)
-      replies[#replies + 1] = pack('<BHddd', flags, #told, it.granted, it.cost, it.at) .. told
+      replies[#replies + 1] = pack('<BHddd', flags, #state, it.granted, it.cost, it.at) .. state
     end
   end
 end

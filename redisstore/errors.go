@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// callError makes the error of a call one of this package, in whose text there is no key. Servers and proxies repeat in their
-// errors what they were sent: such a text is cut, and the error that has it is then not wrapped.
+// callError returns the error of a call as an error of this package, whose text contains no key. Servers and proxies
+// repeat in their errors what they received: such a text is cut, and the original error is then not wrapped.
 func callError(call *Call) error {
 	text := call.Err.Error()
 	if plain := withoutKeys(text, call.Keys, isReply(call.Err)); plain != text {
@@ -19,41 +19,41 @@ func callError(call *Call) error {
 	return fmt.Errorf("redisstore: %w", call.Err)
 }
 
-// isReply reports whether an error is what the server answered, and not of the client or of the network.
+// isReply reports whether an error is the server's answer, and not an error of the client or the network.
 func isReply(err error) bool {
 	if _, ok := rueidis.IsRedisErr(err); ok {
 		return true
 	}
-	var other interface{ RedisError() } // what go-redis has
+	var other interface{ RedisError() } // implemented by errors of go-redis
 	return errors.As(err, &other)
 }
 
 const (
-	// longestReply is how much of a server's text is repeated: more than any sentence that Redis has.
+	// longestReply is how much of a server's text is kept: more than any error message of Redis.
 	longestReply = 200
-	// shortestKey is the length from which on a key is looked for in a server's text by itself. A shorter one says nothing
-	// outside of the name that it is part of.
+	// shortestKey is the shortest key that is searched for by itself in a server's text. A shorter one means nothing
+	// outside of its name.
 	shortestKey = 4
 )
 
 // withoutKeys returns the text of an error without what it may repeat of the call's keys. A client's own text is only
-// searched for whole names: it may have the address of the server, which may be a key as well.
+// searched for whole names: it may contain the server's address, which may also be a key.
 func withoutKeys(text string, names []string, reply bool) string {
 	if reply {
-		text, _, _ = strings.Cut(text, ", with args") // of a command that is not known; long ones are cut, so they cannot be looked for
+		text, _, _ = strings.Cut(text, ", with args") // of an unknown command; long arguments are cut, so they cannot be searched for
 	}
 	for _, name := range names {
 		prefix, tag, key := takeApart(name)
-		// A name may be cut short in the text, but what comes before the key is then there.
+		// A name may be cut short in the text, but the part before the key is then there.
 		if at := strings.Index(text, prefix); at >= 0 {
-			text = strings.TrimRight(text[:at], " '\"`") + " (the rest is left out: it names a key)"
+			text = strings.TrimRight(text[:at], " '\"`") + " (the rest is omitted: it names a key)"
 		}
 		if reply && (repeats(text, tag) || repeats(text, key)) {
 			code, _, _ := strings.Cut(text, " ")
 			if repeats(code, tag) || repeats(code, key) {
 				code = "an error"
 			}
-			return code + " (the rest of the server's text is left out: it may name a key)"
+			return code + " (the rest of the server's text is omitted: it may name a key)"
 		}
 	}
 	if !reply {
@@ -65,7 +65,7 @@ func withoutKeys(text string, names []string, reply bool) string {
 	return strings.Map(visible, text)
 }
 
-// visible replaces what would begin another line in a log, or in an answer.
+// visible replaces characters that would begin a new line in a log or a response.
 func visible(r rune) rune {
 	if r < ' ' || r == 0x7f {
 		return '?'
@@ -73,15 +73,14 @@ func visible(r rune) rune {
 	return r
 }
 
-// takeApart returns the parts of a key's name as appendName wrote them: what comes before the brace, what stands in braces,
-// and what follows.
+// takeApart returns the parts of a key's name as appendName wrote them: before the braces, inside them, and after them.
 func takeApart(name string) (prefix, tag, key string) {
 	prefix, rest, _ := strings.Cut(name, "{")
 	tag, key, _ = strings.Cut(rest, "}")
 	return prefix, tag, strings.TrimPrefix(key, ":")
 }
 
-// repeats reports whether a text has a part of a name in it, as it was sent or as the caller wrote it.
+// repeats reports whether a text contains a part of a name, escaped or unescaped.
 func repeats(text, part string) bool {
 	if len(part) < shortestKey {
 		return false

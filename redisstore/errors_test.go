@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// reply is an error as a server answers it, through any client.
+// reply is a server's error, through any client.
 type reply string
 
 func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
 
-// Servers of other versions, and proxies, repeat what they were sent in other words than the server of the tests.
+// Servers of other versions, and proxies, repeat what they received in other words than the server of the tests.
 func TestTextsOfOtherServers(t *testing.T) {
 	const (
 		prefix  = "slidegate:default:login:sliding-window-60000000-1-clock:"
@@ -34,10 +34,10 @@ func TestTextsOfOtherServers(t *testing.T) {
 	} {
 		got := callError(&Call{Keys: []string{prefix + "{other}", name, grouped}, Err: reply(c.text)}).Error()
 		if !strings.HasPrefix(got, "redisstore: "+c.want) || strings.Contains(got, "ali") || strings.Contains(got, "tenant") {
-			t.Errorf("%.80q became %.200q, want %q and no key", c.text, got, c.want)
+			t.Errorf("%.80q: got %.200q, want %q and no key", c.text, got, c.want)
 		}
 		if strings.ContainsAny(got, "\r\n") || len(got) > longestReply+100 {
-			t.Errorf("%.80q became %q", c.text, got)
+			t.Errorf("%.80q: got %q", c.text, got)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Explain describes what a key of this package and its value mean, for people who look at a server with redis-cli. The value is
-// what GET returns; it is ignored for the hashes in which settlements are remembered.
+// Explain describes a key of this package and its value, for people who inspect a server with redis-cli. The value is
+// the result of GET; it is ignored for the hashes that remember settlements.
 func Explain(name, value string) (string, error) {
 	name, settled, err := cutSettled(name)
 	if err != nil {
@@ -33,7 +33,7 @@ func Explain(name, value string) (string, error) {
 	return fmt.Sprintf("%s: %s", n, state), nil
 }
 
-// named is the name of a key, taken apart again.
+// named is a parsed name of a key.
 type named struct {
 	namespace, limit, group, key string
 	shape                        rule.Shape
@@ -62,7 +62,8 @@ func (n named) String() string {
 
 var errName = errors.New("redisstore: not the name of a key of this package")
 
-// cutSettled takes the end off the name of a hash of settlements, and describes it; the description of other names is empty.
+// cutSettled removes the suffix of a hash of settlements from its name, and describes it; the description of other
+// names is empty.
 func cutSettled(name string) (first, settled string, err error) {
 	first, end, found := strings.Cut(name, settledMark)
 	if !found {
@@ -73,7 +74,7 @@ func cutSettled(name string) (first, settled string, err error) {
 	if _, err := fmt.Sscanf(end, "%d-%d", &memory, &generation); err != nil || generation < 0 || generation > 1 {
 		return "", "", errName
 	}
-	return first, fmt.Sprintf("reservations settled in %s generations of %v, a hash: HLEN less one of them",
+	return first, fmt.Sprintf("reservations settled in %s generations of %v, a hash with HLEN-1 of them",
 		[]string{"even", "odd"}[generation], duration(rule.Micros(memory))), nil
 }
 
@@ -109,7 +110,7 @@ func readName(name string) (n named, err error) {
 	return n, err
 }
 
-// readShape reads what rule.Shape.String writes.
+// readShape parses the result of rule.Shape.String.
 func readShape(text string) (s rule.Shape, err error) {
 	if text, err = url.PathUnescape(text); err != nil {
 		return s, errName
@@ -142,7 +143,7 @@ func readShape(text string) (s rule.Shape, err error) {
 	return s, errName
 }
 
-// readCalendar reads the rest of the shape of a window of the calendar, and reports whether it is one.
+// readCalendar parses the rest of the shape of a calendar window, and reports whether it is one.
 func readCalendar(s rule.Shape, fields string) (rule.Shape, bool) {
 	period, zone, _ := strings.Cut(fields, "-")
 	for s.Calendar = rule.Day; s.Calendar <= rule.Year; s.Calendar++ {
@@ -156,10 +157,10 @@ func readCalendar(s rule.Shape, fields string) (rule.Shape, bool) {
 
 var errValue = errors.New("redisstore: not a value of this package")
 
-// version is the newest one of the values that the script writes.
+// version is the newest version of values that the script writes.
 const version = 3
 
-// explain describes what a value holds.
+// explain describes a value.
 func (n named) explain(value string) (string, error) {
 	r := &reader{text: value}
 	if n.shape.Algorithm == rule.SlidingLog {
@@ -179,7 +180,7 @@ func (n named) explain(value string) (string, error) {
 	case rule.InFlight:
 		text = fmt.Sprintf("%d slots", len(value)/16)
 		for first := true; r.text != "" && !r.bad; first = false {
-			_ = r.word() // the ID, a hash of what the caller chose
+			_ = r.word() // the ID, a hash of the reservation's ID
 			if at := r.micros(); first {
 				text += fmt.Sprintf(", the least recently renewed one at %s", moment(at))
 			}
@@ -193,7 +194,7 @@ func (n named) explain(value string) (string, error) {
 	return text, nil
 }
 
-// explainWindow describes the state of a window, whose counts have two bytes each if it is narrow.
+// explainWindow describes the state of a window. If it is narrow, its counts have two bytes each.
 func (r *reader) explainWindow(l rule.Limit, narrow bool) string {
 	text := fmt.Sprintf("since %s", moment(r.micros()))
 	if narrow {
@@ -211,10 +212,10 @@ func (r *reader) explainWindow(l rule.Limit, narrow bool) string {
 	return text + " units, the newest part first"
 }
 
-// beyond is what the second number of a log's header is at least. That of versions before 3 is less.
+// beyond is the minimum of the second number of a log's header. In versions before 3 it is less.
 const beyond = 1 << 50
 
-// explainLog describes a log's state. Some of its units may have expired.
+// explainLog describes the state of a log. Some of its units may have expired.
 func (r *reader) explainLog(window rule.Micros) (string, error) {
 	last := r.text[max(0, len(r.text)-1):]
 	ring := len(r.text)%8 == 0
@@ -240,11 +241,11 @@ func (r *reader) explainBucket(window rule.Micros) string {
 	if r.number() > 0 {
 		text += " and a fraction of a microsecond"
 	}
-	if r.text == "" { // as version 1 wrote it
+	if r.text == "" { // written by version 1
 		return text
 	}
 	at, missing, rest := r.micros(), r.number(), r.number()
-	if r.text != "" { // how its key expires; version 2 did not write it
+	if r.text != "" { // how its key expires; absent in version 2
 		_ = r.byte()
 	}
 	return fmt.Sprintf("%.6g units missing at %s, %s", float64(missing)+float64(rest)/float64(max(1, window)), moment(at), text)

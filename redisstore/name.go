@@ -8,12 +8,12 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// appendName appends the name of the key that a charge's state is kept under:
+// appendName appends the name of the key for a charge's state:
 //
 //	slidegate:api:login:sliding-window-60000000-1-clock:{user-42}
 //
-// That is a prefix, the namespace, the limit's name, its shape, and the key in braces, or the group in braces and then the
-// key. What is in braces decides on which node of a cluster it lies. Bytes that would make two names alike, or that a
+// The parts are a prefix, the namespace, the limit's name, its shape, and the key in braces, or the group in braces and
+// then the key. What is in braces determines the node of a cluster. Bytes that would make two names equal, or that a
 // terminal does not show, are written as %XX.
 func appendName(to []byte, prefix, group, key string) []byte {
 	to = append(to, prefix...)
@@ -26,21 +26,22 @@ func appendName(to []byte, prefix, group, key string) []byte {
 	return appendEscaped(to, key)
 }
 
-// appendTag appends what stands in braces. It is never empty, for Redis takes no notice of empty braces.
+// appendTag appends the text in braces. It is never empty, because Redis ignores empty braces.
 func appendTag(to []byte, text string) []byte {
 	if text == "" {
-		return append(to, '%') // which nothing else is written as
+		return append(to, '%') // no other text is written as this
 	}
 	return appendEscaped(to, text)
 }
 
-// appendSettledName appends the name of one of the two hashes in which the settlements are remembered whose first charge has
-// the name first:
+// appendSettledName appends the name of one of the two hashes that remember settlements whose first charge has the name
+// first:
 //
 //	slidegate:api:tokens:sliding-window-60000000-1-clock:{user-42}%settled-120000000-0
 //
-// That is the charge's own name, so that it lies on the same node; for how long settlements are remembered; and 0 for even
-// generations of them or 1 for odd ones. No name of a state is like it: there a percent sign is followed by two digits.
+// The parts are the charge's own name, so that the hash is on the same node; how long settlements are remembered; and 0
+// for even generations of them or 1 for odd ones. No name of a state looks like it: there a percent sign is followed by
+// two digits.
 func appendSettledName(to []byte, first string, memory rule.Micros, generation int) []byte {
 	to = append(to, first...)
 	to = append(to, settledMark...)
@@ -50,7 +51,7 @@ func appendSettledName(to []byte, first string, memory rule.Micros, generation i
 
 const settledMark = "%settled-"
 
-// limitPrefix is the part of a name that does not depend on group and key.
+// limitPrefix returns the part of a name that does not depend on group and key.
 func limitPrefix(prefix string, limit *store.Limit) string {
 	var b strings.Builder
 	b.WriteString(prefix)

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// bind is slidegate.Bind for a limit that is right.
+// bind is slidegate.Bind for a valid limit.
 func bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
 	t.Helper()
 	bound, err := slidegate.Bind(namespace, limit)
@@ -22,7 +22,7 @@ func bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
 	return bound
 }
 
-// nameOf is the name of the key that a charge's state is kept under.
+// nameOf returns the name of the key for a charge's state.
 func nameOf(prefix string, limit *store.Limit, group, key string) string {
 	return string(appendName(nil, limitPrefix(prefix, limit), group, key))
 }
@@ -43,21 +43,21 @@ func TestNames(t *testing.T) {
 		{"x", "a:b", hour, "}", "{\n\x7f\xff%", "x:a%3Ab::sliding-window-3600000000-1-clock:{%7D}:%7B%0A%7F%FF%25"},
 	} {
 		if name := nameOf(c.prefix, bind(t, c.namespace, c.limit), c.group, c.key); name != c.want {
-			t.Errorf("%+v is kept under %q", c, name)
+			t.Errorf("%+v: got the name %q", c, name)
 		}
 	}
 }
 
-// address is what a state belongs to, as far as it can be confused.
+// address has the parts of an address that could be confused.
 type address struct{ namespace, limit, group, key string }
 
-// letters are those that names are made of, so that addresses come close to one another.
+// letters are the characters of names, few enough for addresses to be similar.
 var letters = []string{
 	"a", "b", ":", "{", "}", "%", "%3A", "%7B", "}:", ":{", "%25", " ", "\x00", "\n", "\x7f", "\xff", "é", "-",
 	"%settled-60000000-0", "settled-60000000-0",
 }
 
-// drawAddress makes an address of few letters.
+// drawAddress returns a random address of few letters.
 func drawAddress(random *rand.Rand, few []string) address {
 	part := func() string {
 		var text strings.Builder
@@ -73,7 +73,7 @@ func (a address) name(t testing.TB) string {
 	return nameOf("slidegate", bind(t, a.namespace, slidegate.Limit{Name: a.limit, Quota: 1, Window: time.Hour}), a.group, a.key)
 }
 
-// Different addresses have different names, of bytes that every terminal shows, and a group's names lie in one slot.
+// Different addresses have different names, of bytes that every terminal shows, and a group's names are in one slot.
 func TestNamesAreApart(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -87,21 +87,21 @@ func TestNamesAreApart(t *testing.T) {
 		a := drawAddress(random, few)
 		name := a.name(t)
 		if before, ok := seen[name]; ok && before != a {
-			t.Fatalf("%q and %q are both kept under %q", before, a, name)
+			t.Fatalf("%q and %q both have the name %q", before, a, name)
 		}
 		seen[name] = a
 		for generation := range 2 {
 			settled := string(appendSettledName(nil, name, 60e6, generation))
 			if before, ok := seen[settled]; ok && before != (address{"settled", name, "", ""}) {
-				t.Fatalf("%q is kept under %q, where settlements of %q are", before, settled, a)
+				t.Fatalf("%q has the name %q, which is that of settlements of %q", before, settled, a)
 			}
 			seen[settled] = address{"settled", name, "", ""}
 			if slot(settled) != slot(name) {
-				t.Fatalf("%q and %q lie in different slots", name, settled)
+				t.Fatalf("%q and %q are in different slots", name, settled)
 			}
 		}
 		if i := strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
-			t.Fatalf("%q is kept under %q, which has a byte that terminals do not show", a, name)
+			t.Fatalf("%q has the name %q, with a byte that terminals do not show", a, name)
 		}
 		other := drawAddress(random, letters)
 		other.group = a.group
@@ -109,7 +109,7 @@ func TestNamesAreApart(t *testing.T) {
 			other.key = a.key
 		}
 		if slot(name) != slot(other.name(t)) {
-			t.Fatalf("%q and %q lie in different slots", name, other.name(t))
+			t.Fatalf("%q and %q are in different slots", name, other.name(t))
 		}
 	}
 	t.Logf("%d different names", len(seen))
@@ -130,7 +130,7 @@ func TestNamesOfShapes(t *testing.T) {
 		func(l *slidegate.Limit) { l.CountDenied = true },
 	} {
 		if name(same) != own {
-			t.Errorf("change %d of what is not in the shape: %s", i, name(same))
+			t.Errorf("change %d outside of the shape changed the name to %s", i, name(same))
 		}
 	}
 	seen := map[string]bool{own: true}
@@ -143,14 +143,14 @@ func TestNamesOfShapes(t *testing.T) {
 		func(l *slidegate.Limit) { l.Algorithm = slidegate.TokenBucket },
 	} {
 		if seen[name(other)] {
-			t.Errorf("change %d of the shape leaves the name %s", i, name(other))
+			t.Errorf("change %d of the shape left the name %s", i, name(other))
 		}
 		seen[name(other)] = true
 	}
 }
 
-// testdata/names.txt has groups, keys, the names that they are kept under, and the slots of these names. A test beside the
-// kits compares the file with what a server says.
+// testdata/names.txt has groups, keys, their names, and the slots of these names. A test in another module compares the
+// file with a server.
 func TestSlotsAndNamesOfServer(t *testing.T) {
 	recorded, err := os.ReadFile("testdata/names.txt")
 	if err != nil {
@@ -162,10 +162,10 @@ func TestSlotsAndNamesOfServer(t *testing.T) {
 		var group, key, want string
 		var wantSlot uint16
 		if _, err := fmt.Sscanf(line, "%q %q %q %d", &group, &key, &want, &wantSlot); err != nil {
-			t.Fatalf("the line %s is not of the format: %v", line, err)
+			t.Fatalf("invalid line %s: %v", line, err)
 		}
 		if name := nameOf("own", limit, group, key); name != want || slot(name) != wantSlot {
-			t.Errorf("%s: the name is %q, its slot %d", line, name, slot(name))
+			t.Errorf("%s: got the name %q and slot %d", line, name, slot(name))
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// nowhere is a Conn that no call goes through.
+// nowhere is a Conn that is never called.
 type nowhere struct{ Conn }
 
 func (nowhere) Cluster() bool { return false }
@@ -20,13 +20,13 @@ func TestWrongOptions(t *testing.T) {
 		{Options{Grace: -time.Second}, "grace"},
 	} {
 		if _, err := NewWithConn(nowhere{}, test.opts); err == nil || !strings.HasPrefix(err.Error(), "redisstore: "+test.want) {
-			t.Errorf("%+v: the error is %v", test.opts, err)
+			t.Errorf("%+v: got error %v", test.opts, err)
 		}
 	}
 	if _, err := NewWithConn(nil, Options{}); err == nil {
-		t.Error("no error without a connection")
+		t.Error("got no error without a connection")
 	}
 	if _, err := New(nil, Options{}); err == nil {
-		t.Error("no error without a client")
+		t.Error("got no error without a client")
 	}
 }

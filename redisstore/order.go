@@ -2,11 +2,11 @@ package redisstore
 
 import "context"
 
-// runInOrder runs calls of which several may have a key in common. Those are sent one after the other: of two that are sent
-// together the first may be carried out last, when the server does not know the script at first, or when a node of a cluster
-// sends the client to another.
-func (t *trip) runInOrder(ctx context.Context, conn Conn) {
-	turn := make(map[string]int) // by the names of keys, that of the last call for them, counted from 1
+// runInOrder runs calls of which several may have a key in common. Those are sent one after the other: if two were sent
+// together, the first could be carried out last, when the server does not know the script at first, or when a node of a
+// cluster redirects the client.
+func (t *roundTrip) runInOrder(ctx context.Context, conn Conn) {
+	turn := make(map[string]int) // by name of a key, the turn of its last call, counted from 1
 	turns := make([]int, len(t.calls))
 	last := 0
 	for i := range t.calls {
@@ -28,8 +28,8 @@ func (t *trip) runInOrder(ctx context.Context, conn Conn) {
 	}
 }
 
-// runTurn runs the calls whose turn it is. After an error of ctx nothing is sent.
-func (t *trip) runTurn(ctx context.Context, conn Conn, turns []int, now int) {
+// runTurn runs the calls of a turn. If ctx has ended, nothing is sent.
+func (t *roundTrip) runTurn(ctx context.Context, conn Conn, turns []int, now int) {
 	var calls []Call
 	for i := range t.calls {
 		if turns[i] == now {

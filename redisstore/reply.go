@@ -9,14 +9,14 @@ import (
 )
 
 var (
-	errReply = errors.New("redisstore: the script's reply cannot be read")
-	errNewer = errors.New("redisstore: a newer version of Slidegate wrote the state of this key: upgrade this program, or delete the key to begin afresh")
+	errReply = errors.New("redisstore: invalid reply of the script")
+	errNewer = errors.New("redisstore: the state of this key was written by a newer version of Slidegate; upgrade this program, or delete the key to start over")
 
-	// errOutside is the error of a request whose calendar's boundaries do not have the server's time.
-	errOutside = errors.New("redisstore: the clocks of this program and of the server differ too much for a window of the calendar: set them")
+	// errOutside is the error of a request whose calendar periods do not contain the server's time.
+	errOutside = errors.New("redisstore: the clocks of this program and of the server differ too much for a calendar window; set them")
 )
 
-// What the script replies of a charge, as flags.
+// Flags of the script's reply to a charge.
 const (
 	replyAllowed = 1 << iota
 	replyMoved
@@ -25,7 +25,7 @@ const (
 	replyNewer
 )
 
-// reader reads what the script packed.
+// reader reads data that the script packed.
 type reader struct {
 	text string
 	bad  bool
@@ -57,18 +57,18 @@ func (r *reader) word() (bits uint64) {
 
 func (r *reader) micros() rule.Micros { return rule.Micros(r.number()) }
 
-// read reads the answers to those requests of a batch that a call was for.
-func (t *trip) read(reply string, batch []store.Request, d *draft) error {
+// read reads the answers to the requests of a call.
+func (t *roundTrip) read(reply string, batch []store.Request, d *draft) error {
 	r := &reader{text: reply}
 	now := r.micros()
-	if r.text == "" && !r.bad && d.way == longWay {
+	if r.text == "" && !r.bad && d.path == generalPath {
 		t.serverTime = now
 		return errOutside
 	}
 	var counts [rule.MaxSegments + 1]int64
-	short := r.short() // how many charges a short way has decided
-	if d.way != longWay {
-		d.readShort(r, short, now, batch, counts[:])
+	short := r.short() // how many charges a fast path has decided
+	if d.path != generalPath {
+		d.readFast(r, short, now, batch, counts[:])
 	}
 	for _, at := range d.of[min(short, len(d.of)):] {
 		request := &batch[at]
@@ -82,7 +82,7 @@ func (t *trip) read(reply string, batch []store.Request, d *draft) error {
 	return nil
 }
 
-// derive makes an answer of a state after the decision.
+// derive derives an answer from a state after the decision.
 func derive(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) rule.Answer {
 	v := l.Look(s, now)
 	a := l.Answer(s, &v, cost, granted, allowed)
@@ -92,7 +92,7 @@ func derive(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, 
 	return a
 }
 
-// answer reads what the script decided about a charge.
+// answer reads the script's decision on a charge.
 func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) (a rule.Answer, err error) {
 	flags := r.byte()
 	length := r.short()
@@ -117,10 +117,10 @@ func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) (a rule.
 	return a, nil
 }
 
-// legacyBucket is the length of a bucket's state as version 1 wrote it.
+// legacyBucket is the length of a bucket's state in version 1.
 const legacyBucket = 16
 
-// state reads a state of some length: none if it is 0.
+// state reads a state of the given length; 0 means that there is none.
 func (r *reader) state(l *rule.Limit, length int, counts []int64) (s rule.State) {
 	switch {
 	case length == 0 && l.Algorithm == rule.TokenBucket:

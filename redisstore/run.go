@@ -8,12 +8,12 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// longestRun bounds how long a client works on a trip that nobody waits for any more.
+// longestRun bounds how long a client works on a round trip after its caller has left.
 const longestRun = 5 * time.Second
 
-// patient is the context of a client's work on a trip. Its deadline, if the caller has one, is later than that: a client that
-// reads with a deadline takes an answer for missing that came while this process did not run. When the caller gives up, it is
-// done.
+// patient is the context of a client's work on a round trip. Its deadline, if the caller has one, is later than the
+// caller's: a client that reads with a deadline would treat an answer as missing that came while this process did not
+// run. It is done when the caller gives up.
 type patient struct{ context.Context }
 
 func (p patient) Deadline() (time.Time, bool) {
@@ -24,23 +24,23 @@ func (p patient) Deadline() (time.Time, bool) {
 	return until, ok
 }
 
-// run has the client send a trip, and returns an error if ctx ends before the answer has come. The trip then belongs to the
-// client. It is sent by a courier if ctx can end, because clients do not return when it does: go-redis ignores a
-// context by default, and rueidis does while it connects.
-func (s *Store) run(ctx context.Context, t *trip) error {
+// run sends a round trip, and returns an error if ctx ends before the answer has come. The round trip then belongs to
+// the client. It is sent by another goroutine if ctx can end, because clients do not return when it does: go-redis
+// ignores a context by default, and rueidis does while it connects.
+func (s *Store) run(ctx context.Context, t *roundTrip) error {
 	if ctx.Done() == nil {
 		t.send(ctx, s.conn)
 		return nil
 	}
-	s.couriers.send(patient{ctx}, t)
+	s.workers.send(patient{ctx}, t)
 	var panicked any
 	select {
 	case panicked = <-t.done:
 	case <-ctx.Done():
 		select {
-		case panicked = <-t.done: // an answer is worth more than an error
+		case panicked = <-t.done: // an answer is preferred to an error
 		default:
-			return fmt.Errorf("redisstore: ended before Redis answered: %w", ctx.Err())
+			return fmt.Errorf("redisstore: the context ended before Redis answered: %w", ctx.Err())
 		}
 	}
 	if panicked != nil {
@@ -49,8 +49,8 @@ func (s *Store) run(ctx context.Context, t *trip) error {
 	return nil
 }
 
-// send has the client run the trip's calls, one after the other where they share a key.
-func (t *trip) send(ctx context.Context, conn Conn) {
+// send runs the calls, one after the other where they share a key.
+func (t *roundTrip) send(ctx context.Context, conn Conn) {
 	if t.split {
 		t.runInOrder(ctx, conn)
 		return

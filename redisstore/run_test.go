@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// watched is a Conn that shows the deadline that a client would read with.
+// watched is a Conn that records the deadline of the client's context.
 type watched struct {
 	nowhere
 	until *time.Time
@@ -29,20 +29,20 @@ func TestClientHasTheCallersTime(t *testing.T) {
 	}
 	ask := func(ctx context.Context) time.Time {
 		until = time.Time{}
-		_, _ = l.Allow(ctx, "key") // there is no server that would answer
+		_, _ = l.Allow(ctx, "key") // no server answers
 		return until
 	}
 	for _, wait := range []time.Duration{time.Second, time.Minute, time.Hour} {
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		own, _ := ctx.Deadline()
 		if got := ask(ctx).Sub(own); got != longestRun {
-			t.Errorf("a caller waits %v, and the client's deadline is %v later, want %v", wait, got, longestRun)
+			t.Errorf("a caller waits %v: got a client's deadline %v later, want %v", wait, got, longestRun)
 		}
 		cancel()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if got := ask(ctx); !got.IsZero() {
-		t.Errorf("a caller without a deadline gives the client one in %v", time.Until(got))
+		t.Errorf("a caller without a deadline: got a client's deadline in %v", time.Until(got))
 	}
 }

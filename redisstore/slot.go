@@ -2,8 +2,8 @@ package redisstore
 
 import "strings"
 
-// slot returns the hash slot of a key's name, as Redis Cluster has it: the CRC-16 (XMODEM) of what stands between the first
-// pair of braces, modulo 16384. The names that this package makes always have one, and it is never empty.
+// slot returns the hash slot of a key's name, as defined by Redis Cluster: the CRC-16 (XMODEM) of the text between the
+// first pair of braces, modulo 16384. Names made by this package always have braces, and they are never empty.
 func slot(name string) uint16 {
 	open := strings.IndexByte(name, '{')
 	tag := name[open+1:]

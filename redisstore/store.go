@@ -18,68 +18,68 @@ import (
 )
 
 var (
-	//go:embed short.lua
-	shortText string
+	//go:embed fast.lua
+	fastText string
 	//go:embed decide.lua
 	decideText string
 )
 
-// script is the two files as one: what the first decides is left out of the second.
+// script is the concatenation of the two files: the second does not repeat what the first decides.
 var script = func() Script {
-	scriptText := shortText + "\n" + decideText
-	sum := sha1.Sum([]byte(scriptText)) // not for security: it is how Redis names scripts
+	scriptText := fastText + "\n" + decideText
+	sum := sha1.Sum([]byte(scriptText)) // not for security: Redis identifies scripts by it
 	return Script{Text: scriptText, SHA: hex.EncodeToString(sum[:])}
 }()
 
-// Options are what a Store has besides its client. The zero value is useful.
+// Options configures a Store. The zero value is valid.
 type Options struct {
-	// Prefix is what the names of all keys begin with; "slidegate" if it is empty.
+	// Prefix begins the names of all keys; empty means "slidegate".
 	Prefix string
-	// Grace is how long a state outlives the moment from which it does not matter any more; one second if it is 0. It has to
-	// cover what the clocks of a server and of a replica that takes over may differ by.
+	// Grace is how long a state is kept after it no longer matters; 0 means one second. It has to cover the difference
+	// between the clocks of a server and of a replica that takes over.
 	Grace time.Duration
-	// Now replaces the server's clock, for tests and replays; states then never expire by themselves.
+	// Now replaces the server's clock, for tests and replays; states then never expire.
 	Now func() rule.Micros
 }
 
-// Store keeps state in Redis. It is safe for concurrent use. The zero value is not usable; New makes it.
+// Store keeps state in Redis. It is safe for concurrent use. The zero value is not usable; call New.
 type Store struct {
-	store.Registry // of the limits that limiters have over this store
+	store.Registry // the limits of the limiters over this store
 
 	conn     Conn
-	couriers *couriers
+	workers  *workers
 	cluster  bool
 	opts     Options
-	grace    int64    // in milliseconds, -1 for ever
-	prefixes sync.Map // by the IDs of limits
+	grace    int64    // in milliseconds, -1 for forever
+	prefixes sync.Map // by the limit's ID
 	known    atomic.Int64
 	calendar calendar
 }
 
 const (
-	maxCharges = 64  // of one request
-	maxKeys    = 512 // of one call: Redis does nothing else meanwhile
+	maxCharges = 64  // per request
+	maxKeys    = 512 // per call: Redis does nothing else during a call
 
 	maxPrefixes = 1 << 14 // limits whose part of a key's name is remembered
 )
 
-// New returns a store over a client, which stays the caller's to close.
+// New returns a store over a client, which the caller has to close.
 func New(client rueidis.Client, opts Options) (*Store, error) {
 	if client == nil {
-		return nil, errors.New("redisstore: client: must not be nil; rueidis.NewClient makes one")
+		return nil, errors.New("redisstore: client: must not be nil; use rueidis.NewClient")
 	}
 	return NewWithConn(rueidisConn{client}, opts)
 }
 
-// NewWithConn is New over any client that there is a Conn for.
+// NewWithConn returns a store over any client that has a Conn.
 func NewWithConn(conn Conn, opts Options) (*Store, error) {
 	switch {
 	case conn == nil:
 		return nil, errors.New("redisstore: conn: must not be nil")
 	case opts.Grace < 0:
-		return nil, fmt.Errorf("redisstore: grace: must not be negative, it is %v", opts.Grace)
+		return nil, fmt.Errorf("redisstore: grace: must not be negative, got %v", opts.Grace)
 	case strings.ContainsFunc(opts.Prefix, func(r rune) bool { return r <= ' ' || r > '~' || r == '{' || r == '}' }):
-		return nil, fmt.Errorf("redisstore: prefix: %q: use visible ASCII without spaces, and without braces, which decide where a key lies", opts.Prefix)
+		return nil, fmt.Errorf("redisstore: prefix: %q: use visible ASCII without spaces, and without braces, which determine the hash slot", opts.Prefix)
 	}
 	if opts.Prefix == "" {
 		opts.Prefix = "slidegate"
@@ -87,22 +87,22 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 	if opts.Grace == 0 {
 		opts.Grace = time.Second
 	}
-	s := &Store{conn: conn, couriers: &couriers{conn: conn}, cluster: conn.Cluster(), opts: opts, grace: -1}
+	s := &Store{conn: conn, workers: &workers{conn: conn}, cluster: conn.Cluster(), opts: opts, grace: -1}
 	if opts.Now == nil {
 		s.grace = (opts.Grace + time.Millisecond - 1).Milliseconds()
 	}
 	return s, nil
 }
 
-// Traits reports what the store can do.
+// Traits returns the traits of the store.
 func (s *Store) Traits() store.Traits {
 	return store.Traits{Name: "redis", ServerClock: true, MaxCharges: maxCharges, RoundTrips: 1}
 }
 
-// maxBucketQuota is up to where the script's products stay exact for a token bucket.
+// maxBucketQuota is the largest quota for which the script's products are exact for a token bucket.
 const maxBucketQuota = 1<<48 - 1
 
-// Check refuses a limit for which the script would not be exact.
+// Check rejects a limit for which the script would not be exact.
 func (s *Store) Check(limit *store.Limit) error {
 	if l := limit.Rule(); l.Algorithm == rule.TokenBucket && l.Quota > maxBucketQuota {
 		return fmt.Errorf("redisstore: %w: quota: a token bucket in Redis takes at most %d, not %d",
@@ -111,12 +111,12 @@ func (s *Store) Check(limit *store.Limit) error {
 	return nil
 }
 
-// Apply decides a batch of requests in one call of the script; in a cluster, in one call for every hash slot, all sent
-// together. A batch of more than 512 keys takes several calls, of which those with a key in common are sent one after the
-// other.
+// Apply decides a batch of requests in one call of the script; in a cluster, in one call per hash slot, all sent
+// together. A batch of more than 512 keys takes several calls, of which those with a key in common are sent one after
+// the other.
 //
-// If the server's time lies outside of the periods of a calendar that were sent with a call, nothing is decided, and the call
-// is sent once more with others.
+// If the server's time lies outside of the calendar periods that were sent with a call, nothing is decided, and the
+// call is sent once more with other periods.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
 		return failAll(batch, err)
@@ -137,10 +137,10 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	return nil
 }
 
-// decide sends a batch once. It returns the server's time if that lies outside of what was sent of a calendar: some requests
-// then have errOutside. An error is that of all requests.
+// decide sends a batch once. It returns the server's time if that lies outside of the calendar periods that were sent:
+// some requests then have errOutside. An error applies to all requests.
 func (s *Store) decide(ctx context.Context, batch []store.Request) (serverTime rule.Micros, err error) {
-	t := trips.Get().(*trip)
+	t := roundTrips.Get().(*roundTrip)
 	t.plan(s, batch)
 	if err := s.run(ctx, t); err != nil {
 		return 0, err
@@ -151,7 +151,7 @@ func (s *Store) decide(ctx context.Context, batch []store.Request) (serverTime r
 	return serverTime, nil
 }
 
-// decideAgain sends those requests again that have errOutside.
+// decideAgain sends the requests that have errOutside once more.
 func (s *Store) decideAgain(ctx context.Context, batch []store.Request) {
 	var places []int
 	var again []store.Request
@@ -161,7 +161,7 @@ func (s *Store) decideAgain(ctx context.Context, batch []store.Request) {
 		}
 	}
 	if _, err := s.decide(ctx, again); err != nil {
-		_ = failAll(again, err) // it is the same error
+		_ = failAll(again, err) // the same error for all
 	}
 	for i, place := range places {
 		batch[place].Err = again[i].Err
@@ -174,13 +174,13 @@ func (s *Store) prefix(limit *store.Limit) string {
 		return known.(string)
 	}
 	made := limitPrefix(s.opts.Prefix, limit)
-	if s.known.Add(1) <= maxPrefixes { // beyond that, limits are made anew for every request, and would fill the memory
+	if s.known.Add(1) <= maxPrefixes { // beyond that, limits are probably created per request, and would fill the memory
 		s.prefixes.Store(limit.ID(), made)
 	}
 	return made
 }
 
-// clock returns the time by which the periods of a calendar are chosen.
+// clock returns the time by which calendar periods are chosen.
 func (s *Store) clock() rule.Micros {
 	if s.opts.Now == nil {
 		return rule.Micros(time.Now().UnixMicro())
@@ -188,7 +188,7 @@ func (s *Store) clock() rule.Micros {
 	return s.opts.Now()
 }
 
-// now returns the time for the script, -1 for the server's own.
+// now returns the time for the script, or -1 for the server's clock.
 func (s *Store) now() rule.Micros {
 	if s.opts.Now == nil {
 		return -1

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// settings is a script that returns what the server says of its memory: CONFIG may not be called by a script, and is
-// forbidden by many providers.
+// settings is a script that returns the server's INFO about memory: a script may not call CONFIG, and many providers
+// forbid it.
 var settings = func() Script {
 	const text = "return redis.call('INFO', 'memory')"
-	sum := sha1.Sum([]byte(text)) // not for security: it is how Redis names scripts
+	sum := sha1.Sum([]byte(text)) // not for security: Redis identifies scripts by it
 	return Script{Text: text, SHA: hex.EncodeToString(sum[:])}
 }()
 
-// samples is how many places of a cluster are looked at: so many that hardly a node is missed.
+// samples is how many hash tags are used to reach the nodes of a cluster: enough to miss hardly any node.
 const samples = 256
 
-// Warnings reports settings of the server under which limits do not hold: one sentence each, none if all is well. A server
-// with a maxmemory-policy other than noeviction forgets keys when its memory is full, and who was refused then has the whole
-// quota again. It asks the server, all nodes of a cluster, and is meant to be called once at the start. An error means that
-// the settings could not be read, as where INFO is forbidden.
+// Warnings returns settings of the server under which limits do not hold: one sentence per problem, none if all is
+// well. A server with a maxmemory-policy other than noeviction evicts keys when its memory is full, and a client that
+// was denied then has its whole quota again. Warnings calls the server, or all nodes of a cluster, and is meant to be
+// called once at startup. An error means that the settings could not be read, for example because INFO is forbidden.
 func (s *Store) Warnings(ctx context.Context) ([]string, error) {
 	calls := make([]Call, 1)
 	if s.cluster {
@@ -46,17 +46,17 @@ func (s *Store) Warnings(ctx context.Context) ([]string, error) {
 	return warnings, nil
 }
 
-// eviction returns a warning if a server with this INFO evicts keys, else nothing.
+// eviction returns a warning if a server with this INFO evicts keys, otherwise "".
 func eviction(info string) string {
 	fields := map[string]string{}
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		fields[name] = value
 	}
-	policy, most := fields["maxmemory_policy"], fields["maxmemory"]
-	if policy == "" || policy == "noeviction" || most == "" || most == "0" {
+	policy, limit := fields["maxmemory_policy"], fields["maxmemory"]
+	if policy == "" || policy == "noeviction" || limit == "" || limit == "0" {
 		return ""
 	}
-	return fmt.Sprintf("the server forgets keys when it has %s bytes (maxmemory-policy is %s), and a key that is forgotten has its whole "+
-		"quota again: set maxmemory-policy to noeviction", most, policy)
+	return fmt.Sprintf("the server evicts keys when it uses %s bytes (maxmemory-policy is %s), and an evicted key has its whole "+
+		"quota again; set maxmemory-policy to noeviction", limit, policy)
 }

@@ -61,6 +61,6 @@ func TestStoreIsDown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		get(t, handler, http.StatusServiceUnavailable, "1") // the store is asked again in a second
+		get(t, handler, http.StatusServiceUnavailable, "1") // the store is tried again in a second
 	})
 }

@@ -1,4 +1,4 @@
-// Package engine is a key-value engine in a map, with the four methods that package kvstore needs to make a store of it. It
+// Package engine is a key-value engine in a map, with the four methods that package kvstore needs to build a store on it. It
 // is an example to read; to keep counts in memory, use memstore.
 package engine
 

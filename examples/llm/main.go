@@ -1,5 +1,5 @@
-// Command llm holds the calls to a language model to a budget of tokens and a number of calls, for each team. What a call
-// costs is known only afterwards, so it reserves an estimate first and settles it at the true cost.
+// Command llm limits calls to a language model by a budget of tokens and a number of calls per team. The cost of a call is
+// known only afterwards, so it reserves an estimate first and settles it at the actual cost.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// complete asks the model, with a budget of 2000 tokens until it is known how many they were.
+// complete calls the model, and reserves 2000 tokens until it is known how many were used.
 func complete(ctx context.Context, limiter *slidegate.Limiter, team, prompt string) error {
 	reservation, decision, err := limiter.For(
 		slidegate.Claim{Limit: tokens, Key: team, Cost: 2000},
@@ -52,7 +52,7 @@ func complete(ctx context.Context, limiter *slidegate.Limiter, team, prompt stri
 	}
 	defer limiter.Cancel(ctx, reservation) // gives everything back, unless it was settled before
 
-	used, err := askModel(prompt)
+	used, err := callModel(prompt)
 	if err != nil {
 		return err
 	}
@@ -60,8 +60,8 @@ func complete(ctx context.Context, limiter *slidegate.Limiter, team, prompt stri
 	return err
 }
 
-// askModel stands for a model, and returns how many tokens it used.
-func askModel(prompt string) (tokens int64, err error) {
+// callModel stands in for a model, and returns how many tokens it used.
+func callModel(prompt string) (tokens int64, err error) {
 	tokens, ok := map[string]int64{"short": 500, "long": 3000, "huge": 8000}[prompt]
 	if !ok {
 		return 0, errors.New("the model did not answer")

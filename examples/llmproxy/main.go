@@ -1,5 +1,5 @@
-// Command llmproxy is an HTTP handler in front of a language model. The middleware reserves what a request may cost at most,
-// its max_tokens, and settles it at what the handler says that the model used.
+// Command llmproxy is an HTTP handler in front of a language model. The middleware reserves the most that a request may
+// cost, its max_tokens, and settles it at the number of tokens that the handler reports.
 package main
 
 import (
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// maxTokens is the most that a request can cost: what it asks for, or what the model does unless told otherwise.
+// maxTokens returns the most that a request can cost: its max_tokens, or the model's default.
 func maxTokens(r *http.Request) int64 {
 	most, err := strconv.ParseInt(r.FormValue("max_tokens"), 10, 64)
 	if err != nil {
@@ -54,7 +54,7 @@ func maxTokens(r *http.Request) int64 {
 	return most
 }
 
-// complete stands for a call to a model that uses 60 tokens.
+// complete stands in for a call to a model that uses 60 tokens.
 func complete(w http.ResponseWriter, r *http.Request) {
 	httplimit.SetCost(r, 60)
 	fmt.Fprintln(w, "42")

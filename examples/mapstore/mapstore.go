@@ -1,5 +1,5 @@
-// Package mapstore is a store in a map: the shortest one that keeps the contract. It never forgets a key, so it is to be
-// read, not used.
+// Package mapstore is a store in a map: the shortest one that fulfills the contract. It never forgets a key, so it is an
+// example to read, not to use.
 package mapstore
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Store is a store.Store in this process. It is safe for concurrent use. The zero value is not usable; New makes it.
+// Store is a store.Store in this process. It is safe for concurrent use. The zero value is not usable; call New.
 type Store struct {
 	store.Registry // reports two limiters that would share counts by mistake
 
@@ -22,7 +22,7 @@ type Store struct {
 	settled map[string]map[rule.ID]settlement // by address and reservation
 }
 
-// settlement is what settling a reservation gave back, and until when that must be remembered.
+// settlement is what settling a reservation gave back, and how long that must be remembered.
 type settlement struct {
 	back  []int64
 	until rule.Micros
@@ -36,7 +36,7 @@ func New(now func() rule.Micros) *Store {
 // Traits reports what the store can do.
 func (s *Store) Traits() store.Traits { return store.Traits{Name: "map", MaxCharges: 64} }
 
-// Check accepts every limit: package rule decides, and it knows them all.
+// Check accepts every limit: package rule decides, and it supports them all.
 func (s *Store) Check(*store.Limit) error { return nil }
 
 // Apply decides the requests one after the other.
@@ -60,12 +60,12 @@ func (s *Store) decide(request *store.Request) {
 	states := make([]rule.State, len(request.Charges))
 	items := make([]rule.Item, len(request.Charges))
 	for i, c := range request.Charges {
-		// No prefix begins with another, so different addresses are never written alike.
+		// No prefix begins with another, so different addresses have different encodings.
 		addresses[i] = fmt.Sprintf("%s%d:%s%s", c.Limit.Prefix(), len(request.Group), request.Group, c.Key)
-		states[i] = s.states[addresses[i]].Clone() // a copy: the map changes below, if the rule says so
+		states[i] = s.states[addresses[i]].Clone() // a copy: the map is updated below if the rule changed it
 		items[i] = rule.Item{Limit: c.Limit.Rule(), State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: request.ID}
 	}
-	now := s.now() // inside the lock: an earlier reading would be older than what others have written meanwhile
+	now := s.now() // inside the lock: an earlier reading could be older than what other requests have written
 	if request.Op == rule.Settle {
 		s.settle(addresses[0], request.ID, items, now, request.Answers)
 	} else {
@@ -78,7 +78,7 @@ func (s *Store) decide(request *store.Request) {
 	}
 }
 
-// settle settles a reservation once, and answers later calls with what the first one did, for as long as its units count.
+// settle settles a reservation once, and answers later calls with the first result, for as long as its units count.
 func (s *Store) settle(address string, id rule.ID, items []rule.Item, now rule.Micros, answers []rule.Answer) {
 	var keep rule.Micros
 	var most int64

@@ -1,5 +1,5 @@
-// Package statecode writes and reads the states of limits, for stores that keep them as bytes: a file, an entry of a key-value engine.
-// Which fields there are follows from the limit's shape, which is kept elsewhere.
+// Package statecode writes and reads the states of limits, for stores that keep them as bytes in a file or in an entry of a key-value
+// engine. Which fields a state has follows from the limit's shape, which the store keeps elsewhere.
 package statecode
 
 import (
@@ -44,7 +44,7 @@ func Append(dst []byte, algorithm rule.Algorithm, s *rule.State) []byte {
 type Source interface {
 	Int() int64 // as binary.AppendVarint wrote it
 	Uint64() uint64
-	Check(ok bool) // fails if not ok: the bytes are no state that can be
+	Check(ok bool) // fails if not ok: no state has these bytes
 	Failed() bool
 }
 
@@ -60,13 +60,21 @@ func Read(src Source, l *rule.Limit, s *rule.State) {
 		readSlots(src, l, s)
 	default:
 		s.Start = rule.Micros(src.Int())
-		src.Check(s.Start >= 0 && s.Start <= rule.MaxNow)
+		src.Check(s.Start >= earliestStart(l) && s.Start <= rule.MaxNow)
 		for range l.Parts() {
 			count := src.Int()
 			src.Check(count >= 0 && count <= rule.MaxQuota)
 			s.Counts = append(s.Counts, count)
 		}
 	}
+}
+
+// earliestStart returns the earliest start of a window: a period of the calendar may begin before the epoch and include it.
+func earliestStart(l *rule.Limit) rule.Micros {
+	if l.Calendar != rule.NoPeriod {
+		return -l.Window
+	}
+	return 0
 }
 
 func readLog(src Source, l *rule.Limit, s *rule.State) {

@@ -79,7 +79,7 @@ type player struct {
 	items      [1]rule.Item
 	answers    [1]rule.Answer
 	admissions []Admission
-	asked      int // how many requests the last schedule sent
+	requests   int // how many requests the last schedule sent
 
 	// With leases only.
 	life   Life // nil: units are spent immediately
@@ -95,7 +95,7 @@ func Play(l rule.Limit, s Schedule) []Admission { return newPlayer(l).play(s) }
 // play returns what is admitted, in memory that the next call reuses.
 func (p *player) play(s Schedule) []Admission {
 	p.state.Clear()
-	p.admissions, p.asked = p.admissions[:0], 0
+	p.admissions, p.requests = p.admissions[:0], 0
 	p.unsent = p.unsent[:0]
 	for i, step := range s {
 		p.step = step
@@ -135,7 +135,7 @@ func (p *player) takeGreedily(now, until rule.Micros, ask int64) {
 }
 
 func (p *player) do(op rule.Op, now rule.Micros, cost int64) rule.Answer {
-	p.asked++
+	p.requests++
 	p.sendBack(now)
 	p.items[0] = rule.Item{Limit: &p.limit, State: &p.state, Cost: cost}
 	rule.Decide(op, p.items[:], epoch+now, p.answers[:])

@@ -128,7 +128,7 @@ func (c *climber) score(s Schedule) score {
 // path to a better schedule often leads through many that are equally good, unless it only makes a slow schedule slower.
 func (c *climber) climb(start Schedule, n int) (Schedule, score) {
 	best := slices.Clone(start)
-	most, asked := c.score(best), c.asked
+	most, requests := c.score(best), c.requests
 	next := make(Schedule, 0, maxSteps+1)
 	for range n {
 		next = append(next[:0], best...)
@@ -136,9 +136,9 @@ func (c *climber) climb(start Schedule, n int) (Schedule, score) {
 			next = c.change(next)
 		}
 		score := c.score(next)
-		if better := score.compare(most); better > 0 || better == 0 && c.asked <= max(asked, maxSteps) {
+		if better := score.compare(most); better > 0 || better == 0 && c.requests <= max(requests, maxSteps) {
 			best, next = next, best
-			most, asked = score, c.asked
+			most, requests = score, c.requests
 		}
 	}
 	return best, most

@@ -130,9 +130,12 @@ func (l *log) waitReady(s *server.Server, route bool) error {
 	}
 }
 
-// Connect returns a connection to the server that uses no network. It is the caller's to close, before the server.
+// Connect returns a connection to the server that uses no network. It connects again whenever it has to, and what cannot be sent at once
+// fails, unless opts say otherwise. It is the caller's to close, before the server.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	opts = append([]nats.Option{nats.InProcessServer(s.nats), nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond)}, opts...)
+	opts = append([]nats.Option{
+		nats.InProcessServer(s.nats), nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond), nats.ReconnectBufSize(-1),
+	}, opts...)
 	conn, err := nats.Connect("", opts...)
 	if err != nil {
 		return nil, fmt.Errorf("natsembed: %w", err)

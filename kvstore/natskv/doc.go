@@ -1,38 +1,47 @@
-// Package natskv keeps entries of a kvstore.Store in a bucket of NATS JetStream.
+// Package natskv keeps the entries of a kvstore.Store in a bucket of NATS JetStream.
 //
 //	engine, err := natskv.Open(ctx, conn, natskv.Options{Replicas: 3})
 //	...
 //	defer engine.Close()
 //	st, err := kvstore.New(engine, kvstore.Options{})
 //
-// An entry is the last message of one subject of one stream. Every message carries how long it is to live, so the server forgets entries
-// by itself; that needs NATS 2.11 or later. A swap is a publish that the server refuses if the last message is another one than
-// expected. The bucket is created if it is not there, and again if somebody deletes it: then everything was forgotten.
+// An entry is the last message of one subject of the bucket's stream. Every message carries a time to live, so the server removes
+// entries by itself; that needs NATS 2.11 or later. A swap is a publish that the server rejects unless the last message is the
+// expected one. If somebody deletes the bucket, the engine creates it again within seconds, and all counts start from zero.
 //
-// A user who may do nothing else needs the rights to publish to $KV.<bucket>.>, $JS.API.STREAM.INFO.KV_<bucket>,
+// A user with restricted rights must be allowed to publish to $KV.<bucket>.>, $JS.API.STREAM.INFO.KV_<bucket>,
 // $JS.API.STREAM.MSG.GET.KV_<bucket> and, to create the bucket, $JS.API.STREAM.CREATE.KV_<bucket>, and to subscribe to _INBOX.>.
 //
 // # Outages
 //
-// A swap returns when most of the replicas have the value, so what was charged is not forgotten as long as most of them live, and what
-// was refused as too late was not written. When a server hands over its lead, as it does when it is shut down, requests wait for
-// some milliseconds. When the leader dies, or is cut off from the others, they need 4 to 9 seconds to agree on another one; all
-// decisions fail until then, and a store with package failure around it answers as that is told to. While there is no connection
-// decisions fail at once. Connect with nats.MaxReconnects(-1), so that the client never gives up.
+// A swap returns when a majority of the replicas has the value, so a charge survives as long as a majority does. When a server hands
+// over its leadership, as it does when it is shut down, requests wait for some milliseconds. When the leader dies or is cut off,
+// the other servers need 4 to 9 seconds to elect a new one, and decisions fail until then; package failure decides what callers are
+// told meanwhile. Without a connection decisions fail at once.
 //
-// # Reads
+// Connect with nats.MaxReconnects(-1), so that the client never gives up, and with nats.ReconnectBufSize(-1), so that it does not keep
+// requests to send them later.
 //
-// Reads go to the leader of the stream. A leader that was cut off does not notice that for 10 to 20 seconds. What it answers could be of
-// the past, so a read counts only if this process has written something over the same connection within the last 3 seconds, before which
-// no other leader can have been chosen; it writes a small message of its own if it has not. What remains are the moments in which
-// a leader has lost its place to one that only some of the servers can reach: it learns that within a second. A read of the past
-// can never admit one request too many: a charge is a swap, which only the true leader can acknowledge. It can refuse a request
-// although units have just been given back, and a peek can show more than there is left.
+// # Old leaders
+//
+// A leader that is cut off from the other servers takes up to 20 seconds to notice that they have elected a new one, and when
+// it rejoins them, both answer for a moment. An old leader cannot admit a request, because a swap needs a majority of the
+// servers. But it answers reads from the past, and may reject a swap that the new leader has accepted.
+//
+// The engine therefore trusts reads and rejected swaps only while its own writes have been acknowledged without a gap of 3 seconds,
+// since servers wait for at least 4 seconds before they elect a new leader. It writes a small message every second if it has nothing else
+// to write. After a gap, and for the next 22 seconds, it confirms every read by a conditional write, which takes another round trip
+// and which only the current leader can acknowledge, and it checks whether a rejected swap was really rejected.
+//
+// This does not cover one case: if only some of the servers lose contact with one another, a new leader can be elected while the
+// old one is still connected to the rest. The old leader then learns about it within a second. Until it does, a request may be refused
+// although units have just been given back, a charge may be counted twice, and a peek may report more units than are left. Even then
+// no request is admitted beyond its limit.
 //
 // # The clock
 //
-// The clock is that of the stream's leader: the engine reads it every few seconds by writing a message and reading the time that
-// the server gave to it, and goes on by this machine's monotonic clock in between. Engine.Skew reports by how much that may be off: half
-// of a round trip, and what two clocks drift apart until the next look. When another server becomes the leader, its
-// clock counts from the next look on; the servers of a cluster should keep their clocks together, as NATS itself asks for.
+// The clock is that of the stream's leader. Every few seconds the engine writes a message and reads which time the server gave it; in
+// between, it follows this machine's monotonic clock. Engine.Skew reports how far off that may be: half a round trip, and the drift of
+// the two clocks since the last reading. When another server becomes the leader, its clock applies from the next reading on. Keep the
+// clocks of the servers synchronized, as NATS itself recommends: a window may be too short, once, by the difference of their clocks.
 package natskv

@@ -2,9 +2,11 @@ package natskv
 
 import (
 	"context"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,8 +25,13 @@ type Engine struct {
 	stream  jetstream.Stream
 	opts    Options
 	subject string // of all entries, with a dot at its end
-	pulse   *pulse
+	pulse   *pulse // nil without replicas
 	clock   *serverclock.Clock
+
+	clockName, checkName string // of messages that this process writes for itself
+
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
 }
 
 // Open creates the bucket, or uses the one that is there, and reads the server's clock. From then on the engine outlives every outage:
@@ -43,19 +50,55 @@ func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natskv: %w", err)
 	}
-	e := &Engine{conn: conn, js: js, opts: opts, subject: "$KV." + opts.Bucket + "."}
+	own := cryptorand.Text()
+	e := &Engine{conn: conn, js: js, opts: opts, subject: "$KV." + opts.Bucket + ".", clockName: "clock-" + own, checkName: "check-" + own}
 	if e.stream, err = opts.openStream(ctx, js); err != nil {
 		return nil, err
 	}
-	e.pulse = newPulse(e, e.stream.CachedInfo().Cluster != nil)
-	if e.clock, err = serverclock.Start(ctx, e.pulse.look); err != nil {
+	if info := e.stream.CachedInfo(); info.Config.Replicas > 1 {
+		e.pulse = newPulse(ledFor(info))
+	}
+	if e.clock, err = serverclock.Start(ctx, e.look); err != nil {
 		return nil, fmt.Errorf("natskv: the server's clock: %w", err)
+	}
+	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if e.pulse != nil {
+		e.ended.Go(func() { e.keepPulse(ctx) })
 	}
 	return e, nil
 }
 
-// Close stops reading the server's clock.
-func (e *Engine) Close() { e.clock.Stop() }
+// ledFor returns for how long a stream has had its leader. One that has just been created had none before.
+func ledFor(info *jetstream.StreamInfo) time.Duration {
+	if info.Cluster == nil || info.Cluster.LeaderSince == nil || info.TimeStamp.Sub(info.Created) < unaware {
+		return unaware
+	}
+	return info.TimeStamp.Sub(*info.Cluster.LeaderSince)
+}
+
+// keepPulse writes a message whenever nothing else was written for a while.
+func (e *Engine) keepPulse(ctx context.Context) {
+	for timer := time.NewTimer(beatEvery); ; timer.Reset(max(e.pulse.due(), beatEvery/4)) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if e.pulse.due() > 0 {
+			continue
+		}
+		within, cancel := context.WithTimeout(ctx, beatEvery)
+		_, _ = e.write(within, e.message(e.checkName, nil, ownLasts)) // until one succeeds, reads are made surely
+		cancel()
+	}
+}
+
+// Close stops what the engine does in the background.
+func (e *Engine) Close() {
+	e.cancel()
+	e.ended.Wait()
+	e.clock.Stop()
+}
 
 // Now returns the time by the clock of the stream's leader.
 func (e *Engine) Now() rule.Micros { return e.clock.Now() }
@@ -69,26 +112,34 @@ func (e *Engine) Traits() kvstore.Traits {
 }
 
 // errOffline is returned while there is no connection: what is sent then would be delivered whenever there is one again.
-var errOffline = errors.New("natskv: there is no connection to a NATS server")
+var errOffline = errors.New("there is no connection to a NATS server")
 
-// Get returns the value of a name as the leader of the stream has it. See the package comment for what is known of leaders that do not
-// know yet that they are none.
+// Get returns the value of a name as the leader of the stream has it.
 func (e *Engine) Get(ctx context.Context, name string) (value []byte, revision uint64, err error) {
-	for {
-		msg, err := e.read(ctx, name)
-		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound):
-			msg = &jetstream.RawStreamMsg{}
-		case err != nil:
-			return nil, 0, fmt.Errorf("natskv: %w", err)
-		}
-		if e.pulse.felt() {
-			return msg.Data, msg.Sequence, nil
-		}
-		if err := e.pulse.feel(ctx); err != nil {
-			return nil, 0, fmt.Errorf("natskv: whether the server that answers still leads: %w", err)
-		}
+	var msg *jetstream.RawStreamMsg
+	steady := e.steady()
+	if steady {
+		msg, err = e.readOrNone(ctx, name)
 	}
+	if err == nil && !(steady && e.steady()) {
+		msg, err = e.readSurely(ctx, name)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("natskv: %w", err)
+	}
+	return msg.Data, msg.Sequence, nil
+}
+
+// steady reports whether a server that has just answered as the leader is it.
+func (e *Engine) steady() bool { return e.pulse == nil || e.pulse.steady(e.conn.ConnectedServerId()) }
+
+// readOrNone is read that returns an empty message if there is none.
+func (e *Engine) readOrNone(ctx context.Context, name string) (*jetstream.RawStreamMsg, error) {
+	msg, err := e.read(ctx, name)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return &jetstream.RawStreamMsg{}, nil
+	}
+	return msg, err
 }
 
 // read asks the leader for the last message of a name. It asks again if there is no answer: a server that has just lost its lead
@@ -107,16 +158,40 @@ func (e *Engine) read(ctx context.Context, name string) (msg *jetstream.RawStrea
 }
 
 // Swap writes a value if the last message of the name still has the given sequence number. An error that does not wrap
-// kvstore.ErrConflict leaves open whether the value was written, with one exception that callers need not know: errors of the
-// bucket being full or the connection being down say that it was not.
+// kvstore.ErrConflict leaves open whether the value was written, except that a full bucket and a connection that is down mean
+// that it was not.
 func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
 	msg := e.message(name, value, keep)
-	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(revision, 10))
-	ack, err := e.write(ctx, msg)
-	if err != nil {
-		return 0, fmt.Errorf("natskv: %w", e.explain(err))
+	expect(msg, revision)
+	steady := e.steady()
+	if !steady {
+		msg.Header.Set(swapHeader, cryptorand.Text())
 	}
-	return ack.Sequence, nil
+	ack, err := e.write(ctx, msg)
+	switch {
+	case err == nil:
+		return ack.Sequence, nil
+	case !isConflict(err):
+		err = e.explain(err)
+	case steady && e.steady():
+		err = kvstore.ErrConflict
+	default:
+		revision, err = e.wasRefused(ctx, msg, name, revision, err)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("natskv: %w", err)
+	}
+	return revision, nil
+}
+
+// expect makes a message one that is refused unless the last one of its subject has a sequence number.
+func expect(msg *nats.Msg, revision uint64) {
+	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(revision, 10))
+}
+
+func isConflict(err error) bool {
+	code := codeOf(err)
+	return code == jetstream.JSErrCodeStreamWrongLastSequence || code == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
 // message returns one that the server forgets after a time.
@@ -131,10 +206,10 @@ func (e *Engine) message(name string, value []byte, keep time.Duration) *nats.Ms
 // write publishes a message, and returns when most of the replicas have it.
 func (e *Engine) write(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
 	return untilTaken(ctx, e.conn, func() (*jetstream.PubAck, error) {
-		before := e.pulse.start()
+		sent := e.pulse.start(e.conn.ConnectedServerId())
 		ack, err := e.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 		if err == nil {
-			e.pulse.seen(before)
+			e.pulse.acknowledged(sent)
 		}
 		return ack, err
 	})
@@ -184,11 +259,9 @@ func codeOf(err error) jetstream.ErrorCode {
 	return 0
 }
 
-// explain returns what an error of a swap means.
+// explain adds to an error what can be done about it.
 func (e *Engine) explain(err error) error {
 	switch codeOf(err) {
-	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
-		return kvstore.ErrConflict
 	case 10002, 10023, 10028, 10047, 10077: // limits of the account, the server and the stream
 		return fmt.Errorf("bucket %s is full, or its account or server is; raise max_bytes, or what the account or the server may store: %w", e.opts.Bucket, err)
 	}

@@ -1,135 +1,84 @@
 package natskv
 
 import (
-	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/slidegate/slidegate/kvstore/serverclock"
 )
 
-// pulse is what this process knows about the leader of the stream: what its clock shows, and whether it leads.
+// pulse knows whether the server that answers as the leader of a replicated stream can be relied on.
 //
-// A server that is cut off from the others goes on answering reads as the leader that it was, for ten to twenty seconds, and the others
-// choose another leader meanwhile. They do so when they have not heard of it for at least four seconds. So a read can be relied on if
-// something was written shortly before, over the same connection: it was acknowledged by most of the servers, which have heard of their
-// leader then, and follow nobody else yet.
+// A leader that is cut off from the other servers, or stopped, does not notice when they choose another one. It goes on answering, for up
+// to 20 seconds, and, when it is back among them, for up to a second next to the new leader. Its reads are of the past, and so are
+// its refusals to swap. Only what it acknowledges counts: for that it needs most of the servers.
 //
-// When nothing was written for longer than that, there may have been another leader meanwhile, and the old one may still be there, next
-// to the one that acknowledges writes. Then what was written must also be read back: a server that has it follows, or is, the new one.
+// Servers choose another leader when they have not heard of theirs for at least 4 seconds. So as long as writes of this process
+// have been acknowledged, each sooner than that after the one before, there was no election, and there is one leader. After a longer gap there may be
+// an old one, until it must have noticed. A process that has nothing to write writes a message of its own often enough.
+//
+// Pulse is safe for concurrent use. A nil pulse is that of a stream without replicas, which has one leader at all times.
 type pulse struct {
-	engine  *Engine
-	name    string // of the message that is written where there is nothing else to write
-	cluster bool   // otherwise there is one server, which always leads
-	base    time.Time
-	last    atomic.Pointer[beat]
-	writing chan struct{} // holds one value while that message is written
+	base time.Time
+
+	mu   sync.Mutex
+	last beat          // the last write that was acknowledged
+	calm time.Duration // since base; from then on there is one leader, if beats go on
 }
 
 // beat is a write that was acknowledged.
 type beat struct {
 	sent   time.Duration // since base
-	server string        // that this process was connected to
+	server string        // the ID of the server that this process was connected to
 }
 
 const (
-	beatLasts = 3 * time.Second // less than the least time after which servers elect another leader
-	beatAfter = 100 * time.Millisecond
-	keepPulse = time.Minute
+	beatLasts = 3 * time.Second  // less than the least time after which servers choose another leader
+	beatEvery = 1 * time.Second  // how long nothing is written before this process writes something of its own
+	unaware   = 22 * time.Second // the longest time for which a leader does not know that it is none, and a bit
 )
 
-func newPulse(e *Engine, cluster bool) *pulse {
-	return &pulse{engine: e, name: "clock-" + rand.Text(), cluster: cluster, base: time.Now(), writing: make(chan struct{}, 1)}
+// newPulse returns a pulse of a stream that is known to have had one leader for a time.
+func newPulse(calmFor time.Duration) *pulse {
+	return &pulse{base: time.Now(), last: beat{sent: -beatLasts}, calm: unaware - calmFor}
 }
 
-// start returns what is to be given to seen when something is written now and acknowledged later.
-func (p *pulse) start() beat {
-	if !p.cluster {
+// start returns what acknowledged is to be called with if something is written now.
+func (p *pulse) start(server string) beat {
+	if p == nil {
 		return beat{}
 	}
-	return beat{time.Since(p.base), p.engine.conn.ConnectedServerId()}
+	return beat{time.Since(p.base), server}
 }
 
-// seen notes that what was written since start was acknowledged. That says enough only if something else was, shortly before.
-func (p *pulse) seen(b beat) {
-	last := p.last.Load()
-	if p.cluster && last != nil && last.server == b.server && b.sent-last.sent > beatAfter && b.sent-last.sent < beatLasts {
-		p.last.CompareAndSwap(last, &b)
+// acknowledged notes that what was written after start was acknowledged.
+func (p *pulse) acknowledged(b beat) {
+	if p == nil {
+		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b.sent < p.last.sent {
+		return
+	}
+	if b.sent-p.last.sent >= beatLasts && p.last.server != "" {
+		p.calm = time.Since(p.base) + unaware
+	}
+	p.last = b
 }
 
-// felt reports whether a server that has just answered a read is still the leader.
-func (p *pulse) felt() bool {
-	if !p.cluster {
+// steady reports whether there is one leader alone, so that the server that has just answered is it.
+func (p *pulse) steady(server string) bool {
+	if p == nil {
 		return true
 	}
-	last := p.last.Load()
-	return last != nil && time.Since(p.base)-last.sent < beatLasts && last.server == p.engine.conn.ConnectedServerId()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Since(p.base)
+	return now-p.last.sent < beatLasts && p.last.server == server && now >= p.calm
 }
 
-// feel confirms, unless another caller just has, that the server that answers reads leads.
-func (p *pulse) feel(ctx context.Context) error {
-	if err := p.lock(ctx); err != nil {
-		return err
-	}
-	defer p.unlock()
-	if p.felt() {
-		return nil
-	}
-	_, err := p.confirm(ctx)
-	return err
-}
-
-func (p *pulse) lock(ctx context.Context) error {
-	select {
-	case p.writing <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (p *pulse) unlock() { <-p.writing }
-
-// look reads the leader's clock.
-func (p *pulse) look(ctx context.Context) ([]serverclock.Reading, error) {
-	if err := p.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer p.unlock()
-	reading, err := p.confirm(ctx)
-	if errors.Is(err, jetstream.ErrNoStreamResponse) { // somebody may have deleted the bucket
-		if _, err := p.engine.opts.openStream(ctx, p.engine.js); err != nil {
-			return nil, err
-		}
-		reading, err = p.confirm(ctx)
-	}
-	return []serverclock.Reading{reading}, err
-}
-
-// confirm writes the message and reads it back. The time that the server gave to it is a reading of its clock. There is never more
-// than one such message of a process, and none a minute after its end.
-func (p *pulse) confirm(ctx context.Context) (r serverclock.Reading, err error) {
-	before := p.start()
-	r.Sent = time.Now()
-	ack, err := p.engine.write(ctx, p.engine.message(p.name, nil, keepPulse))
-	if err != nil {
-		return r, err
-	}
-	r.Heard = time.Now()
-	msg, err := p.engine.read(ctx, p.name)
-	if err != nil {
-		return r, err
-	}
-	if msg.Sequence != ack.Sequence {
-		return r, fmt.Errorf("message %d was written and %d was read: an old leader answers", ack.Sequence, msg.Sequence)
-	}
-	r.Shown = msg.Time
-	p.last.Store(&before)
-	return r, nil
+// due returns how long it is until this process has to write something of its own.
+func (p *pulse) due() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last.sent + beatEvery - time.Since(p.base)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,32 +15,43 @@ import (
 
 // server is a clock that is ahead of ours, and may run faster or slower, behind a way that takes time.
 type server struct {
-	start        time.Time
-	ahead        time.Duration
-	fast         time.Duration // in a million
-	there, back  time.Duration // how long the way takes
-	jitter       *rand.Rand
-	down         error
-	looks, reads int
+	mu          sync.Mutex
+	start       time.Time
+	ahead       time.Duration
+	fast        time.Duration // in a million
+	there, back time.Duration // how long the way takes
+	jitter      *rand.Rand
+	down        error
+	looks       int
+}
+
+// set changes the server while clocks look at it.
+func (s *server) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
 }
 
 func (s *server) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return time.Now().Add(s.ahead + time.Since(s.start)*s.fast/1_000_000).Truncate(time.Microsecond)
 }
 
 func (s *server) pass(most time.Duration) {
-	if s.jitter != nil {
-		most = time.Duration(s.jitter.Int64N(int64(most) + 1))
-	}
+	s.set(func() {
+		if s.jitter != nil {
+			most = time.Duration(s.jitter.Int64N(int64(most) + 1))
+		}
+	})
 	testkit.Delay(most)
 }
 
 // look returns a look of some readings each.
 func (s *server) look(readings int) func(context.Context) ([]Reading, error) {
 	return func(context.Context) (found []Reading, err error) {
-		s.looks++
-		if s.down != nil {
-			return nil, s.down
+		if s.set(func() { s.looks++; err = s.down }); err != nil {
+			return nil, err
 		}
 		for range readings {
 			r := Reading{Sent: time.Now()}
@@ -48,7 +60,6 @@ func (s *server) look(readings int) func(context.Context) ([]Reading, error) {
 			s.pass(s.back)
 			r.Heard = time.Now()
 			found = append(found, r)
-			s.reads++
 		}
 		return found, nil
 	}
@@ -56,7 +67,7 @@ func (s *server) look(readings int) func(context.Context) ([]Reading, error) {
 
 func started(t *testing.T, s *server, readings int) *Clock {
 	t.Helper()
-	s.start = time.Now()
+	s.set(func() { s.start = time.Now() })
 	c, err := Start(t.Context(), s.look(readings))
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +88,7 @@ func TestErrorIsABound(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			s := &server{
 				ahead: time.Duration(random.Int64N(int64(time.Hour))) - 30*time.Minute, fast: time.Duration(random.Int64N(2*drift+1) - drift),
-				there: 5 * time.Millisecond, back: time.Millisecond, jitter: random,
+				there: 5 * time.Millisecond, back: time.Millisecond, jitter: rand.New(rand.NewPCG(seed, 1)),
 			}
 			c := started(t, s, 3)
 			for range 40 {
@@ -120,7 +131,7 @@ func TestServerClockIsSet(t *testing.T) {
 				s := &server{there: time.Millisecond, back: time.Millisecond}
 				c := started(t, s, 1)
 				testkit.Pass(time.Second)
-				s.ahead += test.by
+				s.set(func() { s.ahead += test.by })
 				before, lowest := c.Now(), rule.Micros(0)
 				for range 700 { // seven seconds
 					testkit.Pass(10 * time.Millisecond)
@@ -145,9 +156,9 @@ func TestServerIsAway(t *testing.T) {
 		if _, err := Start(t.Context(), s.look(1)); !errors.Is(err, s.down) {
 			t.Errorf("Start without a server returns %v, want its error", err)
 		}
-		s.down = nil
+		s.set(func() { s.down = nil })
 		c := started(t, s, 1)
-		s.down = errors.New("away")
+		s.set(func() { s.down = errors.New("away") })
 		testkit.Pass(time.Hour)
 		if off := s.off(c); off > time.Millisecond {
 			t.Errorf("after an hour without the server the clock is off by %v", off)
@@ -158,7 +169,7 @@ func TestServerIsAway(t *testing.T) {
 		if looks := s.looks; looks < 1_000 || looks > 4_000 {
 			t.Errorf("it has looked %d times in an hour, want about one a second", looks)
 		}
-		s.down = nil
+		s.set(func() { s.down = nil })
 		testkit.Pass(lookEvery)
 		if most := c.Error(); most > 3*time.Millisecond {
 			t.Errorf("the server is back and the clock may still be off by %v", most)

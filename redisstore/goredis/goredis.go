@@ -1,6 +1,6 @@
-// Package goredis lets redisstore work over a client of go-redis, which many services already have, so that they need no
-// second connection. Batches of requests are pipelined; concurrent requests each have a connection of the client's pool, so
-// put the layer coalesce over the store where there are many of them.
+// Package goredis makes redisstore work over a go-redis client, which many services already have, so that they need no
+// second connection. Batches of requests are pipelined; concurrent requests each use a connection of the client's pool,
+// so put the layer coalesce over the store where there are many.
 package goredis
 
 import (
@@ -11,11 +11,11 @@ import (
 	"github.com/slidegate/slidegate/redisstore"
 )
 
-// New returns a store over a client of go-redis: a redis.Client, a redis.ClusterClient, or one that fails over by Sentinel.
-// The client stays the caller's to close. Whatever its MaxRetries, a decision is never sent twice.
+// New returns a store over a go-redis client: a redis.Client, a redis.ClusterClient, or one that fails over by
+// Sentinel. The caller has to close the client. Whatever its MaxRetries, a decision is never sent twice.
 func New(client redis.UniversalClient, opts redisstore.Options) (*redisstore.Store, error) {
 	if client == nil {
-		return nil, errors.New("goredis: client: must not be nil; redis.NewClient makes one")
+		return nil, errors.New("goredis: client: must not be nil; use redis.NewClient")
 	}
 	_, cluster := client.(*redis.ClusterClient)
 	return redisstore.NewWithConn(conn{client, cluster}, opts)
@@ -56,7 +56,7 @@ func (c conn) run(ctx context.Context, command, script string, calls []redisstor
 	sent := make([]once, len(calls))
 	for i := range calls {
 		sent[i] = newOnce(ctx, command, script, &calls[i])
-		_ = pipe.Process(ctx, sent[i]) // only notes it
+		_ = pipe.Process(ctx, sent[i]) // only queues it
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	for i, cmd := range sent {
@@ -64,11 +64,11 @@ func (c conn) run(ctx context.Context, command, script string, calls []redisstor
 	}
 }
 
-// once is a command that go-redis does not send again when a connection breaks before the answer has come: it may have been
-// carried out.
+// once is a command that go-redis does not send again when a connection breaks before the answer has come: it may have
+// been carried out.
 type once struct{ *redis.Cmd }
 
-// NoRetry is what go-redis asks.
+// NoRetry is called by go-redis.
 func (once) NoRetry() bool { return true }
 
 func newOnce(ctx context.Context, command, script string, call *redisstore.Call) once {

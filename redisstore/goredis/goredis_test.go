@@ -9,6 +9,6 @@ import (
 
 func TestNoClient(t *testing.T) {
 	if _, err := goredis.New(nil, redisstore.Options{}); err == nil {
-		t.Error("no error without a client")
+		t.Error("got no error without a client")
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Wire is a way to a server that can be made slow and cut. It is safe for concurrent use. The zero value is not usable;
-// New makes it.
+// Wire is a connection to a server that can be slowed and cut. It is safe for concurrent use. The zero value is not
+// usable; call New.
 type Wire struct {
 	t     testing.TB
 	proxy *toxiproxy.Proxy
 }
 
-// New returns a way to addr, which is a plain one until something is done to it and ends with the test.
+// New returns a wire to addr, which only forwards until it is changed, and ends with the test.
 func New(t testing.TB, addr string) *Wire {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
@@ -28,17 +28,17 @@ func New(t testing.TB, addr string) *Wire {
 	return w
 }
 
-// Addr is where the near end of the wire is. It stays the same when the wire is cut and mended.
+// Addr returns the address of the near end of the wire. It stays the same when the wire is cut and mended.
 func (w *Wire) Addr() string {
 	w.proxy.Lock()
 	defer w.proxy.Unlock()
 	return w.proxy.Listen
 }
 
-// Cut closes all connections and takes no new ones.
+// Cut closes all connections and accepts no new ones.
 func (w *Wire) Cut() { w.proxy.Stop() }
 
-// Mend takes connections again after Cut.
+// Mend accepts connections again after Cut.
 func (w *Wire) Mend() {
 	w.t.Helper()
 	if err := w.proxy.Start(); err != nil {
@@ -46,13 +46,13 @@ func (w *Wire) Mend() {
 	}
 }
 
-// Slow delays everything that the server answers, give or take jitter.
+// Slow delays everything that the server sends, give or take jitter.
 func (w *Wire) Slow(by, jitter time.Duration) {
 	w.t.Helper()
 	w.add("latency", map[string]any{"latency": by.Milliseconds(), "jitter": jitter.Milliseconds()})
 }
 
-// Mute lets questions through and loses the answers; after a time it closes the connection.
+// Mute forwards requests and drops the replies; after a time it closes the connection.
 func (w *Wire) Mute(closeAfter time.Duration) {
 	w.t.Helper()
 	w.add("timeout", map[string]any{"timeout": closeAfter.Milliseconds()})
@@ -64,10 +64,10 @@ func (w *Wire) Reset(after time.Duration) {
 	w.add("reset_peer", map[string]any{"timeout": after.Milliseconds()})
 }
 
-// Heal takes away what Slow, Mute and Reset did.
+// Heal undoes Slow, Mute and Reset.
 func (w *Wire) Heal() { w.proxy.Toxics.ResetToxics(context.Background()) }
 
-// add does something to what the server answers.
+// add adds a fault to what the server sends.
 func (w *Wire) add(kind string, attributes map[string]any) {
 	w.t.Helper()
 	text, err := json.Marshal(map[string]any{"type": kind, "stream": "downstream", "attributes": attributes})
@@ -75,6 +75,6 @@ func (w *Wire) add(kind string, attributes map[string]any) {
 		_, err = w.proxy.Toxics.AddToxicJson(strings.NewReader(string(text)))
 	}
 	if err != nil {
-		w.t.Fatalf("faultproxy: the wire does not take %s: %v", kind, err)
+		w.t.Fatalf("faultproxy: cannot add %s: %v", kind, err)
 	}
 }

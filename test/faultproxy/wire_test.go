@@ -32,7 +32,7 @@ func echo(t *testing.T) (addr string) {
 	return listener.Addr().String()
 }
 
-// ask sends a line over a connection of its own and waits for it to come back.
+// ask sends a line over its own connection and waits for it to come back.
 func ask(addr string) error {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -47,7 +47,7 @@ func ask(addr string) error {
 	}
 	text, err := bufio.NewReader(conn).ReadString('\n')
 	if err == nil && text != "line\n" {
-		err = fmt.Errorf("%q came back", text)
+		err = fmt.Errorf("got %q back", text)
 	}
 	return err
 }
@@ -62,7 +62,7 @@ func TestWire(t *testing.T) {
 	wire.Slow(60*time.Millisecond, 0)
 	before := time.Now()
 	if err := ask(addr); err != nil || time.Since(before) < 60*time.Millisecond {
-		t.Errorf("slowed by 60ms it took %v: %v", time.Since(before), err)
+		t.Errorf("slowed by 60ms: took %v: %v", time.Since(before), err)
 	}
 	wire.Heal()
 	for name, hurt := range map[string]func(){
@@ -72,14 +72,14 @@ func TestWire(t *testing.T) {
 	} {
 		hurt()
 		if err := ask(addr); err == nil {
-			t.Errorf("%s: an answer came through", name)
+			t.Errorf("%s: got a reply", name)
 		}
 		if name == "cut" {
 			wire.Mend()
 		}
 		wire.Heal()
 		if err := ask(addr); err != nil || wire.Addr() != addr {
-			t.Errorf("%s: it did not heal: %v, at %s", name, err, wire.Addr())
+			t.Errorf("%s: not healed: %v, at %s", name, err, wire.Addr())
 		}
 	}
 }

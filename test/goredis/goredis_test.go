@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// The store is the same over go-redis as over rueidis.
+// The store behaves the same over go-redis as over rueidis.
 func TestStore(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Server(t).Addr()})
 	t.Cleanup(func() { client.Close() })
@@ -26,7 +26,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// A client that asks sentinels where the master is goes on with the replica's counts when that has taken over.
+// A client that finds the master through sentinels continues with the replica's counts after a failover.
 func TestFailover(t *testing.T) {
 	watched := redistest.Sentinel(t)
 	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterSet, SentinelAddrs: watched.Options().InitAddress})
@@ -59,7 +59,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// A server that does not know the script is sent it, for all calls of a batch that need it.
+// A server that does not know the script receives it, for all calls of a batch that need it.
 func TestScriptIsSent(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Server(t).Addr()})
 	t.Cleanup(func() { client.Close() })
@@ -82,6 +82,6 @@ func TestScriptIsSent(t *testing.T) {
 		}
 	}
 	if d, err := limiter.Peek(t.Context(), "key"); err != nil || d.Remaining != 1 {
-		t.Errorf("%d remain, not 1; %v", d.Remaining, err)
+		t.Errorf("got %d remaining, want 1; %v", d.Remaining, err)
 	}
 }

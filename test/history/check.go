@@ -11,18 +11,18 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// address is what a history is of: a key under a limit.
+// address identifies the key of a history, under a limit.
 type address struct{ limit, key int }
 
-// ErrUndecided is wrapped by an error of Check that found nothing wrong but had not the time to look through all orders.
-var ErrUndecided = errors.New("the time was too short to tell")
+// ErrUndecided is wrapped by an error of Check that found nothing wrong but had no time to search all orders.
+var ErrUndecided = errors.New("not enough time to decide")
 
 const (
 	mostTime = time.Minute // for the history of one key
-	mostLost = 8           // requests for one key that were not answered: the orders to look through grow fast with them
+	mostLost = 8           // requests for one key that were not answered: the number of orders to search grows fast with them
 )
 
-// Check tells what is wrong with a history: that of the events of all processes together.
+// Check returns what is wrong with a history of the events of all processes together.
 func Check(events []Event) error {
 	limits, err := bound()
 	if err != nil {
@@ -32,7 +32,7 @@ func Check(events []Event) error {
 	for at, history := range operations(events) {
 		switch porcupine.CheckOperationsTimeout(model(limits[at.limit].Rule()), history, mostTime) {
 		case porcupine.Illegal:
-			return fmt.Errorf("the %d requests for key %d under %s are in no order that the rule explains", len(history), at.key, Limits[at.limit].Name)
+			return fmt.Errorf("the rule explains no order of the %d requests for key %d under %s", len(history), at.key, Limits[at.limit].Name)
 		case porcupine.Unknown:
 			undecided = fmt.Errorf("the %d requests for key %d under %s: %w", len(history), at.key, Limits[at.limit].Name, ErrUndecided)
 		}
@@ -43,8 +43,8 @@ func Check(events []Event) error {
 	return undecided
 }
 
-// untilLost returns the beginning of one key's events, in which no more requests were lost than can be looked through: up to a
-// moment, by which what had been asked and not answered is not answered. A beginning of a history that is right is right.
+// untilLost returns the beginning of one key's events in which few enough requests were lost to search: up to a time,
+// from which on unanswered requests count as not answered. The beginning of a correct history is correct.
 func untilLost(events []Event) []Event {
 	slices.SortFunc(events, func(a, b Event) int { return cmp.Compare(a.Call, b.Call) })
 	lost := 0
@@ -66,7 +66,7 @@ func untilLost(events []Event) []Event {
 	return events
 }
 
-// operations turns events into what the checker takes, one history for each key of each window.
+// operations converts events for the checker, one history per key and window.
 func operations(events []Event) map[address][]porcupine.Operation {
 	byAddress := map[address][]Event{}
 	for _, e := range events {
@@ -86,7 +86,7 @@ func operations(events []Event) map[address][]porcupine.Operation {
 	return histories
 }
 
-// operationsOf turns the events of one key into what the checker takes.
+// operationsOf converts the events of one key for the checker.
 func operationsOf(events []Event) (ops []porcupine.Operation) {
 	var end int64
 	for i := range events {
@@ -109,13 +109,14 @@ func operationsOf(events []Event) (ops []porcupine.Operation) {
 	return ops
 }
 
-// life is that of a key between two moments at which it was forgotten.
+// life is the life of a key between two times at which it was forgotten.
 type life struct {
 	address
 	forgotten int // how often before
 }
 
-// lifeOf returns to which life of its key an answer belongs. That is not certain if it came while everything was forgotten.
+// lifeOf returns to which life of its key an answer belongs. That is uncertain if it came while everything was
+// forgotten.
 func lifeOf(e *Event, events []Event) (of life, certain bool) {
 	of.address = address{e.Limit, e.Key}
 	for i := range events {
@@ -131,7 +132,7 @@ func lifeOf(e *Event, events []Event) (of life, certain bool) {
 	return of, true
 }
 
-// checkLogs: in no window were more units of a sliding log admitted, for certain, than the quota.
+// checkLogs checks that in no window more units of a sliding log were certainly admitted than the quota.
 func checkLogs(events []Event) error {
 	times := map[life][]rule.Micros{}
 	for i := range events {
@@ -159,7 +160,7 @@ func checkLogs(events []Event) error {
 	return nil
 }
 
-// planted are changes of an answer that Check has to find. Each returns false where it changes nothing.
+// planted are changes of an answer that Check has to detect. Each returns false where it changes nothing.
 var planted = map[string]func(e *Event) bool{
 	"an admission instead of a refusal": func(e *Event) bool {
 		if e.Op != rule.Take || e.Answer.Allowed || isLog(e.Limit) {
@@ -205,12 +206,12 @@ var planted = map[string]func(e *Event) bool{
 	},
 }
 
-// mostPlanted is in how many places a change is tried until it is found.
+// mostPlanted is in how many places a change is tried until it is detected.
 const mostPlanted = 5
 
-// CheckPlanted changes what was answered to one request, in several ways, and tells which of the changes Check does not find
-// in any of a few places. (In a single place another request at the same time may happen to explain it.) A history in which
-// nothing can be changed is an error too: it says too little.
+// CheckPlanted changes the answer to one request, in several ways, and returns which of the changes Check does not
+// detect in any of a few places. (In a single place a concurrent request may happen to explain it.) A history in which
+// nothing can be changed is an error too: it proves too little.
 func CheckPlanted(events []Event) (errs []error) {
 	for name, change := range planted {
 		if err := checkPlanted(events, change); err != nil {
@@ -231,7 +232,7 @@ func SaysEnough(events []Event) bool {
 }
 
 func checkPlanted(events []Event, change func(*Event) bool) error {
-	err := errors.New("there is nothing in the history to change")
+	err := errors.New("the history has nothing to change")
 	tried := 0
 	for i, e := range events {
 		if !e.Known || !lookedAt(events, e) || !change(&e) {
@@ -241,7 +242,7 @@ func checkPlanted(events []Event, change func(*Event) bool) error {
 		changed[i] = e
 		switch found := Check(beginning(changed, e)); {
 		case found == nil:
-			err = fmt.Errorf("the check does not find it: %+v", e)
+			err = fmt.Errorf("the check does not detect it: %+v", e)
 		case errors.Is(found, ErrUndecided):
 			err = found
 		default:
@@ -254,8 +255,8 @@ func checkPlanted(events []Event, change func(*Event) bool) error {
 	return err
 }
 
-// lookedAt tells whether the check can find a change of an answer: not if it came while everything was forgotten, and not if
-// others for its key had been lost before, which might explain it.
+// lookedAt reports whether the check can detect a change of an answer: not if it came while everything was forgotten,
+// and not if earlier requests for its key were lost, which might explain it.
 func lookedAt(events []Event, e Event) bool {
 	if _, certain := lifeOf(&e, events); !certain {
 		return false
@@ -263,7 +264,7 @@ func lookedAt(events []Event, e Event) bool {
 	return !slices.ContainsFunc(beginning(events, e), func(other Event) bool { return !other.Known && !other.Forget })
 }
 
-// beginning returns what was asked about the key of one request until that was answered. To see that no order explains a
+// beginning returns the requests for the key of one request until that was answered. Proving that no order explains a
 // longer history can take the checker very long.
 func beginning(events []Event, last Event) (kept []Event) {
 	for _, e := range events {
@@ -274,7 +275,7 @@ func beginning(events []Event, last Event) (kept []Event) {
 	return kept
 }
 
-// Summary counts what a history is made of.
+// Summary counts the events of a history.
 type Summary struct{ Requests, Answered, Admitted, Forgotten int }
 
 // Summarize counts.

@@ -21,7 +21,7 @@ const (
 
 func at(after rule.Micros) int64 { return int64(base+after) * 1_000 }
 
-// answerTo is what the rule answers with so much taken at base.
+// answerTo returns the rule's answer with that much taken at base.
 func answerTo(t *testing.T, taken int64, after rule.Micros, cost int64) rule.Answer {
 	t.Helper()
 	l := windowRule(t)
@@ -42,7 +42,7 @@ func windowRule(t *testing.T) *rule.Limit {
 	return limits[0].Rule()
 }
 
-// A request that was not answered may explain what was seen afterwards, and nothing else may.
+// Only a request that was not answered may explain what was seen afterwards.
 func TestUnanswered(t *testing.T) {
 	lost := Event{Op: rule.Take, Cost: 5, Call: at(0), Return: at(1_000)}
 	take := Event{Op: rule.Take, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true}
@@ -61,12 +61,12 @@ func TestUnanswered(t *testing.T) {
 	} {
 		take.Answer = answerTo(t, c.taken, 3_000, 3)
 		if err := Check(append(c.events, take)); (err == nil) != c.fine {
-			t.Errorf("%s: got the error %v, want one: %v", c.name, err, !c.fine)
+			t.Errorf("%s: got error %v, want one: %v", c.name, err, !c.fine)
 		}
 	}
 }
 
-// A request that was lost can be carried out after others that were asked later, in the same part of the window or another.
+// A lost request can be carried out after others that were made later, in the same part of the window or another.
 func TestUnansweredUntilLater(t *testing.T) {
 	l := windowRule(t)
 	lost := Event{Op: rule.Take, Cost: 5, Call: at(0), Return: at(1_000)}
@@ -101,12 +101,12 @@ func TestForget(t *testing.T) {
 	} {
 		take.Answer = answerTo(t, c.taken, 3_000, 3)
 		if err := Check(append(c.events, take)); (err == nil) != c.fine {
-			t.Errorf("%s: got the error %v, want one: %v", c.name, err, !c.fine)
+			t.Errorf("%s: got error %v, want one: %v", c.name, err, !c.fine)
 		}
 	}
 }
 
-// Of a key that lost very many requests only the beginning is looked at, and what is wrong there is found.
+// If a key lost very many requests only the beginning is checked, and what is wrong there is detected.
 func TestManyLost(t *testing.T) {
 	wrong := Event{Op: rule.Take, Cost: 3, Call: at(-2_000), Return: at(4_000), Known: true, Answer: answerTo(t, 5, 3_000, 3)}
 	var lost []Event
@@ -121,7 +121,7 @@ func TestManyLost(t *testing.T) {
 		t.Errorf("after they were lost: %v", err)
 	}
 	if kept := untilLost(append(slices.Clone(lost), wrong)); len(kept) != mostLost {
-		t.Errorf("%d events are kept, want %d", len(kept), mostLost)
+		t.Errorf("got %d events kept, want %d", len(kept), mostLost)
 	}
 	meanwhile := Event{Op: rule.Take, Cost: 1, Call: at(0), Return: at(9_000), Known: true}
 	if kept := untilLost(append(slices.Clone(lost), meanwhile)); kept[0].Known || kept[0].Return != at(5_000+mostLost) {
@@ -133,7 +133,7 @@ func TestManyLost(t *testing.T) {
 func TestLogs(t *testing.T) {
 	const log = 2
 	if !isLog(log) {
-		t.Fatal("the log is not where it was")
+		t.Fatal("the log is no longer at this index")
 	}
 	full := func(when rule.Micros) Event {
 		return Event{Limit: log, Call: at(when), Return: at(when), Known: true, Answer: rule.Answer{At: base + when, Granted: Limits[log].Quota}}
@@ -152,28 +152,28 @@ func TestLogs(t *testing.T) {
 		{"after a crash that came later", []Event{full(0), forget, full(400_000)}, false},
 	} {
 		if err := Check(c.events); (err == nil) != c.fine {
-			t.Errorf("%s: got the error %v, want one: %v", c.name, err, !c.fine)
+			t.Errorf("%s: got error %v, want one: %v", c.name, err, !c.fine)
 		}
 	}
 }
 
-// Nothing is planted where the check does not look: in an answer that came while everything was
-// forgotten, or that another request may explain.
+// Nothing is planted where the check cannot detect it: in an answer that came while everything was forgotten, or that
+// another request may explain.
 func TestPlantedWhereItIsLookedAt(t *testing.T) {
 	e := Event{Limit: 2, Call: at(0), Return: at(1_000), Known: true, Answer: rule.Answer{At: base + 500, Allowed: true, Granted: 1}}
 	if !lookedAt([]Event{e}, e) {
-		t.Error("an answer in good times is not looked at")
+		t.Error("an ordinary answer is not checked")
 	}
 	if forget := (Event{Forget: true, Call: at(400), Return: at(900)}); lookedAt([]Event{e, forget}, e) {
-		t.Error("an answer during a crash is looked at")
+		t.Error("an answer during a crash is checked")
 	}
 	if lost := (Event{Limit: 2, Call: at(-500), Return: at(-400)}); lookedAt([]Event{lost, e}, e) {
-		t.Error("an answer that a lost request may explain is looked at")
+		t.Error("an answer that a lost request may explain is checked")
 	}
 }
 
-// A history of a store that runs the rule is right, and nothing planted in it stays hidden. In another one, answers are lost:
-// it is right as well.
+// A history of a store that runs the rule is correct, and nothing planted in it stays undetected. In another one,
+// answers are lost: it is correct as well.
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	events := record(t, 1, 0)
@@ -190,7 +190,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// record records a history of a store that loses one answer in so many, and checks it.
+// record records a history of a store that loses one answer in that many, and checks it.
 func record(t *testing.T, seed uint64, lost int) []Event {
 	t.Helper()
 	slow := &slowStore{clock: storetest.NewClock(0), lost: lost, random: rand.New(rand.NewPCG(seed, 7))}
@@ -206,8 +206,8 @@ func record(t *testing.T, seed uint64, lost int) []Event {
 	return events
 }
 
-// slowStore takes a round trip's time, so that a history does not become too long to be checked. What is lost is lost on the way
-// there or on the way back.
+// slowStore takes the time of a round trip, so that a history does not become too long to check. A request is lost on
+// the way there or on the way back.
 type slowStore struct {
 	store.Store
 	reference *storetest.Reference

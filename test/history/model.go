@@ -9,15 +9,15 @@ import (
 
 // The model that histories are checked against: the rule, by the server's time, which every answer carries.
 
-// state is the state of one key as the model has it, and when it was last changed. The server's clock is taken not to be
-// set back while a history is made, so nothing that sees a change was decided before it.
+// state is the state of one key in the model, and when it was last changed. The server's clock is assumed not to be set
+// back during a history, so nothing that sees a change was decided before it.
 type state struct {
 	last   rule.Micros
 	start  rule.Micros
 	counts [5]int64 // Segments+1 of a limit, at most
 }
 
-// input is a request, and the end of the history: what was not answered may have been carried out until then.
+// input is a request, and the end of the history: an unanswered request may have been carried out until then.
 type input struct {
 	op          rule.Op
 	cost        int64
@@ -29,7 +29,7 @@ type input struct {
 // output is nil for a request that was not answered.
 type output struct{ answer *rule.Answer }
 
-// model is the rule for one limit in the words of the checker.
+// model is the rule for one limit as a model of the checker.
 func model(l *rule.Limit) porcupine.Model {
 	if l.Algorithm == rule.InFlight {
 		return slotsModel(l)
@@ -47,7 +47,7 @@ func model(l *rule.Limit) porcupine.Model {
 	return m.ToModel()
 }
 
-// step returns the states that a request can have led to; none if it cannot have been answered so.
+// step returns the states that a request can have led to; none if its answer is impossible.
 func (s state) step(l *rule.Limit, in input, answer *rule.Answer) []any {
 	switch {
 	case in.forget:
@@ -64,7 +64,7 @@ func (s state) step(l *rule.Limit, in input, answer *rule.Answer) []any {
 	return []any{next}
 }
 
-// decide is what the rule says. The state keeps its time if nothing changes.
+// decide returns the rule's decision. The state keeps its time if nothing changes.
 func (s state) decide(l *rule.Limit, in *input, now rule.Micros) (state, rule.Answer) {
 	inside := rule.State{Start: s.start, Counts: s.counts[:l.Parts()]}
 	answers := make([]rule.Answer, 1)
@@ -77,10 +77,10 @@ func (s state) decide(l *rule.Limit, in *input, now rule.Micros) (state, rule.An
 	return next, answers[0]
 }
 
-// unanswered returns the states that a request can have led to which was not answered, if it was carried out after what
-// made s. (That it never was, or was refused, is the same as its being carried out when everything else is over.) Within a
-// part of the window it makes no difference when it was carried out, except that it is most likely to be admitted at the
-// end: so there is one state for each part.
+// unanswered returns the states that an unanswered request can have led to, if it was carried out after what made s.
+// (That it never was, or was denied, is the same as being carried out when everything else is over.) Within a part of
+// the window it makes no difference when it was carried out, except that it is most likely to be admitted at the end:
+// so there is one state for each part.
 func (s state) unanswered(l *rule.Limit, in *input) (next []any) {
 	part := l.Window / rule.Micros(l.Segments)
 	for from := max(s.last, in.called); from <= in.end; from = from - from%part + part {

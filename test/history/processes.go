@@ -11,10 +11,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Orders returns what to tell some processes, so that all ask until the end of a stretch of a history of some length. Each stretch
-// has keys of its own: of those that a request was lost of, little can be said from then on.
+// Orders returns the orders for some processes, so that all send requests until the end of an interval of a history of
+// some length. Each interval has its own keys: once a request for a key was lost, little can be checked about the key.
 func Orders(processes, stretch int, seed uint64, length time.Duration, end time.Time) []Order {
-	keys := max(8, int(4*length.Seconds())) // so that few requests for one key are left without an answer
+	keys := max(8, int(4*length.Seconds())) // so that few requests for one key are left unanswered
 	orders := make([]Order, processes)
 	for i := range orders {
 		orders[i] = Order{Seed: seed + uint64(stretch*processes+i), Until: end.UnixNano(), First: stretch * keys, Keys: keys}
@@ -22,7 +22,7 @@ func Orders(processes, stretch int, seed uint64, length time.Duration, end time.
 	return orders
 }
 
-// Job returns what a process does with an Order in JSON: it records.
+// Job returns the function of a process that carries out an Order in JSON: it records.
 func Job(store store.Store, alive func(context.Context) error) func(order []byte) (any, error) {
 	return func(text []byte) (any, error) {
 		var order Order
@@ -33,7 +33,7 @@ func Job(store store.Store, alive func(context.Context) error) func(order []byte
 	}
 }
 
-// Join puts together what some processes recorded.
+// Join combines what some processes recorded.
 func Join(recorded [][]Event) (all []Event) {
 	for i, events := range recorded {
 		for _, e := range events {
@@ -44,7 +44,7 @@ func Join(recorded [][]Event) (all []Event) {
 	return all
 }
 
-// Verify fails a test whose history is wrong, or whose check would not see it if it were.
+// Verify fails a test whose history is wrong, or whose check would not detect it if it were.
 func Verify(t *testing.T, seed uint64, events []Event) {
 	t.Helper()
 	for _, err := range append(CheckPlanted(events), Check(events)) {

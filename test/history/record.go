@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Limits are those that histories are of: windows in several parts and in one, which some stores decide in ways of their own,
+// Limits are the limits of histories: windows in several parts and in one, which some stores decide by separate paths,
 // a log, and slots. Their windows pass several times in a history.
 var Limits = []slidegate.Limit{
 	{Name: "parts", Quota: 12, Window: time.Second, Segments: 4},
@@ -20,13 +20,13 @@ var Limits = []slidegate.Limit{
 	{Name: "slots", Quota: 3, Window: time.Second, Algorithm: rule.InFlight},
 }
 
-// isLog tells whether a limit is checked by the times of its admissions instead of by the model.
+// isLog reports whether a limit is checked by the times of its admissions instead of by the model.
 func isLog(limit int) bool { return Limits[limit].Algorithm == slidegate.SlidingLog }
 
-// isSlots reports whether a limit is an in-flight one.
+// isSlots reports whether a limit is an in-flight limit.
 func isSlots(limit int) bool { return Limits[limit].Algorithm == rule.InFlight }
 
-// bound returns the limits as stores take them.
+// bound returns the bound limits.
 func bound() (all []*store.Limit, err error) {
 	for _, limit := range Limits {
 		b, err := slidegate.Bind("history", limit)
@@ -39,11 +39,11 @@ func bound() (all []*store.Limit, err error) {
 }
 
 const (
-	askers  = 2                      // at once in each process
+	askers  = 2                      // concurrent, per process
 	patient = 300 * time.Millisecond // how long one of them waits for an answer
 )
 
-// Order is what a process is told to do. It can be encoded as JSON.
+// Order is what a process has to do. It can be encoded as JSON.
 type Order struct {
 	Seed  uint64
 	Until int64 // when to end, in nanoseconds since the epoch
@@ -51,21 +51,21 @@ type Order struct {
 	Keys  int
 }
 
-// Event is one request of a history, or the moment at which everything was forgotten. It can be encoded as JSON.
+// Event is one request of a history, or a time at which everything was forgotten. It can be encoded as JSON.
 type Event struct {
 	Client       int
-	Limit, Key   int // the place of the limit in Limits
+	Limit, Key   int // the index of the limit in Limits
 	Op           rule.Op
 	Cost         int64
 	ID           rule.ID // whose slot it is, for in-flight limits
 	Call, Return int64   // nanoseconds since the epoch
-	Known        bool    // whether it was answered; if not, it may have been carried out or not
+	Known        bool    // whether it was answered; if not, it may or may not have been carried out
 	Answer       rule.Answer
-	Forget       bool // no request: all that is known of all keys is forgotten between Call and Return
+	Forget       bool // not a request: all keys are forgotten between Call and Return
 }
 
-// Record asks a store at random until the order's end, and returns what it was answered. After a request that was not
-// answered it waits until the server is alive: what nobody answers says nothing.
+// Record sends random requests to a store until the order's end, and returns the answers. After a request that was not
+// answered it waits until the server is alive: unanswered requests prove nothing.
 func Record(store store.Store, alive func(context.Context) error, order Order) ([]Event, error) {
 	limits, err := bound()
 	if err != nil {
@@ -119,7 +119,7 @@ func (a *asker) draw() Event {
 		return e
 	}
 	if isLog(e.Limit) {
-		return e // takes only: so that what was admitted can be counted by its times
+		return e // takes only: so that admissions can be counted by their times
 	}
 	switch a.random.IntN(20) {
 	case 0, 1:

@@ -7,20 +7,20 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// The model of in-flight limits. What was not answered may have been carried out at any moment from when it was asked to the end, so
-// a slot is known by when it was renewed at the earliest and at the latest. As long as that is not the same, answers are
-// held to their verdict and to how many slots remain, and else to the last microsecond.
+// The model of in-flight limits. An unanswered request may have been carried out at any time from when it was made to
+// the end, so a slot has the earliest and the latest time at which it was renewed. As long as these differ, answers are
+// checked for their verdict and the number of remaining slots, and otherwise to the last microsecond.
 
-// mostSlots is how many slots a state has room for: those of all the IDs that are drawn.
+// mostSlots is the maximum number of slots in a state: those of all the IDs that are drawn.
 const mostSlots = 6
 
-// held is a slot that somebody may hold. The zero value is none.
+// held is a slot that may be held. The zero value means none.
 type held struct {
 	id       rule.ID
 	from, to rule.Micros // when it was renewed: not before, and not after
 }
 
-// slots is the state of one key, and when it was last seen. The place of a slot follows from its ID.
+// slots is the state of one key, and when it was last seen. The index of a slot follows from its ID.
 type slots struct {
 	last rule.Micros
 	all  [mostSlots + 1]held
@@ -50,8 +50,8 @@ func slotsModel(l *rule.Limit) porcupine.Model {
 	return m.ToModel()
 }
 
-// answered returns the states after an answer: one for each way in which slots may have run out, if the answer fits it. A
-// request that changes nothing leaves no trace, not even its time: a store may answer it beside others.
+// answered returns the states after an answer: one for each way in which slots may have expired, if the answer fits it.
+// A request that changes nothing leaves no trace, not even its time: a store may answer it concurrently with others.
 func (s slots) answered(l *rule.Limit, in *input, answer *rule.Answer) (next []any) {
 	read := false
 	for _, now := range s.at(answer.At, l.Window) {
@@ -68,7 +68,7 @@ func (s slots) answered(l *rule.Limit, in *input, answer *rule.Answer) (next []a
 	return next
 }
 
-// at returns what s can be at a moment: a slot that may have run out has, or has not.
+// at returns what s can be at a time: a slot that may have expired has, or has not.
 func (s slots) at(now, ttl rule.Micros) []slots {
 	all := []slots{s}
 	for i := range s.all {
@@ -121,7 +121,7 @@ func (s slots) explains(l *rule.Limit, in *input, answer *rule.Answer) bool {
 	return want == *answer
 }
 
-// after returns s after a request that was carried out at a moment. Whether it was refused follows from s.
+// after returns s after a request that was carried out at a time. Whether it was denied follows from s.
 func (s slots) after(l *rule.Limit, in *input, now rule.Micros) slots {
 	h := &s.all[in.id]
 	live := int64(0)
@@ -139,7 +139,7 @@ func (s slots) after(l *rule.Limit, in *input, now rule.Micros) slots {
 	return s
 }
 
-// unanswered returns the states that a request can have led to which was not answered. It may also have been refused, or never
+// unanswered returns the states that an unanswered request can have led to. It may also have been denied, or never
 // carried out.
 func (s slots) unanswered(l *rule.Limit, in *input) []any {
 	next := []any{s}
@@ -147,7 +147,7 @@ func (s slots) unanswered(l *rule.Limit, in *input) []any {
 	if from > in.end {
 		return next
 	}
-	var sure int64 // slots that are held until the end for certain
+	var sure int64 // slots that are certainly held until the end
 	for _, h := range s.all {
 		if h.id != 0 && h.from > in.end-l.Window {
 			sure++

@@ -1,5 +1,5 @@
-// Package kit is what tests with real servers have in common: values that cannot fail to be made, and waiting for what takes
-// an unknown time.
+// Package kit has helpers for tests with real servers: values whose creation cannot fail, and waiting for what takes an
+// unknown time.
 package kit
 
 import (
@@ -10,13 +10,13 @@ import (
 
 const (
 	patience = 30 * time.Second     // how long anything may take on a busy machine
-	interval = 5 * time.Millisecond // how often it is looked for
+	interval = 5 * time.Millisecond // how often a condition is checked
 )
 
 var errNotYet = errors.New("not yet")
 
-// Eventually returns once is returns true, which it calls every few milliseconds. It fails the test if that takes more than
-// half a minute. The failure says what was waited for.
+// Eventually returns once is returns true, which it calls every few milliseconds. It fails the test if that takes more
+// than half a minute. The failure names what was waited for.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	err := Retry(nil, func() error {
@@ -26,12 +26,12 @@ func Eventually(t testing.TB, what string, is func() bool) {
 		return errNotYet
 	})
 	if err != nil {
-		t.Fatalf("waited in vain for %v: %s", patience, what)
+		t.Fatalf("timed out after %v: %s", patience, what)
 	}
 }
 
-// Retry calls try every few milliseconds until it returns nil or an error that is final, and for at most half a minute. It
-// returns the last error. If final is nil, no error is.
+// Retry calls try every few milliseconds until it returns nil or an error that wraps final, and for at most half a
+// minute. It returns the last error. If final is nil, no error ends it early.
 func Retry(final error, try func() error) error {
 	late := time.After(patience)
 	tick := time.NewTicker(interval)
@@ -49,13 +49,13 @@ func Retry(final error, try func() error) error {
 	}
 }
 
-// Must returns a function that returns value, or fails the test it is given if err is not nil. It makes short work of what
-// cannot fail in a test: kit.Must(memstore.New(opts))(t).
+// Must returns a function that returns value, or fails the given test if err is not nil. It is for what cannot fail in
+// a test: kit.Must(memstore.New(opts))(t).
 func Must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
-			t.Fatalf("got the error %v, want none", err)
+			t.Fatalf("got error %v, want none", err)
 		}
 		return value
 	}

@@ -33,17 +33,17 @@ func TestRetry(t *testing.T) {
 				start := time.Now()
 				err := Retry(c.final, func() error { return c.try(time.Since(start)) })
 				if !errors.Is(err, c.want) {
-					t.Errorf("got the error %v, want %v", err, c.want)
+					t.Errorf("got error %v, want %v", err, c.want)
 				}
 				if waited := time.Since(start); waited != c.waited {
-					t.Errorf("it took %v, want %v", waited, c.waited)
+					t.Errorf("took %v, want %v", waited, c.waited)
 				}
 			})
 		})
 	}
 }
 
-// failing is a test that only notes its failure.
+// failing is a test that only records its failure.
 type failing struct {
 	testing.TB
 	said string
@@ -58,7 +58,7 @@ func TestMust(t *testing.T) {
 		t.Errorf("got %d and the failure %q, want 7 and none", got, f.said)
 	}
 	Must(7, errors.New("wrong"))(f)
-	if f.said != "got the error wrong, want none" {
-		t.Errorf("the failure is %q, want it to have the error", f.said)
+	if f.said != "got error wrong, want none" {
+		t.Errorf("got failure %q, want one with the error", f.said)
 	}
 }

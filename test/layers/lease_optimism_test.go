@@ -41,8 +41,8 @@ func (f *far) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// With leases above Optimistic, an outage admits what was out in blocks and k units, and no block is made of the latter. When the store
-// is back it hears of exactly what was admitted.
+// With leases above Optimistic, an outage admits what was leased plus k units, and the latter are not leased. When the
+// store is back it is charged exactly what was admitted.
 func TestLeasesOverOptimism(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const k, quota = 5, 10_000
@@ -68,21 +68,21 @@ func TestLeasesOverOptimism(t *testing.T) {
 		take()
 		take()
 		if out == 0 || admitted[rule.Leased]-before > out || admitted[rule.FallbackOptimistic] != k {
-			t.Errorf("%d were out when the store went away, and then admitted: %v, before that %d leased", out, admitted, before)
+			t.Errorf("%d were leased when the store went away; then admitted: %v; leased before: %d", out, admitted, before)
 		}
 		below.away.Store(false)
 		take()
 		if err := errors.Join(leases.Close(t.Context()), hopes.Close(t.Context())); err != nil {
 			t.Error(err)
 		}
-		testkit.Delay(2 * time.Second) // for what goes round the leases to see that there are none
+		testkit.Delay(2 * time.Second) // until the keeper sees that there are no leases
 		var all int64
 		for _, units := range admitted {
 			all += units
 		}
 		used := quota - kit.Must(kit.Must(slidegate.New(below.Store, limit))(t).Peek(t.Context(), "key"))(t).Remaining
 		if wasted := leases.Stats().Wasted; used != all+wasted {
-			t.Errorf("%d are used in the store; %d were admitted (%v) and %d wasted", used, all, admitted, wasted)
+			t.Errorf("got %d used in the store; %d were admitted (%v) and %d wasted", used, all, admitted, wasted)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Package layers_test holds what all layers have in common, also those of other modules.
+// Package layers_test tests what all layers have in common, including those of other modules.
 package layers_test
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Through all layers at once, As finds the store below, and each layer on the way.
+// Through all layers together, As finds the store below, and each layer on the way.
 func TestLayersUnwrap(t *testing.T) {
 	memory := memstore.NewDefault()
 	top := put(t, memory, func(s store.Store) (*coalesce.Store, error) { return coalesce.New(s, coalesce.Options{}) })
@@ -22,7 +22,7 @@ func TestLayersUnwrap(t *testing.T) {
 	})
 	top = put(t, top, func(s store.Store) (*observe.Store, error) { return observe.New(s, observe.Options{}) })
 	if found, ok := store.As[*memstore.Store](top); !ok || found != memory {
-		t.Error("the store in memory is not found")
+		t.Error("the store in memory was not found")
 	}
 	_, coalesces := store.As[*coalesce.Store](top)
 	_, caches := store.As[*denycache.Store](top)

@@ -11,17 +11,17 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// timeline is how far the server's clock was ahead of the machine's: steps in the order of their times. Before the first it was
+// timeline is how far the server's clock was ahead of the machine's: steps in order of time. Before the first it was
 // not ahead.
 type timeline []step
 
-// step is a moment at which the server's clock was set.
+// step is a time at which the server's clock was set.
 type step struct {
-	wall  int64 // on the machine's clock
+	wall  int64 // by the machine's clock
 	ahead int64 // from then on, in nanoseconds
 }
 
-// epoch returns how many steps there were before a moment.
+// epoch returns how many steps there were before a time.
 func (tl timeline) epoch(wall int64) (n int) {
 	for n < len(tl) && tl[n].wall <= wall {
 		n++
@@ -29,7 +29,7 @@ func (tl timeline) epoch(wall int64) (n int) {
 	return n
 }
 
-// ahead returns how far the server's clock was ahead after so many steps.
+// ahead returns how far the server's clock was ahead after that many steps.
 func (tl timeline) ahead(epoch int) int64 {
 	if epoch == 0 {
 		return 0
@@ -37,9 +37,9 @@ func (tl timeline) ahead(epoch int) int64 {
 	return tl[epoch-1].ahead
 }
 
-// stretch returns how often the server's clock was set back in the first steps: the times of what happened are compared with one
-// another only between two such steps.
-func (tl timeline) stretch(epoch int) (n int) {
+// setBacks returns how often the server's clock was set back in the first steps: times are compared with one another
+// only between two such steps.
+func (tl timeline) setBacks(epoch int) (n int) {
 	for e := 1; e <= epoch; e++ {
 		if tl.ahead(e) < tl.ahead(e-1) {
 			n++
@@ -48,7 +48,8 @@ func (tl timeline) stretch(epoch int) (n int) {
 	return n
 }
 
-// epochOf returns after how many steps something happened. For what a server did while its clock was set, its own time says so.
+// epochOf returns after how many steps something happened. For what a server did while its clock was set, its own time
+// decides.
 func (tl timeline) epochOf(r record) int {
 	if r.What == spent {
 		return tl.epoch(r.Now)
@@ -63,22 +64,23 @@ func (tl timeline) epochOf(r record) int {
 	return best
 }
 
-// admission is units that were admitted, at a moment of the server's clock in nanoseconds.
+// admission is a number of units that were admitted, at a time of the server's clock in nanoseconds.
 type admission struct {
 	stretch int
 	time    int64
 	units   int64
 }
 
-// admissions returns what was admitted of a limit. A spend has the time that the server's clock showed when the layer read its own
-// clock to check it, and a spend from a block that was charged since the last step was not before that charge.
+// admissions returns what was admitted of a limit. A spend has the time that the server's clock showed when the layer
+// read its own clock to check it, and a spend from a lease that was charged since the last step was not before that
+// charge.
 func (tl timeline) admissions(all []record, limit string) (found []admission) {
 	for _, r := range all {
 		if r.Limit != limit || r.What != spent && r.What != straight && r.What != canceled {
 			continue
 		}
 		e := tl.epochOf(r)
-		a := admission{tl.stretch(e), int64(r.At) * 1_000, r.Units}
+		a := admission{tl.setBacks(e), int64(r.At) * 1_000, r.Units}
 		switch r.What {
 		case canceled: // it does not count, in the part that it was charged in
 			a.units = -a.units
@@ -97,7 +99,7 @@ func (tl timeline) admissions(all []record, limit string) (found []admission) {
 	return found
 }
 
-// most returns the most units that were admitted within any window, wherever it starts.
+// most returns the maximum number of units that were admitted within any window, wherever it starts.
 func most(sorted []admission, window time.Duration) (units int64) {
 	sum, oldest := int64(0), 0
 	for i, a := range sorted {
@@ -107,14 +109,15 @@ func most(sorted []admission, window time.Duration) (units int64) {
 			oldest++
 		}
 		if i+1 < len(sorted) && sorted[i+1].stretch == a.stretch && sorted[i+1].time == a.time {
-			continue // what was undone has the time at which it was spent
+			continue // an undone spend has the time at which it was spent
 		}
 		units = max(units, sum)
 	}
 	return units
 }
 
-// inParts is most for a window of which both the first and the last part count in full, which is how the rule counts it.
+// inParts is most for a window of which both the first and the last part count in full, which is how the rule counts
+// it.
 func inParts(sorted []admission, limit slidegate.Limit) int64 {
 	part := int64(limit.Window) / int64(limit.Segments)
 	whole := slices.Clone(sorted)
@@ -124,8 +127,8 @@ func inParts(sorted []admission, limit slidegate.Limit) int64 {
 	return most(whole, limit.Window+time.Duration(part))
 }
 
-// checkBlocks checks that no process has spent or given back more than it was granted, in any part of the window.
-func checkBlocks(all []record, limit slidegate.Limit) error {
+// checkLeases checks that no process has spent or returned more than it was granted, in any part of the window.
+func checkLeases(all []record, limit slidegate.Limit) error {
 	type place struct {
 		process int
 		part    rule.Micros
@@ -146,14 +149,14 @@ func checkBlocks(all []record, limit slidegate.Limit) error {
 	}
 	for p, units := range left {
 		if units < 0 {
-			return fmt.Errorf("%s: process %d spent and gave back %d more than it was granted in the part from %d", limit.Name, p.process, -units, p.part)
+			return fmt.Errorf("%s: process %d spent and returned %d more than it was granted in the part from %d", limit.Name, p.process, -units, p.part)
 		}
 	}
 	return nil
 }
 
-// checkEnds checks that blocks were spent only in the part of the window that they were charged in. A block that was asked for
-// before the server's clock was set is exempt.
+// checkEnds checks that leases were spent only in the part of the window that they were charged in. A lease that was
+// requested before the server's clock was set is exempt.
 func (tl timeline) checkEnds(all []record, limit slidegate.Limit) error {
 	part := int64(limit.Window) / int64(limit.Segments)
 	for _, r := range all {
@@ -163,14 +166,14 @@ func (tl timeline) checkEnds(all []record, limit slidegate.Limit) error {
 		}
 		at := int64(r.At) * 1_000
 		if end := at - at%part + part; r.Now+tl.ahead(e) >= end {
-			return fmt.Errorf("%s: process %d spent a block %v after the end of its part", limit.Name, r.Process, time.Duration(r.Now+tl.ahead(e)-end))
+			return fmt.Errorf("%s: process %d spent a lease %v after the end of its part", limit.Name, r.Process, time.Duration(r.Now+tl.ahead(e)-end))
 		}
 	}
 	return nil
 }
 
-// out returns how many units were in blocks, or under way to be given back, when the server's clock was set for the n-th time. A
-// spend that may have been later than that was.
+// out returns how many units were leased, or being returned, when the server's clock was set for the n-th time. A spend
+// that may have been later counts as later.
 func (tl timeline) out(all []record, limit string, n int) (units int64) {
 	for _, r := range all {
 		switch {
@@ -184,7 +187,8 @@ func (tl timeline) out(all []record, limit string, n int) (units int64) {
 	return units
 }
 
-// The check sees one unit too many in a window, a part that is counted too late, and a block that was given back twice.
+// The check detects one unit too many in a window, a part that is counted too late, and a lease that was returned
+// twice.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	limit := slidegate.Limit{Name: "l", Quota: 10, Window: time.Second, Segments: 4}
@@ -222,23 +226,23 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	block := []record{{What: granted, Limit: "l", Units: 5, At: at(0), Sent: base, Now: base + 1}, spend(5, 0, 3), {What: back, Limit: "l", Units: 2, At: at(0)}}
-	if err := checkBlocks(block, limit); err != nil {
+	if err := checkLeases(block, limit); err != nil {
 		t.Error(err)
 	}
-	if err := checkBlocks(append(block, block[2]), limit); err == nil {
-		t.Error("a block that was given back twice was not seen")
+	if err := checkLeases(append(block, block[2]), limit); err == nil {
+		t.Error("a lease that was returned twice was not detected")
 	}
 	if err := (timeline{}).checkEnds([]record{spend(249*milli, 0, 1)}, limit); err != nil {
 		t.Error(err)
 	}
 	if err := (timeline{}).checkEnds([]record{spend(250*milli, 0, 1)}, limit); err == nil {
-		t.Error("a spend after the end of the part was not seen")
+		t.Error("a spend after the end of the part was not detected")
 	}
 	steps := timeline{{base + 10*milli, second}}
 	if err := steps.checkEnds([]record{spend(20*milli, 0, 1)}, limit); err != nil {
 		t.Error(err)
 	}
 	if got := steps.out(append(block, spend(20*milli, 0, 1)), "l", 1); got != 2 {
-		t.Errorf("%d are out, want 2", got)
+		t.Errorf("got %d leased, want 2", got)
 	}
 }

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// settled is how long after a step of the clock there may be too many: blocks live for a second at most, and what was spent from
-	// them counts for as long as it is in a window.
+	// settled is how long after a step of the clock there may be an excess: leases live for a second at most, and what
+	// was spent from them counts for as long as it is in a window.
 	settled = 3 * time.Second
 	between = settled + 500*time.Millisecond
 )
 
-// jumps are how far the server's clock is set. Those of more than a window move what the server has of a key.
+// jumps are how far the server's clock is set. Those of more than a window move the server's state of a key.
 var jumps = []time.Duration{10 * time.Second, -10 * time.Second, 125 * time.Millisecond, -125 * time.Millisecond}
 
 // jumpsFor returns as many of them as there is time for, and at least one ahead and one back.
@@ -27,8 +27,8 @@ func jumpsFor(length time.Duration) (all []time.Duration) {
 	return all
 }
 
-// The server's clock is set while three processes ask for one key. In any window there are at most as many too many as were out in
-// blocks at that moment, once, and none after that.
+// The server's clock is set while three processes request one key. In any window the excess is at most what was leased
+// at that time, once, and none after that.
 func TestServerClockSet(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servers {
@@ -45,14 +45,14 @@ func TestServerClockSet(t *testing.T) {
 			wait := time.Second
 			for i, jump := range jumps {
 				<-time.After(wait)
-				<-time.After(untilPart(clock.Ahead()) + time.Duration(5+10*i%40)*time.Millisecond) // blocks have just been taken
+				<-time.After(untilPart(clock.Ahead()) + time.Duration(5+10*i%40)*time.Millisecond) // leases have just been taken
 				clock.Set(clock.Ahead() + jump)
 				steps = append(steps, step{time.Now().UnixNano(), int64(clock.Ahead())})
 				wait = between
 			}
 			all := f.land()
 			for _, limit := range []slidegate.Limit{narrow, wide} {
-				if err := checkBlocks(all, limit); err != nil {
+				if err := checkLeases(all, limit); err != nil {
 					t.Errorf("seed %d: %v", f.seed, err)
 				}
 				if err := steps.checkEnds(all, limit); err != nil {
@@ -69,7 +69,7 @@ func TestServerClockSet(t *testing.T) {
 	}
 }
 
-// verifyStep looks at what was admitted around a step, and between the time for which its traces last and the next step.
+// verifyStep checks what was admitted around a step, and between the time for which its effects last and the next step.
 func verifyStep(t *testing.T, seed uint64, all []record, limit slidegate.Limit, steps timeline, n int) {
 	t.Helper()
 	jump := time.Duration(steps[n].ahead - steps.ahead(n))
@@ -80,16 +80,16 @@ func verifyStep(t *testing.T, seed uint64, all []record, limit slidegate.Limit, 
 		next = steps[n+1].wall
 	}
 	over := most(steps.admissions(within(all, before, after), limit.Name), limit.Window) - limit.Quota
-	t.Logf("%s: set by %v with %d out: %d of a quota of %d too many", limit.Name, jump, out, over, limit.Quota)
+	t.Logf("%s: set by %v with %d leased: an excess of %d over a quota of %d", limit.Name, jump, out, over, limit.Quota)
 	if over > out {
-		t.Errorf("seed %d: %s: after a step by %v there were %d too many, and %d were out", seed, limit.Name, jump, over, out)
+		t.Errorf("seed %d: %s: after a step by %v got an excess of %d, and %d were leased", seed, limit.Name, jump, over, out)
 	}
 	if most := most(steps.admissions(within(all, after, next), limit.Name), limit.Window); most > limit.Quota {
-		t.Errorf("seed %d: %s: long after a step by %v there were %d of a quota of %d", seed, limit.Name, jump, most, limit.Quota)
+		t.Errorf("seed %d: %s: long after a step by %v got %d of a quota of %d", seed, limit.Name, jump, most, limit.Quota)
 	}
 }
 
-// within returns what happened from one moment to another.
+// within returns what happened between two times.
 func within(all []record, from, to int64) (some []record) {
 	for _, r := range all {
 		if r.Now >= from && r.Now < to {

@@ -15,10 +15,11 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-// Answers from blocks are bounds, so the contract of stores, which wants exact ones, says nothing about them. Keys that have no
-// block are another matter: those of limits with Lease are decided exactly as those of others. None has one after Close.
+// Answers from leases are bounds, so the contract of stores, which requires exact ones, does not apply to them. It does
+// apply to keys that have no lease: those of limits with Lease are decided exactly like others. No key has a lease
+// after Close.
 
-// allLeased asks for limits with Lease in the place of those that could have it.
+// allLeased uses limits with Lease instead of those that could have it.
 type allLeased struct {
 	*lease.Store
 	twins sync.Map // from *store.Limit to the one with Lease
@@ -75,7 +76,7 @@ func TestContractInMemory(t *testing.T) {
 	}, storetest.Options{Short: *leaseLength < time.Minute})
 }
 
-// The same over the stores of the servers, always in short: each check is some hundred round trips.
+// The same over the stores of the servers, always in short mode: each check is some hundred round trips.
 func TestContract(t *testing.T) {
 	overServers(t, func(t *testing.T, s server) {
 		storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {

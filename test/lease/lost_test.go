@@ -13,13 +13,13 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-// What is out in blocks is charged on the server. These tests are about what becomes of it.
+// Leased units are charged on the server. These tests are about what happens to them.
 
-// steady is a limit whose window does not move on while a test looks at what the server has.
+// steady is a limit whose window does not move on while a test reads the server's counts.
 var steady = slidegate.Limit{Name: "steady", Quota: 1_000, Window: 10 * time.Minute, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: true}
 
-// A process that is killed leaves units charged that nobody spends. They are free again when their window has passed, and the
-// whole quota can then be had.
+// A process that is killed leaves units charged that no process spends. They are free again when their window has
+// passed, and the whole quota is then available.
 func TestKilled(t *testing.T) {
 	overServers(t, func(t *testing.T, s server) {
 		limit := kit.Must(bind(narrow))(t)
@@ -27,7 +27,7 @@ func TestKilled(t *testing.T) {
 		for {
 			kit.Eventually(t, "some to be leased", func() bool { return f.unspent(0) > 0 })
 			f.workers[0].Kill()
-			noted := f.noted() // before the server is asked: it is the server that must have as much
+			noted := f.noted() // before the server is called: the server must have at least as much
 			peek := kit.Must(apply(s.raw, rule.Peek, store.Charge{Limit: limit, Key: key}))(t)
 			counted := limit.Rule().Quota - peek.Remaining
 			all := current(noted, limit.Rule(), peek.At)
@@ -49,13 +49,13 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// unspent returns what a process has in blocks of the narrow limit, as far as it has noted it.
+// unspent returns what a process has leased of the narrow limit, as far as it has recorded it.
 func (f *fleet) unspent(i int) int64 {
 	all := read(f.t, f.journals[f.current[i]], f.current[i])
 	return sum(all, narrow.Name, granted) - sum(all, narrow.Name, spent) - sum(all, narrow.Name, back)
 }
 
-// current returns what was charged in parts that count at a moment of the server's clock.
+// current returns what was charged in parts that count at a time of the server's clock.
 func current(all []record, limit *rule.Limit, now rule.Micros) (some []record) {
 	start, end := limit.Part(now)
 	oldest := start - limit.Window
@@ -67,23 +67,23 @@ func current(all []record, limit *rule.Limit, now rule.Micros) (some []record) {
 	return some
 }
 
-// Units of a key that goes idle are given back: the server then counts what was admitted, and no more.
+// Units of a key that goes idle are returned: the server then counts what was admitted, and no more.
 func TestIdle(t *testing.T) {
 	overServers(t, func(t *testing.T, s server) {
 		limit := kit.Must(bind(steady))(t)
 		l := leased(t, s.raw)
 		admitted := warmUp(t, l, limit)
-		kit.Eventually(t, "nothing to be out", func() bool { st := l.Stats(); return st.Returned == st.Taken-st.Spent })
+		kit.Eventually(t, "nothing to be leased", func() bool { st := l.Stats(); return st.Returned == st.Taken-st.Spent })
 		if got := used(t, s, limit); got != admitted {
 			t.Errorf("the server counts %d, and %d were admitted; %+v", got, admitted, l.Stats())
 		}
 		if st := l.Stats(); st.Returned == 0 {
-			t.Errorf("nothing had to be given back: %+v", st)
+			t.Errorf("nothing had to be returned: %+v", st)
 		}
 	})
 }
 
-// Close gives back all that is out before it returns, and requests go straight to the server from then on.
+// Close returns all leased units before it returns, and requests go straight to the server from then on.
 func TestClose(t *testing.T) {
 	overServers(t, func(t *testing.T, s server) {
 		limit := kit.Must(bind(steady))(t)
@@ -99,13 +99,13 @@ func TestClose(t *testing.T) {
 		}
 		allowed, flags, left, _, _, _, err := l.TakeSingle(ctx, limit, key, 1)
 		if want := steady.Quota - admitted - 1; !allowed || flags != 0 || left != want || err != nil {
-			t.Errorf("after Close: allowed is %v, flags %v, %d left, want %d, error %v", allowed, flags, left, want, err)
+			t.Errorf("after Close: got allowed %v, flags %v, %d left, want %d, error %v", allowed, flags, left, want, err)
 		}
 	})
 }
 
-// A reset by another process forgets what was charged for blocks, so that at most what was out then can be had twice. A reset
-// through the layer that has the blocks lets nobody have anything twice.
+// A reset by another process forgets what was charged for leases, so that at most what was leased then is admitted
+// twice. With a reset through the layer that has the leases, nothing is admitted twice.
 func TestReset(t *testing.T) {
 	overServers(t, func(t *testing.T, s server) {
 		for round := range 5 {
@@ -142,13 +142,14 @@ func testReset(t *testing.T, s server, l slidegate.Limit, here bool) {
 	if !here {
 		most += out
 	}
-	t.Logf("%s: after the reset %d of a quota of %d were admitted; %d were out", l.Name, got, l.Quota, out)
+	t.Logf("%s: after the reset %d of a quota of %d were admitted; %d were leased", l.Name, got, l.Quota, out)
 	if got > most || got < l.Quota {
 		t.Errorf("%s: after the reset %d of a quota of %d were admitted, want at most %d", l.Name, got, l.Quota, most)
 	}
 }
 
-// takeAll takes units one by one until it is refused, also after what is out has been given back, and returns how many it got.
+// takeAll takes units one by one until it is denied, also after leased units were returned, and returns how many it
+// got.
 func takeAll(t *testing.T, l *lease.Store, limit *store.Limit) (units int64) {
 	t.Helper()
 	kit.Eventually(t, "all to be used", func() bool {

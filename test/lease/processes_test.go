@@ -15,11 +15,11 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-var leaseLength = flag.Duration("leases", 4*time.Second, "for how long processes spend leases that are checked for one unit too many")
+var leaseLength = flag.Duration("leases", 4*time.Second, "how long processes spend leases while they are checked for one unit too many")
 
 const processes = 3
 
-// fleet is processes that ask one server, each over a wire of its own.
+// fleet is a set of processes that call one server, each over its own wire.
 type fleet struct {
 	t      *testing.T
 	server server
@@ -28,11 +28,11 @@ type fleet struct {
 
 	wires    []*faultproxy.Wire
 	workers  []*workers.Worker
-	journals []string // of all processes that there ever were
-	current  []int    // which of the journals each has now
+	journals []string // of all processes that ever ran
+	current  []int    // the index of each process's current journal
 }
 
-// launch starts processes, which then ask for some time.
+// launch starts processes, which then send requests for some time.
 func launch(t *testing.T, s server, n int, length time.Duration) *fleet {
 	t.Helper()
 	f := &fleet{t: t, server: s, seed: uint64(time.Now().UnixNano()), current: make([]int, n), workers: make([]*workers.Worker, n)}
@@ -47,7 +47,7 @@ func launch(t *testing.T, s server, n int, length time.Duration) *fleet {
 	return f
 }
 
-// start starts a process, in the place of one that is gone if there was one.
+// start starts a process, or replaces one that has ended.
 func (f *fleet) start(i int) {
 	f.t.Helper()
 	f.current[i] = len(f.journals)
@@ -64,8 +64,8 @@ func (f *fleet) tell(i int) {
 	f.workers[i].Tell(f.t, order{Seed: f.seed + uint64(f.current[i]), Until: f.until.UnixNano()})
 }
 
-// land waits until all have given back what they had, and returns what all noted. What the callers of those that lived to the end
-// were told must be what was noted.
+// land waits until all processes have returned their leases, and returns what all recorded. What callers of the
+// processes that lived to the end got must equal what was recorded.
 func (f *fleet) land() (all []record) {
 	f.t.Helper()
 	outcomes := workers.HearAll[outcome](f.t, f.workers)
@@ -80,17 +80,17 @@ func (f *fleet) land() (all []record) {
 		f.t.Logf("process %d: admitted %v, %d not answered; %+v", f.current[i], done.Admitted, done.Failed, done.Stats)
 		for limit, units := range done.Admitted {
 			if noted[limit] != units {
-				f.t.Errorf("process %d: the callers were told of %d units of %s, and %d were noted", f.current[i], units, limit, noted[limit])
+				f.t.Errorf("process %d: the callers got %d units of %s, and %d were recorded", f.current[i], units, limit, noted[limit])
 			}
 		}
 		if done.Stats.Out != 0 {
-			f.t.Errorf("process %d: %d units are out after Close", f.current[i], done.Stats.Out)
+			f.t.Errorf("process %d: got %d units leased after Close", f.current[i], done.Stats.Out)
 		}
 	}
 	return all
 }
 
-// noted returns what all processes have noted so far.
+// noted returns what all processes have recorded so far.
 func (f *fleet) noted() (all []record) {
 	f.t.Helper()
 	for i, path := range f.journals {
@@ -99,9 +99,9 @@ func (f *fleet) noted() (all []record) {
 	return all
 }
 
-// Three processes of 16 callers ask for one key. One is stopped across the end of a part, one is killed and started again, and
-// what the server answers comes late, gets lost or is cut off. By the clock readings that spends were checked against there are
-// never more than the quota in any window, net of what callers gave back.
+// Three processes of 16 callers request one key. One is stopped across the end of a part, one is killed and started
+// again, and the server's replies are delayed, lost or cut off. By the clock readings that spends were checked against,
+// no window has more than the quota, net of what callers returned.
 func TestNeverOver(t *testing.T) {
 	overServers(t, func(t *testing.T, s server) {
 		f := launch(t, s, processes, *leaseLength)
@@ -119,10 +119,11 @@ func TestNeverOver(t *testing.T) {
 	})
 }
 
-// verify fails a test in which more was admitted than the quota in some window, or in which that could not have been seen.
+// verify fails a test in which more was admitted than the quota in some window, or in which that could not have been
+// detected.
 func verify(t *testing.T, seed uint64, all []record, limit slidegate.Limit) {
 	t.Helper()
-	for _, err := range []error{checkBlocks(all, limit), timeline{}.checkEnds(all, limit)} {
+	for _, err := range []error{checkLeases(all, limit), timeline{}.checkEnds(all, limit)} {
 		if err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
@@ -130,18 +131,18 @@ func verify(t *testing.T, seed uint64, all []record, limit slidegate.Limit) {
 	found := timeline{}.admissions(all, limit.Name)
 	window, parted := most(found, limit.Window), inParts(found, limit)
 	if limit == loose {
-		window = parted // what was given back is known by its part, and not by its moment
+		window = parted // what was returned is known by its part, and not by its time
 	}
 	t.Logf("%s: at most %d in any window, %d in its parts, of a quota of %d; %s", limit.Name, window, parted, limit.Quota, summary(all, limit))
 	if parted > limit.Quota || window > limit.Quota {
 		t.Errorf("seed %d: %s: %d were admitted in one window and %d in its parts, of a quota of %d", seed, limit.Name, window, parted, limit.Quota)
 	}
 	if parted < limit.Quota*9/10 {
-		t.Errorf("%s: the quota was never nearly used up, so nobody would see one unit too many", limit.Name)
+		t.Errorf("%s: the quota was never nearly used up, so one unit too many would not be detected", limit.Name)
 	}
 }
 
-// summary says how much was spent from blocks.
+// summary describes how much was spent from leases.
 func summary(all []record, limit slidegate.Limit) string {
 	text := ""
 	for _, what := range []happening{granted, spent, back, returned, straight, canceled} {
@@ -150,7 +151,7 @@ func summary(all []record, limit slidegate.Limit) string {
 	return text
 }
 
-// sum returns for how many units something happened.
+// sum returns how many units something happened to.
 func sum(all []record, limit string, what happening) (units int64) {
 	for _, r := range all {
 		if r.Limit == limit && r.What == what {
@@ -160,7 +161,7 @@ func sum(all []record, limit string, what happening) (units int64) {
 	return units
 }
 
-// disturb does something bad several times a second until the end, and then makes all good again. It returns what it did.
+// disturb causes a fault several times a second until the end, and then heals all. It returns the faults.
 func (f *fleet) disturb() (faults map[string]int) {
 	random := rand.New(rand.NewPCG(f.seed, 0))
 	pause := func(least, most int) bool {
@@ -211,7 +212,7 @@ func (f *fleet) stop(who int, random *rand.Rand) {
 	f.workers[who].Signal(f.t, syscall.SIGCONT)
 }
 
-// untilPart returns how long it is until a clock that is that far ahead sees a part of the narrow limit begin.
+// untilPart returns how long it is until a part of the narrow limit begins by a clock that is that far ahead.
 func untilPart(ahead time.Duration) time.Duration {
 	part := narrow.Window / time.Duration(narrow.Segments)
 	return part - (time.Duration(time.Now().UnixNano())+ahead)%part

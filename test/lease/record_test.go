@@ -19,27 +19,27 @@ import (
 type happening string
 
 const (
-	spent    happening = "spent"    // admitted from a block
+	spent    happening = "spent"    // admitted from a lease
 	straight happening = "straight" // admitted by the store
-	canceled happening = "canceled" // a caller is about to give back what was admitted
-	granted  happening = "granted"  // a block was charged
-	back     happening = "back"     // the layer is about to give back what was granted
+	canceled happening = "canceled" // a caller is about to return what was admitted
+	granted  happening = "granted"  // a lease was charged
+	back     happening = "back"     // the layer is about to return what was granted
 	returned happening = "returned" // the store has answered to that
 )
 
-// record is one thing that a process noted. Times are nanoseconds of the machine's wall clock, which all processes share, and
-// which the server's clock is compared with.
+// record is one event that a process recorded. Times are nanoseconds of the machine's wall clock, which all processes
+// share, and which the server's clock is compared with.
 type record struct {
 	What    happening
 	Process int `json:"-"`
 	Limit   string
 	Units   int64
 	At      rule.Micros // the store's time of the charge
-	Sent    int64       // before the store was asked
+	Sent    int64       // before the store was called
 	Now     int64       // after it had answered; for spent, the reading that the spend was checked against
 }
 
-// journal is where a process notes what it does, before anybody learns of it. It outlives a process that is killed.
+// journal is where a process records what it does, before any caller gets it. It outlives a process that is killed.
 type journal struct {
 	file *os.File
 	err  atomic.Value
@@ -60,7 +60,8 @@ func (j *journal) note(r record) {
 	}
 }
 
-// read returns what a process noted. The last line of one that was killed may be cut off: nobody learned of what it says.
+// read returns what a process recorded. The last line of one that was killed may be cut off: no caller got what it
+// describes.
 func read(t testing.TB, path string, process int) (all []record) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -81,7 +82,7 @@ func read(t testing.TB, path string, process int) (all []record) {
 	return all
 }
 
-// watched is a store whose answers are noted before the layer above it has them.
+// watched is a store whose answers are recorded before the layer above gets them.
 type watched struct {
 	store.Store
 	journal *journal
@@ -110,7 +111,7 @@ func (w watched) Apply(ctx context.Context, batch []store.Request) error {
 			switch {
 			case r.Op == rule.TakeUpTo && a.Granted > 0:
 				w.note(granted, r, k, a.Granted, a.At, sent)
-			case r.Op == rule.Take && a.Granted > 0: // a charge of a refused request may be allowed by itself
+			case r.Op == rule.Take && a.Granted > 0: // a charge of a denied request may be allowed by itself
 				w.note(straight, r, k, a.Granted, a.At, sent)
 			case r.Op == rule.GiveBack && r.ID == 0:
 				w.note(returned, r, k, r.Charges[k].Cost, r.Charges[k].At, sent)
@@ -124,10 +125,10 @@ func (w watched) note(what happening, r *store.Request, k int, units int64, at r
 	w.journal.note(record{What: what, Limit: r.Charges[k].Limit.Name(), Units: units, At: at, Sent: sent, Now: time.Now().UnixNano()})
 }
 
-// watch returns a store with leases over another, whose spends are noted too.
+// watch returns a store with leases over another, whose spends are recorded too.
 //
-// The layer's clock is its own, as users have it, and begins at 0 while it is made. Its readings are counted from just before
-// that: spends are noted as earlier than they were, by less than doubt.
+// The layer's clock is its own, as for users, and begins at 0 while it is created. Its readings are counted from just
+// before that: spends are recorded as earlier than they were, by less than doubt.
 func (j *journal) watch(inner store.Store) (s *lease.Store, err error) {
 	var begun int64
 	note := func(s lease.Spend) {
@@ -137,20 +138,20 @@ func (j *journal) watch(inner store.Store) (s *lease.Store, err error) {
 			Sent: end - lifeOf(s.Limit.Rule(), s.At), Now: begun + int64(s.Now),
 		})
 	}
-	for range 1_000 { // a busy machine may let others run while it is made
+	for range 1_000 { // a busy machine may run other programs while it is created
 		begun = time.Now().UnixNano()
 		s, err = lease.New(watched{inner, j}, lease.Options{MaxKeys: 64, Spent: note})
 		if err != nil || time.Now().UnixNano()-begun < int64(doubt) {
 			return s, err
 		}
 	}
-	return nil, errors.New("it always takes too long to make a layer")
+	return nil, errors.New("creating a layer always takes too long")
 }
 
-// doubt is how much later than noted a spend can have been.
+// doubt is how much later than recorded a spend can have been.
 const doubt = 500 * time.Microsecond
 
-// lifeOf is how long a block that was charged at a moment is spent, at most, counted from before it was asked for.
+// lifeOf returns how long a lease that was charged at a time is spent, at most, counted from before it was requested.
 func lifeOf(r *rule.Limit, at rule.Micros) int64 {
 	_, end := r.Part(at)
 	return int64(min(end-at, 1_000_000)-1) * 999

@@ -25,7 +25,7 @@ import (
 	"github.com/slidegate/slidegate/test/serverclock"
 )
 
-// soon is how long anything may take that is not meant to take long.
+// soon is how long anything may take that should not take long.
 const soon = 30 * time.Second
 
 // server is a real server that leases are taken from.
@@ -35,7 +35,7 @@ type server struct {
 	raw  store.Store              // its store, without leases
 }
 
-// kind is a kind of servers that tests here are run over. The clock may be nil.
+// kind is a kind of server that tests here run over. The clock may be nil.
 type kind struct {
 	name  string
 	start func(t *testing.T, clock *serverclock.Clock) server
@@ -96,7 +96,8 @@ func overServers(t *testing.T, run func(t *testing.T, s server)) {
 	}
 }
 
-// openStore returns the store of a server, which is closed with the test. It decides by the server's clock, unless now is another.
+// openStore returns the store of a server, which is closed with the test. It decides by the server's clock, unless now
+// is set.
 func openStore(t testing.TB, place string, now func() rule.Micros) (store.Store, error) {
 	t.Helper()
 	switch kind, where, _ := strings.Cut(place, " "); kind {
@@ -139,7 +140,7 @@ func leased(t testing.TB, inner store.Store) *lease.Store {
 	return kit.Must(lease.New(inner, lease.Options{}))(t)
 }
 
-// apply sends one request of one charge.
+// apply sends one request with one charge.
 func apply(s store.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
@@ -155,10 +156,10 @@ func used(t testing.TB, s server, limit *store.Limit) int64 {
 	return limit.Rule().Quota - a.Remaining
 }
 
-// key is whose units all the tests take.
+// key is the key of all tests.
 const key = "key"
 
-// warmUp takes units one by one until some come from a block, and returns how many it took.
+// warmUp takes units one by one until some come from a lease, and returns how many it took.
 func warmUp(t testing.TB, s *lease.Store, limit *store.Limit) (taken int64) {
 	t.Helper()
 	for {
@@ -167,7 +168,7 @@ func warmUp(t testing.TB, s *lease.Store, limit *store.Limit) (taken int64) {
 			t.Fatal(err)
 		}
 		if !allowed {
-			t.Fatalf("refused after %d units, and none was leased", taken)
+			t.Fatalf("denied after %d units, and none was leased", taken)
 		}
 		if taken++; flags.Leased() {
 			return taken

@@ -17,9 +17,9 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-// The limits that all processes ask for: some callers for the narrow one alone, some for the narrow and the wide one at once, and
-// some for one of which they give back some of what they got. Parts of the windows end every quarter or half of a second, and a
-// block lives for the rest of one.
+// The limits that all processes request: some callers the narrow one alone, some the narrow and the wide one together,
+// and some a limit of which they return some units. Parts of the windows end every quarter or half of a second, and a
+// lease lives for the rest of one.
 var (
 	narrow = slidegate.Limit{Name: "narrow", Quota: 1_000, Window: time.Second, Segments: 4, Overlap: slidegate.OverlapWhole, Lease: true}
 	loose  = slidegate.Limit{Name: "loose", Quota: 90, Window: time.Second, Segments: 4, Overlap: slidegate.OverlapWhole, Lease: true}
@@ -27,19 +27,19 @@ var (
 )
 
 const (
-	callers = 16                     // of one process, at once
-	both    = 4                      // of them ask for two limits
-	fickle  = 3                      // of them give back
+	callers = 16                     // per process
+	both    = 4                      // of them request two limits
+	fickle  = 3                      // of them return units
 	patient = 400 * time.Millisecond // how long one waits for an answer
 )
 
 // job is what a process is started for.
 type job struct {
 	Place   string // of the server; see openStore
-	Journal string // the file for what it notes
+	Journal string // the file for its records
 }
 
-// order is what it is told then.
+// order is what the process then has to do.
 type order struct {
 	Seed  uint64
 	Until int64 // when to end, in nanoseconds since the epoch
@@ -47,9 +47,9 @@ type order struct {
 
 // outcome is what a process did.
 type outcome struct {
-	Admitted map[string]int64 // units of each limit, as the callers were told
+	Admitted map[string]int64 // units per limit, as the callers got them
 	Failed   int64            // requests without an answer
-	Stats    lease.Stats      // after all was given back
+	Stats    lease.Stats      // after everything was returned
 }
 
 // TestWorker is what the other processes run.
@@ -86,12 +86,12 @@ type crowd struct {
 	store               *lease.Store
 	narrow, wide, loose *store.Limit
 	until               time.Time
-	calm                atomic.Bool // they ask less often
+	calm                atomic.Bool // they send requests less often
 
 	admittedNarrow, admittedWide, admittedLoose, failed atomic.Int64
 }
 
-// call asks from many callers until the order's end, and gives back then.
+// call sends requests from many callers until the order's end, and then returns units.
 func call(inner store.Store, j *journal, o order) (done outcome, err error) {
 	c := &crowd{until: time.Unix(0, o.Until)}
 	if c.narrow, err = bind(narrow); err != nil {
@@ -123,8 +123,8 @@ func call(inner store.Store, j *journal, o order) (done outcome, err error) {
 	}, err
 }
 
-// changePace makes the callers calm and busy in turn. When they are calm, blocks are left over at the end of a part; when they
-// are busy, they ask for more than there is.
+// changePace makes the callers calm and busy in turn. When they are calm, leases are left over at the end of a part;
+// when they are busy, they request more than there is.
 func (c *crowd) changePace(random *rand.Rand) {
 	for time.Now().Before(c.until) {
 		<-time.After(time.Duration(50+random.IntN(300)) * time.Millisecond)
@@ -165,7 +165,7 @@ func (c *crowd) ask(ctx context.Context, limit *store.Limit, cost int64, admitte
 	return at, err == nil && allowed
 }
 
-// askAndCancel takes units and gives one out of three back a little later, where they were charged.
+// askAndCancel takes units and returns one out of three a little later, where they were charged.
 func (c *crowd) askAndCancel(ctx context.Context, cost int64, random *rand.Rand) {
 	at, ok := c.ask(ctx, c.loose, cost, &c.admittedLoose)
 	if !ok || random.IntN(3) > 0 {

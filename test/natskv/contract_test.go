@@ -30,16 +30,16 @@ func newStore(t testing.TB, engine kvstore.Engine, now func() rule.Micros) *kvst
 // soon is how long anything may take that is not meant to take long.
 const soon = 30 * time.Second
 
-func testContract(t *testing.T, engine *natskv.Engine) {
+func testContract(t *testing.T, engine *natskv.Engine, short bool) {
 	t.Helper()
 	storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		return newStore(t, engine, clock.Now)
-	}, storetest.Options{Short: true})
+	}, storetest.Options{Short: short})
 }
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	testContract(t, open(t, natstest.Start(t), natskv.Options{Memory: true}))
+	testContract(t, open(t, natstest.Start(t), natskv.Options{Memory: true}), *historyLength < time.Minute)
 }
 
 // A cluster of three keeps the contract, and never admits one too many to processes that are connected to different servers.
@@ -47,7 +47,8 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := natstest.StartCluster(t, 3)
 	t.Run("contract", func(t *testing.T) {
-		testContract(t, open(t, cluster.URL(0), natskv.Options{Bucket: "contract", Replicas: 3, Memory: true}))
+		testContract(t, open(t, cluster.URL(0), natskv.Options{Bucket: "contract", Replicas: 3, Memory: true}), true)
 	})
 	t.Run("race", func(t *testing.T) { testRace(t, cluster.URL, 3) })
+	t.Run("handover", func(t *testing.T) { testHandover(t, cluster) })
 }

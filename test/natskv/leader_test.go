@@ -10,10 +10,9 @@ import (
 	"github.com/slidegate/slidegate/test/natstest"
 )
 
-// When the leader hands over to another server, requests wait for that and do not fail.
-func TestHandover(t *testing.T) {
-	t.Parallel()
-	cluster := natstest.StartCluster(t, 3)
+// testHandover: when the leader hands over to another server, requests wait for that and do not fail.
+func testHandover(t *testing.T, cluster *natstest.Cluster) {
+	t.Helper()
 	engine := open(t, cluster.URL(0), natskv.Options{Replicas: 3})
 	conn := natstest.Connect(t, cluster.URL(1))
 	leader := jetStream(t, cluster.URL(1))

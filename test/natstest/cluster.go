@@ -3,6 +3,7 @@ package natstest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,10 +138,13 @@ func (c *Cluster) Leader(js jetstream.JetStream, stream string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for i, n := range c.Nodes {
-		if info := s.CachedInfo().Cluster; info != nil && info.Leader == n.Name() {
-			return i, nil
-		}
+	if info := s.CachedInfo().Cluster; info != nil && c.Find(info.Leader) >= 0 {
+		return c.Find(info.Leader), nil
 	}
 	return 0, fmt.Errorf("stream %s has no leader", stream)
+}
+
+// Find returns which server has a name, or -1.
+func (c *Cluster) Find(name string) int {
+	return slices.IndexFunc(c.Nodes, func(n *Node) bool { return n.Name() == name })
 }

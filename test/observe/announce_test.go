@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-// The series of an announced limit are there before anything has happened, beyond MaxLimits too, and go on from 0. Limits of the same
-// name in two namespaces are two, and a limit that is ignored is in none.
+// The series of an announced limit exist before anything has happened, also beyond MaxLimits, and start at 0. Limits of
+// the same name in two namespaces are two series, and an ignored limit is in none.
 func TestAnnounce(t *testing.T) {
 	m := newMeter(t)
 	st := open(t, newMemory(t, nil), observe.Options{
@@ -52,7 +52,7 @@ func TestAnnounce(t *testing.T) {
 	)
 }
 
-// Fallbacks is the number of decisions that a failure policy made, and of no others.
+// Fallbacks returns the number of decisions that a failure policy made, and of no others.
 func TestFallbacks(t *testing.T) {
 	var answer rule.Answer
 	inner := scripted{decide: func(r *store.Request) error { r.Answers[0] = answer; return nil }}

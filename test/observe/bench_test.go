@@ -20,7 +20,8 @@ func sdkProvider() metric.MeterProvider {
 	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 }
 
-// What the layer adds to a decision in memory: with the durations of a sample, of every call, with no SDK, with a hook.
+// What the layer adds to a decision in memory: with sampled durations, with the duration of every call, without an SDK,
+// with OnDecision.
 func BenchmarkAllow(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -41,7 +42,7 @@ func BenchmarkAllow(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
-				key := strconv.Itoa(int(keys.Add(1))) // one each: the store itself shall not be what they wait for
+				key := strconv.Itoa(int(keys.Add(1))) // one each, so that they do not contend in the store itself
 				for pb.Next() {
 					_, _ = limiter.Allow(context.Background(), key)
 				}
@@ -50,7 +51,7 @@ func BenchmarkAllow(b *testing.B) {
 	}
 }
 
-// What the same would take if each decision were handed over at once.
+// What the same would take if each decision were passed on immediately.
 func BenchmarkSynchronousAdd(b *testing.B) {
 	counter, err := sdkProvider().Meter("bench").Int64Counter("decisions")
 	if err != nil {

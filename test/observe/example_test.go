@@ -16,8 +16,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// Five requests of a key that may make three, and what a collection of the metrics says then. A program would have an
-// exporter where this example has a reader, such as the one for Prometheus.
+// Five requests of a key with a quota of three, and the metrics that are then collected. A program would use an
+// exporter, such as the one for Prometheus, where this example has a reader.
 func Example() {
 	reader := metric.NewManualReader()
 	memory, err := memstore.New(memstore.Options{})

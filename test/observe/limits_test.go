@@ -22,7 +22,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// However many limits there are, only so many have a name of their own, and none is lost.
+// Whatever the number of limits, only that many have their own name, and no count is lost.
 func TestMaxLimits(t *testing.T) {
 	m := newMeter(t)
 	limiter := newPerCall(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, MaxLimits: 2}))
@@ -45,7 +45,7 @@ func TestMaxLimits(t *testing.T) {
 	)
 }
 
-// A limit that is really called "other" is counted with those that have no name of their own.
+// A limit that is really named "other" is counted with those beyond MaxLimits.
 func TestLimitCalledOther(t *testing.T) {
 	m := newMeter(t)
 	limiter := newPerCall(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, MaxLimits: 1}))
@@ -56,8 +56,8 @@ func TestLimitCalledOther(t *testing.T) {
 	m.want("decisions limit=other,source=store,store=memory,verdict=allowed 2", "units.granted limit=other,store=memory 2")
 }
 
-// Limits of the same name are one series, whatever their quota. More limits than are remembered by their number are all
-// found again.
+// Limits of the same name are one series, whatever their quota. Limits beyond those that are remembered by their ID are
+// all found again.
 func TestLimitsAreTheirNames(t *testing.T) {
 	m := newMeter(t)
 	st := open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider})
@@ -80,7 +80,7 @@ func TestLimitsAreTheirNames(t *testing.T) {
 	)
 }
 
-// With the default the SDK has a place for every combination that a limit can have.
+// With the default the SDK has space for every combination of a limit.
 func TestDefaultFitsTheSDK(t *testing.T) {
 	m := newMeter(t)
 	var answer rule.Answer
@@ -103,19 +103,19 @@ func TestDefaultFitsTheSDK(t *testing.T) {
 	}
 	lines := m.counters()
 	if want := 201 * (8 + 3); len(lines) != want+1 {
-		t.Errorf("%d series, not %d and one of errors", len(lines), want)
+		t.Errorf("got %d series, want %d and one of errors", len(lines), want)
 	}
 	for _, line := range lines {
 		if strings.Contains(line, "overflow") {
-			t.Errorf("the SDK had no place: %s", line)
+			t.Errorf("the SDK had no space: %s", line)
 		}
 	}
 	if !slices.Contains(lines, "decisions limit=other,source=store,store=scripted,verdict=error 100") {
-		t.Errorf("100 of 300 limits are too many")
+		t.Errorf("got no series for the 100 of 300 limits beyond the maximum")
 	}
 }
 
-// A name may be any bytes; an exporter would send nothing at all if it got them as they are.
+// A name may be any bytes; an exporter would send nothing at all if it got invalid ones.
 func TestNamesThatAreNoText(t *testing.T) {
 	m := newMeter(t)
 	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider}),
@@ -124,8 +124,8 @@ func TestNamesThatAreNoText(t *testing.T) {
 	m.want("decisions limit=a\uFFFDb,source=store,store=memory,verdict=refused 1")
 }
 
-// No key and no group is in anything that is exported, nor in a printed event, whatever the store does: random requests over
-// a store that also fails, with the key in its error.
+// No key and no group is in anything that is exported, nor in a printed event, whatever the store does: random requests
+// over a store that also fails, with the key in its error.
 func TestNothingLeaks(t *testing.T) {
 	limits := []slidegate.Limit{user, tenant, slidegate.PerSecond(2)}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -179,7 +179,7 @@ func TestNothingLeaks(t *testing.T) {
 				secret, hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(fmt.Sprintf("%q", secret), `"`),
 			} {
 				if strings.Contains(everything, spelled) {
-					rt.Fatalf("%q is in what is exported or printed", secret)
+					rt.Fatalf("%q was exported or printed", secret)
 				}
 			}
 		}
@@ -187,7 +187,7 @@ func TestNothingLeaks(t *testing.T) {
 	})
 }
 
-// Counts are exact whatever runs at the same time, collections among it.
+// Counts are exact under concurrency, including collections.
 func TestConcurrent(t *testing.T) {
 	const workers, each = 8, 3000
 	second := sdkmetric.NewManualReader()
@@ -232,7 +232,7 @@ func TestConcurrent(t *testing.T) {
 		"units.granted limit=hot,store=memory 1000",
 	} {
 		if !slices.Contains(lines, want) {
-			t.Errorf("there is no %q in\n%s", want, strings.Join(lines, "\n"))
+			t.Errorf("got no %q in\n%s", want, strings.Join(lines, "\n"))
 		}
 	}
 	var cold int64
@@ -244,14 +244,14 @@ func TestConcurrent(t *testing.T) {
 		}
 	}
 	if cold != workers*each || len(lines) != 6 {
-		t.Errorf("%d decisions by the other limits, in\n%s", cold, strings.Join(lines, "\n"))
+		t.Errorf("got %d decisions by the other limits, in\n%s", cold, strings.Join(lines, "\n"))
 	}
 	if points := m.durations(); len(points) != 1 || points[0].Count != 2*workers*each {
-		t.Errorf("the durations are %+v", points)
+		t.Errorf("got durations %+v", points)
 	}
 }
 
-// Two stores on one provider: with their own names they are told apart, with the same they add up.
+// Two stores on one provider: with different names they are distinguished, with the same name they add up.
 func TestTwoStores(t *testing.T) {
 	m := newMeter(t)
 	for _, name := range []string{"near", "far", "near", ""} {

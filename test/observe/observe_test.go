@@ -47,7 +47,7 @@ func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *sli
 	return kit.Must(slidegate.New(store, limits...))(t)
 }
 
-// newPerCall makes a limiter for limits that are given per call.
+// newPerCall returns a limiter for limits that are given per call.
 func newPerCall(t testing.TB, store store.Store) *slidegate.Limiter {
 	t.Helper()
 	return kit.Must(slidegate.NewPerCall(store, ""))(t)
@@ -61,7 +61,7 @@ func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 // batchOnly hides that a store is a SingleTaker.
 type batchOnly struct{ store.Store }
 
-// scripted is a store that answers every request as decide does.
+// scripted is a store whose answers come from decide.
 type scripted struct {
 	decide func(*store.Request) error
 	traits store.Traits
@@ -79,7 +79,7 @@ func (s scripted) Apply(_ context.Context, batch []store.Request) (first error) 
 
 func (s scripted) Check(*store.Limit) error { return nil }
 
-// Leases lets the limits be leased.
+// Leases allows limits to be leased.
 func (scripted) Leases() {}
 
 func (s scripted) Traits() store.Traits {
@@ -89,7 +89,7 @@ func (s scripted) Traits() store.Traits {
 	return s.traits
 }
 
-// scriptedOne is scripted with the quick way.
+// scriptedOne is scripted as a SingleTaker.
 type scriptedOne struct{ scripted }
 
 func (s scriptedOne) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
@@ -102,7 +102,7 @@ func (s scriptedOne) TakeSingle(ctx context.Context, limit *store.Limit, key str
 	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }
 
-// meter is a provider and what reads it.
+// meter is a provider and its reader.
 type meter struct {
 	t        testing.TB
 	reader   *sdkmetric.ManualReader
@@ -123,8 +123,8 @@ func (m *meter) collect() *metricdata.ResourceMetrics {
 	return &all
 }
 
-// counters returns all counts, one a line, sorted: "name attribute=value,... count". The names of metrics and attributes are
-// without "slidegate.", and durations are left out.
+// counters returns all counts, one per line, sorted: "name attribute=value,... count". The names of metrics and
+// attributes are without "slidegate.", and durations are left out.
 func (m *meter) counters() []string {
 	m.t.Helper()
 	var lines []string
@@ -163,7 +163,7 @@ func (m *meter) durations() []metricdata.HistogramDataPoint[float64] {
 func (m *meter) want(lines ...string) {
 	m.t.Helper()
 	if got := m.counters(); !slices.Equal(got, lines) {
-		m.t.Errorf("the counts are\n  %s\nand should be\n  %s", strings.Join(got, "\n  "), strings.Join(lines, "\n  "))
+		m.t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(lines, "\n  "))
 	}
 }
 
@@ -189,7 +189,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// Counting, timing and telling allocate nothing.
+// Counting, timing and OnDecision allocate nothing.
 func TestAllocations(t *testing.T) {
 	var told atomic.Int64
 	for name, opts := range map[string]observe.Options{
@@ -206,14 +206,14 @@ func TestAllocations(t *testing.T) {
 			for what, f := range map[string]func(){"Allow": allow, "Refund": refunds} {
 				f()
 				if n := testing.AllocsPerRun(1000, f); n != 0 && !raceEnabled {
-					t.Errorf("%s, %T: %s allocates %v times", name, inner, what, n)
+					t.Errorf("%s, %T: %s allocates %v times, want 0", name, inner, what, n)
 				}
 			}
 		}
 	}
 }
 
-// The zero options have a use: durations of a store that makes round trips are all there, of others a sample.
+// With zero options, all durations of a store that makes round trips are recorded, and a sample of others.
 func TestDurationEvery(t *testing.T) {
 	const calls = 20_000
 	for _, c := range []struct {
@@ -223,7 +223,7 @@ func TestDurationEvery(t *testing.T) {
 	}{
 		{roundTrips: 1, every: 0, least: calls, most: calls},
 		{roundTrips: 0, every: 1, least: calls, most: calls},
-		{roundTrips: 0, every: 0, least: 100, most: 300},    // 200 on the average, and 14 its standard deviation
+		{roundTrips: 0, every: 0, least: 100, most: 300},    // 200 on average, with a standard deviation of 14
 		{roundTrips: 1, every: 10, least: 1700, most: 2300}, // 2000, and 42
 		{roundTrips: 1, every: 0, lease: true, least: 100, most: 300},
 		{roundTrips: 1, every: 1, lease: true, least: calls, most: calls},
@@ -249,7 +249,7 @@ func TestDurationEvery(t *testing.T) {
 	}
 }
 
-// A view can do without the durations, and then the clock is not read; the counts are still there.
+// A view can drop the durations, and then the clock is not read; the counts are still there.
 func TestDurationsDropped(t *testing.T) {
 	m := newMeter(t, sdkmetric.WithView(sdkmetric.NewView(
 		sdkmetric.Instrument{Name: "slidegate.decision.duration"}, sdkmetric.Stream{Aggregation: sdkmetric.AggregationDrop{}})))

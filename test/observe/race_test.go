@@ -2,5 +2,6 @@
 
 package observe_test
 
-// raceEnabled: with the race detector, a sync.Pool drops some of what it is given, so that more is made anew.
+// raceEnabled reports whether the race detector is enabled. With it, a sync.Pool drops some of its items, so that more
+// are allocated.
 const raceEnabled = true

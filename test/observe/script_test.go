@@ -28,7 +28,7 @@ var (
 	tenant = slidegate.Limit{Name: "tenant", Quota: 5, Window: time.Minute}
 )
 
-// Every verb, over a store in which time stands still.
+// Every method, over a store in which time stands still.
 func TestCounts(t *testing.T) {
 	still := func() rule.Micros { return noon }
 	for name, c := range map[string]struct {
@@ -66,15 +66,15 @@ func play(t *testing.T, limiter *slidegate.Limiter) {
 		}
 	}
 	for range 5 {
-		must(limiter.Allow(ctx, "k1")) // 3 allowed, 2 refused
+		must(limiter.Allow(ctx, "k1")) // 3 allowed, 2 denied
 	}
 	must(limiter.AllowN(ctx, "k1", 0))    // allowed, nothing granted
 	must(limiter.AllowUpTo(ctx, "k2", 5)) // allowed, 3 granted
 	for range 4 {
-		must(limiter.Peek(ctx, "k1")) // refused, but nobody asked for anything
+		must(limiter.Peek(ctx, "k1")) // denied, but it requests nothing
 	}
-	must(limiter.Refund(ctx, "k1", 2)) // 2 given back
-	must(limiter.Refund(ctx, "k1", 5)) // there is 1 left to give back
+	must(limiter.Refund(ctx, "k1", 2)) // 2 returned
+	must(limiter.Refund(ctx, "k1", 5)) // only 1 is left to return
 	if err := limiter.Reset(ctx, "k2"); err != nil {
 		t.Fatal(err)
 	}
@@ -89,12 +89,12 @@ func play(t *testing.T, limiter *slidegate.Limiter) {
 			InGroup("g").Allow(ctx))
 	}
 	both("k4") // allowed: the user has 1 left, the tenant 3, so the user's limit decides; 2 granted by each
-	both("k4") // refused by the user's limit alone
+	both("k4") // denied only by the user's limit
 	both("k5") // allowed: both have 1 left, so the first decides; 2 granted by each
-	both("k6") // refused by the tenant's limit alone
+	both("k6") // denied only by the tenant's limit
 }
 
-// An error has a kind, whatever its text is. It counts for every operation, and as a decision where units were asked for.
+// An error has a kind, whatever its text. It counts for every operation, and as a decision where units were requested.
 func TestErrors(t *testing.T) {
 	const secret = "secret-key"
 	for _, c := range []struct {
@@ -118,20 +118,20 @@ func TestErrors(t *testing.T) {
 			}
 			limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider}), user)
 			if _, err := limiter.Allow(t.Context(), secret); err != c.err {
-				t.Errorf("Allow: the error is %v", err)
+				t.Errorf("Allow: got error %v", err)
 			}
 			if _, err := limiter.AllowUpTo(t.Context(), secret, 2); err != c.err {
-				t.Errorf("AllowUpTo: the error is %v", err)
+				t.Errorf("AllowUpTo: got error %v", err)
 			}
 			if _, err := limiter.Refund(t.Context(), secret, 1); err != c.err {
-				t.Errorf("Refund: the error is %v", err)
+				t.Errorf("Refund: got error %v", err)
 			}
 			if _, err := limiter.Peek(t.Context(), secret); err != c.err {
-				t.Errorf("Peek: the error is %v", err)
+				t.Errorf("Peek: got error %v", err)
 			}
 			two := limiter.For(slidegate.Claim{Limit: tenant, Key: secret, Cost: 1}, slidegate.Claim{Limit: user, Key: secret, Cost: 1})
 			if _, err := two.Allow(t.Context()); err != c.err {
-				t.Errorf("For: the error is %v", err)
+				t.Errorf("For: got error %v", err)
 			}
 			m.want(
 				"decisions limit=tenant,source=store,store=scripted,verdict=error 1",
@@ -140,13 +140,13 @@ func TestErrors(t *testing.T) {
 			)
 			points := m.durations()
 			if len(points) != 1 || points[0].Count != 5 || encode(points[0].Attributes) != "error.type="+c.kind+",store=scripted" {
-				t.Errorf("the durations are %+v", points)
+				t.Errorf("got durations %+v", points)
 			}
 		}
 	}
 }
 
-// What the flags of an answer say is counted: the source once, by the answer that decides, the others for each limit.
+// The flags of an answer are counted: the source once, by the answer that decides, the others for each limit.
 func TestFlags(t *testing.T) {
 	for _, c := range []struct {
 		flags   rule.Flags
@@ -206,7 +206,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// With several limits the source is that of the answer that decides, and each flag counts for its own limit.
+// With several limits the source is that of the deciding answer, and each flag counts for its own limit.
 func TestFlagsOfSeveralLimits(t *testing.T) {
 	m := newMeter(t)
 	inner := scripted{decide: func(r *store.Request) error {
@@ -223,7 +223,7 @@ func TestFlagsOfSeveralLimits(t *testing.T) {
 	)
 }
 
-// A batch is one call of the store, and as many decisions as there are in it, some of which may have failed.
+// A batch is one call of the store, and as many decisions as it has requests, some of which may have failed.
 func TestBatch(t *testing.T) {
 	m := newMeter(t)
 	inner := scripted{decide: func(r *store.Request) error {
@@ -257,11 +257,11 @@ func TestBatch(t *testing.T) {
 		counts[encode(point.Attributes)] = point.Count
 	}
 	if len(counts) != 2 || counts["error.type=store,store=scripted"] != 1 || counts["store=scripted"] != 1 {
-		t.Errorf("the durations are %v", counts)
+		t.Errorf("got durations %v", counts)
 	}
 }
 
-// Durations are in seconds, and the buckets tell microseconds from seconds.
+// Durations are in seconds, and the buckets distinguish microseconds from seconds.
 func TestDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, one := range []bool{false, true} {
@@ -278,7 +278,7 @@ func TestDurations(t *testing.T) {
 			}
 			points := m.durations()
 			if len(points) != 1 {
-				t.Fatalf("the durations are %+v", points)
+				t.Fatalf("got durations %+v", points)
 			}
 			p := points[0]
 			want := map[int]uint64{0: 1, 2: 1, 10: 1, 16: 1, 21: 1} // up to 1 us, 5 us, 2.5 ms, 250 ms, and beyond 5 s
@@ -294,7 +294,7 @@ func TestDurations(t *testing.T) {
 	})
 }
 
-// Names, units and kinds are what others' dashboards are made of.
+// Names, units and kinds are a contract with dashboards.
 func TestNames(t *testing.T) {
 	m := newMeter(t)
 	inner := scripted{decide: func(r *store.Request) error {
@@ -315,19 +315,19 @@ func TestNames(t *testing.T) {
 	}
 	scopes := m.collect().ScopeMetrics
 	if len(scopes) != 1 || scopes[0].Scope.Name != "github.com/slidegate/slidegate/layer/observe" || len(scopes[0].Metrics) != len(want) {
-		t.Fatalf("the scopes are %+v", scopes)
+		t.Fatalf("got scopes %+v", scopes)
 	}
 	for _, metric := range scopes[0].Metrics {
 		if unit, ok := want[metric.Name]; !ok || metric.Unit != unit || metric.Description == "" {
 			t.Errorf("%s has the unit %q and the description %q", metric.Name, metric.Unit, metric.Description)
 		}
 		if sum, ok := metric.Data.(metricdata.Sum[int64]); ok && !sum.IsMonotonic {
-			t.Errorf("%s is no counter", metric.Name)
+			t.Errorf("%s is not a counter", metric.Name)
 		}
 	}
 }
 
-// Who collects differences gets differences.
+// A reader with delta temporality gets differences.
 func TestDelta(t *testing.T) {
 	reader := sdkmetric.NewManualReader(sdkmetric.WithTemporalitySelector(sdkmetric.DeltaTemporalitySelector))
 	m := &meter{t, reader, sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))}
@@ -343,8 +343,8 @@ func TestDelta(t *testing.T) {
 	}
 }
 
-// Without a provider it is the global one, even if that is set later. It can be set only once in a process: when the test
-// runs again, it has been set before.
+// Without a provider the global one is used, even if it is set later. It can be set only once in a process: when the
+// test runs again, it was set before.
 func TestGlobalProvider(t *testing.T) {
 	name := fmt.Sprint("run", globalRuns.Add(1))
 	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{DurationEvery: 1, Name: name}), user)
@@ -353,11 +353,11 @@ func TestGlobalProvider(t *testing.T) {
 	_, _ = limiter.Allow(t.Context(), "k")
 	m.want("decisions limit=user,source=store,store="+name+",verdict=allowed 2", "units.granted limit=user,store="+name+" 2")
 	for _, point := range m.durations() {
-		if encode(point.Attributes) == "store="+name && point.Count >= 1 { // before, nobody was there to be told
+		if encode(point.Attributes) == "store="+name && point.Count >= 1 { // before, there was no reader
 			return
 		}
 	}
-	t.Errorf("the durations are %+v", m.durations())
+	t.Errorf("got durations %+v", m.durations())
 }
 
 var (

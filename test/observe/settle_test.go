@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// settling is a tokens limit and a slots limit, and a store in memory that is observed.
+// settling is a tokens limit and a slots limit, and an observed store in memory.
 func settling(t *testing.T, m *meter) (ask func(op rule.Op, id rule.ID, used int64, charges ...store.Charge), both []store.Charge) {
 	t.Helper()
 	st := open(t, newMemory(t, func() rule.Micros { return noon }), observe.Options{MeterProvider: m.provider})
@@ -39,17 +39,18 @@ func settling(t *testing.T, m *meter) (ask func(op rule.Op, id rule.ID, used int
 	return ask, both
 }
 
-// A settlement counts what it gave back or charged, and only the first time; slots count as units, and renewals apart.
+// A settlement counts what it returned or charged, and only the first time; slots count as units, and renewals
+// separately.
 func TestSettlementsAndSlots(t *testing.T) {
 	m := newMeter(t)
 	ask, both := settling(t, m)
 	ask(rule.Take, 1, 0, both...)   // 3 tokens and a slot
 	ask(rule.Take, 2, 0, both...)   // 3 tokens and a slot
 	ask(rule.Renew, 1, 0, both...)  // 1 renewed; tokens have nothing to renew
-	ask(rule.Settle, 1, 1, both...) // 2 tokens and a slot given back
+	ask(rule.Settle, 1, 1, both...) // 2 tokens and a slot returned
 	ask(rule.Settle, 1, 1, both...) // again
 	ask(rule.Renew, 1, 0, both...)  // 1 lost
-	ask(rule.Settle, 2, 5, both...) // 2 tokens charged, a slot given back
+	ask(rule.Settle, 2, 5, both...) // 2 tokens charged, a slot returned
 	for id := range rule.ID(998) {
 		ask(rule.Settle, 3+id, 1, store.Charge{Limit: both[0].Limit, Key: "k", Cost: 1, At: noon}) // nothing to do
 	}
@@ -75,6 +76,6 @@ func TestSettlementsAndSlots(t *testing.T) {
 		}
 	}
 	if len(units) > 0 {
-		t.Errorf("without its unit or description: %v", units)
+		t.Errorf("no unit or description: %v", units)
 	}
 }

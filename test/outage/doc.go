@@ -1,3 +1,3 @@
-// Package outage tests what the middlewares do when Redis does not answer, and when it is this process that does not run. It
-// has only tests.
+// Package outage tests what the middlewares do when Redis does not answer, and when this process itself does not run.
+// It contains only tests.
 package outage

@@ -18,14 +18,14 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// herd are layers with the policy Optimistic over one Redis, each with a client of its own as if it were a process of its own, and
-// what they have admitted of one key.
+// herd is a set of layers with the policy Optimistic over one Redis, each with its own client as if it were its own
+// process, and what they have admitted of one key.
 type herd struct {
 	t      *testing.T
 	layers []*failure.Store
 	limit  *store.Limit
 
-	byStore, byHope atomic.Int64
+	byStore, byFallback atomic.Int64
 }
 
 const (
@@ -52,7 +52,7 @@ func newHerd(t *testing.T, addr string) *herd {
 	return h
 }
 
-// take has callers of all layers take units, each so often, and notes what is admitted.
+// take makes callers of all layers take units, each that many times, and counts what is admitted.
 func (h *herd) take(callers, times int) {
 	var all sync.WaitGroup
 	for _, st := range h.layers {
@@ -64,7 +64,7 @@ func (h *herd) take(callers, times int) {
 					case err != nil:
 						h.t.Errorf("a take: %v", err)
 					case allowed && flags.FallbackOptimistic():
-						h.byHope.Add(1)
+						h.byFallback.Add(1)
 					case allowed:
 						h.byStore.Add(1)
 					}
@@ -97,40 +97,41 @@ func (h *herd) used() int64 {
 	return herdQuota - r.Answers[0].Remaining
 }
 
-// Redis is stopped, and goes on: in the meantime each process admits k units and no more, Redis hears of them, and all together stay
-// within the quota and k for each. Once Redis has had no room, the next time that it is stopped nothing is admitted.
+// Redis is stopped and continued: in between each process admits k units and no more, Redis is charged for them, and
+// all together stay within the quota plus k per process. Once Redis was exhausted, nothing is admitted the next time
+// that it is stopped.
 func TestOptimismOverARedisThatIsStopped(t *testing.T) {
 	node := redistest.Server(t, "appendonly no")
 	h := newHerd(t, node.Addr())
 	h.take(2, 3)
-	if got := h.used(); got != h.byStore.Load() || h.byHope.Load() != 0 {
-		t.Fatalf("%d are used in Redis, %d were admitted by it and %d without it", got, h.byStore.Load(), h.byHope.Load())
+	if got := h.used(); got != h.byStore.Load() || h.byFallback.Load() != 0 {
+		t.Fatalf("got %d used in Redis, %d were admitted by it and %d without it", got, h.byStore.Load(), h.byFallback.Load())
 	}
 	for outage := range 2 {
 		node.Signal(syscall.SIGSTOP)
 		h.take(4, 5)
-		if got := h.byHope.Load(); got != int64(outage+1)*herdSize*herdK {
-			t.Errorf("%d were admitted without Redis in %d outages, want %d in each", got, outage+1, herdSize*herdK)
+		if got := h.byFallback.Load(); got != int64(outage+1)*herdSize*herdK {
+			t.Errorf("got %d admitted without Redis in %d outages, want %d in each", got, outage+1, herdSize*herdK)
 		}
 		node.Signal(syscall.SIGCONT)
 		h.settle()
-		// Takes that nobody waited for may have been charged too.
-		if used, admitted := h.used(), h.byStore.Load()+h.byHope.Load(); used < admitted {
-			t.Errorf("%d are used in Redis, %d were admitted", used, admitted)
+		// Takes that no caller waited for may have been charged too.
+		if used, admitted := h.used(), h.byStore.Load()+h.byFallback.Load(); used < admitted {
+			t.Errorf("got %d used in Redis, %d were admitted", used, admitted)
 		}
 	}
 	h.take(4, herdQuota)
-	if got, most := h.byStore.Load()+h.byHope.Load(), int64(herdQuota+herdSize*herdK); got > most {
-		t.Errorf("%d were admitted, at most %d can be", got, most)
+	if got, most := h.byStore.Load()+h.byFallback.Load(), int64(herdQuota+herdSize*herdK); got > most {
+		t.Errorf("got %d admitted, want at most %d", got, most)
 	}
 	if got := h.used(); got != herdQuota {
-		t.Errorf("%d of %d are used in Redis at the end", got, herdQuota)
+		t.Errorf("got %d of %d used in Redis at the end", got, herdQuota)
 	}
-	before := h.byHope.Load()
+	before := h.byFallback.Load()
 	node.Signal(syscall.SIGSTOP)
 	h.take(2, 10)
-	if got := h.byHope.Load(); got != before {
-		t.Errorf("%d were admitted without Redis, which had no room", got-before)
+	if got := h.byFallback.Load(); got != before {
+		t.Errorf("got %d admitted without Redis, which was exhausted", got-before)
 	}
 	node.Signal(syscall.SIGCONT)
 	for _, st := range h.layers {
@@ -140,20 +141,20 @@ func TestOptimismOverARedisThatIsStopped(t *testing.T) {
 	}
 }
 
-// A Redis that dies in the outage takes what is owed with it, and closing says so.
+// If Redis dies in the outage, what is owed is lost, and Close returns an error.
 func TestOptimismOverARedisThatIsKilled(t *testing.T) {
 	node := redistest.Server(t, "appendonly no")
 	h := newHerd(t, node.Addr())
 	node.Kill()
 	h.take(4, 5)
-	if got := h.byHope.Load(); got != herdSize*herdK {
-		t.Errorf("%d were admitted without Redis, want %d", got, herdSize*herdK)
+	if got := h.byFallback.Load(); got != herdSize*herdK {
+		t.Errorf("got %d admitted without Redis, want %d", got, herdSize*herdK)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	for _, st := range h.layers {
 		if err := st.Close(ctx); err == nil {
-			t.Error("closed, and nobody has heard of what was admitted")
+			t.Error("Close returned no error, although what was admitted was not charged")
 		}
 	}
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// overGoRedis returns a store over a client of go-redis.
+// overGoRedis returns a store over a go-redis client.
 func overGoRedis(t testing.TB, opts *redis.Options) store.Store {
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { client.Close() })
@@ -39,7 +39,7 @@ func overGoRedis(t testing.TB, opts *redis.Options) store.Store {
 	return st
 }
 
-// overRueidis returns a store over a client of rueidis, which connects at once.
+// overRueidis returns a store over a rueidis client, which connects immediately.
 func overRueidis(t testing.TB, addr string) store.Store {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
 	if err != nil {
@@ -53,7 +53,7 @@ func overRueidis(t testing.TB, addr string) store.Store {
 	return st
 }
 
-// overMemcached returns a store over a client of memcached.
+// overMemcached returns a store over a memcached client.
 func overMemcached(t testing.TB, server *memcachedtest.Server) store.Store {
 	engine, err := memcached.Open(t.Context(), server.Client(t), memcached.Options{ClockServer: server.Addr()})
 	if err != nil {
@@ -67,7 +67,7 @@ func overMemcached(t testing.TB, server *memcachedtest.Server) store.Store {
 	return st
 }
 
-// silent returns an address that accepts connections and answers nothing.
+// silent returns an address that accepts connections and sends nothing.
 func silent(t testing.TB) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -87,7 +87,7 @@ func closed(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// surfaces are middlewares over a store, as functions that have one request decided and return the flags of the decision.
+// surfaces returns middlewares over a store, as functions that decide one request and return the flags of the decision.
 func surfaces(t testing.TB, st store.Store) map[string]func(ctx context.Context) rule.Flags {
 	limiter, err := slidegate.New(st, slidegate.PerHour(1_000_000))
 	if err != nil {
@@ -119,8 +119,8 @@ func surfaces(t testing.TB, st store.Store) map[string]func(ctx context.Context)
 	}
 }
 
-// A server that does not answer costs a request its deadline at most, whatever client it is asked through, and the
-// requests after it nothing.
+// A server that does not answer delays a request until its deadline at most, whatever the client, and the requests after
+// it not at all.
 func TestServerDoesNotAnswer(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) store.Store{
 		"hung, go-redis": func(t *testing.T) store.Store { return overGoRedis(t, &redis.Options{Addr: silent(t)}) },
@@ -157,7 +157,7 @@ func TestServerDoesNotAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for surface, decide := range surfaces(t, open(t)) {
-				ctx, cancel := context.WithCancel(t.Context()) // as requests have it
+				ctx, cancel := context.WithCancel(t.Context()) // as for requests
 				defer cancel()
 				for i := range 10 {
 					start := time.Now()
@@ -167,7 +167,7 @@ func TestServerDoesNotAnswer(t *testing.T) {
 						most = 0
 					}
 					if flags != rule.FallbackOpen || took > most+300*time.Millisecond { // other tests run too
-						t.Errorf("%s: request %d has the flags %v after %v, want the fallback after about %v", surface, i+1, flags, took, most)
+						t.Errorf("%s: request %d: got flags %v after %v, want the fallback after about %v", surface, i+1, flags, took, most)
 					}
 				}
 			}

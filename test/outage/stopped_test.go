@@ -22,7 +22,7 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-// The process under test is stopped this often, and this long each time.
+// How often the process under test is stopped, and for how long each time.
 const (
 	stops   = 5
 	stopped = 300 * time.Millisecond
@@ -33,7 +33,7 @@ type load struct {
 	Requests, Fallbacks int64
 }
 
-// TestWorker is what the process runs that is stopped.
+// TestWorker is what the process that is stopped runs.
 func TestWorker(t *testing.T) {
 	workers.Serve(t, func(job string) (func([]byte) (any, error), error) {
 		words := strings.Fields(job) // the client and the address
@@ -58,7 +58,8 @@ func TestWorker(t *testing.T) {
 	})
 }
 
-// decideWhileStopped has callers ask one request after the other until this process has been stopped as often as it should.
+// decideWhileStopped makes callers send one request after the other until this process has been stopped as often as it
+// should.
 func decideWhileStopped(decide func(context.Context) rule.Flags, callers int) (done load, err error) {
 	var requests, fallbacks atomic.Int64
 	ctx, cancel := context.WithCancel(context.Background())
@@ -93,8 +94,8 @@ func decideWhileStopped(decide func(context.Context) rule.Flags, callers int) (d
 	return load{requests.Load(), fallbacks.Load()}, err
 }
 
-// A process that is stopped with requests on their way to a Redis that is well gets its answers when it runs again: no
-// fallback decides, however the client waits for them.
+// A process that is stopped with requests in flight to a healthy Redis gets its answers when it continues: no fallback
+// decides, however the client waits for them.
 func TestTheProcessIsStopped(t *testing.T) {
 	node := redistest.Server(t, "appendonly no")
 	for _, c := range []struct {
@@ -113,7 +114,7 @@ func TestTheProcessIsStopped(t *testing.T) {
 				signal(t, pid, syscall.SIGCONT)
 			}
 			if got := workers.HearAll[load](t, worker)[0]; got.Fallbacks != 0 || got.Requests < int64(stops*c.callers) {
-				t.Errorf("%d of %d requests were decided by the fallback, want none of at least %d", got.Fallbacks, got.Requests, stops*c.callers)
+				t.Errorf("got %d of %d requests decided by the fallback, want none of at least %d", got.Fallbacks, got.Requests, stops*c.callers)
 			}
 		})
 	}
@@ -126,7 +127,7 @@ func signal(t *testing.T, pid int, s syscall.Signal) {
 	}
 }
 
-// pause is the time that another process is left running, or stopped.
+// pause is how long another process is left running, or stopped.
 func pause(t *testing.T, d time.Duration) {
 	select {
 	case <-time.After(d):

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/test/porttest"
 )
 
-// A request of too many charges or of none is refused by itself; the others of its batch are decided.
+// A request with too many charges or none is rejected by itself; the others of its batch are decided.
 func TestChargesPerRequest(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, database(t, pgstore.Options{}), pgstore.Options{})
@@ -41,8 +41,8 @@ func TestChargesPerRequest(t *testing.T) {
 	}
 }
 
-// Many batches over the same keys at once, of every algorithm that has a short way, meet rows that others change in between. No unit
-// is given twice, and none is lost: what remains is different in every admission.
+// Many concurrent batches over the same keys, of every algorithm that has a fast path, meet rows that others change in
+// between. No unit is granted twice, and none is lost: what remains is different in every admission.
 func TestContendedBatches(t *testing.T) {
 	t.Parallel()
 	const quota, now = 120, rule.Micros(1_767_000_000e6)
@@ -83,11 +83,11 @@ func TestContendedBatches(t *testing.T) {
 		slices.Sort(remaining[i])
 		for j, n := range remaining[i] {
 			if n != int64(j) {
-				t.Fatalf("%s: what remained was %v", limit.Name(), remaining[i])
+				t.Fatalf("%s: got remaining %v", limit.Name(), remaining[i])
 			}
 		}
 		if len(remaining[i]) != quota {
-			t.Errorf("%s: %d admitted, want %d", limit.Name(), len(remaining[i]), quota)
+			t.Errorf("%s: got %d admitted, want %d", limit.Name(), len(remaining[i]), quota)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func bindRule(t testing.TB, namespace, name string, l rule.Limit) *store.Limit {
 	return store.Bind(namespace, name, name, kit.Must(l.Normalize())(t))
 }
 
-// counted is a connection that counts what goes over it.
+// counted is a connection that counts the bytes that go over it.
 type counted struct {
 	net.Conn
 	sent, received *atomic.Int64
@@ -40,7 +40,7 @@ func (c counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// countedPool returns one connection to a database, and what went over it.
+// countedPool returns one connection to a database, and its counts.
 func countedPool(t testing.TB, url string) (pool *pgxpool.Pool, sent, received *atomic.Int64) {
 	t.Helper()
 	sent, received = new(atomic.Int64), new(atomic.Int64)
@@ -55,8 +55,8 @@ func countedPool(t testing.TB, url string) (pool *pgxpool.Pool, sent, received *
 	return pool, sent, received
 }
 
-// BenchmarkOperations is what each way of deciding costs one caller, in time and in bytes on the wire: what a settlement that is
-// remembered costs over a charge that is only given back, and what slots and calendars cost over windows.
+// BenchmarkOperations measures what each path costs one caller, in time and in bytes on the wire: a settlement that is
+// remembered compared with a refund, and slots and calendars compared with windows.
 func BenchmarkOperations(b *testing.B) {
 	server := pgtest.Shared(b)
 	pool, sent, received := countedPool(b, server.URL())

@@ -19,8 +19,9 @@ import (
 	"github.com/slidegate/slidegate/test/pgtest"
 )
 
-// BenchmarkTake asks from 1 and from 64 callers, for one key and for many, beside an UPDATE that only counts: the least that a
-// limiter in this database could do. The server is the test's own, with fsync, or the one of DATABASE_URL.
+// BenchmarkTake measures 1 and 64 callers, for one key and for many, compared with an UPDATE that only counts: the
+// least that a limiter in this database could do. The server belongs to the test, with fsync, or is the one of
+// DATABASE_URL.
 func BenchmarkTake(b *testing.B) {
 	server := pgtest.Start(b)
 	pool := server.Pool(b, "pool_max_conns=64")
@@ -65,7 +66,7 @@ func BenchmarkTake(b *testing.B) {
 	b.Run("callers=64/refused/coalesce-4", func(b *testing.B) { takes(b, ways["coalesce-4"], full, 64, 1000) })
 }
 
-// fill makes all keys and the table for comparison.
+// fill creates all keys and the table for comparison.
 func fill(b *testing.B, pool *pgxpool.Pool, st store.Store, limit *store.Limit, keys int) {
 	b.Helper()
 	_, err := pool.Exec(b.Context(), `DROP TABLE IF EXISTS plain; CREATE TABLE plain (key text COLLATE "C" PRIMARY KEY, n bigint) WITH (fillfactor = 50);
@@ -97,7 +98,7 @@ func takes(b *testing.B, st store.Store, limit *store.Limit, callers, keys int) 
 	})
 }
 
-// share has some callers share the rounds of a benchmark.
+// share divides the rounds of a benchmark among callers.
 func share(b *testing.B, callers, keys int, ask func(key string) error) {
 	var asked atomic.Int64
 	var all sync.WaitGroup

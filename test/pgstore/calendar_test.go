@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// countingConn counts its calls. If now is not 0 it is the server's clock, of which the store does not know.
+// countingConn counts its calls. If now is not 0 it is the server's clock, which the store does not know.
 type countingConn struct {
 	pool  *pgxpool.Pool
 	calls int
@@ -32,8 +32,8 @@ func (c *countingConn) Row(ctx context.Context, statement string, args []any, in
 	return c.pool.QueryRow(ctx, statement, args...).Scan(into...)
 }
 
-// The server's clock decides in which period of a calendar a request lies, however wrong the clock of this machine is: that costs a
-// second call, where it is off by more than a period, and no wrong answer.
+// The server's clock decides in which calendar period a request lies, however wrong the clock of this machine is: that
+// costs a second call, if it is off by more than a period, and no wrong answer.
 func TestCalendarByTheServersClock(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})

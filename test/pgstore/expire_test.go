@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/test/porttest"
 )
 
-// The row says exactly when its state stops to matter, after every operation, and Expire deletes it after the grace and not before.
+// A row has the exact end of its state, after every operation, and Expire deletes it after the grace and not before.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -54,7 +54,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// A reset leaves a row that goes at once, and the key is as new.
+// A reset leaves a row that can be deleted immediately, and the key is as new.
 func TestResetExpires(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -69,8 +69,8 @@ func TestResetExpires(t *testing.T) {
 	}
 }
 
-// Expire goes through tables of more than one step, leaves live rows and those that somebody holds, and several at once delete each row
-// once.
+// Expire goes through tables of more than one step, leaves live rows and locked rows, and concurrent calls delete each
+// row once.
 func TestExpireMany(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -90,7 +90,7 @@ func TestExpireMany(t *testing.T) {
 	var mu sync.Mutex
 	var total int64
 	var all sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // for the case that it waits
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // in case it waits
 	defer cancel()
 	for range 4 {
 		all.Go(func() {
@@ -104,17 +104,17 @@ func TestExpireMany(t *testing.T) {
 	}
 	all.Wait()
 	if left := number(t, pool, "SELECT count(*) FROM slidegate_state"); total != 10_000-2 || left != 2_500+2 {
-		t.Errorf("%d rows were deleted, %d are left", total, left)
+		t.Errorf("got %d rows deleted, %d left", total, left)
 	}
 	if err := held.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if deleted, err := s.Expire(t.Context()); deleted != 2 || err != nil {
-		t.Errorf("%d rows that nobody holds any more were deleted, %v", deleted, err)
+		t.Errorf("got %d rows deleted that are no longer locked, %v", deleted, err)
 	}
 }
 
-// Sweep goes on until its context ends, also after errors, and gets everything in the end.
+// Sweep goes on until its context ends, also after errors, and deletes everything in the end.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -133,7 +133,7 @@ func TestSweep(t *testing.T) {
 		})
 	}()
 	if err := <-failures; codeOf(err) != "42P01" {
-		t.Errorf("the failure is %v", err)
+		t.Errorf("got failure %v", err)
 	}
 	_, err := pool.Exec(ctx, `ALTER TABLE elsewhere RENAME TO slidegate_state;
 		INSERT INTO slidegate_state SELECT 0, i, 0, 1, 0, 'dead:' || i FROM generate_series(1, 20000) i;
@@ -178,7 +178,7 @@ func TestExpireMeanwhile(t *testing.T) {
 				}
 				for j := range batch {
 					if !batch[j].Answers[0].Allowed || batch[j].Answers[0].Remaining >= 1<<40 {
-						t.Errorf("the answer is %+v", batch[j].Answers[0])
+						t.Errorf("got answer %+v", batch[j].Answers[0])
 					}
 				}
 			}

@@ -22,10 +22,10 @@ import (
 // secretKey must not be in any error.
 const secretKey = "user-4711@example.org"
 
-// faultLimit alone is decided by the short way for the commonest requests.
+// faultLimit alone is decided by the fast path for the most common requests.
 var faultLimit = slidegate.Limit{Name: "fault", Quota: 3, Window: time.Hour, Anchor: slidegate.AnchorFirst}
 
-// open is a store over connections to a database.
+// open returns a store over connections to a database.
 func open(t *testing.T, url string) *pgstore.Store {
 	t.Helper()
 	store, err := pgstore.New(pgtest.Pool(t, url), pgstore.Options{})
@@ -35,20 +35,20 @@ func open(t *testing.T, url string) *pgstore.Store {
 	return store
 }
 
-// Each fault is an error that says what the matter is and what helps, without a key in it, by either way of deciding; and
-// the failure policy in front of the store applies.
+// Each fault is an error that says what is wrong and what to do, without a key in it, by either path; and the failure
+// policy in front of the store applies.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		make func(t *testing.T) *pgstore.Store // a store in front of a server that has the fault
+		make func(t *testing.T) *pgstore.Store // a store in front of a server with the fault
 		code string                            // of the server's own error, which is wrapped; one of these if there are several
 		says string
 	}{
 		{"no schema", notMigrated, "42883", "run Migrate"},
 		{"no table", tableDropped, "42P01 42883", "run Migrate"},
-		{"no rights", withoutRights, "42501", "the role lacks a right"},
-		{"rights to read only", readRights, "42501", "the role lacks a right"},
+		{"no rights", withoutRights, "42501", "the role lacks a privilege"},
+		{"rights to read only", readRights, "42501", "the role lacks a privilege"},
 		{"no such database", noDatabase, "3D000", "does not exist"},
 		{"replica", onReplica, "25006", "connect to the primary"},
 		{"table locked", lockedTable, "57014", "statement_timeout"},
@@ -80,14 +80,14 @@ func checkFault(t *testing.T, store store.Store, charges []store.Charge, code, s
 	t.Helper()
 	granted, err := take(store, charges...)
 	if err == nil {
-		t.Fatalf("%d charges: no error, and %d granted", len(charges), granted)
+		t.Fatalf("%d charges: got no error, and %d granted", len(charges), granted)
 	}
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) != (code != "") || refused != nil && !strings.Contains(code, refused.Code) {
 		t.Errorf("%d charges: want the server's error %s, got %v", len(charges), code, err)
 	}
 	if text := err.Error(); !strings.HasPrefix(text, "pgstore: ") || !strings.Contains(text, says) || strings.Contains(text, "4711") {
-		t.Errorf("%d charges: the error says %q", len(charges), text)
+		t.Errorf("%d charges: got error %q", len(charges), text)
 	}
 }
 
@@ -101,7 +101,7 @@ func checkPolicies(t *testing.T, store store.Store) {
 	for _, c := range []struct {
 		policy  failure.Policy
 		flag    rule.Flags
-		allowed []bool // of four requests, at a quota of three
+		allowed []bool // of four requests, with a quota of three
 	}{
 		{failure.Open(), rule.FallbackOpen, []bool{true, true, true, true}},
 		{failure.Closed(), rule.FallbackClosed, []bool{false, false, false, false}},
@@ -128,7 +128,7 @@ func notMigrated(t *testing.T) *pgstore.Store { return open(t, pgtest.Shared(t).
 
 func tableDropped(t *testing.T) *pgstore.Store {
 	s := migrated(t, pgtest.Shared(t), pgstore.Options{})
-	s.Exec("DROP TABLE slidegate_state CASCADE") // which takes along some of the functions
+	s.Exec("DROP TABLE slidegate_state CASCADE") // which also drops some of the functions
 	return open(t, s.URL())
 }
 
@@ -164,7 +164,7 @@ func lockTimeout(t *testing.T) *pgstore.Store {
 	return open(t, s.URL("lock_timeout=50"))
 }
 
-// lockUntilEnd keeps the table from everybody until the test ends.
+// lockUntilEnd locks the table until the test ends.
 func lockUntilEnd(t *testing.T, s *pgtest.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
@@ -189,7 +189,7 @@ func serverGone(t *testing.T) *pgstore.Store {
 	return open(t, s.URL("connect_timeout=5"))
 }
 
-// The rights that the documentation names are enough to decide, and not enough to change the schema.
+// The privileges in the documentation are enough to decide, and not enough to change the schema.
 func TestRightsThatAreEnough(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, pgtest.Shared(t), pgstore.Options{})
@@ -210,7 +210,7 @@ func TestRightsThatAreEnough(t *testing.T) {
 	}
 }
 
-// A replica still answers who does not want to write: peeks, and refusals of a key that is used up.
+// A replica still answers requests that need not write: peeks, and denials of an exhausted key.
 func TestReplicaAnswersWhatWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, pgtest.Start(t, "fsync = off"), pgstore.Options{})
@@ -221,16 +221,16 @@ func TestReplicaAnswersWhatWritesNothing(t *testing.T) {
 	}
 	replica := open(t, s.Replica(t).URL())
 	if left := remaining(t, replica, charge); left != 0 {
-		t.Errorf("the replica says that %d remain", left)
+		t.Errorf("got %d remaining from the replica", left)
 	}
 	charge.Cost = 1
 	if granted, err := take(replica, charge); granted != 0 || err != nil {
-		t.Errorf("the replica grants %d, %v", granted, err)
+		t.Errorf("got %d granted by the replica, %v", granted, err)
 	}
 }
 
-// A full disk is an error for who has to be written, and none for who is refused. Once there is room again, so is the answer,
-// and nothing that was admitted has been forgotten.
+// A full disk is an error for requests that have to be written, and none for those that are denied. Once there is space
+// again, requests are answered again, and nothing that was admitted has been forgotten.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, "fsync = off")
@@ -248,7 +248,7 @@ func TestFullDisk(t *testing.T) {
 	fillDisk(t, s)
 	var err error
 	admitted := 0
-	for ; err == nil && admitted < 20_000; admitted++ { // until the pages that the table has are full too
+	for ; err == nil && admitted < 20_000; admitted++ { // until the pages of the table are full too
 		charge := oneCharge(t)[0]
 		charge.Key = fmt.Sprintf("%s-%d", secretKey, admitted)
 		_, err = take(store, charge)
@@ -263,21 +263,21 @@ func TestFullDisk(t *testing.T) {
 	checkPolicies(t, withKey{store, last[0].Key})
 	used.Cost = 1
 	if granted, err := take(store, used); granted != 0 || err != nil {
-		t.Errorf("a refusal on a full disk: %d, %v", granted, err)
+		t.Errorf("a denial on a full disk: %d, %v", granted, err)
 	}
-	s.Exec("DROP TABLE ballast", "CHECKPOINT") // files go at a checkpoint
+	s.Exec("DROP TABLE ballast", "CHECKPOINT") // files are removed at a checkpoint
 	for want := faultLimit.Quota; want >= 0; want -= faultLimit.Quota {
 		last[0].Cost = faultLimit.Quota
 		if granted, err := take(store, last[0]); granted != want || err != nil {
-			t.Errorf("with room again: %d granted, want %d, %v", granted, want, err)
+			t.Errorf("with free space again: got %d granted, want %d, %v", granted, want, err)
 		}
 	}
 	if granted, err := take(store, used); granted != 0 || err != nil {
-		t.Errorf("what was used up before: %d, %v", granted, err)
+		t.Errorf("the key that was exhausted before: %d, %v", granted, err)
 	}
 }
 
-// fillDisk writes rows, in smaller and smaller numbers, until not even one more goes on the disk.
+// fillDisk writes rows, in smaller and smaller numbers, until not even one more fits the disk.
 func fillDisk(t *testing.T, s *pgtest.Server) {
 	t.Helper()
 	pool := s.Pool(t)
@@ -295,7 +295,7 @@ func fillDisk(t *testing.T, s *pgtest.Server) {
 	}
 }
 
-// withKey is a store that is asked for another key than it was.
+// withKey is a store that replaces the key of every request.
 type withKey struct {
 	store.Store
 	key string

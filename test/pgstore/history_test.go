@@ -16,24 +16,25 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-var historyLength = flag.Duration("history", 3*time.Second, "how long the histories are that are checked for one unit too many")
+var historyLength = flag.Duration("history", 3*time.Second, "length of the histories that are checked for one unit too many")
 
-// Four processes ask one server over connections that are slowed, cut and reset, their statements run out of time, and the
-// server is killed and started again. Whatever was answered is what the rule answers to the same requests in some order, with
-// those that were not answered carried out or not: never is one unit too many admitted.
+// Four processes call one server over connections that are slowed, cut and reset, their statements time out, and the
+// server is killed and started again. All answers are what the rule answers to the same requests in some order, in
+// which unanswered requests are carried out or not: never is one unit too many admitted.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	recordHistory(t, pgstore.Logged)
 }
 
-// The same of a table that is not logged: a crash empties it, as PostgreSQL documents, and nothing else makes it forget.
+// The same for a table that is not logged: a crash empties it, as PostgreSQL documents, and nothing else makes it
+// forget.
 func TestHistoryUnlogged(t *testing.T) {
 	t.Parallel()
 	recordHistory(t, pgstore.Unlogged)
 }
 
-// recordHistory makes a history and checks it. A process that is killed has written what it answered to the system, if not to
-// the disk, so fsync makes no difference here but that of a slow disk.
+// recordHistory records a history and checks it. A process that is killed has written its answers to the system, if not
+// to the disk, so fsync makes no difference here except for a slow disk.
 func recordHistory(t *testing.T, durability pgstore.Durability) {
 	t.Helper()
 	server := migrated(t, pgtest.Start(t, "fsync = off", "synchronous_commit = on"), pgstore.Options{Durability: durability})
@@ -43,7 +44,7 @@ func recordHistory(t *testing.T, durability pgstore.Durability) {
 	seed := uint64(time.Now().UnixNano())
 	d := &disturber{t: t, server: server, wire: wire, random: rand.New(rand.NewPCG(seed, 0)), faults: map[string]int{}}
 	var all []history.Event
-	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several stretches until enough has happened
+	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
 		d.end = time.Now().Add(*historyLength)
 		for i, order := range history.Orders(len(processes), stretch, seed, *historyLength, d.end) {
 			processes[i].Tell(t, order)
@@ -54,7 +55,7 @@ func recordHistory(t *testing.T, durability pgstore.Durability) {
 			t.Logf("%+v; %v", s, d.faults)
 			break
 		} else if time.Since(start) > *historyLength+soon {
-			t.Fatalf("too little happened for the history to mean something: %+v; %v", s, d.faults)
+			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, d.faults)
 		}
 	}
 	if durability == pgstore.Unlogged {
@@ -63,7 +64,7 @@ func recordHistory(t *testing.T, durability pgstore.Durability) {
 	history.Verify(t, seed, all)
 }
 
-// disturber does bad things to a server and the way to it.
+// disturber causes faults of a server and the connections to it.
 type disturber struct {
 	t       *testing.T
 	server  *pgtest.Server
@@ -75,16 +76,16 @@ type disturber struct {
 	crashes []history.Event
 }
 
-// pause lets the processes work. It tells whether there is time for more.
+// pause lets the processes work. It reports whether there is time for more.
 func (d *disturber) pause() bool {
 	<-time.After(min(time.Until(d.end), time.Duration(100+d.random.IntN(300))*time.Millisecond))
 	return time.Now().Before(d.end)
 }
 
-// badThings are what disturb does, in this order before anything comes twice.
+// badThings are the faults, all of which occur before any is repeated.
 var badThings = []string{"kill", "lock", "cut", "restart", "mute", "reset", "slow"}
 
-// disturb does something bad about three times a second until the end, and makes all good again.
+// disturb causes a fault about three times a second until the end, and then heals all.
 func (d *disturber) disturb() {
 	d.t.Helper()
 	for ; d.pause(); d.done++ {
@@ -97,7 +98,7 @@ func (d *disturber) disturb() {
 	}
 }
 
-// enough tells whether the server was killed, statements ran out of time and connections were cut.
+// enough reports whether the server was killed, statements timed out and connections were cut.
 func (d *disturber) enough() bool { return d.done >= 3 }
 
 func (d *disturber) do(name string) {
@@ -108,7 +109,7 @@ func (d *disturber) do(name string) {
 		d.server.Kill()
 		d.server.Restart()
 		d.crashes = append(d.crashes, history.Event{Forget: true, Client: -1, Call: before.UnixNano(), Return: time.Now().UnixNano()})
-	case "restart": // in good order: nothing may be forgotten
+	case "restart": // a clean shutdown: nothing may be forgotten
 		d.server.Restart()
 	case "cut":
 		d.wire.Cut()
@@ -130,7 +131,7 @@ func (d *disturber) do(name string) {
 	}
 }
 
-// lock keeps the table from everybody for longer than a statement may take.
+// lock locks the table for longer than a statement may take.
 func (d *disturber) lock() {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/test/porttest"
 )
 
-// Ten processes that start at once migrate once, whatever isolation level they come with.
+// Ten processes that start concurrently migrate once, whatever their isolation level.
 func TestMigrateTogether(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"read committed", "serializable"} {
@@ -38,13 +38,13 @@ func TestMigrateTogether(t *testing.T) {
 		}
 		applied := number(t, pool, "SELECT count(*) FROM limits.slidegate_migrations")
 		if applied != int64(len(steps)) || steps[len(steps)-1].Version != len(steps) {
-			t.Errorf("%s: %d of %d steps were applied", level, applied, len(steps))
+			t.Errorf("%s: got %d of %d steps applied", level, applied, len(steps))
 		}
 		ask(t, newStore(t, pool, opts), rule.Take, store.Charge{Limit: bind(t, "", porttest.Kinds()[0]), Cost: 1})
 	}
 }
 
-// A role that may not create anything may call Migrate once there is nothing to be done.
+// A role that may not create anything may call Migrate once there is nothing to do.
 func TestMigrateAgainWithoutRights(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
@@ -59,7 +59,7 @@ func TestMigrateAgainWithoutRights(t *testing.T) {
 		t.Error(err)
 	}
 	if err := pgstore.Migrate(t.Context(), reader, pgstore.Options{Schema: "others"}); err == nil || !strings.Contains(err.Error(), "42501") {
-		t.Errorf("a role without rights made a schema: %v", err)
+		t.Errorf("a role without privileges created a schema: %v", err)
 	}
 }
 
@@ -74,11 +74,11 @@ func TestMigrationsByHand(t *testing.T) {
 		}
 		for i, step := range steps {
 			if step.Version != i+1 || step.Name == "" {
-				t.Errorf("step %d is %d, %q, want version %d with a name", i, step.Version, step.Name, i+1)
+				t.Errorf("step %d: got %d, %q, want version %d with a name", i, step.Version, step.Name, i+1)
 			}
 			for _, left := range []string{"\r", "{prefix}", "{schema}", "{unlogged}"} {
 				if strings.Contains(step.Up, left) {
-					t.Errorf("step %d has %q, want it replaced", i, left)
+					t.Errorf("step %d contains %q, want it replaced", i, left)
 				}
 			}
 			if _, err := pool.Exec(t.Context(), step.Up, pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -91,11 +91,11 @@ func TestMigrationsByHand(t *testing.T) {
 		})
 	}
 	if both := persistence(t, pool, "slidegate_state") + persistence(t, pool, "b_state"); both != "pu" {
-		t.Errorf("the tables are %q", both)
+		t.Errorf("got tables %q", both)
 	}
 }
 
-// persistence is p for a table that is logged, u for one that is not.
+// persistence returns p for a logged table, u for an unlogged one.
 func persistence(t *testing.T, pool *pgxpool.Pool, table string) string {
 	t.Helper()
 	return text(t, pool, "SELECT relpersistence::text FROM pg_class WHERE relname = $1", table)
@@ -110,9 +110,9 @@ func TestMigrateAllOrNothing(t *testing.T) {
 	}
 	err := pgstore.Migrate(t.Context(), pool, pgstore.Options{})
 	if err == nil || !strings.HasPrefix(err.Error(), "pgstore: migrate: step 3, rule: ") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if n := number(t, pool, "SELECT count(*) FROM pg_class WHERE relname LIKE 'slidegate%' AND relkind = 'r'"); n != 0 {
-		t.Errorf("%d tables are left", n)
+		t.Errorf("got %d tables left", n)
 	}
 }

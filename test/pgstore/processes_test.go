@@ -22,7 +22,7 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-// soon is how long anything may take that is not meant to take long.
+// soon is how long anything may take that should not take long.
 const soon = 30 * time.Second
 
 // TestWorker is what the other processes run.
@@ -38,13 +38,13 @@ func TestWorker(t *testing.T) {
 		case "history":
 			return history.Job(store, pool.Ping), err
 		case "settle":
-			return func(order []byte) (any, error) { return settleAll(t, pool, order) }, nil // connections are ended, maybe at once
+			return func(order []byte) (any, error) { return settleAll(t, pool, order) }, nil // connections are ended, maybe immediately
 		}
 		return func(order []byte) (any, error) { return race(store, order) }, err
 	})
 }
 
-// connectAll opens all connections of a pool, so that those who race do not wait for them.
+// connectAll opens all connections of a pool, so that racing requests do not wait for them.
 func connectAll(pool *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
@@ -58,7 +58,7 @@ func connectAll(pool *pgxpool.Pool) error {
 	return nil
 }
 
-// migrated is a server with the schema of a store.
+// migrated returns a server with the schema of a store.
 func migrated(t *testing.T, s *pgtest.Server, opts pgstore.Options) *pgtest.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
@@ -72,10 +72,10 @@ func migrated(t *testing.T, s *pgtest.Server, opts pgstore.Options) *pgtest.Serv
 const (
 	raceQuota     = 50
 	raceProcesses = 4
-	raceEach      = 50 // requests of one process at once
+	raceEach      = 50 // concurrent requests per process
 )
 
-// raceLimits are limits for which the same number passes whatever the time is.
+// raceLimits are limits that admit the same number at any time.
 var raceLimits = []slidegate.Limit{
 	{Name: "window", Quota: raceQuota, Window: time.Hour, Anchor: slidegate.AnchorFirst},
 	{Name: "log", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog},
@@ -85,15 +85,15 @@ var raceLimits = []slidegate.Limit{
 	{Name: "slots", Quota: raceQuota, Window: time.Hour, Algorithm: rule.InFlight},
 }
 
-// raceOrder is what a process is told to do in a round.
+// raceOrder is what a process has to do in a round.
 type raceOrder struct {
-	Limit    int // its place in raceLimits
+	Limit    int // the index in raceLimits
 	Keys     []string
-	Together bool // whether requests that come at the same time are put into one call
+	Together bool // whether concurrent requests are combined into one call
 }
 
-// Two hundred requests of four processes come at once for a new key, and exactly fifty pass, every time, by the isolation level
-// that PostgreSQL has by default. In half of the rounds there are four keys, and requests are put together in calls.
+// Of two hundred concurrent requests of four processes for a new key exactly fifty are admitted, every time, at
+// PostgreSQL's default isolation level. In half of the rounds there are four keys, and requests are combined.
 func TestProcessesNeverOver(t *testing.T) {
 	t.Parallel()
 	server := migrated(t, pgtest.Shared(t), pgstore.Options{})
@@ -115,14 +115,14 @@ func TestProcessesNeverOver(t *testing.T) {
 		}
 		for _, key := range order.Keys {
 			if total[key] != raceQuota {
-				t.Errorf("round %d, %s: %d of %d were admitted for one of %d keys, of a quota of %d", round, raceLimits[order.Limit].Name,
+				t.Errorf("round %d, %s: got %d of %d admitted for one of %d keys, of a quota of %d", round, raceLimits[order.Limit].Name,
 					total[key], raceProcesses*raceEach, len(order.Keys), raceQuota)
 			}
 		}
 	}
 }
 
-// race asks many times at once for each key, and returns how many passed for each.
+// race sends many concurrent requests for each key, and returns how many were admitted for each.
 func race(st store.Store, text []byte) (map[string]int64, error) {
 	var order raceOrder
 	if err := json.Unmarshal(text, &order); err != nil {
@@ -151,7 +151,7 @@ func race(st store.Store, text []byte) (map[string]int64, error) {
 	return admitted, err
 }
 
-// together does something many times at once, and adds up what that returns.
+// together calls a function many times concurrently, and adds up the results.
 func together(n int, do func(i int) (int64, error)) (int64, error) {
 	var (
 		sum   atomic.Int64
@@ -177,7 +177,8 @@ func together(n int, do func(i int) (int64, error)) (int64, error) {
 	return sum.Load(), nil
 }
 
-// take asks for charges in one request, and for a slot that nobody else holds, and returns what the first was granted.
+// take sends charges in one request, and for a slot that no other request holds, and returns what the first was
+// granted.
 func take(st store.Store, charges ...store.Charge) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
@@ -186,9 +187,10 @@ func take(st store.Store, charges ...store.Charge) (int64, error) {
 	return answers[0].Granted, err
 }
 
-// Many callers of four users face two limits at once for keys that do not exist yet, that of their user and that of the tenant
-// whom all belong to, half of them naming the limits the other way round. Each user's limit admits exactly its quota, and the
-// tenant's is charged exactly the sum: all or nothing, whichever of the keys others have changed meanwhile, without deadlocks.
+// Many callers of four users request two limits together for keys that do not exist yet, that of their user and that of
+// their common tenant, half of them with the limits in the reverse order. Each user's limit admits exactly its quota,
+// and the tenant's is charged exactly the sum: all or nothing, whichever keys were changed concurrently, without
+// deadlocks.
 func TestTwoNewKeysAtOnce(t *testing.T) {
 	t.Parallel()
 	server := migrated(t, pgtest.Shared(t), pgstore.Options{})
@@ -217,12 +219,12 @@ func TestTwoNewKeysAtOnce(t *testing.T) {
 				return take(st, tenant, user)
 			})
 			if err != nil || admitted != users*narrowQuota {
-				t.Errorf("%s, round %d: %d of %d were admitted, %v", name, round, admitted, callers, err)
+				t.Errorf("%s, round %d: got %d of %d admitted, %v", name, round, admitted, callers, err)
 			}
 			tenant.Cost = 0
 			left := remaining(t, st, tenant)
 			if want := int64(wideQuota - users*narrowQuota); left != want {
-				t.Errorf("%s, round %d: the tenant has %d left, want %d", name, round, left, want)
+				t.Errorf("%s, round %d: got %d left for the tenant, want %d", name, round, left, want)
 			}
 		}
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/slidegate/slidegate/test/porttest"
 )
 
-// oddKeys are such that they would show if one were written into a statement carelessly.
+// oddKeys are keys that would break a statement if they were written into it carelessly.
 var oddKeys = []string{"", `"`, `\`, `'; --`, "{a,b}", "NULL", "$1", "\x00\xff", "é"}
 
-// exercise asks a store something by each of its ways, and compares the answers with the rule's.
+// exercise sends requests by each of a store's paths, and compares the answers with the rule's.
 func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 	t.Helper()
 	var st *pgstore.Store
@@ -43,7 +43,7 @@ func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 		}
 	}
 	for round := range 3 {
-		for _, key := range oddKeys[:len(oddKeys)-3*round] { // some once, some again and again
+		for _, key := range oddKeys[:len(oddKeys)-3*round] { // some once, some repeatedly
 			w.Now += 1_000_001
 			w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: key, Cost: 1}) // one
 			compare()
@@ -70,7 +70,7 @@ func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 		w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: "y", Cost: 1})
 		compare()
 	}
-	if _, err := st.Expire(t.Context()); err != nil { // what was given back completely is not there any more
+	if _, err := st.Expire(t.Context()); err != nil { // what was refunded completely no longer exists
 		t.Fatal(err)
 	}
 	for _, limit := range limits {
@@ -80,10 +80,10 @@ func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 	compare()
 	w.Now += 1e12
 	if deleted, err := st.Expire(t.Context()); deleted < int64(len(limits)) || err != nil {
-		t.Fatalf("%d rows were deleted at their end, %v", deleted, err)
+		t.Fatalf("got %d rows deleted at their end, %v", deleted, err)
 	}
 	if deleted, err := st.Expire(t.Context()); deleted != 0 || err != nil {
-		t.Fatalf("%d rows were left over, %v", deleted, err)
+		t.Fatalf("got %d rows left over, %v", deleted, err)
 	}
 }
 
@@ -108,7 +108,7 @@ func poolIn(t *testing.T, url string, mode pgx.QueryExecMode) *pgxpool.Pool {
 	return pool
 }
 
-// Every mode of pgx will do, and database/sql.
+// The store works in every mode of pgx, and with database/sql.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
@@ -141,7 +141,7 @@ func newSQL(t *testing.T, db *sql.DB, opts pgstore.Options) *pgstore.Store {
 	return s
 }
 
-// PgBouncer gives a connection away after every transaction: nothing may rest on what is prepared or set in one.
+// PgBouncer reassigns a connection after every transaction: nothing may depend on what was prepared or set in one.
 func TestBouncer(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
@@ -180,11 +180,11 @@ func TestSynchronousCommit(t *testing.T) {
 	}
 }
 
-// checkCommit looks into the transactions of calls just before they are committed. The server has one synchronous_commit, and the calls
-// are to have another.
+// checkCommit inspects the transactions of calls just before they are committed. The server has one synchronous_commit,
+// and the calls should have another.
 func checkCommit(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options, other, want string) {
 	t.Helper()
-	for n := 1; n <= 3; n++ { // one key, several, and limits without a short way
+	for n := 1; n <= 3; n++ { // one key, several, and limits without a fast path
 		conn, err := pool.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -220,7 +220,7 @@ func checkCommit(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options, other, 
 			t.Fatal(err)
 		}
 		if inside != want || after != other {
-			t.Errorf("way %d, %+v, on a connection with %s: a call has %s, and it is %s afterwards", n, opts, other, inside, after)
+			t.Errorf("path %d, %+v, on a connection with %s: got %s in a call, and %s afterwards", n, opts, other, inside, after)
 		}
 	}
 }
@@ -238,7 +238,7 @@ func (c txConn) Row(ctx context.Context, statement string, args []any, into ...a
 	return c.tx.QueryRow(ctx, statement, args...).Scan(into...)
 }
 
-// text returns what a statement yields, as text.
+// text returns the result of a statement, as text.
 func text(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) string {
 	t.Helper()
 	var value string

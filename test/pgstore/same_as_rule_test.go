@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// withClock opens stores that have a clock of a test's.
+// withClock opens stores with a test's clock.
 func withClock(pool *pgxpool.Pool) porttest.Open {
 	return func(t testing.TB, now func() rule.Micros) store.Store {
 		t.Helper()
@@ -26,8 +26,8 @@ func TestFunctionsAreTheRule(t *testing.T) {
 	porttest.SameAsRule(t, withClock(database(t, pgstore.Options{})), porttest.Options{})
 }
 
-// The short ways for the commonest requests decide as the rule does too, for one key and for several, where requests that are alike
-// go together. In between other operations leave states that takes alone do not lead to.
+// The fast paths for the most common requests decide as the rule does too, for one key and for several, where equal
+// requests are combined. In between other operations leave states that takes alone do not lead to.
 func TestShortWaysAreTheRule(t *testing.T) {
 	for name, opts := range map[string]porttest.Options{
 		"pairs": {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow}},                                                   // take2, take_many2
@@ -49,7 +49,7 @@ func runsMostly(g *porttest.Game) {
 	}
 }
 
-// runs asks for some keys, for each one or more times the same.
+// runs requests some keys, each one or more times the same.
 func runs(g *porttest.Game) {
 	about := rapid.IntRange(0, len(g.Subjects)-1).Draw(g.T, "about")
 	g.Move(g.Subjects[about])

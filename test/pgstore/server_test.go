@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// ask sends one request of one charge.
+// ask sends one request with one charge.
 func ask(t testing.TB, s *pgstore.Store, op rule.Op, charge store.Charge) rule.Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -26,7 +26,7 @@ func ask(t testing.TB, s *pgstore.Store, op rule.Op, charge store.Charge) rule.A
 	return answers[0]
 }
 
-// codeOf returns the code of an error of the server's, "" for other errors.
+// codeOf returns the code of a server's error, or "" for other errors.
 func codeOf(err error) string {
 	if cause, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return cause.Code

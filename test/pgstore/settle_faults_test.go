@@ -24,17 +24,17 @@ import (
 	"github.com/slidegate/slidegate/test/pgtest"
 )
 
-var settleLength = flag.Duration("settle", time.Second, "how long reservations are settled while processes and connections are killed")
+var settleLength = flag.Duration("settle", time.Second, "how long to settle reservations while processes and connections are killed")
 
 const (
 	settleJobs  = 120
 	settleKeys  = 4
 	settleCost  = 5
 	settleSlots = 1000
-	settleNow   = rule.Micros(1_767_000_000e6) // nothing is refilled or runs out
+	settleNow   = rule.Micros(1_767_000_000e6) // nothing is refilled or expires
 )
 
-// settleLimits are limits of every way to give back.
+// settleLimits are limits of every kind of refund.
 func settleLimits(t testing.TB) (all []*store.Limit) {
 	t.Helper()
 	for i, l := range []rule.Limit{
@@ -49,7 +49,7 @@ func settleLimits(t testing.TB) (all []*store.Limit) {
 	return all
 }
 
-// settleJob is a reservation that is to be settled, for Used of what was taken.
+// settleJob is a reservation to be settled, for Used of what was taken.
 type settleJob struct {
 	ID   rule.ID
 	Key  string
@@ -68,7 +68,8 @@ func (j *settleJob) request(op rule.Op, limits []*store.Limit) store.Request {
 	return r
 }
 
-// settleAll settles each of some reservations one to three times in a random order, four at a time, and does not care what comes of it.
+// settleAll settles each of some reservations one to three times in a random order, four at a time, and ignores the
+// outcome.
 func settleAll(t testing.TB, pool *pgxpool.Pool, order []byte) (any, error) {
 	var jobs []settleJob
 	if err := json.Unmarshal(order, &jobs); err != nil {
@@ -96,8 +97,8 @@ func settleAll(t testing.TB, pool *pgxpool.Pool, order []byte) (any, error) {
 	return "done", nil
 }
 
-// Every reservation is settled by several processes, by each one to three times, while the processes are killed and the server ends
-// their connections and calls. In the end everything counts as if each had been settled once.
+// Every reservation is settled by several processes, by each one to three times, while the processes are killed and the
+// server ends their connections and calls. In the end everything counts as if each had been settled once.
 func TestSettleUnderFaults(t *testing.T) {
 	t.Parallel()
 	server := migrated(t, pgtest.Shared(t), pgstore.Options{})
@@ -119,14 +120,14 @@ func TestSettleUnderFaults(t *testing.T) {
 		return number(t, pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'settler'") == 0
 	})
 	before := 0
-	for i := range jobs { // as a caller does who has not heard the answer
+	for i := range jobs { // as a caller does that has not received the answer
 		r := jobs[i].request(rule.Settle, limits)
 		noError(t, st.Apply(t.Context(), []store.Request{r}))
 		if r.Answers[0].Flags.Repeated() {
 			before++
 		}
 		if back := r.Answers[0].Granted; back != settleCost-jobs[i].Used {
-			t.Errorf("reservation %d gave back %d, want %d", i, back, settleCost-jobs[i].Used)
+			t.Errorf("reservation %d returned %d, want %d", i, back, settleCost-jobs[i].Used)
 		}
 	}
 	t.Logf("%d of %d reservations had been settled; %v", before, settleJobs, ended)
@@ -136,14 +137,14 @@ func TestSettleUnderFaults(t *testing.T) {
 				want = 0
 			}
 			if got := limit.Rule().Capacity() - remaining(t, st, store.Charge{Limit: limit, Key: key}); got != want {
-				t.Errorf("%s, %v: %d units are used, want %d", key, limit.Rule().Algorithm, got, want)
+				t.Errorf("%s, %v: got %d units used, want %d", key, limit.Rule().Algorithm, got, want)
 			}
 		}
 	}
 }
 
-// settleWithFaults lets processes settle reservations, kills them at random and starts others, and ends connections and calls. It
-// returns how often.
+// settleWithFaults lets processes settle reservations, kills them at random and starts others, and ends connections and
+// calls. It returns how often.
 func settleWithFaults(t *testing.T, server *pgtest.Server, jobs []settleJob) map[string]int {
 	t.Helper()
 	order := kit.Must(json.Marshal(jobs))(t)
@@ -177,10 +178,10 @@ func settleWithFaults(t *testing.T, server *pgtest.Server, jobs []settleJob) map
 	}
 	cancel()
 	ending.Wait()
-	mu.Lock() // a process may be about to be killed that has ended already
+	mu.Lock() // a process that is about to be killed may already have ended
 	defer mu.Unlock()
 	if ended["kill"] == 0 || ended["pg_terminate_backend"] == 0 || ended["pg_cancel_backend"] == 0 {
-		t.Errorf("too little was ended for the test to mean something: %v", ended)
+		t.Errorf("too little was ended for the test to be meaningful: %v", ended)
 	}
 	return maps.Clone(ended)
 }

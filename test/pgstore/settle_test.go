@@ -14,13 +14,14 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// settlement is a request that settles a reservation.
+// settlement returns a request that settles a reservation.
 func settlement(id rule.ID, charges ...store.Charge) store.Request {
 	return store.Request{Op: rule.Settle, ID: id, Charges: charges, Answers: make([]rule.Answer, len(charges))}
 }
 
-// Many settle one reservation at once, some for less and some for more than others. Exactly one does it, at every isolation level, and
-// all are told the same; also if it gives nothing back, so that no state changes.
+// One reservation is settled many times concurrently, some for less and some for more than others. Exactly one
+// settlement takes effect, at every isolation level, and all get the same answer; also if it returns nothing, so that
+// no state changes.
 func TestSettleTogether(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
@@ -40,7 +41,7 @@ func TestSettleTogether(t *testing.T) {
 			before := remaining(t, st, store.Charge{Limit: limits[1], Key: "all"})
 			firsts, backs := settleAtOnce(t, st, rule.ID(round+1), charges, round, level != "read committed")
 			if firsts != 1 || len(slices.Compact(backs)) != 1 {
-				t.Errorf("%s, round %d: %d of the settlements were the first, and they gave back %v", level, round, firsts, backs)
+				t.Errorf("%s, round %d: got %d first settlements, which returned %v", level, round, firsts, backs)
 			}
 			for _, c := range []struct {
 				charge store.Charge
@@ -48,15 +49,15 @@ func TestSettleTogether(t *testing.T) {
 			}{{charges[0], 1000 - 10 + backs[0]}, {charges[1], before + backs[0]}} {
 				c.charge.Cost = 0
 				if left := remaining(t, st, c.charge); left != c.want {
-					t.Errorf("%s, round %d, %s: %d remain, want %d", level, round, c.charge.Limit.Name(), left, c.want)
+					t.Errorf("%s, round %d, %s: got %d remaining, want %d", level, round, c.charge.Limit.Name(), left, c.want)
 				}
 			}
 		}
 	}
 }
 
-// A settlement that cannot see another one, because its snapshot is older, fails instead of doing it again: also where the other one
-// changed no count and was of the generation before.
+// A settlement that cannot see another one, because its snapshot is older, fails instead of being repeated: also if the
+// other one changed no count and was of the previous generation.
 func TestSettleWithOldSnapshot(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -77,12 +78,12 @@ func TestSettleWithOldSnapshot(t *testing.T) {
 	noError(t, err)
 	r := settlement(1, charge)
 	if err := late.Apply(t.Context(), []store.Request{r}); err == nil {
-		t.Errorf("the second settlement did not see the first, and answers %+v", r.Answers[0])
+		t.Errorf("the second settlement did not see the first: got %+v", r.Answers[0])
 	}
 }
 
-// settleAtOnce settles a reservation many times at once and returns how many did it, and what each was told. In every third round nothing
-// is given back. Those that met others too often try again, if that may be.
+// settleAtOnce settles a reservation many times concurrently and returns how many took effect, and the answer of each.
+// In every third round nothing is returned. Those that conflicted too often try again, if allowed.
 func settleAtOnce(t *testing.T, st store.Store, id rule.ID, charges []store.Charge, round int, again bool) (firsts int, backs []int64) {
 	t.Helper()
 	var mu sync.Mutex
@@ -111,8 +112,8 @@ func settleAtOnce(t *testing.T, st store.Store, id rule.ID, charges []store.Char
 	return firsts, backs
 }
 
-// What is remembered has a bound for each key and generation. Beyond it nothing is given back, but slots are released; others are not
-// affected. It goes with Expire, and not with Reset.
+// What is remembered is bounded per key and generation. Beyond the bound nothing is returned, but slots are released;
+// other keys are not affected. Expire deletes it, and Reset does not.
 func TestSettlementsAreBounded(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -130,7 +131,7 @@ func TestSettlementsAreBounded(t *testing.T) {
 	noError(t, st.Apply(t.Context(), batch))
 	counted, err := pool.Exec(t.Context(), "UPDATE slidegate_state SET current = $1 WHERE address LIKE '\\%settled:%::%' AND current = $2", most, made)
 	if err != nil || counted.RowsAffected() != 1 { // as if all the others were there too
-		t.Fatalf("%d rows tell that %d settlements were made, %v", counted.RowsAffected(), made, err)
+		t.Fatalf("got %d rows with %d settlements, %v", counted.RowsAffected(), made, err)
 	}
 	last := rule.ID(most + 1)
 	ask(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 3})
@@ -139,13 +140,13 @@ func TestSettlementsAreBounded(t *testing.T) {
 		t.Helper()
 		noError(t, st.Apply(t.Context(), []store.Request{r}))
 		if a := r.Answers[0]; a.Flags != flags || a.Granted != granted {
-			t.Errorf("%s: flags %v and %d given back, want %v and %d", what, a.Flags, a.Granted, flags, granted)
+			t.Errorf("%s: got flags %v and %d returned, want %v and %d", what, a.Flags, a.Granted, flags, granted)
 		}
 	}
 	full := settlement(last, charge, slot)
 	check("one too many", full, rule.Unsettled, 0)
 	if a := full.Answers[1]; a.Granted != 1 || a.Flags != 0 || a.Remaining != 2 {
-		t.Errorf("the slot of one too many: %+v, want it released", a)
+		t.Errorf("the slot of one too many: got %+v, want it released", a)
 	}
 	ask(t, st, rule.Reset, store.Charge{Limit: limit, Key: "key"})
 	ask(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 3})
@@ -159,19 +160,19 @@ func TestSettlementsAreBounded(t *testing.T) {
 	check("the next generation", settlement(last, charge), 0, 3)
 	check("one of the generation before", settlement(7, charge), rule.Repeated, 0)
 	rows := number(t, pool, "SELECT count(*) FROM slidegate_state WHERE address LIKE '\\%settled:60000000:%'")
-	if want := int64(made + 1 + 2 + 2); rows != want { // and the numbers of two keys, and of the next generation
-		t.Errorf("%d rows are remembered, want %d", rows, want)
+	if want := int64(made + 1 + 2 + 2); rows != want { // and the counters of two keys, and of the next generation
+		t.Errorf("got %d rows, want %d", rows, want)
 	}
 	now += 2*60e6 + 2
 	if _, err := st.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if rows := number(t, pool, "SELECT count(*) FROM slidegate_state"); rows != 0 {
-		t.Errorf("%d rows are left after two more generations", rows)
+		t.Errorf("got %d rows left after two more generations", rows)
 	}
 }
 
-// A settlement is one call, also the first of a key, and one that is repeated writes nothing.
+// A settlement is one call, also the first of a key, and a repeated one writes nothing.
 func TestSettleRoundTrips(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -185,10 +186,10 @@ func TestSettleRoundTrips(t *testing.T) {
 		r := settlement(1, charge)
 		noError(t, st.Apply(t.Context(), []store.Request{r}))
 		if conn.calls != calls+1 || r.Answers[0].Granted != 2 || r.Answers[0].Flags.Repeated() != (i > 0) {
-			t.Errorf("settling it %d times took %d calls and answered %+v", i+1, conn.calls-calls, r.Answers[0])
+			t.Errorf("settled %d times: took %d calls and got %+v", i+1, conn.calls-calls, r.Answers[0])
 		}
 		if after := text(t, pool, "SELECT string_agg(version::text, ' ' ORDER BY address) FROM slidegate_state"); (after != version) != (i == 0) {
-			t.Errorf("the versions of the rows were %s and are %s after settling it %d times", version, after, i+1)
+			t.Errorf("the versions of the rows were %s and are %s after %d settlements", version, after, i+1)
 		}
 	}
 }

@@ -19,23 +19,24 @@ import (
 	"github.com/slidegate/slidegate/test/pgtest"
 )
 
-var soakLength = flag.Duration("soak", 3*time.Second, "how long the table is updated at full load to see that its size is bounded")
+var soakLength = flag.Duration("soak", 3*time.Second, "how long to update the table at full load to check that its size is bounded")
 
 const (
 	soakKeys    = 500
 	soakCallers = 32
-	soakLeast   = 8 * soakKeys // requests, however long they take: fewer would not show anything
-	soakReports = 10           // how many intervals a soak is told in
+	soakLeast   = 8 * soakKeys // requests, however long they take: fewer would prove nothing
+	soakReports = 10           // how many intervals are reported
 )
 
-// soakLimits are a state of two counts, and a log that grows to some 160 bytes and stays so.
+// soakLimits are a state of two counts, and a log that grows to some 160 bytes and stays there.
 var soakLimits = []slidegate.Limit{
 	{Name: "window", Quota: 1_000_000_000, Window: time.Hour},
 	{Name: "log", Quota: 20, Window: time.Second, Algorithm: slidegate.SlidingLog, CountDenied: true},
 }
 
-// A table whose rows are updated without end at full load stays bounded: what is old goes as fast as it comes. It is
-// printed over time with its index, the share of updates that touched no index, the dead rows, and what callers waited.
+// A table whose rows are updated endlessly at full load stays bounded: old rows are removed as fast as they come. The
+// test prints, over time, the size of the table and its index, the share of updates that touched no index, the dead
+// rows, and the latency.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	server := migrated(t, pgtest.Start(t, "fsync = off", "synchronous_commit = off"), pgstore.Options{})
@@ -73,8 +74,8 @@ func TestSoak(t *testing.T) {
 	checkBounded(t, pool, first, largest)
 }
 
-// checkBounded: a page is left half empty for the next version of its rows, so a table that is updated for ever may come to a
-// few times of what its rows take, however many updates there were.
+// checkBounded checks the size of the table: a page is left half empty for the next version of its rows, so a table
+// that is updated forever may grow to a few times the size of its rows, however many updates there were.
 func checkBounded(t *testing.T, pool *pgxpool.Pool, first, largest bloat) {
 	t.Helper()
 	var last bloat
@@ -84,17 +85,17 @@ func checkBounded(t *testing.T, pool *pgxpool.Pool, first, largest bloat) {
 	})
 	rowBytes := int64(2*soakKeys) * 300 // a row of a window takes about 120 bytes, one of a full log about 320
 	if bound := 6 * rowBytes; largest.table > bound {
-		t.Errorf("the table came to %d kB, beyond %d kB, from %d kB at first", largest.table>>10, bound>>10, first.table>>10)
+		t.Errorf("the table grew to %d kB, want at most %d kB, from %d kB at first", largest.table>>10, bound>>10, first.table>>10)
 	}
 	if bound := 3*first.index + 256<<10; largest.index > bound {
-		t.Errorf("the index came to %d kB, beyond %d kB, from %d kB at first", largest.index>>10, bound>>10, first.index>>10)
+		t.Errorf("the index grew to %d kB, want at most %d kB, from %d kB at first", largest.index>>10, bound>>10, first.index>>10)
 	}
 	if last.hotShare() < 0.9 {
 		t.Errorf("only %.1f%% of %d updates touched no index", 100*last.hotShare(), last.updates)
 	}
 }
 
-// bloat is how large a table is, and what of it is old.
+// bloat is how large a table is, and how much of it is old.
 type bloat struct{ table, index, updates, hot, dead int64 }
 
 func (b bloat) hotShare() float64 { return float64(b.hot) / float64(max(b.updates, 1)) }
@@ -111,7 +112,7 @@ func bloatOf(t *testing.T, pool *pgxpool.Pool) (b bloat) {
 	return b
 }
 
-// soakLoad asks for random keys, and notes how long the answers took.
+// soakLoad requests random keys, and records the latency.
 type soakLoad struct {
 	limiters []*slidegate.Limiter
 	failed   atomic.Pointer[error]
@@ -142,7 +143,7 @@ func soakLimiters(t *testing.T, pool *pgxpool.Pool) (all []*slidegate.Limiter) {
 
 func soakKey(i int) string { return fmt.Sprintf("key-%d", i) }
 
-// touchAll makes a row for every key of every limit.
+// touchAll creates a row for every key of every limit.
 func (l *soakLoad) touchAll() error {
 	_, err := together(soakCallers, func(i int) (int64, error) {
 		for key := i; key < soakKeys; key += soakCallers {
@@ -180,7 +181,7 @@ func (l *soakLoad) note(wait time.Duration) {
 	}
 }
 
-// interval ends an interval and returns what 99 of 100 requests in it waited at most, and how many there were.
+// interval ends an interval and returns the 99th percentile of the latency in it, and the number of requests.
 func (l *soakLoad) interval() (p99 time.Duration, asked int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

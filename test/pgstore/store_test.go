@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/test/porttest"
 )
 
-// database returns a pool of a database of the test's own, with the schema in it.
+// database returns a pool of a database of the test, with the schema in it.
 func database(t testing.TB, opts pgstore.Options, params ...string) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.Shared(t).Pool(t, params...)
@@ -22,7 +22,7 @@ func database(t testing.TB, opts pgstore.Options, params ...string) *pgxpool.Poo
 	return pool
 }
 
-// newStore is New for options that are right.
+// newStore is New for valid options.
 func newStore(t testing.TB, pool *pgxpool.Pool, opts pgstore.Options) *pgstore.Store {
 	t.Helper()
 	return kit.Must(pgstore.New(pool, opts))(t)

@@ -29,14 +29,14 @@ func TestServerClockDecides(t *testing.T) {
 				before := serverTime(t, pool)
 				a := ask(t, s, op, charge)
 				if after := serverTime(t, pool); a.At < before || a.At > after {
-					t.Errorf("%s: decided at %d, asked between %d and %d", limit.Name, a.At, before, after)
+					t.Errorf("%s: decided at %d, requested between %d and %d", limit.Name, a.At, before, after)
 				}
 			}
 		}
 	}
 }
 
-// What nobody counts writes nothing at all, not even a transaction id, which would have to be flushed.
+// Requests that charge nothing write nothing at all, not even a transaction id, which would have to be flushed.
 func TestRefusalsWriteNothing(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t, "autovacuum = off") // its own: transactions are counted
@@ -75,12 +75,12 @@ func TestRefusalsWriteNothing(t *testing.T) {
 			t.Errorf("%s: requests that charge nothing began transactions %s to %s", limit.Name, before, after)
 		}
 		if n := number(t, pool, "SELECT count(*) FROM slidegate_state WHERE address LIKE '%:fresh'"); n != 0 {
-			t.Errorf("%s: a refusal left a row behind", limit.Name)
+			t.Errorf("%s: a denial left a row behind", limit.Name)
 		}
 	}
 }
 
-// A row of the commonest limit is small, its address reads well, and updates of it touch no index.
+// A row of the most common limit is small, its address is readable, and updates of it touch no index.
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -91,16 +91,16 @@ func TestLayout(t *testing.T) {
 		ask(t, s, rule.Take, charge)
 	}
 	if a := text(t, pool, "SELECT address FROM slidegate_state"); a != "api:login:sliding-window-60000000-1-clock::user%2042" {
-		t.Errorf("the row's address is %s", a)
+		t.Errorf("got row address %s", a)
 	}
 	// 24 bytes of header, 5 numbers, and the address of 52 bytes with its length in 1.
 	if n := number(t, pool, "SELECT pg_column_size(s.*) FROM slidegate_state s"); n != 24+5*8+1+52 {
-		t.Errorf("a row takes %d bytes", n)
+		t.Errorf("got %d bytes per row", n)
 	}
 	hot, all := int64(0), int64(0)
 	kit.Eventually(t, "the server to have counted 199 updates", func() bool {
-		pool.Reset()                // a connection tells what it did when it ends
-		counted := bloatOf(t, pool) // both at once: they may be counted in between
+		pool.Reset()                // a connection reports its statistics when it ends
+		counted := bloatOf(t, pool) // both together: they may be counted in between
 		hot, all = counted.hot, counted.updates
 		return all >= 199
 	})
@@ -112,7 +112,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// Rows that fill their pages still find room beside them when they change.
+// Rows that fill their pages still find space beside them when they change.
 func TestPagesHaveRoom(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -129,7 +129,7 @@ func TestPagesHaveRoom(t *testing.T) {
 		}
 	}
 	kit.Eventually(t, "the server to have counted 400 updates", func() bool {
-		pool.Reset() // a connection tells what it did when it ends
+		pool.Reset() // a connection reports its statistics when it ends
 		return number(t, pool, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'") >= 400
 	})
 	hot := number(t, pool, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'")
@@ -138,7 +138,7 @@ func TestPagesHaveRoom(t *testing.T) {
 	}
 }
 
-// A log never holds more than the quota of units, whoever hammers.
+// A log never holds more than the quota of units, however many requests come.
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -156,7 +156,8 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
-// Whatever isolation level a role has, no unit is granted twice, and no caller sees an error of it unless it goes on and on.
+// Whatever the isolation level of a role, no unit is granted twice, and no caller gets an error because of it unless
+// conflicts persist.
 func TestIsolationLevels(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
@@ -184,7 +185,7 @@ func TestIsolationLevels(t *testing.T) {
 							failed++
 							if code := codeOf(err); level == "read committed" || code != "40001" || // a serialization failure
 								!strings.Contains(err.Error(), "read committed") {
-								t.Errorf("at %s: got the error %v, want only serialization failures above read committed, and a hint at it", level, err)
+								t.Errorf("at %s: got error %v, want only serialization failures above read committed, and a hint at it", level, err)
 							}
 						} else if _, allowed := rule.Deciding(request.Answers); allowed {
 							granted++
@@ -195,14 +196,14 @@ func TestIsolationLevels(t *testing.T) {
 			}
 			all.Wait()
 			if granted > 30 || granted+failed < 30 {
-				t.Errorf("%s, %d limits: of 30 units %d were granted, and %d calls failed", level, len(limits), granted, failed)
+				t.Errorf("%s, %d limits: got %d of 30 units granted, and %d calls failed", level, len(limits), granted, failed)
 			}
 		}
 	}
 }
 
-// Callers who ask for several keys at once, in all orders, never wait for one another in a circle, and every unit is counted once,
-// by each of the ways.
+// Callers that request several keys together, in all orders, never deadlock, and every unit is counted once, by each of
+// the paths.
 func TestManyKeysTogether(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{}, "deadlock_timeout=200ms")
@@ -234,7 +235,7 @@ func TestManyKeysTogether(t *testing.T) {
 				if err := s.Apply(context.Background(), batch); err != nil {
 					t.Error(err)
 				}
-				for i := range batch { // and settles them as they are, which locks as much
+				for i := range batch { // and settles them unchanged, which locks as much
 					batch[i].Op, batch[i].ID = rule.Settle, rule.ID(caller*rounds+round+1)
 					for j := range batch[i].Charges {
 						batch[i].Charges[j].Used = 1
@@ -254,14 +255,14 @@ func TestManyKeysTogether(t *testing.T) {
 		}
 	}
 	kit.Eventually(t, "the server to have counted its transactions", func() bool {
-		pool.Reset() // a connection tells what it did when it ends
+		pool.Reset() // a connection reports its statistics when it ends
 		return number(t, pool, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()") >= 2*callers*rounds
 	})
 	if n := number(t, pool, "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()"); n != 0 {
-		t.Errorf("%d times callers waited in a circle, or found a row changed that should have been locked", n)
+		t.Errorf("got %d deadlocks, or changes of rows that should have been locked", n)
 	}
 	// A third of the rounds charge one limit, a third the other and a third both.
 	if want := int64(callers * rounds * keys * 4 / 3); used != want {
-		t.Errorf("%d units are used, %d were charged", used, want)
+		t.Errorf("got %d units used, %d were charged", used, want)
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/slidegate/slidegate/test/porttest"
 )
 
-// applier is a tool that applies migrations to a database. It takes all steps, or undoes all of them.
+// applier is a tool that applies migrations to a database. It applies all steps, or undoes all of them.
 type applier struct {
 	name     string
 	up, down func(t *testing.T, url string, opts pgstore.Options, first int64)
@@ -111,8 +111,8 @@ var oddOptions = []pgstore.Options{
 	{Schema: "select", Prefix: "user_2_"},
 }
 
-// From an empty database, in a schema that does not exist, each tool takes all steps, undoes them and takes them again; the store
-// decides, and Migrate has nothing left to do.
+// From an empty database, in a schema that does not exist, each tool applies all steps, undoes them and applies them
+// again; the store decides, and Migrate has nothing left to do.
 func TestToolsFromEmpty(t *testing.T) {
 	t.Parallel()
 	for n, tool := range appliers {
@@ -124,7 +124,7 @@ func TestToolsFromEmpty(t *testing.T) {
 				t.Parallel()
 				server := pgtest.Shared(t)
 				pool := server.Pool(t)
-				first := int64(i) * 20260101000000 // also numbers like those of a folder that has others
+				first := int64(i) * 20260101000000 // also numbers like those of a directory that contains others
 				tool.up(t, server.URL(), opts, first)
 				decides(t, pool, opts)
 				nothingToMigrate(t, server, opts)
@@ -138,14 +138,14 @@ func TestToolsFromEmpty(t *testing.T) {
 	}
 }
 
-// decides fails the test unless a store decides, by each of its functions, and expires.
+// decides checks that a store decides, by each of its functions, and expires.
 func decides(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options) {
 	t.Helper()
 	st := newStore(t, pool, opts)
 	for _, limit := range porttest.Kinds() {
 		charge := store.Charge{Limit: bind(t, "", limit), Cost: 1}
 		if got := ask(t, st, rule.Take, charge); !got.Allowed {
-			t.Errorf("%v: the first unit is refused", limit)
+			t.Errorf("%v: the first unit was denied", limit)
 		}
 		ask(t, st, rule.Reset, charge)
 	}
@@ -154,7 +154,7 @@ func decides(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options) {
 	}
 }
 
-// nothingToMigrate fails the test unless a role that may only read what was applied can call Migrate.
+// nothingToMigrate checks that a role that may only read what was applied can call Migrate.
 func nothingToMigrate(t *testing.T, server *pgtest.Server, opts pgstore.Options) {
 	t.Helper()
 	schema, prefix := named(opts)
@@ -164,14 +164,14 @@ func nothingToMigrate(t *testing.T, server *pgtest.Server, opts pgstore.Options)
 	}
 }
 
-// nothingLeft fails the test if a schema has anything of ours, or is there although a migration made it.
+// nothingLeft checks that nothing of ours is left in a schema, nor the schema if a migration created it.
 func nothingLeft(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options) {
 	t.Helper()
 	_, prefix := named(opts)
 	for _, kind := range []struct{ catalog, name string }{{"class", "rel"}, {"proc", "pro"}, {"type", "typ"}} {
 		if n := number(t, pool, fmt.Sprintf("SELECT count(*) FROM pg_%s WHERE starts_with(%sname, $1) AND %[2]snamespace = to_regnamespace($2)",
 			kind.catalog, kind.name), prefix, `"`+opts.Schema+`"`); n != 0 {
-			t.Errorf("%d of pg_%s are left", n, kind.catalog)
+			t.Errorf("got %d of pg_%s left", n, kind.catalog)
 		}
 	}
 	if n := number(t, pool, "SELECT count(*) FROM pg_namespace WHERE nspname = $1", opts.Schema); n != 0 {
@@ -179,7 +179,7 @@ func nothingLeft(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options) {
 	}
 }
 
-// named returns the schema, as a statement has it, and the prefix.
+// named returns the schema, quoted for a statement, and the prefix.
 func named(opts pgstore.Options) (schema, prefix string) {
 	schema, prefix = `"`+opts.Schema+`"`, opts.Prefix
 	if opts.Schema == "" {
@@ -191,7 +191,7 @@ func named(opts pgstore.Options) (schema, prefix string) {
 	return schema, prefix
 }
 
-// Each tool also takes over what Migrate made.
+// Each tool also takes over what Migrate created.
 func TestToolsAfterMigrate(t *testing.T) {
 	t.Parallel()
 	for _, tool := range appliers {
@@ -203,14 +203,14 @@ func TestToolsAfterMigrate(t *testing.T) {
 		before := ask(t, newStore(t, pool, opts), rule.Take, charge)
 		tool.up(t, server.URL(), opts, 0)
 		if after := ask(t, newStore(t, pool, opts), rule.Peek, charge); after.Remaining != before.Remaining {
-			t.Errorf("%s: %d units remain, want the %d from before", tool.name, after.Remaining, before.Remaining)
+			t.Errorf("%s: got %d units remaining, want the %d from before", tool.name, after.Remaining, before.Remaining)
 		}
 		tool.down(t, server.URL(), opts, 0)
 		nothingLeft(t, pool, opts)
 	}
 }
 
-// Migrate goes on where a tool stopped, however many processes call it, and the tool goes on after that.
+// Migrate continues where a tool stopped, however many processes call it, and the tool continues after that.
 func TestMigratePartly(t *testing.T) {
 	t.Parallel()
 	opts := pgstore.Options{Schema: "rl", Prefix: "sg_"}
@@ -247,7 +247,7 @@ func TestMigratePartly(t *testing.T) {
 	}
 }
 
-// What a schema has besides stays when the steps are undone, and so does a schema that was there before.
+// Other objects of a schema stay when the steps are undone, and so does a schema that existed before.
 func TestDownLeavesOthers(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
@@ -263,16 +263,16 @@ func TestDownLeavesOthers(t *testing.T) {
 	appliers[2].up(t, server.URL(), one, 0)
 	appliers[2].down(t, server.URL(), one, 0)
 	if n := number(t, pool, "SELECT count(*) FROM pg_namespace WHERE nspname = 'rl'"); n != 1 {
-		t.Error("a schema that was there before the migrations is gone")
+		t.Error("a schema that existed before the migrations is gone")
 	}
 }
 
-// A table of somebody else's is an error, not a schema that fails later.
+// A foreign table of the same name is an error, not a schema that fails later.
 func TestMigrateForeignTable(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
 	server.Exec("CREATE TABLE slidegate_state (id int)")
 	if err := pgstore.Migrate(t.Context(), server.Pool(t), pgstore.Options{}); err == nil || !strings.Contains(err.Error(), "step 1, state") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }

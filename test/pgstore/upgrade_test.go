@@ -19,10 +19,10 @@ import (
 	"github.com/slidegate/slidegate/test/pgtest"
 )
 
-// firstEdition is how many steps the version before the second edition of the rule has.
+// firstEdition is the number of steps of the version before the second edition of the rule.
 const firstEdition = 5
 
-// oldSchema makes the schema as the version before had it.
+// oldSchema creates the schema of the previous version.
 func oldSchema(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for _, step := range kit.Must(pgstore.Migrations(pgstore.Options{}))(t)[:firstEdition] {
@@ -32,10 +32,10 @@ func oldSchema(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// oldProgram calls the functions as the version before does.
+// oldProgram calls the functions as the previous version does.
 type oldProgram struct{ pool *pgxpool.Pool }
 
-// decide asks for one charge, and returns whether it was allowed, and what was granted.
+// decide requests one charge, and returns whether it was allowed, and what was granted.
 func (p oldProgram) decide(op rule.Op, limit *store.Limit, address string, cost int64, now rule.Micros) (allowed bool, granted int64, err error) {
 	l := limit.Rule()
 	bit := map[bool]int64{true: 1}
@@ -52,7 +52,7 @@ func (p oldProgram) decide(op rule.Op, limit *store.Limit, address string, cost 
 	return reply[1]&1 != 0, reply[2], nil
 }
 
-// take asks by the short way.
+// take requests by the fast path.
 func (p oldProgram) take(limit *store.Limit, address string, cost int64, now rule.Micros) (allowed bool, err error) {
 	l := limit.Rule()
 	bit := map[bool]int64{true: 1}
@@ -63,7 +63,7 @@ func (p oldProgram) take(limit *store.Limit, address string, cost int64, now rul
 	return err == nil && reply[4] > 1, err
 }
 
-// oldLimits are those that the version before has.
+// oldLimits are those that the previous version has.
 var oldLimits = []rule.Limit{
 	{Algorithm: rule.SlidingWindow, Quota: 20, Window: 60e6},
 	{Algorithm: rule.SlidingWindow, Quota: 20, Window: 60e6, Segments: 6, Overlap: rule.Whole, CountDenied: true},
@@ -73,8 +73,8 @@ var oldLimits = []rule.Limit{
 	{Algorithm: rule.TokenBucket, Quota: 1<<40 + 1, Burst: 1 << 39, Window: 1_000_003},
 }
 
-// Programs of the version before and of this one decide about the same keys, first the old ones alone in a schema of theirs, then both
-// during an upgrade. Both give the rule's answer, so no key gets its quota twice.
+// Programs of the previous version and of this one decide about the same keys, first the old ones alone in their
+// schema, then both during an upgrade. Both give the rule's answer, so no key gets its quota twice.
 func TestOldAndNewPrograms(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Shared(t).Pool(t)
@@ -103,7 +103,7 @@ func TestOldAndNewPrograms(t *testing.T) {
 			rule.Decide(op, []rule.Item{{Limit: l, State: &states[i], Cost: cost}}, now, want[:])
 			if round >= rounds/3 && random.IntN(2) == 0 {
 				if got := ask(t, st, op, store.Charge{Limit: limit, Key: "key", Cost: cost}); got != want[0] {
-					t.Fatalf("round %d, %+v, %v of %d: the new program answers\n     %+v,\nwant %+v", round, *l, op, cost, got, want[0])
+					t.Fatalf("round %d, %+v, %v of %d: the new program got\n     %+v,\nwant %+v", round, *l, op, cost, got, want[0])
 				}
 				continue
 			}
@@ -116,16 +116,16 @@ func TestOldAndNewPrograms(t *testing.T) {
 				allowed, granted, err = oldProgram{pool}.decide(op, limit, address, cost, now)
 			}
 			if err != nil || allowed != want[0].Allowed || granted != want[0].Granted {
-				t.Fatalf("round %d, %+v, %v of %d: the old program answers %v, %d, %v, want %+v", round, *l, op, cost, allowed, granted, err, want[0])
+				t.Fatalf("round %d, %+v, %v of %d: the old program got %v, %d, %v, want %+v", round, *l, op, cost, allowed, granted, err, want[0])
 			}
 		}
 	}
 	if n := number(t, pool, "SELECT count(*) FROM slidegate_state"); n != int64(len(oldLimits)) {
-		t.Errorf("%d rows are there, want one for each limit", n)
+		t.Errorf("got %d rows, want one per limit", n)
 	}
 }
 
-// What is used up stays used up for a bucket whose quota a new program changes, also if an old one wrote the state.
+// Exhausted units stay exhausted for a bucket whose quota a new program changes, also if an old one wrote the state.
 func TestOldBucketKeepsWhatWasUsed(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -136,7 +136,7 @@ func TestOldBucketKeepsWhatWasUsed(t *testing.T) {
 	ask(t, st, rule.Take, store.Charge{Limit: small, Key: "key", Cost: 10})
 	a := ask(t, st, rule.Take, store.Charge{Limit: large, Key: "key", Cost: 1})
 	if a.Allowed || a.RetryAfter != 3_600_000 || a.Flags != 0 {
-		t.Errorf("a bucket that was drained at 10/1h answers %+v at 1000/1h, want the next unit in 3.6 s", a)
+		t.Errorf("a bucket that was drained at 10/1h: got %+v at 1000/1h, want the next unit in 3.6 s", a)
 	}
 	address := "shop:bucket:token-bucket-3600000000::key"
 	if _, granted, err := (oldProgram{pool}).decide(rule.Charge, small, address, 1, now); granted != 1 || err != nil {
@@ -148,7 +148,8 @@ func TestOldBucketKeepsWhatWasUsed(t *testing.T) {
 	}
 }
 
-// Ten processes migrate at once while programs of the version before go on deciding: none of them sees an error, and every unit counts.
+// Ten processes migrate concurrently while programs of the previous version go on deciding: none of them gets an error,
+// and every unit counts.
 func TestUpgradeMeanwhile(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
@@ -201,12 +202,12 @@ func TestUpgradeMeanwhile(t *testing.T) {
 	for _, limit := range []*store.Limit{window, bucket} {
 		a := ask(t, st, rule.Peek, store.Charge{Limit: limit, Key: "key", Cost: 1})
 		if used := 1<<40 - a.Remaining; used != charged.Load()+50 {
-			t.Errorf("%s: %d units are used, want %d", limit.Name(), used, charged.Load()+50)
+			t.Errorf("%s: got %d units used, want %d", limit.Name(), used, charged.Load()+50)
 		}
 	}
 }
 
-// A row that a newer version wrote is an error that says what to do, by every way of deciding, and stays as it is.
+// A row written by a newer version is an error that says what to do, by every path, and is not changed.
 func TestNewerFormat(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -230,7 +231,7 @@ func TestNewerFormat(t *testing.T) {
 	for i, batch := range batches {
 		err := st.Apply(t.Context(), batch)
 		if codeOf(err) != "SG001" || !strings.Contains(err.Error(), "upgrade this program") {
-			t.Errorf("batch %d: got the error %v, want one that says to upgrade", i, err)
+			t.Errorf("batch %d: got error %v, want one that says to upgrade", i, err)
 		}
 	}
 	if after := text(t, pool, "SELECT string_agg(s::text, ' ' ORDER BY s.address) FROM slidegate_state s"); after != before {
@@ -238,7 +239,8 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// Undoing the steps down to those of the version before keeps every count for it, and taking them again keeps what it counted.
+// Undoing the steps down to those of the previous version keeps every count for it, and applying them again keeps what
+// it counted.
 func TestDownToOldProgram(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -263,7 +265,7 @@ func TestDownToOldProgram(t *testing.T) {
 		if allowed || err != nil {
 			t.Errorf("%+v: the old program admits more than is left, %v", *l, err)
 		}
-		if l.CountDenied { // that was counted
+		if l.CountDenied { // it was counted
 			continue
 		}
 		if allowed, _, err = (oldProgram{pool}).decide(rule.Take, limit, address, l.Capacity()-half, now); !allowed || err != nil {
@@ -273,7 +275,7 @@ func TestDownToOldProgram(t *testing.T) {
 	noError(t, pgstore.Migrate(t.Context(), pool, pgstore.Options{}))
 	for _, limit := range limits {
 		if a := ask(t, st, rule.Peek, store.Charge{Limit: limit, Key: "key", Cost: 1}); a.Remaining != 0 {
-			t.Errorf("%+v: %d remain in the end, want none", *limit.Rule(), a.Remaining)
+			t.Errorf("%+v: got %d remaining in the end, want none", *limit.Rule(), a.Remaining)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-// Bouncer starts PgBouncer in transaction mode before a server, with few connections to it, so that transactions of one
-// client meet several sessions of the server. It returns the address of the database through it.
+// Bouncer starts PgBouncer in transaction mode in front of a server, with few connections to it, so that transactions
+// of one client use several sessions of the server. It returns the address of the database through it.
 func Bouncer(t testing.TB, s *Server) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
@@ -38,7 +38,7 @@ func Bouncer(t testing.TB, s *Server) string {
 		if at, err = startBouncer(t, program, folder, s); err == nil {
 			return at
 		}
-		if !errors.Is(err, errEnded) { // another port helps only against one that was taken
+		if !errors.Is(err, errEnded) { // another port helps only if this one was taken
 			break
 		}
 	}
@@ -46,7 +46,7 @@ func Bouncer(t testing.TB, s *Server) string {
 	return ""
 }
 
-// startBouncer starts it on a port of its own and waits until it answers.
+// startBouncer starts it on its own port and waits until it answers.
 func startBouncer(t testing.TB, program, folder string, s *Server) (string, error) {
 	port, err := kit.FreePort()
 	if err != nil {
@@ -74,7 +74,7 @@ func startBouncer(t testing.TB, program, folder string, s *Server) (string, erro
 	return u.String(), nil
 }
 
-// bouncerConfig lets in whoever comes, as the server's user.
+// bouncerConfig returns a configuration that admits every client, as the server's user.
 func bouncerConfig(s *Server, port int) string {
 	host, serverPort, _ := net.SplitHostPort(s.Addr()) // Addr always has a port
 	return fmt.Sprintf(`[databases]
@@ -91,7 +91,7 @@ ignore_startup_parameters = extra_float_digits
 `, host, serverPort, s.url.User.Username(), password(s.url), port)
 }
 
-// password is the part of PgBouncer's connection string that has the password, if there is one.
+// password returns the part of PgBouncer's connection string with the password, if there is one.
 func password(u *url.URL) string {
 	text, ok := u.User.Password()
 	if !ok || text == "" {
@@ -100,7 +100,7 @@ func password(u *url.URL) string {
 	return " password='" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// pinged tells why a server does not answer yet.
+// pinged returns why a server does not answer yet.
 func pinged(p *process, at string) error {
 	if p.over() {
 		return errEnded

@@ -19,13 +19,14 @@ func children(parent int) (pids []int) {
 	return pids
 }
 
-// running tells whether a process is there and not merely waiting to be collected.
+// running reports whether a process exists and is not a zombie.
 func running(pid int) bool {
 	state, _, ok := stat(pid)
 	return ok && state != "Z" && state != "X"
 }
 
-// stat returns the state and the parent of a process. A program's name stands before them in parentheses and may hold any.
+// stat returns the state and the parent of a process. They follow the program's name, which is in parentheses and may
+// contain any.
 func stat(pid int) (state string, parent int, ok bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -27,5 +27,5 @@ func children(parent int) (pids []int) {
 	return pids
 }
 
-// running tells whether a process is there.
+// running reports whether a process exists.
 func running(pid int) bool { return syscall.Kill(pid, 0) == nil }

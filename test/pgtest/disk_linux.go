@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// SmallDisk makes a disk of so many megabytes in memory, and a tablespace on it, whose name it returns. Tables are made
-// there by whoever sets default_tablespace to it. Only root may do that; others skip the test.
+// SmallDisk creates a disk of that many megabytes in memory, and a tablespace on it, whose name it returns. Set
+// default_tablespace to it to create tables there. Only root may do that; otherwise the test is skipped.
 func (s *Server) SmallDisk(t testing.TB, megabytes int) (tablespace string) {
 	t.Helper()
 	s.ownOnly()
@@ -29,7 +29,7 @@ func (s *Server) SmallDisk(t testing.TB, megabytes int) (tablespace string) {
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(folder, syscall.MNT_DETACH); err != nil { // the server still has it open
-			t.Errorf("pgtest: the small disk stays: %v", err)
+			t.Errorf("pgtest: the small disk was not removed: %v", err)
 		}
 	})
 	s.Exec("CREATE TABLESPACE small LOCATION '" + folder + "'")

@@ -4,7 +4,7 @@ package pgtest
 
 import "testing"
 
-// SmallDisk would make a tablespace on a disk of so many megabytes, which takes Linux. Elsewhere it skips the test.
+// SmallDisk would create a tablespace on a disk of that many megabytes, which needs Linux. Elsewhere it skips the test.
 func (s *Server) SmallDisk(t testing.TB, _ int) (tablespace string) {
 	t.Helper()
 	t.Skip("SKIPPED: a small disk takes Linux, so no disk was full")

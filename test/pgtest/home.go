@@ -12,11 +12,12 @@ import (
 	"syscall"
 )
 
-// home is the folder of this process under which all its servers live. It is made once.
+// home is the directory of all servers of this process. It is created once.
 var home = sync.OnceValues(makeHome)
 
-// sweep waits until its input ends, which it does when the test's process ends in whatever way, and then removes what the
-// process may have left: servers by their ids, small disks, and the folder. A server that is being killed may still write for a moment.
+// sweep waits until its input ends, which happens when the test's process ends in any way, and then removes what the
+// process may have left: servers by their ids, small disks, and the directory. A server that is being killed may still
+// write for a moment.
 const sweep = `cat >/dev/null
 for f in "$0"/*/pid; do [ -f "$f" ] && kill -9 "$(cat "$f")"; done
 for d in "$0"/*/disk*; do [ -d "$d" ] && umount -l "$d"; done
@@ -30,7 +31,7 @@ func makeHome() (folder string, err error) {
 		return "", err
 	}
 	cmd := exec.Command("sh", "-c", sweep, folder)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard is not for the sweeper
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard must not reach the sweeper
 	input, err := cmd.StdinPipe()
 	if err == nil {
 		kept = append(kept, input)
@@ -45,7 +46,7 @@ func makeHome() (folder string, err error) {
 	return folder, err
 }
 
-// newFolder makes a folder for one server, which the server's user owns.
+// newFolder creates a directory for one server, which the server's user owns.
 func newFolder() (string, error) {
 	base, err := home()
 	if err != nil {
@@ -86,7 +87,7 @@ var unprivileged = sync.OnceValues(func() (*syscall.Credential, error) {
 	return nil, fmt.Errorf("pgtest: root may not run a server, and there is neither a user postgres nor nobody")
 })
 
-// command is a program that runs as the server's user, in a folder which that user may read.
+// command returns a program that runs as the server's user, in a directory that this user may read.
 func command(folder, program string, args ...string) (*exec.Cmd, error) {
 	who, err := unprivileged()
 	if err != nil {
@@ -99,7 +100,7 @@ func command(folder, program string, args ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// run runs a program to its end. An error carries what it printed.
+// run runs a program to its end. An error contains its output.
 func run(folder, program string, args ...string) error {
 	cmd, err := command(folder, program, args...)
 	if err != nil {
@@ -112,7 +113,7 @@ func run(folder, program string, args ...string) error {
 	return nil
 }
 
-// template is a freshly made data folder, which servers start from a copy of: making it takes a second, copying it does not.
+// template is a fresh data directory that servers are copied from: creating it takes a second, copying it does not.
 var template = sync.OnceValues(func() (string, error) {
 	bin, err := programs()
 	if err != nil {

@@ -26,14 +26,14 @@ type node struct {
 	process  *process
 }
 
-// usual are the settings of every server. What comes after them counts. fsync stays on, as it is by default.
+// usual are the settings of every server. Later settings take precedence. fsync stays on, as by default.
 var usual = []string{
 	"listen_addresses = '127.0.0.1'", "max_connections = 200", "shared_buffers = 32MB", "logging_collector = off",
 	"autovacuum_naptime = 1s",
 }
 
-// newNode starts a server with a new data folder, which fill makes. It tries again on another port when somebody else took
-// the port.
+// newNode starts a server with a new data directory, which fill creates. It tries again on another port if the port was
+// taken in the meantime.
 func newNode(settings, env []string, fill func(bin, folder, data string) error) (*node, error) {
 	bin, err := programs()
 	if err != nil {
@@ -54,7 +54,7 @@ func newNode(settings, env []string, fill func(bin, folder, data string) error) 
 	return n, nil
 }
 
-// copyTemplate fills a data folder with what a new one has.
+// copyTemplate fills a data directory with a copy of the template.
 func copyTemplate(_, folder, data string) error {
 	from, err := template()
 	if err != nil {
@@ -75,7 +75,7 @@ func (n *node) startSomewhere() (err error) {
 			return nil
 		}
 		n.process.kill()
-		if !errors.Is(err, errEnded) { // another port helps only against one that was taken
+		if !errors.Is(err, errEnded) { // another port helps only if this one was taken
 			break
 		}
 	}
@@ -84,7 +84,7 @@ func (n *node) startSomewhere() (err error) {
 
 func (n *node) data() string { return filepath.Join(n.folder, "data") }
 
-// configure writes the settings to a file that a data folder has for them.
+// configure writes the settings to the configuration file of the data directory.
 func (n *node) configure() error {
 	lines := append([]string{fmt.Sprintf("port = %d", n.port), fmt.Sprintf("unix_socket_directories = '%s'", n.folder)}, usual...)
 	text := strings.Join(append(lines, n.settings...), "\n") + "\n"
@@ -103,7 +103,7 @@ func (n *node) start() (err error) {
 	return kit.Retry(errEnded, n.ready)
 }
 
-// ready tells why our server, and not another one on the same port, does not answer yet.
+// ready returns why our server, and not another one on the same port, does not answer yet.
 func (n *node) ready() error {
 	if n.process.over() {
 		return errEnded
@@ -132,17 +132,17 @@ func (n *node) url(database string) *url.URL {
 	}
 }
 
-// stop ends the server in good order: it refuses new connections, breaks those there are, and writes what it has.
+// stop shuts the server down cleanly: it rejects new connections, closes existing ones, and writes its data.
 func (n *node) stop() error { return n.process.quit(syscall.SIGINT) }
 
-// remove kills the server and removes what it left.
+// remove kills the server and removes its files.
 func (n *node) remove() {
 	n.process.kill()
-	kit.Retry(errEnded, func() error { return os.RemoveAll(n.folder) }) //nolint:errcheck // what stays is swept in the end
+	kit.Retry(errEnded, func() error { return os.RemoveAll(n.folder) }) //nolint:errcheck // what is left is swept in the end
 }
 
-// Open starts a server for a program that is not a test. Each setting is a line of postgresql.conf. It ends when close is
-// called, or with the program. The error is ErrNoServer if PostgreSQL is not installed.
+// Open starts a server for a program that is not a test. Each setting is a line of postgresql.conf. It ends when close
+// is called, or with the program. The error is ErrNoServer if PostgreSQL is not installed.
 func Open(settings ...string) (url string, close func(), err error) {
 	n, err := newNode(settings, nil, copyTemplate)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-// query asks for one value over a connection of its own.
+// query queries one value over its own connection.
 func query(t testing.TB, url, statement string) (value string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -36,15 +36,15 @@ func query(t testing.TB, url, statement string) (value string, err error) {
 	return value, err
 }
 
-// want checks what a query returns.
+// want checks the result of a query.
 func want(t testing.TB, url, statement, value string) {
 	t.Helper()
 	if got, err := query(t, url, statement); err != nil || got != value {
-		t.Errorf("%s: %q, %v, want %q", statement, got, err, value)
+		t.Errorf("%s: got %q, %v, want %q", statement, got, err, value)
 	}
 }
 
-// code is the SQLSTATE of an error.
+// code returns the SQLSTATE of an error.
 func code(err error) string {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
@@ -60,7 +60,7 @@ func TestKillAndRestart(t *testing.T) {
 	s.Exec("CREATE TABLE kept (n int)", "CREATE UNLOGGED TABLE lost (n int)", "INSERT INTO kept VALUES (1)", "INSERT INTO lost VALUES (1)")
 	addr, ids := s.Addr(), append(children(s.node.process.cmd.Process.Pid), s.node.process.cmd.Process.Pid)
 	if len(ids) < 4 { // at least the checkpointer, the background writer and the WAL writer
-		t.Errorf("the server has only the processes %v", ids)
+		t.Errorf("got only the processes %v", ids)
 	}
 	s.Kill()
 	for _, id := range ids {
@@ -70,20 +70,20 @@ func TestKillAndRestart(t *testing.T) {
 	}
 	if conn, err := net.Dial("tcp", addr); err == nil {
 		conn.Close()
-		t.Error("somebody answers after Kill")
+		t.Error("a server answers after Kill")
 	}
 	s.Restart()
 	want(t, s.URL(), "SELECT count(*)::text FROM kept", "1")
-	want(t, s.URL(), "SELECT count(*)::text FROM lost", "0") // as PostgreSQL documents of unlogged tables after a crash
+	want(t, s.URL(), "SELECT count(*)::text FROM lost", "0") // as documented for unlogged tables after a crash
 	s.Exec("INSERT INTO lost VALUES (1)")
 	s.Restart()
-	want(t, s.URL(), "SELECT count(*)::text FROM lost", "1") // which survive an orderly end
+	want(t, s.URL(), "SELECT count(*)::text FROM lost", "1") // which survive a clean shutdown
 	if s.Addr() != addr {
-		t.Errorf("after Restart it is at %s, not %s", s.Addr(), addr)
+		t.Errorf("after Restart got address %s, want %s", s.Addr(), addr)
 	}
 	s.Stop()
 	if _, err := query(t, s.URL(), "SELECT 'x'"); err == nil {
-		t.Error("somebody answers after Stop")
+		t.Error("a server answers after Stop")
 	}
 }
 
@@ -113,7 +113,7 @@ func TestKillEndsWhatRuns(t *testing.T) {
 			t.Error("the statement succeeded")
 		}
 	case <-time.After(patience):
-		t.Error("the statement goes on")
+		t.Error("the statement continues")
 	}
 }
 
@@ -126,7 +126,7 @@ func TestTakenPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.node.start(); err == nil {
-		t.Error("it takes another server for its own")
+		t.Error("another server was taken for its own")
 	}
 }
 
@@ -173,7 +173,7 @@ func TestSharedDatabasesDoNotMeet(t *testing.T) {
 		s.Kill()
 	}()
 	if !strings.HasPrefix(o.said, "fatal: ") {
-		t.Errorf("killing the shared server: it says %q", o.said)
+		t.Errorf("killing the shared server: got %q", o.said)
 	}
 	want(t, s.URL(), "SELECT 'x'", "x")
 }
@@ -187,7 +187,7 @@ func TestDatabaseURLIsUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			used := open(t)
 			if used.Addr() != s.Addr() {
-				t.Errorf("the server is %s, not the one at DATABASE_URL", used.Addr())
+				t.Errorf("got server %s, want the one at DATABASE_URL", used.Addr())
 			}
 			used.Exec("CREATE TABLE t (n int)") // twice in the same database it would fail
 			used.Stop()
@@ -202,11 +202,11 @@ func TestURL(t *testing.T) {
 	s := Shared(t)
 	pool := s.Pool(t, "pool_max_conns=3", "application_name=x y")
 	if n := pool.Config().MaxConns; n != 3 {
-		t.Errorf("the pool takes %d connections", n)
+		t.Errorf("got a pool of %d connections", n)
 	}
 	var name string
 	if err := pool.QueryRow(context.Background(), "SHOW application_name").Scan(&name); err != nil || name != "x y" {
-		t.Errorf("the parameter came through as %q, %v", name, err)
+		t.Errorf("got the parameter %q, %v", name, err)
 	}
 	if got := s.Via("127.0.0.1:1"); !strings.Contains(got, "@127.0.0.1:1/slidegate_") {
 		t.Errorf("another way is %s", got)
@@ -221,7 +221,7 @@ func TestRole(t *testing.T) {
 	want(t, reader, "SELECT n::text FROM t", "7")
 	for url, statement := range map[string]string{reader: "DELETE FROM t RETURNING n::text", nobody: "SELECT n::text FROM t"} {
 		if _, err := query(t, url, statement); code(err) != "42501" { // insufficient privilege
-			t.Errorf("%s: got the error %v, want 42501, insufficient privilege", statement, err)
+			t.Errorf("%s: got error %v, want 42501, insufficient privilege", statement, err)
 		}
 	}
 }
@@ -254,7 +254,7 @@ func TestSmallDisk(t *testing.T) {
 	s.Exec("CREATE TABLE t (text text) TABLESPACE " + disk)
 	fill := "INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, %d) RETURNING '1'"
 	if _, err := query(t, s.URL(), fmt.Sprintf(fill, 1_000)); err != nil { // about 1 MB
-		t.Errorf("what fits is refused: %v", err)
+		t.Errorf("what fits is rejected: %v", err)
 	}
 	if _, err := query(t, s.URL(), fmt.Sprintf(fill, 5_000)); code(err) != "53100" { // disk full
 		t.Errorf("5 MB more on a disk of 4 MB: %v", err)
@@ -267,7 +267,7 @@ func TestBouncer(t *testing.T) {
 	s.Exec("CREATE TABLE t (n int)", "INSERT INTO t VALUES (7)")
 	at := Bouncer(t, s)
 	if strings.Contains(at, s.Addr()) {
-		t.Fatalf("%s goes straight to the server", at)
+		t.Fatalf("%s does not go through PgBouncer", at)
 	}
 	want(t, at, "SELECT n::text FROM t", "7")
 	want(t, at, "SELECT current_database()::text", strings.TrimPrefix(s.url.Path, "/"))
@@ -285,7 +285,7 @@ func TestOpen(t *testing.T) {
 	want(t, url, "SHOW fsync", "off")
 	end()
 	if _, err := query(t, url, "SELECT 'x'"); err == nil {
-		t.Error("somebody answers after the end")
+		t.Error("a server answers after the end")
 	}
 }
 
@@ -294,7 +294,7 @@ const leaveEnv = "PGTEST_LEAVE"
 // TestLeave is the other process of TestNothingIsLeft: it starts servers and ends without cleaning up.
 func TestLeave(t *testing.T) {
 	if os.Getenv(leaveEnv) == "" {
-		t.Skip("it is run by TestNothingIsLeft")
+		t.Skip("run by TestNothingIsLeft")
 	}
 	s, other := Shared(t), Start(t, "fsync = off")
 	folder, _ := home()
@@ -315,7 +315,7 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 	if len(fields) != 3 {
-		t.Fatalf("the other process says %q", printed)
+		t.Fatalf("the other process printed %q", printed)
 	}
 	if err := kit.Retry(errEnded, func() error {
 		if _, err := os.Stat(fields[0]); !os.IsNotExist(err) {
@@ -332,7 +332,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// outcome is a test that remembers how it ended.
+// outcome is a test that records how it ended.
 type outcome struct {
 	testing.TB
 	said string
@@ -356,11 +356,11 @@ func TestWithoutProgram(t *testing.T) {
 	}
 	t.Setenv("TEST_REQUIRE", "chromium,pgbouncer")
 	if said := ask(); !strings.HasPrefix(said, "skip: SKIPPED: ") || !strings.Contains(said, "make test installs it") {
-		t.Errorf("without postgres it says %q", said)
+		t.Errorf("without postgres: got %q", said)
 	}
 	t.Setenv("TEST_REQUIRE", "pgbouncer,postgres")
 	if said := ask(); !strings.HasPrefix(said, "fatal: ") {
-		t.Errorf("without a postgres that is required it says %q", said)
+		t.Errorf("without a required postgres: got %q", said)
 	}
 }
 

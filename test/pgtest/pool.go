@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Pool returns connections to a database, which are closed with the test. They are made when they are first needed, so the
-// server need not run yet.
+// Pool returns a pool of connections to a database, which is closed with the test. Connections are made when they are
+// first needed, so the server need not run yet.
 func Pool(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(context.Background(), url)
@@ -25,7 +25,7 @@ func Pool(t testing.TB, url string) *pgxpool.Pool {
 		select {
 		case <-closed:
 		case <-time.After(patience):
-			t.Error("pgtest: a connection was not given back to its pool")
+			t.Error("pgtest: a connection was not returned to its pool")
 		}
 	})
 	return pool

@@ -13,17 +13,17 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-const patience = 30 * time.Second // how long anything may take to come about
+const patience = 30 * time.Second // how long anything may take
 
 // process is a program that was started and may be ended, with its children.
 type process struct {
 	cmd     *exec.Cmd
-	ended   chan struct{} // closed when it is gone
+	ended   chan struct{} // closed when it has ended
 	pidFile string
 }
 
-// launch starts a program, with more variables in its environment if given. What it prints goes to the file named log in its folder, and its id to the one named pid, from
-// which it is ended if the test cannot do so any more.
+// launch starts a program, with additional environment variables if given. Its output goes to the file named log in its
+// directory, and its id to the one named pid, by which it is ended if the test can no longer do so.
 func launch(folder string, env []string, program string, args ...string) (*process, error) {
 	cmd, err := command(folder, program, args...)
 	if err != nil {
@@ -60,8 +60,8 @@ func (p *process) over() bool {
 	}
 }
 
-// kill ends the program and all its children at once. It is stopped first, so that it starts none meanwhile; its children
-// are in sessions of their own and would otherwise finish what they do. All are gone when kill returns.
+// kill ends the program and all its children together. The program is stopped first, so that it starts no more; its
+// children are in their own sessions and would otherwise finish their work. All have ended when kill returns.
 func (p *process) kill() {
 	if p == nil || p.over() {
 		return
@@ -75,7 +75,7 @@ func (p *process) kill() {
 	<-p.ended
 	os.Remove(p.pidFile)
 	for _, pid := range orphans {
-		kit.Retry(errEnded, func() error { //nolint:errcheck // whoever starts the server again sees that one is still there
+		kit.Retry(errEnded, func() error { //nolint:errcheck // if the server is started again, the remaining process is noticed
 			if running(pid) {
 				return errStillThere
 			}
@@ -84,7 +84,7 @@ func (p *process) kill() {
 	}
 }
 
-// quit asks the program to end, with the signal that means so, and kills it if it does not.
+// quit sends the program a signal to end, and kills it if it does not.
 func (p *process) quit(signal os.Signal) error {
 	if p == nil || p.over() {
 		return nil
@@ -107,7 +107,7 @@ var (
 	errStillThere = errors.New("a process does not end")
 )
 
-// logOf returns the end of what a program printed.
+// logOf returns the end of a program's output.
 func logOf(folder string) string {
 	text, err := os.ReadFile(filepath.Join(folder, "log"))
 	if err != nil {

@@ -14,11 +14,12 @@ import (
 // ErrNoServer means that PostgreSQL is not installed.
 var ErrNoServer = errors.New("pgtest: there is no postgres, neither in PATH nor in /usr/lib/postgresql")
 
-// folders are where distributions put the programs of a server, one folder for each major version.
+// folders are where distributions put the programs of a server, one directory per major version.
 var folders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"}
 
-// programs returns the folder of the server's programs: the one that TEST_POSTGRES_BIN names, else the one of the postgres in
-// PATH, else the newest installed. PATH may hold only some of the programs as links, so links are followed.
+// programs returns the directory of the server's programs: the one that TEST_POSTGRES_BIN names, otherwise the one of
+// the postgres in PATH, otherwise the newest installed. PATH may contain only some of the programs as links, so links
+// are followed.
 func programs() (string, error) {
 	if bin := os.Getenv("TEST_POSTGRES_BIN"); bin != "" {
 		if _, err := os.Stat(filepath.Join(bin, "postgres")); err != nil {
@@ -40,7 +41,7 @@ func programs() (string, error) {
 	return "", ErrNoServer
 }
 
-// major is the major version in a path such as /usr/lib/postgresql/15/bin/postgres, 0 if there is none.
+// major returns the major version in a path such as /usr/lib/postgresql/15/bin/postgres, or 0 if there is none.
 func major(path string) int {
 	folder := filepath.Base(filepath.Dir(filepath.Dir(path)))
 	n, _ := strconv.Atoi(strings.TrimPrefix(folder, "pgsql-"))

@@ -10,15 +10,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Replica starts a server that follows this one and only reads. It has all that was committed before the call.
+// Replica starts a read-only server that follows this one. It has everything that was committed before the call.
 func (s *Server) Replica(t testing.TB) *Server {
 	t.Helper()
 	s.ownOnly()
 	return own(t, s.node.settings, s.node.env, func(_, folder, data string) error { return s.node.copyRunning(folder, data) })
 }
 
-// copyRunning copies the data of a server that runs, for a replica of it. It does what pg_basebackup does, which not every
-// distribution of the server has.
+// copyRunning copies the data of a running server, for a replica of it. It does what pg_basebackup does, which not
+// every distribution of the server has.
 func (n *node) copyRunning(folder, data string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -38,7 +38,7 @@ func (n *node) copyRunning(folder, data string) error {
 	if _, err := conn.Exec(ctx, start); err != nil {
 		return err
 	}
-	// A file may go while it is copied, which is what the log is replayed for.
+	// A file may disappear while it is copied; replaying the log makes up for that.
 	const copyAll = `cp -R "$0" "$1" 2>/dev/null; rm -f "$1"/postmaster.pid "$1"/postmaster.opts; test -f "$1"/PG_VERSION`
 	if err := run(folder, "sh", "-c", copyAll, n.data(), data); err != nil {
 		return err

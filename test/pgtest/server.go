@@ -18,16 +18,15 @@ import (
 )
 
 // Server is a database on a server. It is not safe for concurrent use, except for URL, Addr and Exec. The zero value is
-// not usable; Start and Shared make it.
+// not usable; call Start or Shared.
 type Server struct {
 	t    testing.TB
 	url  *url.URL
-	node *node // nil if the server is not the test's own
+	node *node // nil if the server does not belong to the test
 }
 
-// Start starts a server of the test's own. Each setting is a line of postgresql.conf, such as "wal_level = logical"; fsync
-// is on unless they say otherwise. With DATABASE_URL set it starts none and uses a new database there, unless settings ask
-// for something of its own.
+// Start starts a server for one test. Each setting is a line of postgresql.conf, such as "wal_level = logical"; fsync
+// is on by default. With DATABASE_URL set it starts none and uses a new database there, unless settings are given.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	if outside := os.Getenv("DATABASE_URL"); outside != "" && len(settings) == 0 {
@@ -42,7 +41,7 @@ func StartWithEnv(t testing.TB, env []string, settings ...string) *Server {
 	return own(t, settings, env, copyTemplate)
 }
 
-// own makes a server that ends with the test.
+// own starts a server that ends with the test.
 func own(t testing.TB, settings, env []string, fill func(bin, folder, data string) error) *Server {
 	t.Helper()
 	n, err := newNode(settings, env, fill)
@@ -62,7 +61,8 @@ func noServer(t testing.TB, err error) {
 	t.Fatal(err.Error())
 }
 
-// shared is the server for all tests of this process. Nobody kills it, so it need not write to the disk before it answers.
+// shared is the server for all tests of this process. No test kills it, so it need not write to the disk before it
+// answers.
 var shared = sync.OnceValues(func() (*node, error) {
 	return newNode([]string{"fsync = off", "full_page_writes = off", "max_connections = 500"}, nil, copyTemplate)
 })
@@ -81,7 +81,7 @@ func Shared(t testing.TB) *Server {
 	return newDatabase(t, n.url("postgres").String())
 }
 
-// newDatabase makes a database, which is dropped after the test.
+// newDatabase creates a database, which is dropped after the test.
 func newDatabase(t testing.TB, at string) *Server {
 	t.Helper()
 	u, err := url.Parse(at)
@@ -93,7 +93,7 @@ func newDatabase(t testing.TB, at string) *Server {
 	admin.Exec("CREATE DATABASE " + name)
 	t.Cleanup(func() {
 		if err := admin.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); err != nil {
-			t.Errorf("pgtest: the test's database stays: %v", err)
+			t.Errorf("pgtest: the test's database was not dropped: %v", err)
 		}
 	})
 	inside := *u
@@ -101,10 +101,10 @@ func newDatabase(t testing.TB, at string) *Server {
 	return &Server{t: t, url: &inside}
 }
 
-// URL is the address of the database for clients, with more parameters such as "pool_max_conns=4" if given.
+// URL returns the address of the database for clients, with more parameters such as "pool_max_conns=4" if given.
 func (s *Server) URL(params ...string) string { return withParams(s.url, params) }
 
-// Via is URL for clients that reach the server another way, such as through the near end of a wire.
+// Via is URL for clients that reach the server by another address, such as the near end of a wire.
 func (s *Server) Via(addr string, params ...string) string {
 	u := *s.url
 	u.Host = addr
@@ -122,7 +122,7 @@ func withParams(at *url.URL, params []string) string {
 	return u.String()
 }
 
-// Addr is where the server listens.
+// Addr returns the address of the server.
 func (s *Server) Addr() string {
 	if s.url.Port() == "" {
 		return net.JoinHostPort(s.url.Hostname(), "5432")
@@ -130,13 +130,13 @@ func (s *Server) Addr() string {
 	return s.url.Host
 }
 
-// Pool returns connections to the database, which are closed with the test. The parameters are those of URL.
+// Pool returns a pool of connections to the database, which is closed with the test. The parameters are those of URL.
 func (s *Server) Pool(t testing.TB, params ...string) *pgxpool.Pool {
 	t.Helper()
 	return Pool(t, s.URL(params...))
 }
 
-// Exec runs statements over a connection of its own. They must succeed.
+// Exec runs statements over its own connection. They must succeed.
 func (s *Server) Exec(statements ...string) {
 	s.t.Helper()
 	for _, statement := range statements {
@@ -158,14 +158,14 @@ func (s *Server) exec(statement string) error {
 	return err
 }
 
-// Kill ends the server and all its processes at once, as a power cut does. It is over when Kill returns.
+// Kill ends the server and all its processes immediately, as a power cut does. They have ended when Kill returns.
 func (s *Server) Kill() {
 	s.t.Helper()
 	s.ownOnly()
 	s.node.process.kill()
 }
 
-// Stop ends the server in good order. It is over when Stop returns.
+// Stop shuts the server down cleanly. It has ended when Stop returns.
 func (s *Server) Stop() {
 	s.t.Helper()
 	s.ownOnly()
@@ -174,8 +174,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// Restart starts the server again where it was, after Kill or Stop; a server that runs is stopped first. It has recovered
-// and answers when Restart returns.
+// Restart starts the server again at the same address, after Kill or Stop; a running server is stopped first. It has
+// recovered and answers when Restart returns.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Stop()
@@ -192,12 +192,12 @@ func (s *Server) ownOnly() {
 	case os.Getenv("DATABASE_URL") != "":
 		s.t.Skip("SKIPPED: the server at DATABASE_URL is not ours to end")
 	default:
-		s.t.Fatal("pgtest: the shared server is not this test's to end: use Start")
+		s.t.Fatal("pgtest: the shared server must not be ended by a test; use Start")
 	}
 }
 
-// Role makes a role that may log in and has the grants, such as "SELECT ON TABLE t", and no more than every role has. It
-// returns the address of the database for that role.
+// Role creates a role that may log in and has the grants, such as "SELECT ON TABLE t", and no more than every role has.
+// It returns the address of the database for that role.
 func (s *Server) Role(t testing.TB, name string, grants ...string) string {
 	t.Helper()
 	role := fmt.Sprintf("%s_%s", name, strings.ToLower(rand.Text()[:12])) // roles belong to the server, not the database

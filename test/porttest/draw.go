@@ -10,12 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// zones have little in common: whole hours, halves and quarters, summer time in the north, in the south and by half an hour,
-// midnights that are left out, and none of it.
+// zones have little in common: whole hours, halves and quarters, daylight saving time in the north, in the south and by
+// half an hour, missing midnights, and none of it.
 var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo",
 	"Asia/Beirut", "Pacific/Kiritimati"}
 
-// drawShape draws an algorithm, the parts of a window and when it begins: what a state belongs to.
+// drawShape draws an algorithm, the parts of a window and when it begins: the shape.
 func drawShape(t *rapid.T, window rule.Micros, segments int, opts Options) rule.Limit {
 	l := rule.Limit{Algorithm: rule.Algorithm(rapid.IntRange(int(rule.SlidingLog), int(rule.InFlight)).Draw(t, "algorithm")), Window: window}
 	if len(opts.Algorithms) > 0 {
@@ -36,7 +36,7 @@ func drawShape(t *rapid.T, window rule.Micros, segments int, opts Options) rule.
 	return l
 }
 
-// drawQuota gives a shape a quota that the store takes, and all that may differ within a shape.
+// drawQuota gives a shape a quota that the store accepts, and everything that may differ within a shape.
 func drawQuota(t *rapid.T, store store.Store, l rule.Limit, opts Options) rule.Limit {
 	most := int64(rule.MaxQuota)
 	l.CountDenied = l.Algorithm != rule.InFlight && rapid.Bool().Draw(t, "count denied")
@@ -71,7 +71,7 @@ func drawQuota(t *rapid.T, store store.Store, l rule.Limit, opts Options) rule.L
 	return l
 }
 
-// bucketMost returns the largest quota of a token bucket that the store takes.
+// bucketMost returns the largest quota of a token bucket that the store accepts.
 func bucketMost(st store.Store, window rule.Micros) int64 {
 	low, high := int64(1), int64(rule.MaxQuota)
 	for low < high {
@@ -89,7 +89,7 @@ func bucketMost(st store.Store, window rule.Micros) int64 {
 	return low
 }
 
-// drawWindow returns a length that divides by a number, often one as people choose them.
+// drawWindow returns a length that is divisible by a number, often a round one.
 func drawWindow(t *rapid.T, n rule.Micros) rule.Micros {
 	least, most := (rule.MinWindow+n-1)/n, rule.MaxWindow/n
 	if rapid.Bool().Draw(t, "round window") {
@@ -113,7 +113,7 @@ func drawOrigin(t *rapid.T, window rule.Micros, zone string) rule.Micros {
 	}
 }
 
-// drawChangeOfClocks returns a moment near one at which the clocks of a zone are set forward or back.
+// drawChangeOfClocks returns a time near a clock change of a zone.
 func drawChangeOfClocks(t *rapid.T, zone string) rule.Micros {
 	in, err := time.LoadLocation(zone)
 	if err != nil {
@@ -141,7 +141,7 @@ func draw[N ~int64](t *rapid.T, label string, least, most N) N {
 	}
 }
 
-// spread returns a number from least to most, all over that range: rapid's own are mostly small ones.
+// spread returns a number from least to most, spread over that range: rapid's own are mostly small.
 func spread[N ~int64](t *rapid.T, label string, least, most N) N {
 	n := N(rapid.Uint64().Draw(t, label) * 0x9E3779B97F4A7C15 >> 1)
 	return least + n%(most-least+1)

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Game is one run of random questions about a few keys, with windows of much the same length, so that what is a moment of
-// interest to one often is to others.
+// Game is one run of random requests for a few keys, with windows of similar length, so that a time of interest to one
+// often is to others.
 type Game struct {
 	T        *rapid.T
 	Subjects []*Subject
@@ -20,11 +20,11 @@ type Game struct {
 
 	ids     []rule.ID // of reservations that may hold slots
 	done    map[rule.ID]bool
-	settled []settled // what was settled, and may be sent again
+	settled []settled // settlements that may be sent again
 }
 
-// Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap and count_denied change from
-// one to the other.
+// Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap and count_denied differ
+// between them.
 type Subject struct {
 	Limits []*store.Limit
 	key    string
@@ -64,7 +64,7 @@ func newGame(t *rapid.T, w *Twin, namespace string, opts Options) *Game {
 	return g
 }
 
-// rename gives a subject a key that was not seen yet, or all of them if they have the same.
+// rename gives a subject a new key, or all of them if they share one.
 func (g *Game) rename(s *Subject) {
 	g.keys, g.settled = g.keys+1, nil
 	s.key = fmt.Sprintf("key-%d", g.keys)
@@ -75,7 +75,7 @@ func (g *Game) rename(s *Subject) {
 	}
 }
 
-// Moment moves the clock and asks a few things.
+// Moment moves the clock and sends a few requests.
 func (g *Game) Moment() {
 	g.Move(rapid.SampledFrom(g.Subjects).Draw(g.T, "about"))
 	for range rapid.IntRange(1, 8).Draw(g.T, "requests") {
@@ -88,8 +88,8 @@ func (g *Game) Moment() {
 	g.Compare()
 }
 
-// Move moves the clock, often to where something changes for a subject. If it moves back to before the end of a state that was
-// over already, a store may have forgotten that or not: the subject goes on with another key.
+// Move moves the clock, often to where something changes for a subject. If it moves back to before the end of a state
+// that was already over, a store may or may not have forgotten the state: the subject continues with another key.
 func (g *Game) Move(about *Subject) {
 	g.twin.latest = max(g.twin.latest, g.twin.Now)
 	g.twin.Now = g.drawMoment(about)
@@ -108,13 +108,12 @@ func (g *Game) Advance(about *Subject) {
 	g.twin.Now = min(g.twin.Now+spread(g.T, "advance", 0, l.Window/rapid.SampledFrom([]rule.Micros{1, 10, 100, 1000}).Draw(g.T, "part of the window")), rule.MaxNow)
 }
 
-// drawID draws the reservation that a request is part of: one that made itself known before, or another. What is settled is
-// noted, to be sent again.
+// drawID draws the reservation of a request: an earlier one, or another. Settlements are recorded, to be sent again.
 func (g *Game) drawID(op rule.Op, charges []store.Charge) (id rule.ID) {
 	if n := len(g.ids); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "known") > 0 {
 		id = g.ids[rapid.IntRange(max(0, n-20), n-1).Draw(g.T, "reservation")]
 	} else {
-		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15 // all bits of it count
+		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15 // all of its bits count
 		g.ids = append(g.ids, id)
 	}
 	if op == rule.Settle && g.done[id] { // each is settled once; what is sent again is the same
@@ -128,7 +127,7 @@ func (g *Game) drawID(op rule.Op, charges []store.Charge) (id rule.ID) {
 	return id
 }
 
-// settleAgain sends settlements again that a store must still know.
+// settleAgain repeats settlements that a store must still know.
 func (g *Game) settleAgain() {
 	for n := len(g.settled); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "settle again") == 0; n-- {
 		s := g.settled[n-1]
@@ -144,29 +143,29 @@ func (g *Game) Room(s *Subject, limit *store.Limit) int64 {
 	return limit.Rule().Look(g.twin.state(limit, g.group, s.key), g.twin.Now).Room
 }
 
-// Take asks for units of one limit of a subject.
+// Take requests units of one limit of a subject.
 func (g *Game) Take(s *Subject, limit *store.Limit, cost int64) { g.Ask(rule.Take, s, limit, cost) }
 
-// Ask asks something else about one limit of a subject. What is given back was charged at a moment that is drawn.
+// Ask sends another operation for one limit of a subject. The time of refunded units is drawn.
 func (g *Game) Ask(op rule.Op, s *Subject, limit *store.Limit, cost int64) {
 	s.last = g.twin.Ask(op, g.group, store.Charge{Limit: limit, Key: s.key, Cost: cost, At: g.drawBack(op, limit, s)})[0]
 }
 
-// Compare ends a moment: the store is asked what the rule was, and must have answered the same.
+// Compare ends a round: the store gets the same requests as the rule, and must give the same answers.
 func (g *Game) Compare() {
 	if err := g.twin.Compare(); err != nil {
 		g.T.Fatal(err)
 	}
 }
 
-// drawRequest draws what to ask, of one subject or of all.
+// drawRequest draws a request, for one subject or for all.
 func (g *Game) drawRequest() (op rule.Op, charges []store.Charge, subjects []*Subject) {
 	op = rapid.SampledFrom([]rule.Op{
 		rule.Take, rule.Take, rule.Take, rule.Take, rule.Take, rule.TakeUpTo,
 		rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.GiveBack, rule.Reset, rule.Settle, rule.Settle, rule.Renew,
 	}).Draw(g.T, "op")
 	if op == rule.Reset && rapid.IntRange(0, 2).Draw(g.T, "really") > 0 {
-		op = rule.Take // else most states would be young
+		op = rule.Take // otherwise most states would be young
 	}
 	subjects = rapid.Permutation(g.Subjects).Draw(g.T, "subjects")
 	if rapid.IntRange(0, 2).Draw(g.T, "several") > 0 {
@@ -183,7 +182,7 @@ func (g *Game) drawRequest() (op rule.Op, charges []store.Charge, subjects []*Su
 	return op, charges, subjects
 }
 
-// drawBack draws the time of what is given back.
+// drawBack draws the time of refunded units.
 func (g *Game) drawBack(op rule.Op, limit *store.Limit, s *Subject) rule.Micros {
 	if op != rule.GiveBack && op != rule.Settle {
 		return 0
@@ -200,8 +199,8 @@ func (g *Game) drawBack(op rule.Op, limit *store.Limit, s *Subject) rule.Micros 
 	}
 }
 
-// drawMoment returns when to ask: the same moment, a little or a lot later or earlier, or one at which something changes,
-// or beside it.
+// drawMoment returns the time of the next requests: the same time, a little or a lot later or earlier, or one at which
+// something changes, or next to it.
 func (g *Game) drawMoment(s *Subject) rule.Micros {
 	l, now := s.Limits[0].Rule(), g.twin.Now
 	own := ownTime(l, g.twin.state(s.Limits[0], g.group, s.key), now)
@@ -238,7 +237,7 @@ func (g *Game) drawMoment(s *Subject) rule.Micros {
 	return min(max(now, 0), rule.MaxNow)
 }
 
-// ownTime is the time that a state remembers, if it does.
+// ownTime returns the time that a state remembers, if it does.
 func ownTime(l *rule.Limit, s *rule.State, now rule.Micros) rule.Micros {
 	switch {
 	case l.Algorithm == rule.SlidingLog && s.Log.Len() > 0:
@@ -252,7 +251,7 @@ func ownTime(l *rule.Limit, s *rule.State, now rule.Micros) rule.Micros {
 	return now
 }
 
-// DrawCost draws what to ask for where room units are left: often just as many, or one more or less.
+// DrawCost draws a cost where room units are left: often exactly that many, or one more or less.
 func (g *Game) DrawCost(limit *store.Limit, room int64) (cost int64) {
 	l := limit.Rule()
 	if l.Algorithm == rule.InFlight {

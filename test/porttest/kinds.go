@@ -6,7 +6,7 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// Kinds returns limits of every way of keeping state, with windows that outlast a test. An eleventh of an hour is no
+// Kinds returns limits of every format of state, with windows that outlast a test. An eleventh of an hour is not a
 // whole number of microseconds.
 func Kinds() []slidegate.Limit {
 	return []slidegate.Limit{

@@ -9,23 +9,24 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Options say what a store is asked. The zero value asks everything.
+// Options configures the requests to a store. The zero value is valid, and covers everything.
 type Options struct {
-	// OneKey is for a store that keeps a state where its key says: without a group it is asked about one key at a time, under
-	// several limits.
+	// OneKey is for a store that keeps a state where its key determines: without a group it gets requests for one key
+	// at a time, under several limits.
 	OneKey bool
-	// Algorithms are those of the limits, whose windows then are in one part. Empty means all, in any number of parts.
+	// Algorithms are those of the limits, whose windows then have one part. Empty means all, in any number of parts.
 	Algorithms []rule.Algorithm
-	// InParts is for windows in any number of parts also with Algorithms.
+	// InParts allows windows in any number of parts also with Algorithms.
 	InParts bool
-	// MaxQuota is the largest quota and the largest burst; 0 means all that the store takes.
+	// MaxQuota is the largest quota and the largest burst; 0 means all that the store accepts.
 	MaxQuota int64
-	// Moment moves the clock, asks and compares; it is called many times in a game. Nil means Game.Moment.
+	// Moment moves the clock, sends requests and compares; it is called many times in a game. Nil means Game.Moment.
 	Moment func(*Game)
 }
 
-// SameAsRule checks that a store decides as the rule in Go does, bit for bit: over the whole accepted range of limits, states
-// that all operations lead to, limits that change over them, settlements that are sent again, and clocks that jump. More than the default is tried with -rapid.checks.
+// SameAsRule checks that a store decides as the rule in Go does, bit for bit: over the whole accepted range of limits,
+// states that all operations lead to, limits that change over them, repeated settlements, and clocks that jump. Use
+// -rapid.checks to try more than the default.
 func SameAsRule(t *testing.T, open Open, opts Options) {
 	t.Helper()
 	if opts.Moment == nil {

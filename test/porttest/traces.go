@@ -34,13 +34,13 @@ type recorded struct {
 	Count     *int64 // of the sorted set right after
 }
 
-// Traces checks that a store reproduces every recorded decision of the limiters that Slidegate replaces. The recordings are the
-// package rule's, found from a folder beside this package's; the test of the same name there says what one is.
+// Traces checks that a store reproduces every recorded decision of the limiters that Slidegate replaces. The recordings
+// are those of package rule, found relative to this package; the test of the same name there describes them.
 func Traces(t *testing.T, open Open) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "rule", "testdata", "traces", "*", "*.json"))
 	if err != nil || len(files) < 9 {
-		t.Fatalf("found the recordings %v, %v", files, err)
+		t.Fatalf("got recordings %v, %v", files, err)
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(file, ".json")
@@ -63,7 +63,7 @@ func (r *recording) limit(t *testing.T) slidegate.Limit {
 	case "slidingLogCountDenied":
 		l.Algorithm, l.CountDenied = slidegate.SlidingLog, true
 	default:
-		t.Fatalf("no choices are known for the algorithm %q of %s", r.Params.Algorithm, r.System)
+		t.Fatalf("unknown algorithm %q of %s", r.Params.Algorithm, r.System)
 	}
 	return l
 }
@@ -85,7 +85,8 @@ func replayTrace(t *testing.T, open Open, name string) {
 		charge := store.Charge{Limit: limit, Key: line.Key, Cost: line.Cost}
 		before := w.Ask(rule.Peek, "", charge)[0]
 		after := w.Ask(rule.Take, "", charge)[0]
-		// The twin's answers are the rule's; Compare holds the store's to them, and these to what was recorded.
+		// The twin's answers are the rule's; Compare checks the store's against them, and these are checked against the
+		// recording.
 		if complaint := line.differs(r.System, limit.Rule().Quota, before, after); complaint != "" {
 			t.Fatalf("line %d: %s: %+v", i+1, complaint, line)
 		}
@@ -96,7 +97,7 @@ func replayTrace(t *testing.T, open Open, name string) {
 		}
 	}
 	if w.decided != 2*len(lines) || len(lines) < 500 {
-		t.Errorf("of %d lines %d decisions were compared", len(lines), w.decided)
+		t.Errorf("of %d lines got %d decisions compared", len(lines), w.decided)
 	}
 }
 

@@ -11,15 +11,15 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-// Open opens a store that has a clock of the test's.
+// Open opens a store with the test's clock.
 type Open func(t testing.TB, now func() rule.Micros) store.Store
 
-// Twin asks a store and the rule in Go the same things. The requests of one moment go to the store together: it decides them
-// in order, and many at once are quick. NewTwin makes one; it is not safe for concurrent use.
+// Twin sends the same requests to a store and to the rule in Go. The requests of one time go to the store together: it
+// decides them in order, and a batch is quick. Call NewTwin; a Twin is not safe for concurrent use.
 type Twin struct {
-	Now     rule.Micros // what the store's clock says
+	Now     rule.Micros // the store's clock
 	store   store.Store
-	latest  rule.Micros            // the latest moment at which the store was asked
+	latest  rule.Micros            // the latest time of a request to the store
 	states  map[string]*rule.State // by address
 	memos   map[string][]int64     // what settlements did, by address and ID
 	batch   []store.Request
@@ -27,7 +27,7 @@ type Twin struct {
 	decided int
 }
 
-// NewTwin opens a store whose clock says what Now of the twin is.
+// NewTwin opens a store whose clock is Now of the twin.
 func NewTwin(t testing.TB, open Open) *Twin {
 	t.Helper()
 	w := &Twin{states: map[string]*rule.State{}, memos: map[string][]int64{}}
@@ -43,12 +43,13 @@ func (w *Twin) state(limit *store.Limit, group, key string) *rule.State {
 	return w.states[address]
 }
 
-// Ask asks the rule at once and the store at the next Compare. It returns the rule's answers.
+// Ask applies a request to the rule immediately and to the store at the next Compare. It returns the rule's answers.
 func (w *Twin) Ask(op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	return w.AskAs(0, op, group, charges...)
 }
 
-// AskAs is Ask for a reservation. That it was settled is remembered for ever: a store must do so for as long as memoryOf says.
+// AskAs is Ask for a reservation. Its settlement is remembered forever: a store must do so for as long as memoryOf
+// returns.
 func (w *Twin) AskAs(id rule.ID, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	items := make([]rule.Item, len(charges))
 	for i, c := range charges {
@@ -74,7 +75,7 @@ func (w *Twin) AskAs(id rule.ID, op rule.Op, group string, charges ...store.Char
 	return want
 }
 
-// memoryOf returns for how long a store must know a settlement.
+// memoryOf returns how long a store must know a settlement.
 func memoryOf(charges []store.Charge) (memory rule.Micros) {
 	for _, c := range charges {
 		memory = max(memory, c.Limit.Rule().Memory())
@@ -82,7 +83,7 @@ func memoryOf(charges []store.Charge) (memory rule.Micros) {
 	return memory
 }
 
-// Compare asks the store what the rule was asked since the last time, and returns what differs.
+// Compare sends the store the requests since the last call, and returns the differences from the rule.
 func (w *Twin) Compare() error {
 	batch, want := w.batch, w.want
 	w.batch, w.want = nil, nil
@@ -109,7 +110,7 @@ func describe(r *store.Request) string {
 	return text
 }
 
-// Bind binds a limit that is right.
+// Bind binds a valid limit.
 func Bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
 	t.Helper()
 	return kit.Must(slidegate.Bind(namespace, limit))(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// wrong is a store that changes each last answer of a batch, or fails.
+// wrong is a store that changes the last answer of each batch, or fails.
 type wrong struct {
 	store.Store
 	change func(*rule.Answer)
@@ -38,7 +38,7 @@ func openMemory(t testing.TB, now func() rule.Micros) store.Store {
 	return store
 }
 
-// keeper is a store that runs the rule itself. A forgetful one forgets all that is over as soon as it may.
+// keeper is a store that runs the rule itself. A forgetful one forgets everything that is over as soon as it may.
 type keeper struct {
 	store.Store
 	now       func() rule.Micros
@@ -83,12 +83,12 @@ func (k keeper) settle(r *store.Request, items []rule.Item) {
 	}
 }
 
-// A store that runs the rule itself is the same as the rule, whether it forgets what is over or not.
+// A store that runs the rule itself equals the rule, whether it forgets what is over or not.
 func TestRuleItself(t *testing.T) {
 	t.Parallel()
 	for _, forgetful := range []bool{false, true} {
 		open := func(t testing.TB, now func() rule.Micros) store.Store {
-			t.Helper() // what it is asked besides, any store can answer
+			t.Helper() // any store can answer the other requests
 			return keeper{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]remembered{}}
 		}
 		SameAsRule(t, open, Options{})
@@ -96,7 +96,7 @@ func TestRuleItself(t *testing.T) {
 	}
 }
 
-// The twin finds whatever differs in an answer, however little, and an answer that did not come.
+// The twin detects any difference in an answer, however small, and a missing answer.
 func TestTwinFinds(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("no answer")
@@ -125,7 +125,7 @@ func TestTwinFinds(t *testing.T) {
 		w.Ask(rule.Take, "", store.Charge{Limit: limit, Key: "a", Cost: 3})
 		w.Ask(rule.Take, "", store.Charge{Limit: limit, Key: "a", Cost: 4}, store.Charge{Limit: limit, Key: "b", Cost: 1})
 		if err := w.Compare(); (err != nil) != c.found || c.fault != nil && !errors.Is(err, c.fault) {
-			t.Errorf("%s: found %v", name, err)
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }

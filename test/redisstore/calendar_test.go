@@ -16,7 +16,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// otherClock is a connection to a server whose clock is not this process's: the script is told the time instead of reading it.
+// otherClock is a connection to a server whose clock is not this process's: the script receives the time instead of
+// reading it.
 type otherClock struct {
 	client rueidis.Client
 	ahead  time.Duration
@@ -35,8 +36,8 @@ func (c *otherClock) Run(ctx context.Context, script *redisstore.Script, calls [
 	}
 }
 
-// Where the server's clock is in another period than this process's, or even far away, the server's decides. The first request
-// that is outside of what was sent costs one more round trip, those after it none.
+// Where the server's clock is in another period than this process's, or even far away, the server's decides. The first
+// request outside of the periods that were sent costs one more round trip, those after it none.
 func TestCalendarByTheServersClock(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -65,7 +66,7 @@ func TestCalendarByTheServersClock(t *testing.T) {
 			a := r.Answers[0]
 			_, end := limit.Rule().Bounds(rule.Micros(time.Now().Add(c.ahead).UnixMicro()))
 			if left := int64(10 - 2*(i+1)); a.Remaining != left || r.Answers[1].Remaining != left || a.At+a.ResetAfter != end {
-				t.Errorf("%s, request %d: %+v, want %d remaining until %d", name, i, r.Answers, left, end)
+				t.Errorf("%s, request %d: got %+v, want %d remaining until %d", name, i, r.Answers, left, end)
 			}
 			if conn.sent != want {
 				t.Errorf("%s, request %d: sent %d times, want %d", name, i, conn.sent, want)

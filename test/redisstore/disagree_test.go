@@ -14,13 +14,13 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// liar is a connection over which the script's first verdict arrives as its opposite.
+// liar is a connection that inverts the script's first verdict.
 type liar struct{ client rueidis.Client }
 
 func (c liar) Cluster() bool { return false }
 
 func (c liar) Run(ctx context.Context, script *redisstore.Script, calls []redisstore.Call) {
-	const verdict = 10 // after the time and how many charges were decided
+	const verdict = 10 // after the time and the number of decided charges
 	for i := range calls {
 		command := c.client.B().Arbitrary("EVAL", script.Text, strconv.Itoa(len(calls[i].Keys))).Keys(calls[i].Keys...).Args(calls[i].Args...).Build()
 		reply, err := c.client.Do(ctx, command).AsBytes()
@@ -31,8 +31,8 @@ func (c liar) Run(ctx context.Context, script *redisstore.Script, calls []rediss
 	}
 }
 
-// Where a short way decides otherwise than the rule does from the same state, the request gets an error. Other requests of the same
-// call are answered.
+// Where a fast path decides differently from the rule from the same state, the request gets an error. Other requests of
+// the same call are answered.
 func TestDisagreement(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -40,7 +40,7 @@ func TestDisagreement(t *testing.T) {
 	s := kit.Must(redisstore.NewWithConn(liar{client}, redisstore.Options{}))(t)
 	for name, l := range oldKinds() {
 		limit := bindRule(t, "disagree", name, l)
-		for _, full := range []bool{false, true} { // the verdict is that it passes, or that it does not
+		for _, full := range []bool{false, true} { // the verdict is an admission, or a denial
 			key := strconv.FormatBool(full)
 			if full {
 				answerTo(t, honest, request(rule.Take, limit, key, 0, limit.Rule().Capacity()))
@@ -49,11 +49,11 @@ func TestDisagreement(t *testing.T) {
 			for _, some := range [][]store.Request{batch, batch[:1]} {
 				err := s.Apply(context.Background(), some)
 				if err == nil || !strings.Contains(err.Error(), "disagree") {
-					t.Errorf("%s, full %v: the error is %v", name, full, err)
+					t.Errorf("%s, full %v: got error %v", name, full, err)
 				}
 			}
 			if batch[1].Err != nil || !batch[1].Answers[0].Allowed {
-				t.Errorf("%s, full %v: another request was answered %+v, %v", name, full, batch[1].Answers[0], batch[1].Err)
+				t.Errorf("%s, full %v: another request got %+v, %v", name, full, batch[1].Answers[0], batch[1].Err)
 			}
 		}
 	}

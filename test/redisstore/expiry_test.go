@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// A key lives until its state does not matter any more, and for the grace after that, not longer. Where the end moves with every
-// charge, it lives until the next eighth of a window.
+// A key lives until its state no longer matters, and for the grace after that, not longer. Where the end moves with
+// every charge, it lives until the next eighth of a window.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -55,7 +55,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// keptUntil returns when the key of a state that ends at a moment expires, without the grace.
+// keptUntil returns when the key of a state that ends at a time expires, without the grace.
 func keptUntil(l *rule.Limit, end rule.Micros) rule.Micros {
 	if l.IsPair() {
 		return end
@@ -64,7 +64,7 @@ func keptUntil(l *rule.Limit, end rule.Micros) rule.Micros {
 	return end - end%eighth + eighth
 }
 
-// The key's end moves on with that of its state, also where only a part of the value is written.
+// The key's end moves with that of its state, also where only a part of the value is written.
 func TestExpiryMovesOn(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -83,14 +83,14 @@ func TestExpiryMovesOn(t *testing.T) {
 			slowest = max(slowest, serverTime(t, client)-a.At)
 			bound.Rule().TakeOne(&state, a.At, 1)
 			if kept := keptUntil(bound.Rule(), bound.Rule().Expires(&state)) + 1_000_000; until < kept-1_000 || until > kept+1_000+slowest {
-				t.Fatalf("%s, %v after its first charge: the key is to live until %d, and lives until %d",
+				t.Fatalf("%s, %v after its first charge: want the key to live until %d, got %d",
 					limit.Name, (a.At - begun).Duration(), kept, until)
 			}
 		}
 	}
 }
 
-// So it is with slots, and with windows of the calendar.
+// The same for slots, and for calendar windows.
 func TestExpiryOfSlotsAndCalendars(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -113,7 +113,7 @@ func TestExpiryOfSlotsAndCalendars(t *testing.T) {
 				t.Errorf("%s, after request %d: the state matters until %d, and the key lives until %d", name, i, end, until)
 			}
 			if end == 0 && number(t, client, "EXISTS", nameOf(bound, "key")) != 0 {
-				t.Errorf("%s, after request %d: nothing matters any more, and the key is there", name, i)
+				t.Errorf("%s, after request %d: the state no longer matters, but the key exists", name, i)
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func TestServerClockDecides(t *testing.T) {
 			before := serverTime(t, client)
 			a := ask(t, s, rule.Peek, charge)
 			if after := serverTime(t, client); a.At < before || a.At > after {
-				t.Errorf("%s: decided at %d, asked between %d and %d", limit.Name, a.At, before, after)
+				t.Errorf("%s: decided at %d, requested between %d and %d", limit.Name, a.At, before, after)
 			}
 		}
 	}
@@ -160,8 +160,8 @@ func TestKeysGoByThemselves(t *testing.T) {
 	}
 }
 
-// What nobody counts leaves nothing behind: neither a refusal, nor a peek, nor a cost of 0, nor giving back what is not
-// there.
+// Requests that charge nothing leave nothing behind: neither a denial, nor a peek, nor a cost of 0, nor a refund of
+// units that do not exist.
 func TestRefusalsWriteNothing(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t) // its own: changes are counted
@@ -188,20 +188,20 @@ func TestRefusalsWriteNothing(t *testing.T) {
 		fresh.Cost = 0
 		ask(t, s, rule.Charge, fresh)
 		full.Cost, full.At = 1, serverTime(t, client)-2*bound.Rule().Window*rule.Micros(bound.Rule().Capacity())
-		ask(t, s, rule.GiveBack, full) // from a moment that has left the window
+		ask(t, s, rule.GiveBack, full) // of a time that has left the window
 		if after := changes(t, client); after != before {
-			t.Errorf("%s: %d changes by requests that charge nothing", limit.Name, after-before)
+			t.Errorf("%s: got %d changes by requests that charge nothing", limit.Name, after-before)
 		}
 		if text(t, client, "DUMP", name) != value || number(t, client, "PEXPIRETIME", name) != end {
-			t.Errorf("%s: a refusal changed the state or its end", limit.Name)
+			t.Errorf("%s: a denial changed the state or its end", limit.Name)
 		}
 		if number(t, client, "EXISTS", nameOf(bound, "fresh")) != 0 {
-			t.Errorf("%s: a refusal left a key behind", limit.Name)
+			t.Errorf("%s: a denial left a key behind", limit.Name)
 		}
 	}
 }
 
-// A request over several limits that one of them refuses writes nothing to the others.
+// A request over several limits that one of them denies writes nothing to the others.
 func TestRefusalOfOneWritesNothing(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -219,6 +219,6 @@ func TestRefusalOfOneWritesNothing(t *testing.T) {
 		}
 	}
 	if after := changes(t, client); after != before || number(t, client, "DBSIZE") != 0 {
-		t.Errorf("%d changes, %d keys", after-before, number(t, client, "DBSIZE"))
+		t.Errorf("got %d changes, %d keys", after-before, number(t, client, "DBSIZE"))
 	}
 }

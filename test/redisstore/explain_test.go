@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// Whatever the store writes can be explained, what version 1 wrote too.
+// Everything that the store writes can be explained, and what version 1 wrote too.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -32,7 +32,7 @@ func TestExplain(t *testing.T) {
 		key := nameOf(limit, "key")
 		checkExplained(t, key, text(t, client, "GET", key), `key "key", limit "`+name+`", namespace "explain", `+want[name])
 		if _, err := redisstore.Explain(key, newer(limit, text(t, client, "GET", key))); err == nil {
-			t.Errorf("%s: a value of a newer version is explained", name)
+			t.Errorf("%s: a value of a newer version was explained", name)
 		}
 		if l.Algorithm == rule.InFlight {
 			continue
@@ -45,7 +45,7 @@ func TestExplain(t *testing.T) {
 		}
 		explained, err := redisstore.Explain(names[0], "")
 		if !regexp.MustCompile(`^key "key", .*: reservations settled in (even|odd) generations of `).MatchString(explained) || err != nil {
-			t.Errorf("%s is explained as %q, %v", names[0], explained, err)
+			t.Errorf("%s: got %q, %v", names[0], explained, err)
 		}
 	}
 	legacy := nameOf(bindRule(t, "explain", "old", oldKinds()["bucket"]), "key")
@@ -59,6 +59,6 @@ func TestExplain(t *testing.T) {
 func checkExplained(t *testing.T, name, value, want string) {
 	t.Helper()
 	if got, err := redisstore.Explain(name, value); err != nil || got != want {
-		t.Errorf("%s is explained as\n%s, %v; want\n%s", name, got, err, want)
+		t.Errorf("%s: got\n%s, %v; want\n%s", name, got, err, want)
 	}
 }

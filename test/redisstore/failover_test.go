@@ -15,8 +15,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// A replica that takes over may not have what the master admitted last: Redis does not wait for replicas. How much too much
-// is then admitted is what was lost, and not a unit more.
+// A replica that takes over may not have what the master admitted last: Redis does not wait for replicas. The excess is
+// then what was lost, and not a unit more.
 func TestFailoverOvershoot(t *testing.T) {
 	t.Parallel()
 	const quota, before, lost = 100, 40, 25
@@ -39,7 +39,7 @@ func TestFailoverOvershoot(t *testing.T) {
 	kit.Eventually(t, "the replica to have it all", func() bool {
 		return text(t, replica, "DUMP", name) == text(t, master, "DUMP", name)
 	})
-	// The replica is sent to a master that is not there. What is admitted from now on it does not have.
+	// The replica is pointed to a master that does not exist. It misses what is admitted from now on.
 	do(t, replica, "REPLICAOF", "127.0.0.1", deadPort(t))
 	take(lost)
 	watched.Master.Kill()
@@ -53,11 +53,11 @@ func TestFailoverOvershoot(t *testing.T) {
 	t.Logf("%d units were admitted that the replica did not have; with those after the failover %d of a quota of %d: %d too many",
 		lost, admitted, quota, over)
 	if over < 0 || over > lost {
-		t.Errorf("%d too many, and only %d were lost", over, lost)
+		t.Errorf("got %d too many, and only %d were lost", over, lost)
 	}
 }
 
-// deadPort is a port that nobody listens on.
+// deadPort returns a port on which nothing listens.
 func deadPort(t *testing.T) string {
 	t.Helper()
 	wire := faultproxy.New(t, "127.0.0.1:1")

@@ -12,11 +12,11 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-var historyLength = flag.Duration("history", 4*time.Second, "how long the history is that is checked for one unit too many")
+var historyLength = flag.Duration("history", 4*time.Second, "length of the history that is checked for one unit too many")
 
-// Four processes ask one server, over connections that are slowed, stalled, cut and reset, while the server is killed and
-// started again with what it had written. Whatever was answered is what the rule answers to the same requests in some order,
-// with those that were not answered carried out or not: never is one unit too many admitted.
+// Four processes call one server, over connections that are slowed, stalled, cut and reset, while the server is killed
+// and started again with what it had written. All answers are what the rule answers to the same requests in some order,
+// in which unanswered requests are carried out or not: never is one unit too many admitted.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly yes", "appendfsync always")
@@ -26,7 +26,7 @@ func TestHistory(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	faults := map[string]int{}
 	var all []history.Event
-	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several stretches until enough has happened
+	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
 		end := time.Now().Add(*historyLength)
 		for i, order := range history.Orders(len(processes), stretch, seed, *historyLength, end) {
 			processes[i].Tell(t, order)
@@ -39,7 +39,7 @@ func TestHistory(t *testing.T) {
 			break
 		}
 		if time.Since(start) > *historyLength+time.Minute {
-			t.Fatalf("too little happened for the history to mean something: %+v; %v", s, faults)
+			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, faults)
 		}
 	}
 	history.Verify(t, seed, all)

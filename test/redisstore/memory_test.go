@@ -20,7 +20,7 @@ func memory(t *testing.T, client rueidis.Client, name string) int64 {
 	return number(t, client, "MEMORY", "USAGE", name, "SAMPLES", "0")
 }
 
-// A sliding window takes at most 170 bytes, name and all.
+// A sliding window takes at most 170 bytes, including its name.
 func TestMemoryOfWindow(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -33,13 +33,12 @@ func TestMemoryOfWindow(t *testing.T) {
 	used := memory(t, client, name)
 	t.Logf("%s: %d bytes", name, used)
 	if used > 170 {
-		t.Errorf("%s takes %d bytes", name, used)
+		t.Errorf("%s takes %d bytes, want fewer", name, used)
 	}
 }
 
-// A full sliding log takes a quarter of the sorted set that other limiters keep, which has a member for every request: its
-// time and something that makes it differ from others of the same time. With refusals that count, theirs grows and ours
-// does not.
+// A full sliding log takes a quarter of the sorted set that other limiters keep, which has one member per request: its
+// time and something unique. If denied requests count, the sorted set grows and the log does not.
 func TestMemoryOfLog(t *testing.T) {
 	t.Parallel()
 	const quota, hammered = 100, 10_000
@@ -88,7 +87,7 @@ func TestMemoryOfLog(t *testing.T) {
 
 var lastUnique int64
 
-// unique returns a text as long as the random ones that make members unique: a UUID's first half.
+// unique returns a text as long as the random ones that make members unique: the first half of a UUID.
 func unique() string {
 	lastUnique++
 	return fmt.Sprintf("%08x-%04x-4%03x", lastUnique*2_654_435_761%(1<<32), lastUnique%(1<<16), lastUnique%(1<<12))

@@ -37,7 +37,7 @@ type product struct{ a, b, c int64 }
 
 func TestProductsAreExact(t *testing.T) {
 	t.Parallel()
-	before := "local EXACT, floor = 9007199254740992, math.floor\n" + functionOf(t, "short.lua", "muldiv") + functionOf(t, "decide.lua", "mulDivAny")
+	before := "local EXACT, floor = 9007199254740992, math.floor\n" + functionOf(t, "fast.lua", "muldiv") + functionOf(t, "decide.lua", "mulDivAny")
 	client := redistest.Server(t).Client(t)
 	checkLargestBucket(t, newStore(t, client, redisstore.Options{}))
 	random := rand.New(rand.NewPCG(1, 2))
@@ -65,7 +65,7 @@ func functionOf(t *testing.T, file, name string) string {
 // maxBucketQuota is the largest quota of a token bucket that the store accepts.
 const maxBucketQuota = 1<<48 - 1
 
-// checkLargestBucket looks that the products go as far as the store's limits do.
+// checkLargestBucket checks that the products are exact up to the store's limits.
 func checkLargestBucket(t *testing.T, s *redisstore.Store) {
 	t.Helper()
 	limit := slidegate.Limit{Quota: maxBucketQuota, Window: time.Hour, Algorithm: slidegate.TokenBucket}
@@ -78,10 +78,10 @@ func checkLargestBucket(t *testing.T, s *redisstore.Store) {
 	}
 }
 
-// products draws a*b/c with a up to 2^53-1 and b up to c up to the longest window or the largest quota of a bucket; or any b
-// for which the quotient stays in range.
+// products draws a*b/c with a up to 2^53-1 and b up to c up to the longest window or the largest quota of a bucket; or
+// any b for which the quotient stays in range.
 func products(random *rand.Rand, anyB bool) []product {
-	upTo := func(most int64) int64 { // of any length, and often the most or a power of two
+	upTo := func(most int64) int64 { // of any length, and often the maximum or a power of two
 		n := random.Int64N(int64(1)<<random.IntN(54)) & random.Int64()
 		switch random.IntN(6) {
 		case 0:
@@ -130,7 +130,7 @@ func checkProducts(t *testing.T, client rueidis.Client, functions, which string,
 	for i, p := range all {
 		quotient, rest := p.exact()
 		if number(2*i) != quotient.Int64() || number(2*i+1) != rest.Int64() {
-			t.Fatalf("%s: %d*%d/%d is %d rest %d, not %d rest %d",
+			t.Fatalf("%s: %d*%d/%d = %d rest %d, want %d rest %d",
 				which, p.a, p.b, p.c, quotient, rest, number(2*i), number(2*i+1))
 		}
 	}

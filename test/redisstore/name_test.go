@@ -34,10 +34,10 @@ func TestSlotsAndNamesOnServer(t *testing.T) {
 		var group, key, name string
 		var slot int64
 		if _, err := fmt.Sscanf(line, "%q %q %q %d", &group, &key, &name, &slot); err != nil {
-			t.Fatalf("the line %s is not of the format: %v", line, err)
+			t.Fatalf("invalid line %s: %v", line, err)
 		}
 		if is := number(t, single, "CLUSTER", "KEYSLOT", name); is != slot {
-			t.Errorf("the slot of %q is %d, not %d", name, is, slot)
+			t.Errorf("the slot of %q is %d, want %d", name, is, slot)
 		}
 		request := store.Request{
 			Group: group, Charges: []store.Charge{{Limit: limit, Key: key, Cost: 1}}, Answers: make([]rule.Answer, 1),
@@ -47,10 +47,10 @@ func TestSlotsAndNamesOnServer(t *testing.T) {
 		}
 		found := client.Do(context.Background(), client.B().Exists().Key(name).Build())
 		if n, err := found.AsInt64(); n != 1 || err != nil {
-			t.Errorf("there is no key %q: %v", name, err)
+			t.Errorf("no key %q: %v", name, err)
 		}
 	}
 	if len(lines) < 7 {
-		t.Errorf("only %d names are recorded", len(lines))
+		t.Errorf("got only %d recorded names", len(lines))
 	}
 }

@@ -27,12 +27,12 @@ var keysWithMarker = []string{
 	"with space and ä " + marker,
 }
 
-// brokenServer is a server that refuses decisions in its own way.
+// brokenServer is a server that rejects decisions in its own way.
 type brokenServer struct {
 	config  []string
 	prepare func(t *testing.T, client rueidis.Client)
-	user    string // to ask as, with the password "word"
-	want    string // what the error says
+	user    string // the user, with the password "word"
+	want    string // part of the error
 }
 
 func brokenServers() map[string]brokenServer {
@@ -64,7 +64,7 @@ func brokenServers() map[string]brokenServer {
 	}
 }
 
-// clients are the two ways to the server.
+// clients are the two clients of the server.
 func clientsOf(t *testing.T, server *redistest.Node, user string) map[string]*redisstore.Store {
 	t.Helper()
 	options := rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true}
@@ -100,7 +100,7 @@ func TestNoKeyInErrors(t *testing.T) {
 	}
 }
 
-// checkNoKey asks for a key alone, in a group, and in batches.
+// checkNoKey requests a key alone, in a group, and in batches.
 func checkNoKey(t *testing.T, by string, s *redisstore.Store, key, want string) {
 	t.Helper()
 	limit := bind(t, "no-keys", hourly)
@@ -114,13 +114,13 @@ func checkNoKey(t *testing.T, by string, s *redisstore.Store, key, want string) 
 		}
 		for at := err; at != nil; at = errors.Unwrap(at) {
 			if text := fmt.Sprintf("%v %+v", at, at); strings.Contains(text, marker) || strings.Contains(text, "long-long") {
-				t.Errorf("%s: a key is in the error %q", by, text)
+				t.Errorf("%s: the error %q contains a key", by, text)
 			}
 		}
 	}
 }
 
-// A node that sends clients elsewhere names the slot, and not the key.
+// A node that redirects clients names the slot, and not the key.
 func TestNoKeyWhenMoved(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.Cluster(t)
@@ -138,12 +138,12 @@ func TestNoKeyWhenMoved(t *testing.T) {
 			}
 		}
 		if moved == 0 {
-			t.Errorf("%s: no key lies on another node: the test shows nothing", by)
+			t.Errorf("%s: no key is on another node: the test proves nothing", by)
 		}
 	}
 }
 
-// A server that is busy with somebody else's script says so.
+// A server that is busy with another script reports that.
 func TestNoKeyWhenBusy(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly no", "busy-reply-threshold 1")
@@ -168,7 +168,7 @@ func TestNoKeyWhenBusy(t *testing.T) {
 			return err != nil && strings.Contains(err.Error(), "BUSY")
 		})
 		if strings.Contains(err.Error(), marker) {
-			t.Errorf("%s: a key is in the error %v", by, err)
+			t.Errorf("%s: the error %v contains a key", by, err)
 		}
 	}
 	do(t, killer, "SCRIPT", "KILL")

@@ -22,7 +22,7 @@ import (
 //go:embed testdata/decide-1.lua
 var oldScript string
 
-// oldProgram asks as version 1 did, with its script.
+// oldProgram sends requests as version 1 did, with its script.
 type oldProgram struct{ client rueidis.Client }
 
 func numbers(to []byte, all ...int64) []byte {
@@ -68,7 +68,7 @@ func (p oldProgram) take(limit *store.Limit, key string, now rule.Micros, cost i
 	return reply[8]&1 != 0, nil
 }
 
-// bindRule binds a limit of the rule that is right.
+// bindRule binds a valid limit of the rule.
 func bindRule(t testing.TB, namespace, name string, l rule.Limit) *store.Limit {
 	t.Helper()
 	l, err := l.Normalize()
@@ -83,7 +83,7 @@ const (
 	minute = rule.Micros(60e6)
 )
 
-// oldKinds are limits that version 1 knows, with all their ways to keep state.
+// oldKinds are limits that version 1 knows, with all formats of state.
 func oldKinds() map[string]rule.Limit {
 	return map[string]rule.Limit{
 		"window":       {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute},
@@ -102,9 +102,9 @@ func rewrites(l rule.Limit) bool {
 	return l.Algorithm == rule.SlidingLog || l.Segments > 1
 }
 
-// Together, the old and the new program admit what the rule admits of all requests: neither sees a fresh quota where the
-// other has charged, and neither refuses what is free. Where the new one writes another format, that is so until it has written;
-// from then on the old one gets an error, and changes nothing.
+// Together, the old and the new program admit what the rule admits of all requests: neither sees a fresh quota where
+// the other has charged, and neither denies what is free. Where the new one writes another format, this holds until it
+// has written; from then on the old one gets an error, and changes nothing.
 func TestOldAndNewProgramsShareCounts(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -139,11 +139,11 @@ func TestOldAndNewProgramsShareCounts(t *testing.T) {
 				} else {
 					a := ask(t, s, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: cost})
 					if got = a.Allowed; a != want {
-						t.Fatalf("%s, step %d: the new program answers %+v, want %+v", name, step, a, want)
+						t.Fatalf("%s, step %d: the new program got %+v, want %+v", name, step, a, want)
 					}
 				}
 				if got != want.Allowed {
-					t.Fatalf("%s, step %d: the %s program answers %v to %d, want %v", name, step, by, got, cost, want.Allowed)
+					t.Fatalf("%s, step %d: the %s program got %v for %d, want %v", name, step, by, got, cost, want.Allowed)
 				}
 				if rewrites(l) && !old && got {
 					refusesToRead(t, client, limit, now)
@@ -152,25 +152,25 @@ func TestOldAndNewProgramsShareCounts(t *testing.T) {
 			}
 		}
 		if denied < 50 || denied > 1_495 {
-			t.Errorf("%s: %d of 1500 were refused: the test shows little", name, denied)
+			t.Errorf("%s: %d of 1500 were denied: the test proves little", name, denied)
 		}
 	}
 }
 
-// refusesToRead checks that version 1 does not take what this version wrote for something else.
+// refusesToRead checks that version 1 rejects what this version wrote.
 func refusesToRead(t *testing.T, client rueidis.Client, limit *store.Limit, now rule.Micros) {
 	t.Helper()
 	before := text(t, client, "DUMP", nameOf(limit, "key"))
 	if allowed, err := (oldProgram{client}).take(limit, "key", now, 1, false); err == nil {
-		t.Fatalf("%v: the old program answers %v to a state that it cannot know", limit.Rule().Algorithm, allowed)
+		t.Fatalf("%v: the old program got %v from a state that it cannot know", limit.Rule().Algorithm, allowed)
 	}
 	if text(t, client, "DUMP", nameOf(limit, "key")) != before {
 		t.Fatalf("%v: the old program has changed a state that it cannot know", limit.Rule().Algorithm)
 	}
 }
 
-// Version 2 marked the values of version 1 with a byte, and had buckets without the byte that says how their keys expire. What it
-// left is read, and written in the format of this version with the next charge.
+// Version 2 marked the values of version 1 with a byte, and had buckets without the byte for how their keys expire. Its
+// values are read, and written in the format of this version with the next charge.
 func TestValuesOfVersion2(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -199,7 +199,7 @@ func TestValuesOfVersion2(t *testing.T) {
 			}
 			length := len(text(t, client, "GET", nameOf(limit, key)))
 			if l.Algorithm == rule.TokenBucket && length != 42 || rewrites(l) && length >= 8+8*limit.Rule().Parts()+8*int(l.Quota) {
-				t.Errorf("%s: after it was charged the value has %d bytes", name, length)
+				t.Errorf("%s: after a charge the value has %d bytes", name, length)
 			}
 		}
 	}

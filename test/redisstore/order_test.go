@@ -18,9 +18,9 @@ import (
 )
 
 // Requests of a batch that share a key are decided in order, however many calls the batch takes and whatever the server
-// forgets meanwhile.
+// forgets in the meantime.
 
-// manyRequests is a batch of two calls for one key, in whose group they all are.
+// manyRequests returns a batch of two calls for one key, all in its group.
 func manyRequests(limit *store.Limit) []store.Request {
 	batch := make([]store.Request, 700)
 	for i := range batch {
@@ -31,7 +31,7 @@ func manyRequests(limit *store.Limit) []store.Request {
 	return batch
 }
 
-// meanwhile does something again and again in the background until the test ends.
+// meanwhile calls a function repeatedly in the background until the test ends.
 func meanwhile(t *testing.T, do func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -47,7 +47,7 @@ func meanwhile(t *testing.T, do func(ctx context.Context)) {
 	})
 }
 
-// staysInOrder decides large batches, and fails if one is not decided in order. An error of a call is none of the order's.
+// staysInOrder decides large batches, and fails if one is not decided in order. Errors of calls are ignored.
 func staysInOrder(t *testing.T, s *redisstore.Store, rounds int) {
 	t.Helper()
 	answered := 0
@@ -60,12 +60,12 @@ func staysInOrder(t *testing.T, s *redisstore.Store, rounds int) {
 		answered++
 		for i := range batch {
 			if got := batch[i].Answers[0].Remaining; got != 10_000-int64(i)-1 {
-				t.Fatalf("round %d, request %d: %d remain, not %d: another was decided before it", round, i, got, 10_000-i-1)
+				t.Fatalf("round %d, request %d: got %d remaining, want %d: another was decided before it", round, i, got, 10_000-i-1)
 			}
 		}
 	}
 	if answered < rounds/10 {
-		t.Errorf("only %d of %d batches were answered: the test shows little", answered, rounds)
+		t.Errorf("only %d of %d batches were answered: the test proves little", answered, rounds)
 	}
 }
 

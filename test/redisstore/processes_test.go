@@ -46,7 +46,7 @@ func TestWorker(t *testing.T) {
 const (
 	raceQuota     = 50
 	raceProcesses = 4
-	raceEach      = 50 // requests of one process at once
+	raceEach      = 50 // concurrent requests per process
 )
 
 var raceLimits = []slidegate.Limit{
@@ -57,13 +57,13 @@ var raceLimits = []slidegate.Limit{
 	{Name: "denied", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true},
 }
 
-// raceOrder is what a process is told to do in a round.
+// raceOrder is what a process has to do in a round.
 type raceOrder struct {
-	Limit int // its place in raceLimits
+	Limit int // the index in raceLimits
 	Key   string
 }
 
-// Two hundred requests of four processes come at once, and exactly fifty pass, every time.
+// Of two hundred concurrent requests of four processes exactly fifty are admitted, every time.
 func TestProcessesNeverOver(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly no")
@@ -77,12 +77,12 @@ func TestProcessesNeverOver(t *testing.T) {
 			total += admitted
 		}
 		if total != raceQuota {
-			t.Errorf("round %d: %d of %d were admitted, of a quota of %d", round, total, raceProcesses*raceEach, raceQuota)
+			t.Errorf("round %d: got %d of %d admitted, of a quota of %d", round, total, raceProcesses*raceEach, raceQuota)
 		}
 	}
 }
 
-// race asks many times at once for one key, and returns how many passed.
+// race sends many concurrent requests for one key, and returns how many were admitted.
 func race(st *redisstore.Store, text []byte) (admitted int64, err error) {
 	var (
 		order raceOrder

@@ -36,12 +36,12 @@ func TestScriptIsSentOnceWhenItIsNotKnown(t *testing.T) {
 			}
 		}
 		if sha, text := calls(t, client, "evalsha"), calls(t, client, "eval"); sha != 3 || text != 1 {
-			t.Errorf("round %d: three requests took %d EVALSHA and %d EVAL, not 3 and 1", round, sha, text)
+			t.Errorf("round %d: three requests took %d EVALSHA and %d EVAL, want 3 and 1", round, sha, text)
 		}
 	}
 }
 
-// A batch that takes several calls is decided in whole when the script is not known, each request once.
+// A batch of several calls is decided as a whole when the script is unknown, each request once.
 func TestLargeBatchWithoutScript(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -49,7 +49,7 @@ func TestLargeBatchWithoutScript(t *testing.T) {
 	limit := hourly
 	limit.Quota = 10_000
 	bound := bind(t, "resend", limit)
-	const maxKeys = 512 // of one call of the script, as the store has it
+	const maxKeys = 512 // per call of the script, as in the store
 	batch := make([]store.Request, 2*maxKeys+7)
 	for i := range batch {
 		batch[i] = store.Request{
@@ -63,13 +63,13 @@ func TestLargeBatchWithoutScript(t *testing.T) {
 		}
 		for i := range batch {
 			if want := limit.Quota - round*int64(len(batch)) - int64(i) - 1; batch[i].Answers[0].Remaining != want {
-				t.Fatalf("round %d, request %d: %d remain, not %d", round, i, batch[i].Answers[0].Remaining, want)
+				t.Fatalf("round %d, request %d: got %d remaining, want %d", round, i, batch[i].Answers[0].Remaining, want)
 			}
 		}
 	}
 }
 
-// An error of the script is told, without the key in it, and not tried again.
+// An error of the script is returned, without the key, and not tried again.
 func TestErrorOfTheScript(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -82,15 +82,15 @@ func TestErrorOfTheScript(t *testing.T) {
 		do(t, client, "CONFIG", "RESETSTAT")
 		_, err := try(context.Background(), s, rule.Take, charge)
 		if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: with a list in its place the error is %v", limit.Name, err)
+			t.Errorf("%s: with a list in its place got error %v", limit.Name, err)
 		}
 		if sha, text := calls(t, client, "evalsha"), calls(t, client, "eval"); sha != 1 || text != 0 {
-			t.Errorf("%s: it took %d EVALSHA and %d EVAL, not 1 and 0", limit.Name, sha, text)
+			t.Errorf("%s: took %d EVALSHA and %d EVAL, want 1 and 0", limit.Name, sha, text)
 		}
 	}
 }
 
-// A request whose context ends while the server is at it is not sent again; the server may still carry it out.
+// A request whose context ends while the server works on it is not sent again; the server may still carry it out.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly no")
@@ -103,7 +103,7 @@ func TestTimeout(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := try(ctx, s, rule.Take, charge); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the server did not answer in time, and the error is %v", err)
+		t.Errorf("the server did not answer in time: got error %v", err)
 	}
 	do(t, other, "CLIENT", "UNPAUSE")
 	left := ask(t, s, rule.Peek, charge).Remaining
@@ -120,7 +120,7 @@ func TestLostAnswer(t *testing.T) {
 	wire := faultproxy.New(t, server.Addr())
 	client := redistest.Client(t, rueidis.ClientOption{
 		InitAddress: []string{wire.Addr()}, DisableCache: true, ForceSingleClient: true,
-		PipelineMultiplex: -1, // one connection, which is there already when the wire is hurt
+		PipelineMultiplex: -1, // one connection, which already exists when the wire breaks
 	})
 	s, direct := newStore(t, client, redisstore.Options{}), server.Client(t)
 	for name, lose := range map[string]func(){
@@ -139,8 +139,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// loseAnswer sends a request whose answer gets lost, and returns how often the server carried it out. The wire heals when that
-// is done, so that nothing is in the way of sending it again; or only when the store has given up.
+// loseAnswer sends a request whose answer is lost, and returns how often the server carried it out. The wire is healed
+// when that is done, so that nothing prevents sending it again; or only when the store has given up.
 func loseAnswer(t *testing.T, s *redisstore.Store, direct rueidis.Client, wire *faultproxy.Wire, lose func(), healSoon bool) int64 {
 	t.Helper()
 	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
@@ -160,7 +160,7 @@ func loseAnswer(t *testing.T, s *redisstore.Store, direct rueidis.Client, wire *
 	})
 	wire.Heal()
 	if err := <-given; err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "redisstore: ") {
-		t.Errorf("the answer was lost, and the error is %v", err)
+		t.Errorf("the answer was lost: got error %v", err)
 	}
 	ran := calls(t, direct, "evalsha")
 	if a := ask(t, newStore(t, direct, redisstore.Options{}), rule.Peek, charge); a.Remaining != 100-ran {
@@ -169,7 +169,7 @@ func loseAnswer(t *testing.T, s *redisstore.Store, direct rueidis.Client, wire *
 	return ran
 }
 
-// A server that is gone is an error, soon, and the store works again when the server does.
+// A server that is gone causes an error soon, and the store works again when the server does.
 func TestServerGone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly yes", "appendfsync always")
@@ -179,7 +179,7 @@ func TestServerGone(t *testing.T) {
 	server.Kill()
 	before := time.Now()
 	if _, err := try(context.Background(), s, rule.Take, charge); err == nil || time.Since(before) > 8*time.Second {
-		t.Errorf("nobody is there, and after %v the error is %v", time.Since(before), err)
+		t.Errorf("no server: got after %v the error %v", time.Since(before), err)
 	}
 	server.Restart()
 	var a rule.Answer
@@ -189,6 +189,6 @@ func TestServerGone(t *testing.T) {
 		return err == nil
 	})
 	if a.Remaining != 99 {
-		t.Errorf("%d remain, not 99: what was taken before the power cut, and nothing else", a.Remaining)
+		t.Errorf("got %d remaining, want 99: only what was taken before the power cut counts", a.Remaining)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// The rights that docs/redis.md lists are all that a user needs.
+// The permissions that docs/redis.md lists are all that a user needs.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/redis.md")
@@ -22,7 +22,7 @@ func TestRights(t *testing.T) {
 	}
 	found := regexp.MustCompile("`(~slidegate:[^`]*)`").FindSubmatch(page)
 	if found == nil {
-		t.Fatal("docs/redis.md lists no rights")
+		t.Fatal("docs/redis.md lists no permissions")
 	}
 	server := redistest.Server(t, "user app on >word "+string(found[1])+" +info")
 	for by, s := range clientsOf(t, server, "app") {
@@ -41,7 +41,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// checkRights asks what needs further rights: long logs, settlements of two generations that are dropped later, slots, calendars.
+// checkRights sends requests that need further permissions: long logs, settlements of two generations that are dropped
+// later, slots, calendars.
 func checkRights(t *testing.T, by string, s *redisstore.Store) {
 	t.Helper()
 	kinds := allKinds()
@@ -59,12 +60,13 @@ func checkRights(t *testing.T, by string, s *redisstore.Store) {
 		}
 	}
 	dropped := bindRule(t, "rights-"+by, "dropped", rule.Limit{Algorithm: rule.SlidingLog, Quota: 1, Window: rule.MinWindow})
-	for i := range 200 { // the generations of a millisecond are dropped while they have not expired yet
+	for i := range 200 { // the generations of a millisecond are dropped before they have expired
 		answerTo(t, s, settleOf(dropped, "key", rule.ID(i), 1, 0, 1))
 	}
 }
 
-// With the rights that version 1 needed, all works but settling, so that an upgrade does not stop decisions.
+// With the permissions that version 1 needed, everything works except settling, so that an upgrade does not stop
+// decisions.
 func TestRightsOfVersion1(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "user app on >word ~slidegate:* +evalsha +eval +time +get +set +mget +getrange +setrange +del +pexpire")

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// withClock opens stores that have a clock of a test's.
+// withClock opens stores with a test's clock.
 func withClock(client rueidis.Client) porttest.Open {
 	return func(t testing.TB, now func() rule.Micros) store.Store {
 		t.Helper()
@@ -26,7 +26,8 @@ func TestScriptIsTheRule(t *testing.T) {
 	porttest.SameAsRule(t, withClock(redistest.Server(t).Client(t)), porttest.Options{OneKey: true})
 }
 
-// So do its short ways, which decide requests of one charge. In between other operations leave states that those alone do not lead to.
+// So do its fast paths, which decide requests of one charge. In between other operations leave states that those alone
+// do not lead to.
 func TestShortWaysAreTheRule(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t).Client(t)
@@ -51,10 +52,10 @@ func TestShortWaysAreTheRule(t *testing.T) {
 	}
 }
 
-// short are the operations that have a short way.
+// short are the operations that have a fast path.
 var short = []rule.Op{rule.Take, rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.GiveBack}
 
-// takes moves the clock, mostly as clocks do, and asks for a few keys: each the same once, or all in disorder.
+// takes moves the clock, mostly forward, and requests a few keys: each the same once, or all in random order.
 func takes(g *porttest.Game) {
 	about := rapid.SampledFrom(g.Subjects).Draw(g.T, "about")
 	if rapid.Bool().Draw(g.T, "jump") {

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// What the tests of one server have in common: they look at it through its own commands.
+// Helpers of tests with one server: they inspect it through its own commands.
 
 // do sends a command that does not fail.
 func do(t testing.TB, client rueidis.Client, command ...string) rueidis.RedisResult {
@@ -87,7 +87,7 @@ func serverTime(t testing.TB, client rueidis.Client) rule.Micros {
 	return rule.Micros(seconds)*1_000_000 + rule.Micros(micros)
 }
 
-// ask sends one request of one charge.
+// ask sends one request with one charge.
 func ask(t testing.TB, s *redisstore.Store, op rule.Op, charge store.Charge) rule.Answer {
 	t.Helper()
 	answer, err := try(context.Background(), s, op, charge)
@@ -97,7 +97,7 @@ func ask(t testing.TB, s *redisstore.Store, op rule.Op, charge store.Charge) rul
 	return answer
 }
 
-// try is ask where an error is possible. It waits at most for ten seconds, far longer than anything here takes.
+// try is ask where an error is possible. It waits for ten seconds at most, far longer than anything here takes.
 func try(ctx context.Context, s *redisstore.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -107,8 +107,8 @@ func try(ctx context.Context, s *redisstore.Store, op rule.Op, charge store.Char
 	return answers[0], err
 }
 
-// nameOf is the name of the key that a charge's state is kept under, for texts of which at most the colons of the key have to
-// be escaped.
+// nameOf returns the name of the key for a charge's state, for texts in which at most the colons of the key have to be
+// escaped.
 func nameOf(limit *store.Limit, key string) string {
 	key = strings.ReplaceAll(key, ":", "%3A")
 	return fmt.Sprintf("slidegate:%s:%s:%s:{%s}", limit.Namespace(), limit.Name(), limit.Rule().Shape(), key)

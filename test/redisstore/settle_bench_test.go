@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// BenchmarkSettle shows what it costs to remember a settlement, beside giving units back, which is not remembered: time, bytes
-// to and from the server, calls of the script, and how long the server is at one.
+// BenchmarkSettle measures what it costs to remember a settlement, compared with a refund, which is not remembered:
+// time, bytes to and from the server, calls of the script, and the server's time per call.
 func BenchmarkSettle(b *testing.B) {
 	client := redistest.Server(b, "appendonly no").Client(b)
 	s := newStore(b, client, redisstore.Options{})

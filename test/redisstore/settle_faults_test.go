@@ -20,11 +20,11 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-// Settlements are sent again and again by processes over connections that break, while the server and a process are killed.
+// Settlements are sent repeatedly by processes over connections that break, while the server and a process are killed.
 // Each counts once.
 
-// faultyLimits are those of a reservation. Nothing of them expires or refills during the test, but for less than a unit of
-// the bucket.
+// faultyLimits are those of a reservation. Nothing of them expires or refills during the test, except for less than a
+// unit of the bucket.
 func faultyLimits(t *testing.T) []*store.Limit {
 	t.Helper()
 	return []*store.Limit{
@@ -65,7 +65,7 @@ type settleOrder struct {
 	Seed         uint64
 }
 
-// settled is what a process was answered to a settlement.
+// settled is the answer to a settlement.
 type settled struct {
 	ID           rule.ID
 	Back         []int64
@@ -81,7 +81,7 @@ func settleAll(s *redisstore.Store, limits []*store.Limit, text []byte) (all []s
 	random := rand.New(rand.NewPCG(order.Seed, 0))
 	start := time.Now()
 	for i := range order.Reservations {
-		<-time.After(time.Until(start.Add(order.Within * time.Duration(i) / time.Duration(len(order.Reservations))))) // all the time long
+		<-time.After(time.Until(start.Add(order.Within * time.Duration(i) / time.Duration(len(order.Reservations))))) // spread over the whole time
 		did := settled{ID: order.Reservations[i].ID}
 		for range 1 + random.IntN(3) {
 			if err := did.settle(s, order.Reservations[i].request(rule.Settle, limits)); err != nil {
@@ -111,7 +111,7 @@ func (d *settled) settle(s *redisstore.Store, r store.Request) error {
 		return err
 	}
 	var back []int64
-	for i := range r.Answers[:len(r.Answers)-1] { // without the slot, which is released or not held any more
+	for i := range r.Answers[:len(r.Answers)-1] { // without the slot, which is released or no longer held
 		back = append(back, r.Answers[i].Granted)
 	}
 	if d.Back != nil && !slices.Equal(back, d.Back) {
@@ -123,11 +123,11 @@ func (d *settled) settle(s *redisstore.Store, r store.Request) error {
 
 const (
 	faultyProcesses = 4
-	faultyEach      = 120 // reservations of a process
+	faultyEach      = 120 // reservations per process
 	faultyKeys      = 6
 )
 
-// reserve makes reservations, as many as there are for a process.
+// reserve makes the reservations of a process.
 func reserve(t *testing.T, s *redisstore.Store, limits []*store.Limit, random *rand.Rand) (all []reservation) {
 	t.Helper()
 	var batch []store.Request
@@ -142,7 +142,7 @@ func reserve(t *testing.T, s *redisstore.Store, limits []*store.Limit, random *r
 	for i := range batch {
 		for _, a := range batch[i].Answers {
 			if !a.Allowed {
-				t.Fatalf("a reservation was refused: %+v", batch[i])
+				t.Fatalf("a reservation was denied: %+v", batch[i])
 			}
 			all[i].At = append(all[i].At, a.At)
 		}
@@ -170,10 +170,11 @@ func TestSettlementsUnderFaults(t *testing.T) {
 	killing := time.AfterFunc(*historyLength/2, victim.Kill)
 	history.Disturb(wire, server.Restart, random, faults, time.Now().Add(*historyLength))
 	if killing.Stop() {
-		t.Fatal("no process was killed in the middle")
+		t.Fatal("no process was killed while it was settling")
 	}
 	did := workers.HearAll[[]settled](t, processes[:faultyProcesses-1])
-	// Nobody knows how far the one got that was killed: another settles all of it, and the others each other's once more.
+	// How far the killed process got is unknown: another settles all of its reservations, and the others each other's
+	// once more.
 	for i, p := range processes[:faultyProcesses-1] {
 		p.Tell(t, settleOrder{shares[(i+faultyProcesses-1)%faultyProcesses], 0, random.Uint64()})
 	}
@@ -182,7 +183,7 @@ func TestSettlementsUnderFaults(t *testing.T) {
 	checkCounts(t, direct, limits, slices.Concat(shares...))
 }
 
-// checkBacks fails if two processes were answered differently.
+// checkBacks fails if two processes got different answers.
 func checkBacks(t *testing.T, did [][]settled, faults map[string]int) {
 	t.Helper()
 	known, sent, failed := map[rule.ID][]int64{}, 0, 0
@@ -195,11 +196,11 @@ func checkBacks(t *testing.T, did [][]settled, faults map[string]int) {
 	}
 	t.Logf("%d reservations settled, sent %d times, %d of them without an answer; %v", len(known), sent, failed, faults)
 	if failed == 0 || len(known) != faultyProcesses*faultyEach {
-		t.Errorf("%d of %d were settled, %d times without an answer: the test shows little", len(known), faultyProcesses*faultyEach, failed)
+		t.Errorf("got %d of %d settled, %d times without an answer: the test proves little", len(known), faultyProcesses*faultyEach, failed)
 	}
 }
 
-// checkCounts fails if what is left is not what each reservation settled once leaves.
+// checkCounts fails if what is left is not as if each reservation was settled once.
 func checkCounts(t *testing.T, direct *redisstore.Store, limits []*store.Limit, all []reservation) {
 	t.Helper()
 	for i := range faultyKeys {
@@ -214,7 +215,7 @@ func checkCounts(t *testing.T, direct *redisstore.Store, limits []*store.Limit, 
 			want, within := limit.Rule().Capacity()-used, int64(0)
 			switch limit.Rule().Algorithm {
 			case rule.TokenBucket:
-				within = 1 // of what refilled meanwhile
+				within = 1 // of what refilled in the meantime
 			case rule.InFlight:
 				want = limit.Rule().Quota
 			}
@@ -225,7 +226,7 @@ func checkCounts(t *testing.T, direct *redisstore.Store, limits []*store.Limit, 
 				return !errors.Is(err, context.DeadlineExceeded) && err == nil
 			})
 			if a.Remaining > want || a.Remaining < want-within {
-				t.Errorf("%s, %s: %d remain, want %d", key, limit.Name(), a.Remaining, want)
+				t.Errorf("%s, %s: got %d remaining, want %d", key, limit.Name(), a.Remaining, want)
 			}
 		}
 	}

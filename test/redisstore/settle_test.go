@@ -14,32 +14,34 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// settleOf makes a request that settles a reservation of one charge.
+// settleOf returns a request that settles a reservation of one charge.
 func settleOf(limit *store.Limit, key string, id rule.ID, cost, used int64, at rule.Micros) store.Request {
 	r := request(rule.Settle, limit, key, id, cost)
 	r.Charges[0].Used, r.Charges[0].At = used, at
 	return r
 }
 
-// settledName is the name of the hash that remembers settlements under one limit, of even generations (0) or odd ones (1).
+// settledName returns the name of the hash that remembers settlements under one limit, of even generations (0) or odd
+// ones (1).
 func settledName(limit *store.Limit, key string, generation int) string {
 	return fmt.Sprintf("%s%%settled-%d-%d", nameOf(limit, key), limit.Rule().Memory(), generation)
 }
 
-// A reservation is settled once under every kind of limit: what is sent again changes nothing and is answered the same.
+// A reservation is settled once under every kind of limit: a repeated settlement changes nothing and gets the same
+// answer.
 func TestSettledOnce(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{})
 	for name, l := range allKinds() {
 		if name == "large-bucket" {
-			continue // it may have refilled a unit before that is settled
+			continue // it may have refilled a unit before it is settled
 		}
 		limit := bindRule(t, "once", name, l)
 		a := answerTo(t, s, request(rule.Take, limit, "key", 7, 1))
 		first := answerTo(t, s, settleOf(limit, "key", 7, 1, 0, a.At))
 		if first.Granted != 1 || first.Flags.Repeated() {
-			t.Errorf("%s: settled %+v", name, first)
+			t.Errorf("%s: first settlement got %+v", name, first)
 		}
 		left := answerTo(t, s, request(rule.Peek, limit, "key", 0, 0)).Remaining
 		for _, used := range []int64{0, 0, 1, 5} { // whatever it says now
@@ -50,12 +52,12 @@ func TestSettledOnce(t *testing.T) {
 			}
 		}
 		if n := number(t, client, "EXISTS", settledName(limit, "key", 0), settledName(limit, "key", 1)); (n == 0) != (l.Algorithm == rule.InFlight) {
-			t.Errorf("%s: %d hashes of settlements", name, n)
+			t.Errorf("%s: got %d hashes of settlements", name, n)
 		}
 	}
 }
 
-// What is remembered is bounded, is there for at least the time that it must, and expires by itself.
+// What is remembered is bounded, is kept for at least the required time, and expires by itself.
 func TestSettlementsAreBounded(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -70,29 +72,29 @@ func TestSettlementsAreBounded(t *testing.T) {
 		}
 	}
 	if a := answerTo(t, s, settleOf(limit, "key", 9999, 5, 0, at)); !a.Flags.Unsettled() || a.Granted != 0 || a.Remaining != 50 {
-		t.Errorf("a settlement too many: %+v", a)
+		t.Errorf("one settlement too many: %+v", a)
 	}
 	hash := settledName(limit, "key", int(now/minute%2))
 	if n := number(t, client, "HLEN", hash); n != most+1 {
-		t.Errorf("%d fields are kept, want %d", n, most+1)
+		t.Errorf("got %d fields, want %d", n, most+1)
 	}
-	now += minute // the next generation has room, and knows those of this one
+	now += minute // the next generation has space, and knows those of this one
 	if a := answerTo(t, s, settleOf(limit, "key", 9999, 5, 0, at)); a.Flags != 0 {
 		t.Errorf("in the next generation: %+v", a)
 	}
 	if a := answerTo(t, s, settleOf(limit, "key", 1, 1, 0, at)); !a.Flags.Repeated() || a.Granted != 0 {
-		t.Errorf("what was settled a generation ago: %+v", a)
+		t.Errorf("settled a generation ago: %+v", a)
 	}
-	now += minute // the first generation is dropped whole
+	now += minute // the first generation is dropped as a whole
 	if a := answerTo(t, s, settleOf(limit, "key", 1, 1, 0, at)); a.Flags != 0 {
 		t.Errorf("two generations later: %+v", a)
 	}
 	if n := number(t, client, "HLEN", hash); n != 2 {
-		t.Errorf("%d fields are kept of the generation that began, want 2", n)
+		t.Errorf("got %d fields of the generation that began, want 2", n)
 	}
 }
 
-// The hashes expire when nobody needs them.
+// The hashes expire when they are no longer needed.
 func TestSettlementsExpire(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -104,11 +106,11 @@ func TestSettlementsExpire(t *testing.T) {
 	want := ((generation+2)*memory)/1_000 + 5_000
 	got := rule.Micros(number(t, client, "PEXPIRETIME", settledName(limit, "key", int(generation%2))))
 	if took := (serverTime(t, client) - a.At) / 1_000; got < want-1 || got > want+1+took {
-		t.Errorf("it expires at %d, want %d", got, want)
+		t.Errorf("got expiry at %d, want %d", got, want)
 	}
 }
 
-// In a cluster the hashes lie where the first charge does, alone and in a group, over several limits.
+// In a cluster the hashes are on the node of the first charge, alone and in a group, over several limits.
 func TestSettleInACluster(t *testing.T) {
 	t.Parallel()
 	client := redistest.Cluster(t).Client(t)
@@ -139,7 +141,7 @@ func TestSettleInACluster(t *testing.T) {
 	}
 }
 
-// A user who may not remember settlements may not settle: nothing changes, however often it is tried.
+// A user without permission to remember settlements cannot settle: nothing changes, however often it is tried.
 func TestSettleWithoutRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly no", "user app on >word ~* +@all -hset")
@@ -155,16 +157,16 @@ func TestSettleWithoutRights(t *testing.T) {
 		for _, used := range []int64{0, 5} {
 			err := s.Apply(context.Background(), []store.Request{settleOf(limit, "key", 1, 3, used, a.At)})
 			if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") {
-				t.Errorf("%s: settled without the right to remember it: %v", name, err)
+				t.Errorf("%s: settled without permission to remember it: %v", name, err)
 			}
 		}
 		if after := answerTo(t, s, request(rule.Peek, limit, "key", 1, 0)); after.Remaining != a.Remaining {
-			t.Errorf("%s: %d remain instead of %d", name, after.Remaining, a.Remaining)
+			t.Errorf("%s: got %d remaining, want %d", name, after.Remaining, a.Remaining)
 		}
 	}
 }
 
-// To settle is one call of the script, as to take.
+// A settlement is one call of the script, like a take.
 func TestSettleIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)

@@ -9,7 +9,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// A slot is found by its own ID, and not where the time of a slot, or the end of one ID and the beginning of a time, look like it.
+// A slot is found by its own ID, and not where the time of a slot, or the end of one ID and the beginning of a time,
+// look like it.
 func TestSlotsAreFoundByTheirID(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -23,15 +24,16 @@ func TestSlotsAreFoundByTheirID(t *testing.T) {
 	for at := 1; at <= len(value)-9; at++ {
 		id := rule.ID(binary.LittleEndian.Uint64([]byte(value[at : at+8])))
 		if id != held+1 && answerTo(t, s, request(rule.Renew, limit, "key", id, 1)).Allowed {
-			t.Errorf("%x is held, which is found at byte %d", id, at)
+			t.Errorf("%x is found as held at byte %d", id, at)
 		}
 	}
 	if a := answerTo(t, s, request(rule.Renew, limit, "key", held, 1)); !a.Allowed || a.Remaining != 3 {
-		t.Errorf("the slot that is held: %+v", a)
+		t.Errorf("the held slot: %+v", a)
 	}
 }
 
-// A slot that nobody renews is free after its time, one that is renewed stays, and a key without slots is gone.
+// A slot that is not renewed is free after its time to live, one that is renewed stays, and a key without slots is
+// deleted.
 func TestSlotsRunOut(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -44,11 +46,11 @@ func TestSlotsRunOut(t *testing.T) {
 	for range 10 { // ten times its time to live
 		now += minute - 1
 		if a := answerTo(t, s, request(rule.Renew, limit, "key", 1, 1)); !a.Allowed {
-			t.Fatalf("a slot that was renewed in time is lost: %+v", a)
+			t.Fatalf("a slot that was renewed in time was lost: %+v", a)
 		}
 	}
 	if a := answerTo(t, s, request(rule.Renew, limit, "key", 2, 1)); a.Allowed || a.Remaining != 1 {
-		t.Errorf("a slot that nobody renewed: %+v", a)
+		t.Errorf("a slot that was not renewed: %+v", a)
 	}
 	for range 2 {
 		r := request(rule.GiveBack, limit, "key", 1, 1)
@@ -58,6 +60,6 @@ func TestSlotsRunOut(t *testing.T) {
 		}
 	}
 	if number(t, client, "EXISTS", nameOf(limit, "key")) != 0 {
-		t.Error("a key without slots is still there")
+		t.Error("a key without slots still exists")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// newStore is New for options that are right.
+// newStore is New for valid options.
 func newStore(t testing.TB, client rueidis.Client, opts redisstore.Options) *redisstore.Store {
 	t.Helper()
 	return kit.Must(redisstore.New(client, opts))(t)

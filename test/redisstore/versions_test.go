@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// allKinds are limits with all ways to keep state.
+// allKinds returns limits of all formats of state.
 func allKinds() map[string]rule.Limit {
 	kinds := oldKinds()
 	kinds["calendar"] = rule.Limit{Quota: 10, Calendar: rule.Month, Zone: "Europe/Berlin"}
@@ -21,7 +21,7 @@ func allKinds() map[string]rule.Limit {
 	return kinds
 }
 
-// request makes a request of one charge, for a reservation.
+// request returns a request with one charge, for a reservation.
 func request(op rule.Op, limit *store.Limit, key string, id rule.ID, cost int64) store.Request {
 	return store.Request{
 		Op: op, ID: id, Charges: []store.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: make([]rule.Answer, 1),
@@ -51,7 +51,7 @@ func versionOf(limit *store.Limit, value string) int {
 
 const versionOfLog = 24 // where a log has its version
 
-// Each value says which version its format is. Windows in one part are still those of version 1.
+// Each value has the version of its format. Windows in one part are still those of version 1.
 func TestValuesHaveVersions(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -74,7 +74,7 @@ func TestValuesHaveVersions(t *testing.T) {
 	}
 }
 
-// newer returns a value as one of a version to come.
+// newer returns a value in a future version.
 func newer(limit *store.Limit, value string) string {
 	at := len(value) - 1
 	switch {
@@ -87,7 +87,7 @@ func newer(limit *store.Limit, value string) string {
 	return value[:at] + "\x04" + value[at+1:]
 }
 
-// makeNewer changes the value of a key into one of a version to come.
+// makeNewer changes the value of a key to a future version.
 func makeNewer(t *testing.T, client rueidis.Client, limit *store.Limit, key string) (dump string) {
 	t.Helper()
 	name := nameOf(limit, key)
@@ -95,8 +95,8 @@ func makeNewer(t *testing.T, client rueidis.Client, limit *store.Limit, key stri
 	return text(t, client, "DUMP", name)
 }
 
-// What a newer program wrote is refused with what to do, whatever is asked, and stays as it is. Requests that share a call
-// with it are answered.
+// A value written by a newer program causes an error that says what to do, for every operation, and is not changed.
+// Requests that share a call with it are answered.
 func TestNewerValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -113,14 +113,14 @@ func TestNewerValuesAreRefused(t *testing.T) {
 			for _, alone := range [][]store.Request{batch[1:2], batch} {
 				err := s.Apply(context.Background(), alone)
 				if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") || !strings.Contains(err.Error(), "upgrade this program") {
-					t.Errorf("%s, %v: the error is %v", name, op, err)
+					t.Errorf("%s, %v: got error %v", name, op, err)
 				}
 			}
 			if batch[0].Err != nil || batch[2].Err != nil || batch[1].Err == nil {
-				t.Errorf("%s, %v: the errors of a batch are %v, %v and %v", name, op, batch[0].Err, batch[1].Err, batch[2].Err)
+				t.Errorf("%s, %v: got the errors %v, %v and %v in a batch", name, op, batch[0].Err, batch[1].Err, batch[2].Err)
 			}
 			if op == rule.Take && (!batch[0].Answers[0].Allowed || !batch[2].Answers[0].Allowed) {
-				t.Errorf("%s: others were answered %+v and %+v", name, batch[0].Answers[0], batch[2].Answers[0])
+				t.Errorf("%s: the others got %+v and %+v", name, batch[0].Answers[0], batch[2].Answers[0])
 			}
 		}
 		if text(t, client, "DUMP", nameOf(limit, "key")) != dump {
@@ -129,7 +129,7 @@ func TestNewerValuesAreRefused(t *testing.T) {
 	}
 }
 
-// A long log, of which only a part is read, is refused too.
+// A long log, of which only a part is read, is rejected too.
 func TestNewerLongLog(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -139,17 +139,17 @@ func TestNewerLongLog(t *testing.T) {
 		answerTo(t, s, request(rule.Reset, limit, "key", 0, 0))
 		answerTo(t, s, request(rule.Take, limit, "key", 0, units))
 		if a := answerTo(t, s, request(rule.Peek, limit, "key", 0, 1)); a.Remaining != 1_000-units {
-			t.Errorf("of %d units %d remain", units, a.Remaining)
+			t.Errorf("of %d units got %d remaining", units, a.Remaining)
 		}
 		makeNewer(t, client, limit, "key")
 		if err := s.Apply(context.Background(), []store.Request{request(rule.Take, limit, "key", 0, 1)}); err == nil {
-			t.Errorf("a log of %d units of a newer program is read", units)
+			t.Errorf("a log of %d units of a newer program was read", units)
 		}
 		do(t, client, "DEL", nameOf(limit, "key"))
 	}
 }
 
-// A bucket as version 1 left it counts until it is full, and is then written in the format of this version.
+// A bucket of version 1 counts until it is full, and is then written in the format of this version.
 func TestLegacyBucket(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -165,6 +165,6 @@ func TestLegacyBucket(t *testing.T) {
 		t.Errorf("ten seconds later: %+v", a)
 	}
 	if got := versionOf(limit, text(t, client, "GET", nameOf(limit, "key"))); got != 2 {
-		t.Errorf("after it was charged it has version %d", got)
+		t.Errorf("after a charge it has version %d", got)
 	}
 }

@@ -36,7 +36,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// Every node of a cluster is asked.
+// Every node of a cluster is queried.
 func TestWarningsOfACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.Cluster(t)
@@ -62,7 +62,7 @@ func TestWarningsAreNotAllowed(t *testing.T) {
 	}
 }
 
-// What the warning is about: a server that evicts lets a refused key in again, one that does not evict never does.
+// The reason for the warning: a server that evicts admits a denied key again, one that does not evict never does.
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"volatile-lru", "noeviction"} {
@@ -84,7 +84,7 @@ func TestEviction(t *testing.T) {
 			again = number(t, client, "EXISTS", nameOf(limit, "victim")) == 0
 		}
 		if again != (policy == "volatile-lru") || full == again {
-			t.Errorf("%s: the key was forgotten: %v; the store was full: %v", policy, again, full)
+			t.Errorf("%s: got the key evicted: %v; the store full: %v", policy, again, full)
 		}
 	}
 }

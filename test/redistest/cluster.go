@@ -42,7 +42,7 @@ func Cluster(t testing.TB) Nodes {
 	})
 	for i, node := range nodes[masters:] {
 		id := nodes[i].mustAsk("CLUSTER", "MYID")
-		node.must("its master to be known", func() error { // the others' handshake may not be over
+		node.must("its master to be known", func() error { // the handshake of the others may not be over
 			_, err := node.ask("CLUSTER", "REPLICATE", id)
 			return err
 		})
@@ -58,7 +58,7 @@ func Cluster(t testing.TB) Nodes {
 	return nodes
 }
 
-// await waits until CLUSTER INFO of every node is as it should be.
+// await waits until CLUSTER INFO of every node is as expected.
 func (ns Nodes) await(what string, good func(info map[string]string) bool) {
 	for _, node := range ns {
 		node.t.Helper()
@@ -72,7 +72,7 @@ func (ns Nodes) await(what string, good func(info map[string]string) bool) {
 	}
 }
 
-// awaitReplicasKnown waits until every node knows which ones are replicas, so that no client is told otherwise.
+// awaitReplicasKnown waits until every node knows which ones are replicas, so that no client gets other information.
 func (ns Nodes) awaitReplicasKnown() {
 	for _, node := range ns {
 		node.t.Helper()
@@ -86,7 +86,7 @@ func (ns Nodes) awaitReplicasKnown() {
 	}
 }
 
-// Options are those of a client of the cluster.
+// Options returns the options of a client of the cluster.
 func (ns Nodes) Options() rueidis.ClientOption {
 	opts := rueidis.ClientOption{DisableCache: true}
 	for _, node := range ns {
@@ -105,7 +105,7 @@ func (ns Nodes) Client(t testing.TB) rueidis.Client {
 func (n *Node) must(what string, try func() error) {
 	n.t.Helper()
 	if err := kit.Retry(errEnded, try); err != nil {
-		n.t.Fatalf("redistest: waited in vain for %s: %v\n%s", what, err, n.log())
+		n.t.Fatalf("redistest: timed out waiting for %s: %v\n%s", what, err, n.log())
 	}
 }
 
@@ -121,7 +121,7 @@ func (n *Node) awaitLink() {
 	})
 }
 
-// fields reads lines of name:value.
+// fields parses lines of name:value.
 func fields(info string) map[string]string {
 	values := map[string]string{}
 	for line := range strings.SplitSeq(info, "\r\n") {

@@ -18,9 +18,9 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-const patience = 20 * time.Second // how long anything may take to come about
+const patience = 20 * time.Second // how long anything may take
 
-// Node is one server. It is not safe for concurrent use, except for Addr. The zero value is not usable; Server makes it.
+// Node is one server. It is not safe for concurrent use, except for Addr. The zero value is not usable; call Server.
 type Node struct {
 	t       testing.TB
 	program string
@@ -32,11 +32,11 @@ type Node struct {
 	outside *rueidis.ClientOption // of a server that we did not start
 
 	process *exec.Cmd
-	ended   chan struct{} // closed when the process is gone
+	ended   chan struct{} // closed when the process has ended
 }
 
-// Server starts a server that keeps nothing on disk. Each line of config is one of a configuration file, such as
-// "appendonly yes". With REDIS_URL set it starts none and uses that one, unless config asks for something of its own.
+// Server starts a server that keeps nothing on disk. Each string of config is a line of a configuration file, such as
+// "appendonly yes". With REDIS_URL set it starts none and uses that server, unless config is given.
 func Server(t testing.TB, config ...string) *Node {
 	t.Helper()
 	if url := os.Getenv("REDIS_URL"); url != "" && len(config) == 0 {
@@ -55,17 +55,17 @@ func ServerWithEnv(t testing.TB, env []string, config ...string) *Node {
 	return run(&Node{t: t, env: env, config: append(slices.Clone(inMemory), config...)}, false)
 }
 
-// inMemory is how a server is told to keep nothing on disk. What comes after it in a configuration counts.
+// inMemory is the configuration of a server that keeps nothing on disk. Later lines take precedence.
 var inMemory = []string{`save ""`, "appendonly no"}
 
-// newNode starts a server on a port of its own.
+// newNode starts a server on its own port.
 func newNode(t testing.TB, bus bool, args, config []string) *Node {
 	t.Helper()
 	return run(&Node{t: t, args: args, config: config}, bus)
 }
 
-// run finds a program, a folder and a port for a server, and starts it. It tries again on another port when somebody else took the
-// port.
+// run finds a program, a directory and a port for a server, and starts it. It tries again on another port if the port
+// was taken in the meantime.
 func run(n *Node, bus bool) *Node {
 	n.t.Helper()
 	n.program, n.dir = program(n.t), n.t.TempDir()
@@ -135,7 +135,7 @@ func (n *Node) untilReady() error {
 
 var errEnded = errors.New("the server ended")
 
-// ask sends one command over a connection of its own.
+// ask sends one command over its own connection.
 func (n *Node) ask(command ...string) (string, error) {
 	opts := n.Options()
 	opts.ForceSingleClient, opts.DisableRetry, opts.AlwaysRESP2 = true, true, true // RESP3 marks texts as such
@@ -160,7 +160,7 @@ func (n *Node) mustAsk(command ...string) string {
 	return reply
 }
 
-// Addr is where the server listens.
+// Addr returns the address of the server.
 func (n *Node) Addr() string {
 	if n.outside != nil {
 		return n.outside.InitAddress[0]
@@ -168,7 +168,7 @@ func (n *Node) Addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port))
 }
 
-// Options are those of a client of the server.
+// Options returns the options of a client of the server.
 func (n *Node) Options() rueidis.ClientOption {
 	opts := rueidis.ClientOption{InitAddress: []string{n.Addr()}}
 	if n.outside != nil {
@@ -195,14 +195,15 @@ func Client(t testing.TB, opts rueidis.ClientOption) rueidis.Client {
 	return client
 }
 
-// Kill ends the server at once, as a power cut does. It is over when Kill returns.
+// Kill ends the server immediately, as a power cut does. The server has ended when Kill returns.
 func (n *Node) Kill() {
 	n.t.Helper()
 	n.ownOnly()
 	n.end()
 }
 
-// Restart starts the server again, where it was and with what it had kept on disk. It answers when Restart returns.
+// Restart starts the server again, at the same address and with what it had kept on disk. It answers when Restart
+// returns.
 func (n *Node) Restart() {
 	n.t.Helper()
 	n.ownOnly()
@@ -212,7 +213,7 @@ func (n *Node) Restart() {
 	}
 }
 
-// ownOnly skips a test that would end a server which is not ours.
+// ownOnly skips a test that would end a server that is not ours.
 func (n *Node) ownOnly() {
 	n.t.Helper()
 	if n.outside != nil {
@@ -220,7 +221,7 @@ func (n *Node) ownOnly() {
 	}
 }
 
-// end kills the process that we started, if it is still there.
+// end kills the process that we started, if it still runs.
 func (n *Node) end() {
 	if n.process == nil {
 		return
@@ -233,7 +234,7 @@ func (n *Node) end() {
 	}
 }
 
-// log returns the end of what the server wrote to its log.
+// log returns the end of the server's log.
 func (n *Node) log() string {
 	text, err := os.ReadFile(filepath.Join(n.dir, "redis.log"))
 	if err != nil {

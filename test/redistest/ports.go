@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// busOffset is how far above its port a node of a cluster talks to the others.
+// busOffset is the distance from a cluster node's port to the port on which it talks to the others.
 const busOffset = 10_000
 
-// given are the ports that this process has handed out, so that it does not hand one out twice before it is taken.
+// given are the ports that this process has used, so that it does not use one twice before it is taken.
 var given = struct {
 	sync.Mutex
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
-// freePort returns a port that nobody listens on, with the cluster's port above it if there is to be one. Another process
-// can still take it before the server does; then the server ends at once, and whoever starts it tries another port.
+// freePort returns a port on which nothing listens, with the cluster's port above it if needed. Another process can
+// still take it before the server does; then the server ends immediately, and another port is tried.
 func freePort(t testing.TB, bus bool) int {
 	t.Helper()
 	for range 200 {

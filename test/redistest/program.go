@@ -8,8 +8,8 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-// program returns the path of the server's program: that which TEST_REDIS_SERVER names, or else the installed one. Without
-// one the test is skipped, unless TEST_REQUIRE names redis-server.
+// program returns the path of the server's program: the one that TEST_REDIS_SERVER names, or otherwise the installed
+// one. Without one the test is skipped, unless TEST_REQUIRE names redis-server.
 func program(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("TEST_REDIS_SERVER"); path != "" {

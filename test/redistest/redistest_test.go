@@ -27,7 +27,7 @@ func TestServersDoNotMeet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if value, err := get(b.Client(t), "key"); !rueidis.IsRedisNil(err) {
-		t.Errorf("the other server knows %q, %v", value, err)
+		t.Errorf("the other server has %q, %v", value, err)
 	}
 }
 
@@ -41,11 +41,11 @@ func TestRestartKeepsWhatWasWritten(t *testing.T) {
 	n.Kill()
 	if conn, err := net.Dial("tcp", addr); err == nil {
 		conn.Close()
-		t.Error("somebody answers after Kill")
+		t.Error("a server answers after Kill")
 	}
 	n.Restart()
 	if value, err := get(n.Client(t), "key"); value != "kept" || n.Addr() != addr {
-		t.Errorf("after Restart there is %q, %v at %s", value, err, n.Addr())
+		t.Errorf("after Restart got %q, %v at %s", value, err, n.Addr())
 	}
 }
 
@@ -57,7 +57,7 @@ func TestTakenPort(t *testing.T) {
 	n.port = other.port
 	n.configure()
 	if err := n.start(); err == nil {
-		t.Error("it takes another server for its own")
+		t.Error("another server was taken for its own")
 	}
 }
 
@@ -80,7 +80,7 @@ func TestURLIsUsed(t *testing.T) {
 	t.Run("kill", func(t *testing.T) {
 		used := Server(t)
 		if used.Addr() != n.Addr() {
-			t.Errorf("the server is %s, not the one at REDIS_URL", used.Addr())
+			t.Errorf("got server %s, want the one at REDIS_URL", used.Addr())
 		}
 		if err := set(used.Client(t), "key", "x"); err != nil {
 			t.Error(err)
@@ -93,7 +93,7 @@ func TestURLIsUsed(t *testing.T) {
 	}
 }
 
-// outcome is a test that remembers how it ended.
+// outcome is a test that records how it ended.
 type outcome struct {
 	testing.TB
 	said string
@@ -117,11 +117,11 @@ func TestWithoutProgram(t *testing.T) {
 	}
 	t.Setenv("TEST_REQUIRE", "chromium,curl")
 	if said := ask(); !strings.HasPrefix(said, "skip: SKIPPED: ") || !strings.Contains(said, "make test installs it") {
-		t.Errorf("without redis-server it says %q", said)
+		t.Errorf("without redis-server: got %q", said)
 	}
 	t.Setenv("TEST_REQUIRE", "curl,redis-server")
 	if said := ask(); !strings.HasPrefix(said, "fatal: ") {
-		t.Errorf("without a redis-server that is required it says %q", said)
+		t.Errorf("without a required redis-server: got %q", said)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestCluster(t *testing.T) {
 	nodes := Cluster(t)
 	client := nodes.Client(t)
 	if client.Mode() != rueidis.ClientModeCluster {
-		t.Fatalf("the client is one of a %v", client.Mode())
+		t.Fatalf("got a client of a %v", client.Mode())
 	}
 	for _, key := range []string{"a", "b", "c", "d", "e", "f"} { // slots 15495, 3300, 7365, 11298, 15363, 3168: all masters
 		if err := set(client, key, key); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// MasterSet is the name under which sentinels know the master.
+// MasterSet is the name of the master for sentinels.
 const MasterSet = "gate"
 
 // Watched is a master and its replica, watched by three sentinels.
@@ -19,18 +19,18 @@ type Watched struct {
 }
 
 // Sentinel starts a master, a replica and three sentinels, which let the replica take over when the master has not
-// answered for 300 ms. The replica has the master's data, and all sentinels know of one another and of the replica, when
+// answered for 300 ms. The replica has the master's data, and all sentinels know one another and the replica, when
 // Sentinel returns. It never uses REDIS_URL.
 func Sentinel(t testing.TB) *Watched {
 	t.Helper()
 	w := &Watched{Master: newNode(t, false, nil, append(slices.Clone(inMemory), "repl-diskless-sync-delay 0"))}
 	w.Replica = newNode(t, false, nil, append(slices.Clone(inMemory), "repl-diskless-sync-delay 0",
 		fmt.Sprintf("replicaof 127.0.0.1 %d", w.Master.port)))
-	w.Replica.awaitLink() // before the sentinels look for replicas, which they do but every ten seconds
+	w.Replica.awaitLink() // before the sentinels look for replicas, which they do only every ten seconds
 	for range 3 {
 		w.Sentinels = append(w.Sentinels, newNode(t, false, []string{"--sentinel"}, []string{
 			fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", MasterSet, w.Master.port),
-			fmt.Sprintf("sentinel down-after-milliseconds %s 60000", MasterSet), // a busy machine is no outage; see AwaitFailover
+			fmt.Sprintf("sentinel down-after-milliseconds %s 60000", MasterSet), // a busy machine is not an outage; see AwaitFailover
 			fmt.Sprintf("sentinel failover-timeout %s 3000", MasterSet),
 		}))
 	}
@@ -46,7 +46,7 @@ func Sentinel(t testing.TB) *Watched {
 	return w
 }
 
-// Options are those of a client that asks the sentinels where the master is.
+// Options returns the options of a client that finds the master through the sentinels.
 func (w *Watched) Options() rueidis.ClientOption {
 	opts := rueidis.ClientOption{DisableCache: true, Sentinel: rueidis.SentinelOption{MasterSet: MasterSet}}
 	for _, sentinel := range w.Sentinels {

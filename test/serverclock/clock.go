@@ -1,6 +1,6 @@
-// Package serverclock gives a server that a test starts a wall clock that the test can set, while the server runs. The server is
-// the real one: a small library, which is compiled for the test and loaded into the server before the C library, stands between
-// the server and the system's clock. It works on Linux, for programs that use the C library.
+// Package serverclock gives a server that a test starts a wall clock that the test can set while the server runs. The
+// server is the real one: a small library, which is compiled for the test and loaded into the server before the C
+// library, stands between the server and the system's clock. It works on Linux, for programs that use the C library.
 package serverclock
 
 import (
@@ -19,7 +19,7 @@ import (
 //go:embed testdata/preload.c
 var source string
 
-// Clock is the wall clock of a server. It is not safe for concurrent use. The zero value is not usable; New makes it.
+// Clock is the wall clock of a server. It is not safe for concurrent use. The zero value is not usable; call New.
 type Clock struct {
 	t     testing.TB
 	file  *os.File
@@ -27,8 +27,8 @@ type Clock struct {
 	ahead time.Duration
 }
 
-// New returns a clock that is right until it is set. Where there is no C compiler, or no Linux, the test is skipped, unless
-// TEST_REQUIRE names cc.
+// New returns a clock that is right until it is set. Without a C compiler, or without Linux, the test is skipped,
+// unless TEST_REQUIRE names cc.
 func New(t testing.TB) *Clock {
 	t.Helper()
 	compiler, err := exec.LookPath("cc")
@@ -43,7 +43,7 @@ func New(t testing.TB) *Clock {
 	build := exec.Command(compiler, "-O2", "-shared", "-fPIC", "-x", "c", "-o", library, "-")
 	build.Stdin = strings.NewReader(source)
 	if printed, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("serverclock: the library cannot be compiled: %v\n%s", err, printed)
+		t.Fatalf("serverclock: cannot compile the library: %v\n%s", err, printed)
 	}
 	file, err := os.OpenFile(setting, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -55,7 +55,8 @@ func New(t testing.TB) *Clock {
 	return c
 }
 
-// readableFolder returns a folder that ends with the test. Servers may run as another user, who must be able to read it.
+// readableFolder returns a directory that is removed with the test. Servers may run as another user, who must be able
+// to read it.
 func readableFolder(t testing.TB) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "serverclock-")
@@ -69,14 +70,14 @@ func readableFolder(t testing.TB) string {
 	return folder
 }
 
-// Env returns variables that the environment of the server must also have.
+// Env returns variables that the environment of the server must contain.
 func (c *Clock) Env() []string { return c.env }
 
-// Ahead is how far the server's clock is ahead of the system's.
+// Ahead returns how far the server's clock is ahead of the system's.
 func (c *Clock) Ahead() time.Duration { return c.ahead }
 
-// Set makes the server's clock that far ahead of the system's, in whole microseconds. It takes effect at once, for all processes of
-// the server: eight aligned bytes of a file change together for those who have it in memory.
+// Set sets the server's clock that far ahead of the system's, in whole microseconds. It takes effect immediately, for
+// all processes of the server: eight aligned bytes of a file change together for processes that have it mapped.
 func (c *Clock) Set(ahead time.Duration) {
 	c.t.Helper()
 	c.ahead = ahead.Truncate(time.Microsecond)

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/test/serverclock"
 )
 
-// A server's clock goes with the system's, ahead or behind by exactly what was set, from the moment on at which it was set.
+// A server's clock runs with the system's, ahead or behind by exactly what was set, from the time at which it was set.
 func TestSet(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -42,7 +42,7 @@ func TestSet(t *testing.T) {
 				t.Fatal(err)
 			}
 			if after := time.Now().Add(ahead).UnixMicro(); got < before || got > after {
-				t.Errorf("%s, %v ahead: it is %d, want %d to %d", server.name, ahead, got, before, after)
+				t.Errorf("%s, %v ahead: got %d, want %d to %d", server.name, ahead, got, before, after)
 			}
 		}
 	}

@@ -1,5 +1,6 @@
-// Package workers lets a test ask from several processes. They are the test's own program, started again (Start) to run one
-// test of it, TestWorker, which does what it is told (Serve). Orders and answers are JSON, a line each.
+// Package workers lets a test send requests from several processes. They are the test's own program, started again
+// (Start) to run one test of it, TestWorker, which carries out orders (Serve). Orders and answers are JSON, one per
+// line.
 package workers
 
 import (
@@ -13,16 +14,16 @@ import (
 	"time"
 )
 
-// jobVariable tells a process that it is a worker, and for what.
+// jobVariable marks a process as a worker, and has its job.
 const jobVariable = "TEST_WORKER_JOB"
 
-// Serve is all that TestWorker of a package does. In a worker, prepare makes ready for the job, and returns what then answers
-// each order; in the first process there is nothing to do.
+// Serve is all that TestWorker of a package does. In a worker, prepare prepares the job, and returns the function that
+// answers each order; in the first process there is nothing to do.
 func Serve(t *testing.T, prepare func(job string) (answer func(order []byte) (any, error), err error)) {
 	t.Helper()
 	job := os.Getenv(jobVariable)
 	if job == "" {
-		t.Skip("it is run in other processes only")
+		t.Skip("runs only in other processes")
 	}
 	answer, err := prepare(job)
 	if err != nil {
@@ -68,7 +69,7 @@ func Start(t *testing.T, n int, job string) (all []*Worker) {
 func start(t *testing.T, job string) *Worker {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestWorker$")
-	cmd.Env = append(os.Environ(), jobVariable+"="+job, "GORACE=atexit_sleep_ms=0") // else it lingers for a second
+	cmd.Env = append(os.Environ(), jobVariable+"="+job, "GORACE=atexit_sleep_ms=0") // otherwise it lingers for a second
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -85,21 +86,21 @@ func start(t *testing.T, job string) *Worker {
 	t.Cleanup(func() {
 		defer time.AfterFunc(patience, w.kill).Stop()
 		in.Close()                                                   // it ends when there is nothing more to do
-		rest, _ := io.ReadAll(io.MultiReader(w.out.Buffered(), out)) // after its answers it tells how the test went
+		rest, _ := io.ReadAll(io.MultiReader(w.out.Buffered(), out)) // after its answers it prints the test's result
 		if err := cmd.Wait(); err != nil && !w.killed.Load() {
-			t.Errorf("a worker ended badly: %v\n%s", err, rest)
+			t.Errorf("a worker failed: %v\n%s", err, rest)
 		}
 	})
 	return w
 }
 
-// Kill ends a worker in the middle of what it does, as kill -9 does. It is not told anything, and not heard, after that.
+// Kill ends a worker in the middle of its work, as kill -9 does. It gets no orders and gives no answers after that.
 func (w *Worker) Kill() {
 	w.killed.Store(true)
 	w.kill()
 }
 
-// kill ends a worker that may have ended already.
+// kill ends a worker that may already have ended.
 func (w *Worker) kill() { _ = w.cmd.Process.Kill() }
 
 // Signal sends a worker a signal, such as the one that stops it without ending it.
@@ -110,7 +111,7 @@ func (w *Worker) Signal(t *testing.T, signal os.Signal) {
 	}
 }
 
-// Tell gives a worker something to do.
+// Tell gives a worker an order.
 func (w *Worker) Tell(t *testing.T, order any) {
 	t.Helper()
 	if err := json.NewEncoder(w.in).Encode(order); err != nil {

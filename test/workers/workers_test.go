@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestWorker is what the other processes run: they multiply, and say by which process that was done.
+// TestWorker is what the other processes run: they multiply, and report their process.
 func TestWorker(t *testing.T) {
 	Serve(t, func(job string) (func([]byte) (any, error), error) {
 		var factor int
@@ -21,7 +21,7 @@ func TestWorker(t *testing.T) {
 	})
 }
 
-// Each worker answers its own orders, in turn, and each is a process of its own.
+// Each worker answers its own orders, in turn, and each is its own process.
 func TestWorkersAnswer(t *testing.T) {
 	t.Parallel()
 	all := Start(t, 3, "times 7")
@@ -35,7 +35,7 @@ func TestWorkersAnswer(t *testing.T) {
 				t.Errorf("round %d: worker %d answered %d, want %d", round, i, answer[0], want)
 			}
 			if id := answer[1]; round == 0 && slices.Contains(ids, id) {
-				t.Errorf("worker %d is no process of its own", i)
+				t.Errorf("worker %d is not its own process", i)
 			} else {
 				ids = append(ids, id)
 			}

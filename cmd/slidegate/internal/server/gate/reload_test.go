@@ -59,7 +59,7 @@ level=INFO msg="limit does not go on with the counts of before, as its name or s
 level=INFO msg="policies reloaded" added=[new] removed=[gone] changed="[raised reshaped]" policies=4
 level=WARN msg="store, store_timeout and optimism are not reloaded; restart to change them"
 level=INFO msg="policies reloaded: nothing changed" policies=4
-level=ERROR msg="policies not reloaded; the old ones stay in force" error="gate: policy \"empty\": limits: invalid limit: there is no limit; give at least one"
+level=ERROR msg="policies not reloaded; the old ones stay in force" error="gate: policy \"empty\": limits: invalid limit: no limits; give at least one"
 `
 	if text.String() != want {
 		t.Errorf("the log is\n%s\nwant\n%s", text.String(), want)

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bradfitz/gomemcache/memcache"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/redis/go-redis/v9"
@@ -27,6 +28,7 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/kvstore/memcached"
+	"github.com/slidegate/slidegate/kvstore/natsembed"
 	"github.com/slidegate/slidegate/kvstore/natskv"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/layer/denycache"

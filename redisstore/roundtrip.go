@@ -10,57 +10,59 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// trip is what is sent to Redis for one batch. Its memory is used again.
-type trip struct {
+// roundTrip is what is sent to Redis for one batch. Its memory is reused.
+type roundTrip struct {
 	calls  []Call
 	drafts []draft      // of the calls
 	open   map[lane]int // the call that a request is added to
 	names  []string     // of the request being planned
 	text   []byte
-	done   chan any // has room for the word that the client is done with it: what it panicked with, or nil
+	done   chan any // has capacity for the signal that the client is done: the value it panicked with, or nil
 	split  bool     // two calls may have a key in common
 
-	fits [ways]bool          // the ways that can be gone for this batch
-	long map[string]struct{} // keys of it whose requests all go the long way
+	fits [paths]bool         // the paths that can be used for this batch
+	long map[string]struct{} // keys whose requests all take the general path
 
-	serverTime rule.Micros // of a reply that it lies outside of the boundaries that were sent; else 0
+	serverTime rule.Micros // from a reply that the time lies outside of the periods that were sent, otherwise 0
 }
 
-// lane is what the requests of one call have in common: the way, and in a cluster the hash slot.
+// lane identifies the call of a request: by the path, and in a cluster by the hash slot.
 type lane struct {
-	way  way
+	path path
 	slot uint16
 }
 
-// draft is what belongs to one call.
+// draft holds the data of one call that is being written.
 type draft struct {
-	way way
-	of  []int // the places in the batch of the requests that it decides, in the order in which they are sent
+	path path
+	of   []int // the indexes of its requests in the batch, in the order in which they are sent
 
-	// What follows is for short ways.
+	// The fields below are for fast paths.
 	limits  []uint64
 	limited []byte // the limits, packed
-	charges []shortCharge
-	firsts  []int          // by the places of keys, those of their first charges
-	last    map[string]int // by the names of keys, the places of their last charges
+	charges []fastCharge
+	firsts  []int          // by key, the index of its first charge
+	last    map[string]int // by name of a key, the index of its last charge
 	cost    int64          // of the first charge
 	even    bool           // every key has one charge, all of the same limit and cost
-	more    []bool         // if it is not even: for each of of, whether the next one has the same key
+	more    []bool         // if not even: for each of of, whether the next one has the same key
 }
 
-var trips = sync.Pool{New: func() any { return &trip{open: map[lane]int{}, long: map[string]struct{}{}, done: make(chan any, 1)} }}
+var roundTrips = sync.Pool{New: func() any {
+	return &roundTrip{open: map[lane]int{}, long: map[string]struct{}{}, done: make(chan any, 1)}
+}}
 
-// plan writes a batch as the script reads it. A request that cannot be sent gets its error at once.
-func (t *trip) plan(s *Store, batch []store.Request) {
-	t.chooseWays(s, batch)
+// plan encodes a batch for the script. A request that cannot be sent gets its error immediately.
+func (t *roundTrip) plan(s *Store, batch []store.Request) {
+	t.choosePaths(s, batch)
 	for i := range batch {
 		r := &batch[i]
 		if r.Err = t.name(s, r); r.Err != nil {
 			continue
 		}
-		call, d := t.callFor(s, t.wayFor(r))
+		call, d := t.callFor(s, t.pathFor(r))
 		d.of = append(d.of, i)
-		if d.way != longWay {
+		if d.path != generalPath {
 			d.add(call, t.names[0], i, r)
 			continue
 		}
@@ -76,14 +78,14 @@ func (t *trip) plan(s *Store, batch []store.Request) {
 	t.head(s, batch)
 }
 
-// head writes what every call begins with: the time, and for a short way the limits and the charges.
-func (t *trip) head(s *Store, batch []store.Request) {
+// head writes the beginning of every call: the time, and for a fast path the limits and the charges.
+func (t *roundTrip) head(s *Store, batch []store.Request) {
 	now := s.now()
 	for i := range t.calls {
 		call, d := &t.calls[i], &t.drafts[i]
-		t.text = append(appendNumber(appendNumber(t.text[:0], int64(now)), s.grace), byte(d.way))
+		t.text = append(appendNumber(appendNumber(t.text[:0], int64(now)), s.grace), byte(d.path))
 		call.Args[0] = string(append(t.text, d.limited...))
-		if d.way != longWay && !d.even {
+		if d.path != generalPath && !d.even {
 			list, given := d.appendList(t.text[:0], batch)
 			if call.Args = append(call.Args, string(list)); len(given) > 0 {
 				call.Args = append(call.Args, string(given))
@@ -92,13 +94,13 @@ func (t *trip) head(s *Store, batch []store.Request) {
 	}
 }
 
-// appendNumber packs a whole number as Lua counts.
+// appendNumber packs an integer as a Lua number.
 func appendNumber(to []byte, n int64) []byte {
 	return binary.LittleEndian.AppendUint64(to, math.Float64bits(float64(n)))
 }
 
-// name names the keys of a request.
-func (t *trip) name(s *Store, r *store.Request) error {
+// name computes the names of the keys of a request.
+func (t *roundTrip) name(s *Store, r *store.Request) error {
 	if len(r.Charges) == 0 || len(r.Charges) > maxCharges {
 		return fmt.Errorf("redisstore: %w: a request has 1 to %d charges, not %d", store.ErrUnsupported, maxCharges, len(r.Charges))
 	}
@@ -108,7 +110,7 @@ func (t *trip) name(s *Store, r *store.Request) error {
 		t.text = appendName(t.text[:0], s.prefix(charge.Limit), r.Group, charge.Key)
 		t.names = append(t.names, string(t.text))
 		if s.cluster && slot(t.names[j]) != slot(t.names[0]) {
-			return fmt.Errorf("redisstore: %w: the keys of the request lie on several nodes of the cluster: give them a group", store.ErrUnsupported)
+			return fmt.Errorf("redisstore: %w: the keys of the request are on several nodes of the cluster; give them a group", store.ErrUnsupported)
 		}
 	}
 	if memory := memoryOf(r); memory > 0 {
@@ -120,9 +122,9 @@ func (t *trip) name(s *Store, r *store.Request) error {
 	return nil
 }
 
-// callFor returns the call that the request just named belongs to.
-func (t *trip) callFor(s *Store, w way) (*Call, *draft) {
-	l := lane{way: w}
+// callFor returns the call for the request that was just named.
+func (t *roundTrip) callFor(s *Store, p path) (*Call, *draft) {
+	l := lane{path: p}
 	if s.cluster {
 		l.slot = slot(t.names[0])
 	}
@@ -132,7 +134,7 @@ func (t *trip) callFor(s *Store, w way) (*Call, *draft) {
 	}
 	t.split = t.split || known
 	last = len(t.calls)
-	if last < min(cap(t.calls), cap(t.drafts)) { // with the memory of an earlier trip
+	if last < min(cap(t.calls), cap(t.drafts)) { // reuse the memory of an earlier trip
 		t.calls, t.drafts = t.calls[:last+1], t.drafts[:last+1]
 	} else {
 		t.calls, t.drafts = append(t.calls, Call{}), append(t.drafts, draft{})
@@ -140,12 +142,12 @@ func (t *trip) callFor(s *Store, w way) (*Call, *draft) {
 	t.open[l] = last
 	call, d := &t.calls[last], &t.drafts[last]
 	call.Args = append(call.Args, "") // for the head
-	d.way = w
+	d.path = p
 	return call, d
 }
 
 // answer derives the answers to a batch from the replies.
-func (t *trip) answer(batch []store.Request) {
+func (t *roundTrip) answer(batch []store.Request) {
 	for i := range t.calls {
 		call := &t.calls[i]
 		err := call.Err
@@ -163,8 +165,8 @@ func (t *trip) answer(batch []store.Request) {
 	}
 }
 
-// recycle gives the trip's memory back, without the caller's keys in it.
-func (t *trip) recycle() {
+// recycle puts the trip back into the pool, without the caller's keys.
+func (t *roundTrip) recycle() {
 	for i := range t.calls {
 		call := &t.calls[i]
 		clear(call.Keys)
@@ -180,7 +182,7 @@ func (t *trip) recycle() {
 	clear(t.open)
 	clear(t.long)
 	t.calls, t.drafts, t.names, t.split, t.serverTime = t.calls[:0], t.drafts[:0], t.names[:0], false, 0
-	trips.Put(t)
+	roundTrips.Put(t)
 }
 
 func bit(b bool) byte {

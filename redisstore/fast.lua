@@ -1,43 +1,44 @@
 -- The decision rule at the data: it decides requests in order, each over one or more keys, all or nothing.
 --
--- KEYS     one for every charge, and after those of a settlement that is remembered two hashes; for a short way each key once
--- ARGV[1]  packed: the time in microseconds or -1 for the server's own; the milliseconds that a state outlives its meaning, or -1
---          to keep it for ever (for tests); the short way to take, or 0. For a short way the limits follow, packed
--- ARGV[2]  for a short way: for every charge whether the next one has the same key, and 2 more if it is to be given back; which
---          limit it has; and its cost. It is left out if every key has one charge of the first limit, with the cost that is packed
---          with that
--- ARGV[3]  for a short way: when what is to be given back was charged
--- ARGV[2+] without a short way: one packed text for every key; the first charge of a request says how many it has
+-- KEYS     one per charge, and after those of a settlement that is remembered two hashes; for a fast path each key once
+-- ARGV[1]  packed: the time in microseconds or -1 for the server's own; the milliseconds that a state is kept after it no
+--          longer matters, or -1 to keep it forever (for tests); the fast path to take, or 0. For a fast path the packed
+--          limits follow
+-- ARGV[2]  for a fast path: for every charge whether the next one has the same key, plus 2 if it is a refund; the index of
+--          its limit; and its cost. It is omitted if every key has one charge of the first limit, with the cost that is
+--          packed with that limit
+-- ARGV[3]  for a fast path: when the refunded units were charged
+-- ARGV[2+] without a fast path: one packed string per key; the first charge of a request has their number
 --
--- It returns one string: the time and how many charges a short way has decided, then what it has to say of them; and for every
--- other charge what was decided and the state that the answer is derived from. The time alone means that it lies outside of the
--- boundaries that came with a window of the calendar, and that nothing was done.
+-- It returns one string: the time and how many charges a fast path has decided, then its reply to them; and for every
+-- other charge the decision and the state that the answer is derived from. The time alone means that it lies outside of
+-- the boundaries that came with a calendar window, and that nothing was done.
 --
--- docs/redis.md has what values look like. Values of windows in one part have no version. Those of other windows, buckets and slots
--- end with theirs, a byte; a log has it in its header. What version 1 wrote has none; its length divides by 8.
+-- docs/redis.md describes values. Values of windows in one part have no version. Those of other windows, buckets and slots
+-- end with it, a byte; a log has it in its header. Values of version 1 have none; their length is a multiple of 8.
 --
--- Lua counts in doubles, which are exact for whole numbers below 2^53. Everything here stays below that: muldiv takes
--- products apart that would not, and limits for which that is not enough are refused before they get here.
+-- Lua counts in doubles, which are exact for integers below 2^53. Everything here stays below that: muldiv splits
+-- products that would not, and limits for which that is not enough are rejected before they get here.
 local pack, unpack_, call, sub, byte = struct.pack, struct.unpack, redis.call, string.sub, string.byte
 
 local EXACT = 9007199254740992 -- 2^53
-local MOST = EXACT - 1 -- where counts saturate
-local NARROW = 65535 -- the largest count of a part that two bytes hold
+local MAX = EXACT - 1 -- where counts saturate
+local NARROW = 65535 -- the largest count of a part that fits two bytes
 local LIMIT = 64 -- bytes of a packed limit
 
 
--- A log has 4 bytes for each unit where the window is at most an hour, else 6.
+-- A log has 4 bytes per unit if the window is at most an hour, otherwise 6.
 local HEADER = 25 -- bytes of a log before its units
 local HOUR = 3600000000
 local BEYOND = 1125899906842624 -- 2^50
 
-local now, grace, way = unpack_('<ddB', ARGV[1])
+local now, grace, path = unpack_('<ddB', ARGV[1])
 if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 end
 
--- muldiv returns floor(a*b/c) and what is left, for b <= c < 2^48. It multiplies digit by digit, the highest first, with
+-- muldiv returns floor(a*b/c) and the remainder, for b <= c < 2^48. It multiplies digit by digit, highest first, with
 -- digits small enough that no step leaves the exact range.
 local function muldiv(a, b, c)
   local floor, product = math.floor, a * b
@@ -65,27 +66,28 @@ local function muldiv(a, b, c)
   return quotient, rest
 end
 
--- Short ways ---------------------------------------------------------------------------------------------------------
+-- Fast paths ---------------------------------------------------------------------------------------------------------
 
--- A short way decides requests of one charge each, all over limits of one kind: Take, TakeUpTo, whose cost is negative here, and
--- GiveBack from a known moment; for logs only Take. It is the rule of decide.lua for the common case, written out: a function or a
--- table for each charge would take longer than deciding. All keys are read at once, and each that changes is written once. Whatever
--- is not common (values of another version, a clock that went back, large numbers) it leaves, and all charges after it, to
--- decide.lua.
+-- A fast path decides requests of one charge each, all over limits of one kind: Take, TakeUpTo, whose cost is negative
+-- here, and GiveBack from a known time; for logs only Take. It is the rule of decide.lua for the common case, written
+-- out: a function or a table per charge would take longer than deciding. All keys are read together, and each that
+-- changes is written once. Uncommon cases (values of another version, a clock that went back, large numbers), and all
+-- charges after them, are left to decide.lua.
 --
--- What it tells of a charge is its verdict, and of a key the value as it was: Go decides again by the rule, and compares. Of a
--- log it tells how many units counted instead, because all of its units would take longer to send than to look through.
-local list, decided, charges = ARGV[2], 0, #KEYS -- charges is how many there are for a short way
-local told = '' -- by a short way
-local unfit = 0 -- the key at which a short way ended
-if way > 0 then
-  local WINDOW, PARTS, BUCKET, LOG = 1, 2, 3, 4 -- the short ways
+-- Its reply has the verdict on each charge, and each key's value before it: Go decides again by the rule, and compares.
+-- For a log the reply has the number of units that counted instead, because sending all units would take longer than
+-- searching them.
+local list, decided, charges = ARGV[2], 0, #KEYS -- charges is the number of charges for a fast path
+local reply = '' -- the reply of a fast path
+local unfit = 0 -- the key at which a fast path ended
+if path > 0 then
+  local WINDOW, PARTS, BUCKET, LOG = 1, 2, 3, 4 -- the fast paths
   local keys, limits = KEYS, ARGV[1]
-  local alone = charges == 1 and not list -- there are no tables for one charge
+  local alone = charges == 1 and not list -- no tables for one charge
   local values = not alone and call('MGET', unpack(keys))
-  local flags, extra, seen = not alone and {}, nil, 0 -- seen is how many keys have a charge that was decided
+  local flags, extra, seen = not alone and {}, nil, 0 -- seen is the number of keys with a decided charge
   local limit, which, more, cost = -1, 0, 0
-  local returns = 0 -- how many charges were to be given back so far
+  local returns = 0 -- the number of refunds so far
   local overlap, first, denied, quota, window, part, parts, burst, cell
   local width, format, two, top -- of a log
   local count = charges
@@ -103,14 +105,14 @@ if way > 0 then
     local changed = false
     local start, ended -- of the value
     local current, other -- windows: the count of the current part, and of the previous one or of all
-    local begin, shift -- windows: where the current part begins now, and by how many parts that is later than start
+    local begin, shift -- windows: where the current part begins now, and how many parts that is after start
     local owed, as_of, rate -- bucket: what is missing in 1/window of a unit, as of when, and by which quota
-    local base, kept, units, live, added, stamp, newest -- log: live and added are those of the value and the new ones
+    local base, kept, units, live, added, stamp, newest -- log: live and added are the units of the value and the new ones
     local append = absent == 0 -- log: the new units can be appended
-    local patched = false -- windows: more has changed than the count of the current part
-    local ends -- when the new state ends, rounded up where it is kept so
+    local patched = false -- windows: more than the count of the current part has changed
+    local ends -- when the new state ends, rounded up where it is kept longer
     repeat
-      local from -- when what is to be given back was charged
+      local from -- when the refunded units were charged
       if list then
         more, which, cost = unpack_('<BHd', list, 11 * decided + 1)
         if more > 1 then
@@ -123,20 +125,20 @@ if way > 0 then
         overlap, first, denied, quota, window, own, parts, part, burst = unpack_('<BBBdddddd', limits, LIMIT * which + 23)
         cost = list and cost or own
         cell = (window - window % 8) / 8
-        if way == LOG then
+        if path == LOG then
           width, format, two, top = 4, '<I4', '<I4I4', 4294967296
           if window > HOUR then
             width, format, two, top = 6, '<I6', '<I6I6', 281474976710656
           end
         end
       end
-      local allowed, held -- what is given back is allowed if it is anything
-      local ask = cost -- less than the cost if that is of a TakeUpTo
+      local allowed, held -- a refund is allowed if it returns anything
+      local ask = cost -- less than the cost for a TakeUpTo
       local note = absent -- 4 means that there is no value
 
-      if way <= PARTS then
+      if path <= PARTS then
         local used, fading, covered, length -- what counts, and a count of which covered/length counts
-        if way == WINDOW then
+        if path == WINDOW then
           if not begin then
             current, other = 0, 0
             if value then
@@ -228,7 +230,7 @@ if way > 0 then
             ago = (ago - ago % length) / length + 1
           end
           local there, place = current -- what was charged in that part
-          if ago > 0 and way == WINDOW then
+          if ago > 0 and path == WINDOW then
             there = ago < parts and other or 0
           elseif ago > 0 then
             place = 17 + 2 * (ago - shift)
@@ -239,27 +241,27 @@ if way > 0 then
             allowed, changed, patched = true, true, patched or ago > 0
             if ago == 0 then
               current = current - ask
-            elseif way == PARTS then
+            elseif path == PARTS then
               value = sub(value, 1, place - 1) .. pack('<H', there - ask) .. sub(value, place + 2)
             end
-            if ago > 0 or way == PARTS then
+            if ago > 0 or path == PARTS then
               other = other - ask
             end
           end
         elseif ask > 0 and (allowed or denied == 1 and ask <= quota) then
-          if way == PARTS and current + ask > NARROW then
+          if path == PARTS and current + ask > NARROW then
             unfit = k
             break
           end
           changed, current = true, current + ask
-          if way == PARTS then
+          if path == PARTS then
             other = other + ask
-          elseif current > MOST then
-            current = MOST
+          elseif current > MAX then
+            current = MAX
           end
         end
 
-      elseif way == BUCKET then
+      elseif path == BUCKET then
         if not owed then
           owed, as_of = 0, now
           if value then
@@ -336,7 +338,8 @@ if way > 0 then
               unfit = k
               break
             end
-            -- The first one after a window ago is looked for between low and high, mostly where a steady flow would have it.
+            -- The first unit less than a window old is searched for between low and high, usually where a steady flow
+            -- would have it.
             local from, low = stamp - window, 0
             if units > kept then
               low = units - kept
@@ -367,7 +370,7 @@ if way > 0 then
             end
           end
         end
-        held = live + added -- what counts, and by a smaller quota less of it
+        held = live + added -- what counts; with a smaller quota, less of it
         if held > quota then
           held = quota
         end
@@ -376,7 +379,7 @@ if way > 0 then
         if cost > 0 and (allowed or denied == 1 and cost <= quota) then
           after = held + cost
           added = added + cost
-          if live + added > quota then -- the oldest ones go
+          if live + added > quota then -- drop the oldest
             after = quota
             live = quota - added
             if live < 0 then
@@ -396,7 +399,7 @@ if way > 0 then
               blocking = base + unpack_(format, value, #value + width * (place - 1) + 1)
             end
           end
-          note = 8 -- two times are told, too
+          note = 8 -- two times follow
           local times = pack('<dd', added > 0 and now or after > 0 and base + newest or 0, blocking)
           if alone then
             extra = times
@@ -413,8 +416,8 @@ if way > 0 then
       decided = decided + 1
       seen = k
       if alone then
-        told = way == LOG and pack('<dHBH', now, 1, note, held) or pack('<dHB', now, 1, note)
-      elseif way == LOG then
+        reply = path == LOG and pack('<dHBH', now, 1, note, held) or pack('<dHB', now, 1, note)
+      elseif path == LOG then
         local high = (held - held % 256) / 256
         flags[3 * decided - 2], flags[3 * decided - 1], flags[3 * decided] = note, held - 256 * high, high
       else
@@ -423,15 +426,15 @@ if way > 0 then
     until more == 0
 
     if changed then
-      local whole -- what the value becomes, if all of it is written
-      if way == WINDOW then
+      local whole -- the new value, if it is written as a whole
+      if path == WINDOW then
         if begin == start then
           call('SETRANGE', key, '8', patched and pack('<dd', current, other) or pack('<d', current))
         else
           whole = parts == 2 and pack('<ddd', begin, current, other) or pack('<dd', begin, current)
           ends = begin + parts * window
         end
-      elseif way == PARTS then
+      elseif path == PARTS then
         if begin == start then
           local counts = pack('<dH', other, current)
           call('SETRANGE', key, '8', patched and counts .. sub(value, 19) or counts)
@@ -454,9 +457,9 @@ if way > 0 then
             whole = whole .. '\3'
           end
         end
-      elseif way == BUCKET and owed == 0 then
-        call('DEL', key) -- full is as if it had never been seen
-      elseif way == BUCKET then
+      elseif path == BUCKET and owed == 0 then
+        call('DEL', key) -- a full bucket is as if it had never been used
+      elseif path == BUCKET then
         local rest, fraction = owed % window, owed % rate
         local full = now + (owed - fraction) / rate
         ends = now + window
@@ -500,10 +503,10 @@ if way > 0 then
       end
     end
     if unfit == 0 and alone then
-      if way == LOG then
+      if path == LOG then
         value = extra
       end
-      return value and told .. value or told
+      return value and reply .. value or reply
     end
     if not value and values then
       values[k] = ''
@@ -512,19 +515,19 @@ if way > 0 then
       break
     end
   end
-  told = string.char(unpack(flags or {}))
+  reply = string.char(unpack(flags or {}))
   local over = decided == charges
   if over then
-    told = pack('<dH', now, decided) .. told
+    reply = pack('<dH', now, decided) .. reply
   end
-  -- All is put together at once: Redis reads each byte of a text that is made here.
-  if values and way ~= LOG then
-    values[0] = told
-    told = table.concat(values, '', 0, seen)
+  -- Everything is concatenated in one step: Redis reads each byte of a string made here.
+  if values and path ~= LOG then
+    values[0] = reply
+    reply = table.concat(values, '', 0, seen)
   elseif extra then
-    told = told .. table.concat(extra)
+    reply = reply .. table.concat(extra)
   end
   if over then
-    return told
+    return reply
   end
 end

@@ -9,34 +9,34 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Part is one policy's part in a request.
+// Part is one policy's part of a request.
 type Part struct {
-	Policy  int        // its place among those that New was given
-	Key     string     // who is limited
-	Address netip.Addr // the client's, if known, for allow and deny lists
-	// Cost is how many units are taken. 0 is a peek (but see Hold), which charges nothing, is not refused by the limits and is
-	// not counted as a decision; a negative cost
-	// counts as 1, and one above rule.MaxQuota as rule.MaxQuota: as an error it could admit a request that must be refused.
+	Policy  int        // its index in the policies passed to New
+	Key     string     // the client that is limited
+	Address netip.Addr // the client's address, if known, for allow and deny lists
+	// Cost is how many units are taken. 0 is a peek (but see Hold), which charges nothing, is not denied by the limits
+	// and is not counted as a decision. A negative cost counts as 1, and one above rule.MaxQuota as rule.MaxQuota: as
+	// an error it could admit a request that must be denied.
 	Cost int64
 	Plan Plan
-	// Candidate asks the candidate's limits in place of the policy's own. It is a mistake if the policy has none.
+	// Candidate uses the candidate's limits instead of the policy's own. It is a mistake if the policy has none.
 	Candidate bool
-	// Hold keeps what a Request takes, for Settle. A Cost of 0 then means that all is paid afterwards: it is not a peek, but a
-	// decision, which refuses while more than the quota is used. A sliding log never holds more than its quota: in a
-	// Request with SlotsHeld it refuses while all of it is used, and takes one unit until Settle.
+	// Hold keeps what a Request takes, for Settle. A Cost of 0 then means that everything is charged afterwards: it is
+	// not a peek but a decision, which denies while more than the quota is used. A sliding log never holds more than
+	// its quota: in a Request with SlotsHeld it denies while all of it is used, and takes one unit until Settle.
 	Hold bool
 
-	slots bool // it takes a slot, whatever it costs
-	later bool // all is paid afterwards, by the Request that asks
+	slots bool // it takes a slot, whatever its cost
+	later bool // everything is charged afterwards, by its Request
 }
 
-// plain reports whether the part faces the limits that the policy has for its key.
+// plain reports whether the limits that the policy has for the key apply to the part.
 func (p *Part) plain() bool { return p.Plan.kind == planOwn && !p.Candidate }
 
-// peeks reports whether the part asks what is left, and no more.
+// peeks reports whether the part only asks what is left.
 func (p *Part) peeks() bool { return p.Cost == 0 && !p.Hold && !p.slots }
 
-// cost returns the cost in the range that limits accept.
+// cost returns the cost, clamped to the range that limits accept.
 func (p *Part) cost() int64 {
 	if p.Cost < 0 {
 		return 1
@@ -44,17 +44,17 @@ func (p *Part) cost() int64 {
 	return min(p.Cost, rule.MaxQuota)
 }
 
-// Ask decides one part by itself and fills v, which must be the zero value. The op is rule.Take, rule.TakeUpTo, rule.Peek,
-// rule.Charge, rule.GiveBack or rule.Reset; the last one also forgets what clients on a list have used. Charging and giving
-// back are done also if ctx has ended. Ask takes no slots of in-flight limits, because nothing would release them: taking from
-// such a limit is a mistake, whose Err wraps ErrSlots. A Request can hold them.
+// Ask decides one part by itself and fills v, which must be the zero value. The op is rule.Take, rule.TakeUpTo,
+// rule.Peek, rule.Charge, rule.GiveBack or rule.Reset; the last one also resets the usage of clients on a list. Charges
+// and refunds are carried out even if ctx has ended. Ask takes no slots of in-flight limits, because nothing would
+// release them: taking from such a limit is a mistake, whose Err wraps ErrSlots. A Request can hold them.
 func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]
 	if op != rule.Take || !p.isBare() || !part.plain() {
-		p.askAny(ctx, op, part, v)
+		p.decideAny(ctx, op, part, v)
 		return
 	}
-	// Most requests come here, so it must be fast: it is not a function of its own.
+	// Most requests take this path, so it must be fast: it is not a separate function.
 	cost := part.Cost
 	if uint64(cost) > rule.MaxQuota {
 		cost = part.cost()
@@ -72,8 +72,8 @@ func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	}
 }
 
-// askAny decides a part whatever it and its policy ask for.
-func (p *compiled) askAny(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
+// decideAny decides a part of any kind under any policy.
+func (p *compiled) decideAny(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	r, by, err := p.route(op, part)
 	switch {
 	case err == nil && by == ByLimits:
@@ -92,12 +92,12 @@ func (p *compiled) askAny(ctx context.Context, op rule.Op, part *Part, v *Verdic
 		request.Decide(ctx, op, v)
 		request.End()
 	default:
-		p.askAlone(ctx, op, r, part, v)
+		p.decideSingle(ctx, op, r, part, v)
 	}
 }
 
-// askAlone has the limiter decide.
-func (p *compiled) askAlone(ctx context.Context, op rule.Op, r *rules, part *Part, v *Verdict) {
+// decideSingle decides by the limiter.
+func (p *compiled) decideSingle(ctx context.Context, op rule.Op, r *rules, part *Part, v *Verdict) {
 	var err error
 	cost := part.cost()
 	switch op {
@@ -112,13 +112,13 @@ func (p *compiled) askAlone(ctx context.Context, op rule.Op, r *rules, part *Par
 	case rule.Charge:
 		v.Decision, err = r.limiter.Charge(ctx, part.Key, cost)
 	default:
-		err = fmt.Errorf("policy: %w: %v is not a way to ask", slidegate.ErrUnsupported, op)
+		err = fmt.Errorf("policy: %w: unsupported operation %v", slidegate.ErrUnsupported, op)
 	}
 	p.decided(ctx, op, r, part, v, err)
 }
 
-// reset forgets what a key has used of the limits that it faces, also when a ruling has ended, and of the candidate, whatever
-// lists say.
+// reset resets the usage of a key under the limits that apply to it, also those of a ruling, and under the candidate,
+// whatever the lists contain.
 func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
 	r := p.ofKey(part.Key)
 	if r.limiter == nil {
@@ -126,7 +126,7 @@ func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
 	}
 	err := r.limiter.Reset(ctx, part.Key)
 	for _, plan := range p.known {
-		if err == nil && plan.limiter != nil { // which plan the key has had is not known
+		if err == nil && plan.limiter != nil { // which plan the key has had is unknown
 			err = plan.limiter.Reset(ctx, part.Key)
 		}
 	}
@@ -160,7 +160,7 @@ func (p *compiled) decided(ctx context.Context, op rule.Op, r *rules, part *Part
 	}
 }
 
-// counts reports whether what an op does is a decision.
+// counts reports whether an op makes a decision.
 func counts(op rule.Op) bool { return op == rule.Take || op == rule.TakeUpTo }
 
 func (p *compiled) count(key string, outcome Outcome) {
@@ -169,13 +169,13 @@ func (p *compiled) count(key string, outcome Outcome) {
 	}
 }
 
-// mistake makes the verdict on a part that cannot be decided.
+// mistake sets the verdict on a part that cannot be decided.
 func (p *compiled) mistake(v *Verdict, err error) {
 	v.Policy, v.Shadow, v.Err, v.fault, v.Refused = p.name, p.shadow, err, faultMistake, !p.shadow
 }
 
-// listed makes and counts the verdict on a part that the limits have nothing to do with. The rules are those of a ruling or a plan,
-// if one decides.
+// listed sets and counts the verdict on a part that no limits apply to. The rules are those of a ruling or a plan, if
+// one decides.
 func (p *compiled) listed(op rule.Op, by By, r *rules, part *Part, v *Verdict) {
 	denied := by.refuses()
 	*v = Verdict{Policy: p.name, Plan: r.planName(), By: by, Shadow: p.shadow, Refused: denied && !p.shadow, Peek: part.peeks()}
@@ -195,8 +195,8 @@ func (p *compiled) listed(op rule.Op, by By, r *rules, part *Part, v *Verdict) {
 	}
 }
 
-// tries reports whether the candidate is asked too: about the same keys as the policy's own limits, and all that changes
-// counts. One with in-flight limits is asked only where its slots are released.
+// tries reports whether the candidate is decided too: for the same keys as the policy's own limits, and for every op
+// that changes counts. A candidate with in-flight limits is decided only where its slots are released.
 func (p *compiled) tries(op rule.Op, r *rules, part *Part, slots Slots) bool {
 	return p.candidate != nil && r == p.plain && op != rule.Peek && !part.peeks() && p.candidateError(op, slots) == nil
 }

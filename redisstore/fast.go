@@ -8,44 +8,44 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// way is how the script decides the charges of a call.
-type way byte
+// path is how the script decides the charges of a call.
+type path byte
 
-// The ways. All but the long one are for requests of one charge each; see isPlain.
+// Values of path. All but the general one are for requests of one charge each; see isPlain.
 const (
-	longWay way = iota
-	windowWay
-	partsWay
-	bucketWay
-	logWay
-	ways // how many there are
+	generalPath path = iota
+	windowPath
+	partsPath
+	bucketPath
+	logPath
+	paths // the number of paths
 )
 
-// maxShortLog is the largest quota of a log that has a short way, which reads the logs of all keys at once.
-const maxShortLog = 1000
+// maxFastLog is the largest quota of a log that has a fast path, which reads the logs of all keys together.
+const maxFastLog = 1000
 
-// wayOf returns the way for takes of one charge, and whether the script can go it for this limit: other limits of the same shape
-// have the same way, but may be too large for it.
-func wayOf(l *rule.Limit) (w way, fits bool) {
+// pathOf returns the path for takes of one charge, and whether the script can use it for this limit: other limits of the
+// same shape have the same path, but may be too large for it.
+func pathOf(l *rule.Limit) (p path, fits bool) {
 	switch {
 	case l.IsPair():
-		return windowWay, true
+		return windowPath, true
 	case l.Algorithm == rule.SlidingWindow:
-		return partsWay, true
+		return partsPath, true
 	case l.Algorithm == rule.TokenBucket:
-		return bucketWay, float64(l.Burst+l.Quota)*float64(l.Window) < 1<<53 // a debt is one number there
+		return bucketPath, float64(l.Burst+l.Quota)*float64(l.Window) < 1<<53 // a debt is one number there
 	case l.Algorithm == rule.SlidingLog:
-		return logWay, l.Quota <= maxShortLog
+		return logPath, l.Quota <= maxFastLog
 	default:
-		return longWay, true
+		return generalPath, true
 	}
 }
 
-// chooseWays finds out which short ways can be gone for a batch: none that does not fit one of its limits. All but plain
-// requests go the long way, and so do those that have a key in common with one of those. So requests that have a key in common go the
-// same way, in which they stay in order.
-func (t *trip) chooseWays(s *Store, batch []store.Request) {
-	t.fits = [ways]bool{true, true, true, true, true}
+// choosePaths determines which fast paths can be used for a batch: only those that fit all of its limits. Requests that
+// are not plain take the general path, and so do those that share a key with one of them. So requests that share a key take
+// the same path, in which they stay in order.
+func (t *roundTrip) choosePaths(s *Store, batch []store.Request) {
+	t.fits = [paths]bool{true, true, true, true, true}
 	clear(t.long)
 	plain := 0
 	for i := range batch {
@@ -53,8 +53,8 @@ func (t *trip) chooseWays(s *Store, batch []store.Request) {
 			continue
 		}
 		plain++
-		if w, fits := wayOf(batch[i].Charges[0].Limit.Rule()); !fits {
-			t.fits[w] = false
+		if p, fits := pathOf(batch[i].Charges[0].Limit.Rule()); !fits {
+			t.fits[p] = false
 		}
 	}
 	if plain == 0 || plain == len(batch) {
@@ -69,7 +69,7 @@ func (t *trip) chooseWays(s *Store, batch []store.Request) {
 	}
 }
 
-// isPlain reports whether a request is of one charge and such that it can go a short way.
+// isPlain reports whether a request has one charge and can take a fast path.
 func isPlain(r *store.Request) bool {
 	if len(r.Charges) != 1 {
 		return false
@@ -87,45 +87,45 @@ func isPlain(r *store.Request) bool {
 	return false
 }
 
-// shortCost is what the script is told of a cost: the cost, negative if as much of it as there is room for is taken.
-func shortCost(r *store.Request) int64 {
+// fastCost returns the cost as the script receives it: negative for TakeUpTo.
+func fastCost(r *store.Request) int64 {
 	if r.Op == rule.TakeUpTo {
 		return -r.Charges[0].Cost
 	}
 	return r.Charges[0].Cost
 }
 
-// wayFor returns the way of the request just named.
-func (t *trip) wayFor(r *store.Request) way {
+// pathFor returns the path of the request that was just named.
+func (t *roundTrip) pathFor(r *store.Request) path {
 	if !isPlain(r) {
-		return longWay
+		return generalPath
 	}
-	w, _ := wayOf(r.Charges[0].Limit.Rule())
-	if !t.fits[w] {
-		return longWay
+	p, _ := pathOf(r.Charges[0].Limit.Rule())
+	if !t.fits[p] {
+		return generalPath
 	}
 	if len(t.long) > 0 {
 		if _, long := t.long[t.names[0]]; long {
-			return longWay
+			return generalPath
 		}
 	}
-	return w
+	return p
 }
 
-// shortCharge is a charge of a call that takes a short way.
-type shortCharge struct {
-	at    int // the place of the request in the batch
-	limit int // the place of the limit
-	next  int // the place of the next charge of the same key; 0 if there is none
+// fastCharge is a charge of a call that takes a fast path.
+type fastCharge struct {
+	at    int // the index of the request in the batch
+	limit int // the index of the limit
+	next  int // the index of the next charge of the same key; 0 if there is none
 }
 
-// add adds a charge to a call that takes a short way. A key is sent once.
+// add adds a charge to a call that takes a fast path. Each key is sent once.
 func (d *draft) add(call *Call, name string, at int, r *store.Request) {
-	place, cost := len(d.charges), shortCost(r)
+	place, cost := len(d.charges), fastCost(r)
 	if place == 0 {
 		d.cost, d.even = cost, true
 	}
-	c := shortCharge{at: at, limit: d.limit(r.Charges[0].Limit, cost)}
+	c := fastCharge{at: at, limit: d.limit(r.Charges[0].Limit, cost)}
 	d.even = d.even && c.limit == 0 && cost == d.cost && r.Op != rule.GiveBack
 	d.charges = append(d.charges, c)
 	if last, known := d.seen(call, name, place); known {
@@ -137,7 +137,7 @@ func (d *draft) add(call *Call, name string, at int, r *store.Request) {
 	d.firsts = append(d.firsts, place)
 }
 
-// seen notes that a key has the charge at a place, and returns the place of its last one before.
+// seen records the index of a key's charge, and returns the index of its previous charge.
 func (d *draft) seen(call *Call, name string, place int) (last int, known bool) {
 	switch {
 	case place == 0: // many calls have no other key
@@ -153,7 +153,7 @@ func (d *draft) seen(call *Call, name string, place int) (last int, known bool) 
 	return last, known
 }
 
-// limit returns the place of a charge's limit, which is packed once for all charges that have it, with the cost of the first.
+// limit returns the index of a charge's limit, which is packed once for all of its charges, with the cost of the first.
 func (d *draft) limit(limit *store.Limit, cost int64) int {
 	id := limit.ID()
 	at := len(d.limits) - 1
@@ -168,10 +168,10 @@ func (d *draft) limit(limit *store.Limit, cost int64) int {
 	return at
 }
 
-// appendList packs the charges of a call, those of each key in a row, because those of other keys do not depend on them. If any
-// are to be given back, it also returns when those were charged.
+// appendList packs the charges of a call, those of each key in a row, because charges of other keys do not depend on
+// them. If it contains refunds, it also returns when their units were charged.
 func (d *draft) appendList(to []byte, batch []store.Request) (list []byte, given []byte) {
-	d.of = d.of[:0] // once more, in this order
+	d.of = d.of[:0] // rebuilt in this order
 	for _, place := range d.firsts {
 		for more := true; more; {
 			c := &d.charges[place]
@@ -179,33 +179,33 @@ func (d *draft) appendList(to []byte, batch []store.Request) (list []byte, given
 			d.of, d.more = append(d.of, c.at), append(d.more, more)
 			flags := bit(more)
 			if r := &batch[c.at]; r.Op == rule.GiveBack {
-				flags += shortBack
+				flags += fastBack
 				given = appendNumber(given, int64(r.Charges[0].At))
 			}
 			to = binary.LittleEndian.AppendUint16(append(to, flags), uint16(c.limit))
-			to = appendNumber(to, shortCost(&batch[c.at]))
+			to = appendNumber(to, fastCost(&batch[c.at]))
 		}
 	}
 	return to, given
 }
 
-// shortBack is the flag of a charge that is to be given back.
-const shortBack = 2
+// fastBack is the flag of a refund.
+const fastBack = 2
 
-// The flags of what a short way replies of a charge.
+// Flags of the reply of a fast path to a charge.
 const (
-	shortAllowed = 1
-	shortAbsent  = 4 // there was no value
-	shortTimes   = 8 // the times of two units of the log follow
+	fastAllowed = 1
+	fastAbsent  = 4 // there was no value
+	fastTimes   = 8 // the times of two units of the log follow
 )
 
-// errDisagrees is the error of a request that the script has decided otherwise than the rule does.
-var errDisagrees = errors.New("redisstore: the script and the rule disagree; the request may have been charged: this is a bug, please report it")
+// errDisagrees is the error of a request that the script has decided differently from the rule.
+var errDisagrees = errors.New("redisstore: the script and the rule disagree, and the request may have been charged; this is a bug, please report it")
 
-// readShort reads what a short way has decided: n charges, and the values of their keys as they were before.
-func (d *draft) readShort(r *reader, n int, now rule.Micros, batch []store.Request, counts []int64) {
+// readFast reads the reply of a fast path: its decisions on n charges, and the values of their keys before them.
+func (d *draft) readFast(r *reader, n int, now rule.Micros, batch []store.Request, counts []int64) {
 	each := 1 // bytes of flags
-	if d.way == logWay {
+	if d.path == logPath {
 		each = 3
 	}
 	if n > len(d.of) {
@@ -222,22 +222,22 @@ func (d *draft) readShort(r *reader, n int, now rule.Micros, batch []store.Reque
 		request, own := &batch[at], flags[each*i:]
 		charge := &request.Charges[0]
 		l := charge.Limit.Rule()
-		if d.way == logWay {
-			request.Answers[0], request.Err = r.shortLog(l, own, now, charge.Cost)
+		if d.path == logPath {
+			request.Answers[0], request.Err = r.fastLog(l, own, now, charge.Cost)
 			continue
 		}
 		if !same {
-			s = r.stored(l, d.way, own[0]&shortAbsent != 0, counts)
+			s = r.stored(l, d.path, own[0]&fastAbsent != 0, counts)
 		}
 		same = !d.even && d.more[i]
-		if request.Answers[0] = decideShort(l, &s, request, now); changes(request) != (own[0]&shortAllowed != 0) {
+		if request.Answers[0] = decideFast(l, &s, request, now); changes(request) != (own[0]&fastAllowed != 0) {
 			request.Answers[0], request.Err = rule.Answer{}, errDisagrees
 		}
 	}
 }
 
-// decideShort decides a request by the rule.
-func decideShort(l *rule.Limit, s *rule.State, r *store.Request, now rule.Micros) (a rule.Answer) {
+// decideFast decides a request by the rule.
+func decideFast(l *rule.Limit, s *rule.State, r *store.Request, now rule.Micros) (a rule.Answer) {
 	charge := &r.Charges[0]
 	switch r.Op {
 	case rule.GiveBack:
@@ -253,7 +253,7 @@ func decideShort(l *rule.Limit, s *rule.State, r *store.Request, now rule.Micros
 	return a
 }
 
-// changes reports whether a request was allowed, or has given anything back.
+// changes reports whether a request was allowed, or has returned any units.
 func changes(r *store.Request) bool {
 	if r.Op == rule.GiveBack {
 		return r.Answers[0].Granted > 0
@@ -261,11 +261,11 @@ func changes(r *store.Request) bool {
 	return r.Answers[0].Allowed
 }
 
-// stored reads a value as the short ways know it.
-func (r *reader) stored(l *rule.Limit, w way, absent bool, counts []int64) (s rule.State) {
+// stored reads a value in the format of the fast paths.
+func (r *reader) stored(l *rule.Limit, p path, absent bool, counts []int64) (s rule.State) {
 	switch {
-	case w == bucketWay && absent:
-	case w == bucketWay:
+	case p == bucketPath && absent:
+	case p == bucketPath:
 		full, fraction := r.micros(), r.number()
 		s.Start, s.Missing, s.Rest = r.micros(), r.number(), r.number()
 		if fraction > 0 {
@@ -276,7 +276,7 @@ func (r *reader) stored(l *rule.Limit, w way, absent bool, counts []int64) (s ru
 	case absent:
 		s.Start, s.Counts = rule.Absent, counts[:l.Parts()]
 		clear(s.Counts)
-	case w == windowWay:
+	case p == windowPath:
 		s.Start, s.Counts = r.micros(), counts[:l.Parts()]
 		for i := range s.Counts {
 			s.Counts[i] = r.number()
@@ -292,16 +292,16 @@ func (r *reader) stored(l *rule.Limit, w way, absent bool, counts []int64) (s ru
 	return s
 }
 
-// shortLog reads how many units of a log counted before a charge, and where the answer depends on it, when the newest unit was
-// charged and which one must expire first.
-func (r *reader) shortLog(l *rule.Limit, flags string, now rule.Micros, cost int64) (rule.Answer, error) {
+// fastLog reads how many units of a log counted before a charge, and, where the answer depends on it, when the newest
+// unit was charged and which one must expire first.
+func (r *reader) fastLog(l *rule.Limit, flags string, now rule.Micros, cost int64) (rule.Answer, error) {
 	newest, blocking := now, rule.Micros(0)
-	if flags[0]&shortTimes != 0 {
+	if flags[0]&fastTimes != 0 {
 		newest, blocking = r.micros(), r.micros()
 	}
 	live := int64(flags[1]) | int64(flags[2])<<8
 	allowed := live+cost <= l.Quota
-	if allowed != (flags[0]&shortAllowed != 0) {
+	if allowed != (flags[0]&fastAllowed != 0) {
 		return rule.Answer{}, errDisagrees
 	}
 	granted := int64(0)

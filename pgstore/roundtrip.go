@@ -11,15 +11,15 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// trip is what is sent for one batch. Its memory is used again.
-type trip struct {
+// roundTrip is what is sent for one batch. Its memory is reused.
+type roundTrip struct {
 	parts     []part
-	addresses []string // each once, in order
+	addresses []string // unique, sorted
 	numbers   []int64
 	args      []any
 	reply     []int64
-	entries   []entry // for the short way
-	kinds     []int64 // of the entries,
+	entries   []entry // for the fast paths
+	kinds     []int64 // of the entries
 	quotas    []int64
 	windows   []int64
 	costs     []int64
@@ -30,39 +30,39 @@ type trip struct {
 // part is one charge of a batch.
 type part struct {
 	address     string
-	request, of int // its place in the batch, and in its request
+	request, of int // its indexes in the batch and in its request
 }
 
-var trips = sync.Pool{New: func() any { return new(trip) }}
+var roundTrips = sync.Pool{New: func() any { return new(roundTrip) }}
 
-// recycle gives the trip's memory back, without the caller's keys in it.
-func (t *trip) recycle() {
+// recycle puts the round trip back into the pool, without the caller's keys.
+func (t *roundTrip) recycle() {
 	clear(t.parts)
 	clear(t.addresses)
 	clear(t.args)
 	t.parts, t.addresses, t.numbers, t.args, t.reply = t.parts[:0], t.addresses[:0], t.numbers[:0], t.args[:0], t.reply[:0]
 	t.entries, t.kinds, t.quotas, t.windows = t.entries[:0], t.kinds[:0], t.quotas[:0], t.windows[:0]
 	t.costs, t.counts = t.costs[:0], t.counts[:0]
-	trips.Put(t)
+	roundTrips.Put(t)
 }
 
-// applySome decides a batch that goes into one call.
+// applySome decides a batch that fits one call.
 func (s *Store) applySome(ctx context.Context, batch []store.Request) {
-	t := trips.Get().(*trip)
+	t := roundTrips.Get().(*roundTrip)
 	defer t.recycle()
 	t.address(s, batch)
 	if len(t.parts) == 0 {
 		return
 	}
-	short, pairs := areShort(batch, t.parts)
-	short = short && t.planRuns(batch)
-	statement := t.planBatch(s, batch, short, pairs)
+	fast, pairs := areFast(batch, t.parts)
+	fast = fast && t.planRuns(batch)
+	statement := t.planBatch(s, batch, fast, pairs)
 	err := s.call(ctx, statement, t)
 	switch {
 	case err != nil:
-	case short && pairs:
+	case fast && pairs:
 		err = t.readTakes(batch)
-	case short:
+	case fast:
 		err = t.readAny(batch)
 	default:
 		if now, outside := t.outside(); outside { // this machine's clock is days off
@@ -78,17 +78,17 @@ func (s *Store) applySome(ctx context.Context, batch []store.Request) {
 	}
 }
 
-// planBatch writes a batch as a function reads it, and returns the statement that calls the function.
-func (t *trip) planBatch(s *Store, batch []store.Request, short, pairs bool) (statement string) {
+// planBatch encodes a batch for a function, and returns the statement that calls the function.
+func (t *roundTrip) planBatch(s *Store, batch []store.Request, fast, pairs bool) (statement string) {
 	one := len(t.entries) == 1
 	switch {
-	case short && pairs && one:
+	case fast && pairs && one:
 		t.planTake(s, batch)
 		return s.take
-	case short && pairs:
+	case fast && pairs:
 		t.planTakes(s, batch)
 		return s.takeMany
-	case short:
+	case fast:
 		t.planAny(s, batch)
 		if one {
 			return s.takeAny
@@ -101,8 +101,8 @@ func (t *trip) planBatch(s *Store, batch []store.Request, short, pairs bool) (st
 	}
 }
 
-// call calls a function. What the server says that it has undone is called again: it is surely not charged.
-func (s *Store) call(ctx context.Context, statement string, t *trip) (err error) {
+// call calls a function. A call that the server reports as rolled back is repeated: it is certainly not charged.
+func (s *Store) call(ctx context.Context, statement string, t *roundTrip) (err error) {
 	for range maxTries {
 		t.reply, err = s.conn.Call(ctx, statement, t.args, t.reply[:0])
 		if err == nil {
@@ -115,8 +115,8 @@ func (s *Store) call(ctx context.Context, statement string, t *trip) (err error)
 	return explain(ctx, err)
 }
 
-// address finds the addresses of all charges. A request that cannot be sent gets its error at once.
-func (t *trip) address(s *Store, batch []store.Request) {
+// address computes the addresses of all charges. A request that cannot be sent gets its error immediately.
+func (t *roundTrip) address(s *Store, batch []store.Request) {
 	for i := range batch {
 		r := &batch[i]
 		if len(r.Charges) == 0 || len(r.Charges) > maxCharges {
@@ -130,7 +130,7 @@ func (t *trip) address(s *Store, batch []store.Request) {
 	}
 }
 
-// finish makes an answer of a state after the decision.
+// finish derives an answer from a state after the decision.
 func finish(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) rule.Answer {
 	v := l.Look(s, now)
 	a := l.Answer(s, &v, cost, granted, allowed)
@@ -141,7 +141,7 @@ func finish(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, 
 }
 
 func codeOf(err error) string {
-	var known interface{ SQLState() string } // of pgx and of lib/pq
+	var known interface{ SQLState() string } // implemented by errors of pgx and of lib/pq
 	if errors.As(err, &known) {
 		return known.SQLState()
 	}

@@ -1,0 +1,172 @@
+package statecode_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/slidegate/slidegate/internal/statecode"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// source reads from bytes.
+type source struct {
+	rest   []byte
+	failed bool
+}
+
+func (s *source) Int() int64 {
+	n, size := binary.Varint(s.rest)
+	if s.Check(size > 0); s.failed {
+		return 0
+	}
+	s.rest = s.rest[size:]
+	return n
+}
+
+func (s *source) Uint64() uint64 {
+	if s.Check(len(s.rest) >= 8); s.failed {
+		return 0
+	}
+	n := binary.LittleEndian.Uint64(s.rest)
+	s.rest = s.rest[8:]
+	return n
+}
+
+func (s *source) Check(ok bool) { s.failed = s.failed || !ok }
+func (s *source) Failed() bool  { return s.failed }
+
+// read reads a state, and reports whether the bytes are one.
+func read(limit *rule.Limit, from []byte) (state rule.State, ok bool) {
+	src := &source{rest: from}
+	statecode.Read(src, limit, &state)
+	return state, !src.failed && len(src.rest) == 0
+}
+
+const (
+	window = rule.Micros(60e6)
+	begin  = rule.Micros(1_800_000_000e6)
+)
+
+// limits has one of every shape that states differ by.
+func limits(t testing.TB) (all []rule.Limit) {
+	t.Helper()
+	for _, l := range []rule.Limit{
+		{Algorithm: rule.SlidingWindow, Quota: 10, Window: window, Segments: 1},
+		{Algorithm: rule.SlidingWindow, Quota: 10, Window: window, Segments: 60, Overlap: rule.Whole},
+		{Algorithm: rule.SlidingWindow, Quota: rule.MaxQuota, Window: window, Segments: 6, Anchor: 1},
+		{Algorithm: rule.FixedWindow, Quota: 10, Window: window},
+		{Algorithm: rule.FixedWindow, Quota: 10, Calendar: rule.Month, Zone: "Europe/Berlin"},
+		{Algorithm: rule.SlidingLog, Quota: 10, Window: window},
+		{Algorithm: rule.TokenBucket, Quota: 10, Burst: 7, Window: window},
+		{Algorithm: rule.TokenBucket, Quota: 3, Burst: 1_000_000, Window: 7 * window},
+		{Algorithm: rule.InFlight, Quota: 10, Window: window},
+	} {
+		l, err := l.Normalize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// step does something random to a state at a random moment, also far back.
+func step(random *rand.Rand, limit *rule.Limit, state *rule.State, now *rule.Micros) {
+	*now += rule.Micros(random.Int64N(int64(window / 4)))
+	if random.IntN(40) == 0 {
+		*now = max(0, *now-rule.Micros(random.Int64N(int64(3*window))))
+	}
+	if random.IntN(200) == 0 {
+		*now = rule.Micros(random.Int64N(int64(window))) // just after the epoch
+	}
+	ops := []rule.Op{rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.Charge, rule.GiveBack, rule.Reset}
+	items := []rule.Item{{Limit: limit, State: state, Cost: 1 + random.Int64N(4), ID: rule.ID(random.Uint64()), At: rule.Oldest}}
+	if limit.Algorithm == rule.InFlight {
+		items[0].Cost = 1
+	}
+	rule.Decide(ops[random.IntN(len(ops))], items, *now, make([]rule.Answer, 1))
+}
+
+// What was written is read as a state that is written and that decides the same.
+func TestRoundTrip(t *testing.T) {
+	const seed = 19
+	random := rand.New(rand.NewPCG(seed, seed))
+	for _, limit := range limits(t) {
+		var state rule.State
+		now := begin
+		for i := range 5_000 {
+			step(random, &limit, &state, &now)
+			if limit.Expires(&state) == 0 {
+				continue // a state that is not there is not written
+			}
+			written := statecode.Append([]byte("before"), limit.Algorithm, &state)
+			got, ok := read(&limit, written[len("before"):])
+			if !ok {
+				t.Fatalf("%+v: step %d: %+v is not read", limit, i, state)
+			}
+			if again := statecode.Append([]byte("before"), limit.Algorithm, &got); !bytes.Equal(again, written) {
+				t.Fatalf("%+v: step %d: %+v becomes %+v", limit, i, state, got)
+			}
+			for _, later := range []rule.Micros{0, 1, limit.Window / 3, limit.Window} {
+				_, want := limit.Decide(state, now+later, 1)
+				if _, a := limit.Decide(got, now+later, 1); limit.Algorithm != rule.InFlight && a != want {
+					t.Fatalf("%+v: step %d: %+v decides %+v, want %+v", limit, i, got, a, want)
+				}
+			}
+		}
+	}
+}
+
+// No bytes make Read panic, nor a decision on what it accepts; and what it accepts is written in one way only.
+func FuzzRead(f *testing.F) {
+	all := limits(f)
+	random := rand.New(rand.NewPCG(1, 1))
+	for i := range all {
+		var state rule.State
+		now := begin
+		for range 20 {
+			step(random, &all[i], &state, &now)
+		}
+		f.Add(uint8(i), statecode.Append(nil, all[i].Algorithm, &state))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, from []byte) {
+		limit := all[int(which)%len(all)]
+		state, ok := read(&limit, from)
+		if !ok {
+			return
+		}
+		written := statecode.Append(nil, limit.Algorithm, &state)
+		again, ok := read(&limit, written)
+		if !ok || !bytes.Equal(statecode.Append(nil, limit.Algorithm, &again), written) {
+			t.Errorf("%+v: %q is read as %+v, which is not read: %v", limit, from, state, ok)
+		}
+		for _, now := range []rule.Micros{0, begin, rule.MaxNow} {
+			if limit.Algorithm != rule.InFlight {
+				limit.Decide(state, now, 1)
+			}
+			limit.Used(&state, now)
+			limit.Expires(&state)
+		}
+	})
+}
+
+// What is cut off or goes on is not a state.
+func TestReadWholly(t *testing.T) {
+	for _, limit := range limits(t) {
+		var state rule.State
+		now := begin
+		items := []rule.Item{{Limit: &limit, State: &state, Cost: 1, ID: 7}}
+		rule.Decide(rule.Take, items, now, make([]rule.Answer, 1))
+		written := statecode.Append(nil, limit.Algorithm, &state)
+		for n := range written {
+			if _, ok := read(&limit, written[:n]); ok {
+				t.Errorf("%+v: %d of %d bytes are read", limit, n, len(written))
+			}
+		}
+		if _, ok := read(&limit, append(written, 0)); ok {
+			t.Errorf("%+v: a byte too many is read", limit)
+		}
+	}
+}
