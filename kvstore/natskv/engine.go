@@ -106,9 +106,13 @@ func (e *Engine) Now() rule.Micros { return e.clock.Now() }
 // Skew reports by how much Now may differ from the leader's clock.
 func (e *Engine) Skew() time.Duration { return e.clock.Error() }
 
-// Traits reports what JetStream can do.
+// headerBytes is room for the headers of a message, which count against the server's limit on its size.
+const headerBytes = 256
+
+// Traits reports what JetStream can do. The server says how large a message may be, a megabyte unless it is configured otherwise.
 func (e *Engine) Traits() kvstore.Traits {
-	return kvstore.Traits{Name: "nats", MaxName: 128, MaxValue: 1 << 20, ServerClock: true, Skew: 2 * e.Skew()}
+	largest := int(e.js.Conn().MaxPayload()) - headerBytes
+	return kvstore.Traits{Name: "nats", MaxName: 128, MaxValue: largest, ServerClock: true, Skew: 2 * e.Skew()}
 }
 
 // errOffline is returned while there is no connection. The client might otherwise keep a request and send it much later.
