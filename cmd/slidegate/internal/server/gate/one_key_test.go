@@ -42,7 +42,7 @@ func TestOneKey(t *testing.T) {
 		if err == nil {
 			err = g.Close()
 		}
-		if got := err != nil && strings.Contains(err.Error(), "different keys"); got != test.wrong || err != nil && !test.wrong {
+		if got := err != nil && strings.Contains(err.Error(), "their keys differ"); got != test.wrong || err != nil && !test.wrong {
 			t.Errorf("%s: got %v, want it refused: %v", name, err, test.wrong)
 		}
 	}

@@ -110,8 +110,8 @@ func TestSettleByLimit(t *testing.T) {
 	for _, wrong := range []struct{ costs, field, detail string }{
 		{`"cost":1`, "cost", "costs by limit"},
 		{`"costs":[1]`, "costs", "costs by limit"},
-		{`"costs":{"hours":1}`, "reservation", `there are "burst", "hour"`},
-		{`"costs":{"":1}`, "reservation", `there are "burst", "hour"`},
+		{`"costs":{"hours":1}`, "reservation", `want one of "burst", "hour"`},
+		{`"costs":{"":1}`, "reservation", `want one of "burst", "hour"`},
 	} {
 		settle(wrong.costs).wantProblem(t, 400, wrong.field, wrong.detail)
 		left(1, 2)
