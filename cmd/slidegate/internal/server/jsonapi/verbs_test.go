@@ -85,7 +85,7 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	free := reservationOf(t, s.post("/v1/reserve", `{"policy":"listed","key":"good"}`).body)
 	s.post("/v1/settle", `{"policy":"listed","reservation":`+free+`,"cost":7}`).want(t, 200, settled(false))
 	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2,3]}`).
-		wantProblem(t, 400, "costs", "3 true costs for 2 charges")
+		wantProblem(t, 400, "costs", "3 costs for 2 charges")
 }
 
 // A number without a name goes to the only limit there is; where there are several, it would be charged to all of them.
