@@ -106,9 +106,13 @@ func (e *Engine) Now() rule.Micros { return e.clock.Now() }
 // Skew reports by how much Now may differ from the leader's clock.
 func (e *Engine) Skew() time.Duration { return e.clock.Error() }
 
-// Traits reports what JetStream can do.
+// headerBytes is room for the headers of a message, which count against the server's limit on its size.
+const headerBytes = 256
+
+// Traits reports what JetStream can do. The server says how large a message may be, a megabyte unless it is configured otherwise.
 func (e *Engine) Traits() kvstore.Traits {
-	return kvstore.Traits{Name: "nats", MaxName: 128, MaxValue: 1 << 20, ServerClock: true, Skew: 2 * e.Skew()}
+	largest := int(e.js.Conn().MaxPayload()) - headerBytes
+	return kvstore.Traits{Name: "nats", MaxName: 128, MaxValue: largest, ServerClock: true, Skew: 2 * e.Skew()}
 }
 
 // errOffline is returned while there is no connection: what is sent then would be delivered whenever there is one again.
@@ -146,7 +150,7 @@ func (e *Engine) readOrNone(ctx context.Context, name string) (*jetstream.RawStr
 // drops requests.
 func (e *Engine) read(ctx context.Context, name string) (msg *jetstream.RawStreamMsg, err error) {
 	for patience := firstPatience; ; patience *= 2 {
-		msg, err = untilTaken(ctx, e.conn, func() (*jetstream.RawStreamMsg, error) {
+		msg, err = untilTaken(ctx, e.conn.IsConnected, func() (*jetstream.RawStreamMsg, error) {
 			once, cancel := context.WithTimeout(ctx, patience)
 			defer cancel()
 			return e.stream.GetLastMsgForSubject(once, e.subject+name)
@@ -205,7 +209,7 @@ func (e *Engine) message(name string, value []byte, keep time.Duration) *nats.Ms
 
 // write publishes a message, and returns when most of the replicas have it.
 func (e *Engine) write(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
-	return untilTaken(ctx, e.conn, func() (*jetstream.PubAck, error) {
+	return untilTaken(ctx, e.conn.IsConnected, func() (*jetstream.PubAck, error) {
 		sent := e.pulse.start(e.conn.ConnectedServerId())
 		ack, err := e.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 		if err == nil {
@@ -227,9 +231,9 @@ const (
 
 // untilTaken asks until a server has taken the request: one that leads the stream. While a leader hands over to another, which takes
 // some milliseconds, nobody does. Where a leader has died, it takes seconds until there is another, and the request fails.
-func untilTaken[T any](ctx context.Context, conn *nats.Conn, ask func() (T, error)) (answer T, err error) {
+func untilTaken[T any](ctx context.Context, online func() bool, ask func() (T, error)) (answer T, err error) {
 	for late := time.Now().Add(handover); ; {
-		if !conn.IsConnected() {
+		if !online() {
 			return answer, errOffline
 		}
 		answer, err = ask()

@@ -168,7 +168,7 @@ func TestWhatNewRefuses(t *testing.T) {
 		want     string
 	}{
 		{nil, config.Service{}, all(store), "there are no policies"},
-		{[]config.Policy{policyOf("p", "1/1h"), policyOf("p", "1/1h")}, config.Service{}, all(store), "twice"},
+		{[]config.Policy{policyOf("p", "1/1h"), policyOf("p", "1/1h")}, config.Service{}, all(store), "duplicate"},
 		{change(func(p *config.Policy) { p.Key = template("{status}") }), config.Service{}, all(store), "recorded traffic only"},
 		{change(func(p *config.Policy) { p.Key = template("{field:user.id}") }), config.Service{}, all(store), "recorded traffic only"},
 		{change(func(p *config.Policy) { p.Match = config.Routes("GET /{") }), config.Service{}, all(store), "match"},
