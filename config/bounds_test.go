@@ -77,18 +77,18 @@ func TestLargeFiles(t *testing.T) {
 		{"braces within bounds", "[" + strings.Repeat(strings.Repeat("{a: ", 30)+"1"+strings.Repeat("}", 30)+",", 480) + "]", "not a list"},
 		{"list within bounds", "[" + strings.Repeat("a,", 29_990) + "]", "not a list"},
 		{"one word", fill(large, "", "a", ""), "f:1:1: the file must be a mapping with policies, not \"aaaa"},
-		{"one name", fill(large, "policies: {", "a!", ": {limits: [1/s]}}"), `is not a name for a policy`},
-		{"quotes", fill(large, "\"", "a", ""), "f:1:1: this is not YAML"},
+		{"one name", fill(large, "policies: {", "a!", ": {limits: [1/s]}}"), `is not a valid name for a policy`},
+		{"quotes", fill(large, "\"", "a", ""), "f:1:1: invalid YAML"},
 		{"empty lines", fill(large, "", "\n", ""), "f:1:1: the file is empty"},
 		{"comments", fill(large, "", "# a comment of some length, as they are\n", ""), "f:1:1: the file is empty"},
 		{"spaces", fill(large, "", " ", "x"), "the file must be a mapping with policies"},
 		{"literal", fill(large, "policies: |\n", "  a\n", ""), "f:1:11: policies: must be a mapping of names to policies, not"},
 		{"bomb", manyLines("policies:\n  a: &a\n    limits: &l [1/s"+strings.Repeat(", 1/s", 2000)+"]\n", "  p%d: {limits: *l}\n", 5000),
-			"would share its counts with the one in line 3"},
+			"would share its counts with the one on line 3"},
 		{"bomb of fields", manyLines("policies:\n  a: &a {limits: [1/s], "+strings.Repeat("x: 1, ", 2000)+"}\n", "  p%d: *a\n", 5000),
 			`is not a field of a policy`},
-		{"patterns", patterns(false), "are too many to hold against one another"},
-		{"patterns and a key", patterns(true), "are too many to hold against one another"},
+		{"patterns", patterns(false), "too many overrides to compare with one another"},
+		{"patterns and a key", patterns(true), "too many overrides to compare with one another"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestAliasesAreBounded(t *testing.T) {
 	}
 	text = manyLines("policies:\n  a:\n    limits: &l ["+limits+"]\n", "  p%d: {limits: *l}\n", 80)
 	_, err := Parse("f", []byte(text))
-	if err == nil || !strings.Contains(err.Error(), "aliases make more than 60000 values of the file; split it") {
+	if err == nil || !strings.Contains(err.Error(), "the file has more than 60000 values, with those that aliases repeat; split it") {
 		t.Errorf("81 policies of 1000 limits: %v", err)
 	}
 }

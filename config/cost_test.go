@@ -47,11 +47,11 @@ func TestParseCost(t *testing.T) {
 }
 
 func TestParseCostRefuses(t *testing.T) {
-	const forms = " (there are whole numbers in plain digits, header:NAME, bytes and field:PATH)"
+	const forms = " (want a whole number in plain digits, header:NAME, bytes or field:PATH)"
 	tests := []struct{ text, want string }{
 		{"", `config: cost: "" is not a cost` + forms},
-		{"-1", `config: cost: a cost must be 0 to 9007199254740991, not -1`},
-		{"9007199254740992", `config: cost: a cost must be 0 to 9007199254740991, not 9007199254740992`},
+		{"-1", `config: cost: must be 0 to 9007199254740991, not -1`},
+		{"9007199254740992", `config: cost: must be 0 to 9007199254740991, not 9007199254740992`},
 		{"99999999999999999999", `config: cost: "99999999999999999999" is not a cost` + forms},
 		{"01", `config: cost: "01" is not a cost` + forms},
 		{"_1", `config: cost: "_1" is not a cost` + forms},
@@ -63,9 +63,9 @@ func TestParseCostRefuses(t *testing.T) {
 		{"Bytes", `config: cost: "Bytes" is not a cost; did you mean "bytes"?` + forms},
 		{"feild:a", `config: cost: "feild:a" is not a cost; did you mean "field"?` + forms},
 		{"address", `config: cost: "address" is not a cost` + forms},
-		{"field", `config: cost: the field field needs a path, such as field:user.id`},
-		{"field:", `config: cost: the field field needs a path, such as field:user.id`},
-		{"field:a..b", `config: cost: the path "a..b" has an empty name; write names with one dot between them, such as user.id`},
+		{"field", `config: cost: field: needs a path, such as field:user.id`},
+		{"field:", `config: cost: field: needs a path, such as field:user.id`},
+		{"field:a..b", `config: cost: the path "a..b" has an empty name; separate names by one dot, such as user.id`},
 	}
 	for _, test := range tests {
 		c := Cost{above: 6}

@@ -145,7 +145,7 @@ func TestFirstOfRefuses(t *testing.T) {
 		{[]Template{address, user}, "{user} is never reached, since {address} before it"},
 		{[]Template{user, both}, "{user} {path} is never reached"},
 		{[]Template{user, user}, "never reached"},
-		{[]Template{{}}, "a template by itself"},
+		{[]Template{{}}, "a single template"},
 	} {
 		if _, err := FirstOf(test.templates...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("FirstOf(%v) returned %v, want an error with %q", test.templates, err, test.want)

@@ -29,7 +29,7 @@ func TestLease(t *testing.T) {
     allow: []
     deny: []
     # penalty: none
-    # refusal: the usual words
+    # refusal: the default texts
     shadow: false
     failure: open
     candidate:
@@ -48,7 +48,7 @@ func TestLease(t *testing.T) {
     allow: []
     deny: []
     # penalty: none
-    # refusal: the usual words
+    # refusal: the default texts
     shadow: false
     failure: open
     # candidate: none

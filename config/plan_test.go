@@ -9,29 +9,29 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-const planForm = "(there are header:NAME, claim:NAME, user, key)"
+const planForm = "(want one of header:NAME, claim:NAME, user, key)"
 
 // badPlanFiles are files with wrong plans, with what is wrong in them, line by line.
 var badPlanFiles = []struct{ name, text, want string }{
 	{"plan field", "policies:\n  a: {limits: [1/s], plan: X-Plan, plans: {p: {unlimited: true}}}\n  b: {limits: [1/s], plan: address, plans: {p: {unlimited: true}}}\n" +
 		"  c: {limits: [1/s], plan: \"header:\", plans: {p: {unlimited: true}}}\n  d: {limits: [1/s], plan: [user], plans: {p: {unlimited: true}}}\n" +
 		"  e: {limits: [1/s], plan: heder:X-Plan, plans: {p: {unlimited: true}}}\n  f: {limits: [1/s], plan: \"{user}\", plans: {p: {unlimited: true}}}\n", `
-2:28: plan: "X-Plan" does not say which plan a request has; write header:X-Plan for a header ` + planForm + `
-3:28: plan: "address" does not say which plan a request has ` + planForm + `
-4:28: plan: the field header needs a name, such as header:X-Api-Key
-5:28: plan: must be a text, not a list
-6:28: plan: "heder:X-Plan" does not say which plan a request has; did you mean "header"? ` + planForm + `
-7:28: plan: "{user}" does not say which plan a request has; did you mean "user"? ` + planForm},
+2:28: plan: "X-Plan" is not a field for plans; write header:X-Plan for a header ` + planForm + `
+3:28: plan: "address" is not a field for plans ` + planForm + `
+4:28: plan: header: needs a name, such as header:X-Api-Key
+5:28: plan: must be a string, not a list
+6:28: plan: "heder:X-Plan" is not a field for plans; did you mean "header"? ` + planForm + `
+7:28: plan: "{user}" is not a field for plans; did you mean "user"? ` + planForm},
 	{"plan alone", "policies:\n  a:\n    plan: user\n    limits: [1/s]\n  b:\n    limits: [1/s]\n    plans: {p: {unlimited: true}}\n  c:\n    plan: user\n    plans: {}\n    limits: [1/s]\n" +
 		"  d:\n    plan: user\n    plans: [p]\n    limits: [1/s]\n", `
-3:5: plan: there are no plans to choose from; add plans: and below it names with limits, such as pro: {limits: [1000/1m]}
-7:5: plans: nothing says which plan a request has; add plan: header:X-Plan, say ` + planForm + `
-10:12: plans: there are none; write a name and its limits, such as pro: {limits: [1000/1m]}
+3:5: plan: has no plans to choose from; add plans: and below it names with limits, such as pro: {limits: [1000/1m]}
+7:5: plans: needs plan, the field that contains the plan of a request; add plan: header:X-Plan, say ` + planForm + `
+10:12: plans: is empty; write a name and its limits, such as pro: {limits: [1000/1m]}
 14:12: plans: must be a mapping of names to plans, not a list`},
 	{"plans", "policies:\n  a:\n    plan: user\n    plans:\n      a: {}\n      b: {limit: [1/s]}\n      c: {limits: [1/s], unlimited: true}\n      d: [1/s]\n      e: {limits: [1/x]}\n      \"\": {unlimited: true}\n" +
 		"      f: {unlimited: false}\n      g:\n    limits: [1/s]\n", `
 5:7: the plan has no limits; add limits: [1000/1m], say, or unlimited: true
-6:11: "limit" is not a field of a plan; did you mean "limits"? (there are limits, unlimited)
+6:11: "limit" is not a field of a plan; did you mean "limits"? (want one of limits, unlimited)
 7:7: the plan has limits and is unlimited; leave one out
 8:10: a plan must be a mapping with limits, not a list; write {limits: [1000/1m]}, say, or {unlimited: true}
 9:20: invalid limit: window: "x" is not a duration such as 30s, 1m, 24h or 7d (in "1/x")
@@ -39,10 +39,10 @@ var badPlanFiles = []struct{ name, text, want string }{
 11:7: the plan has no limits; add limits: [1000/1m], say, or unlimited: true
 12:7: "g" has no value; write one, or leave it out`},
 	{"plans never reached", "policies:\n  a:\n    plan: user\n    plans:\n      \"team-*\": {unlimited: true}\n      team-a: {limits: [1/s]}\n      pro: {limits: [1/s]}\n      pro: {limits: [2/s]}\n    limits: [1/s]\n", `
-6:7: this plan is never reached, since the one in line 5 fits all of its names; put it before that one, or leave it out
-8:7: "pro" is given twice; the first is in line 7`},
+6:7: this plan is never reached, since the one on line 5 matches all of its names; put it before that one, or leave it out
+8:7: "pro" is given twice; the first is on line 7`},
 	{"limits of plans", "policies:\n  a:\n    plan: user\n    plans:\n      big: {limits: [20000/1m]}\n    limits: [60/1m]\n",
-		`5:22: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the plan counts as the policy's limit of this window does: name another algorithm to have it count apart`},
+		`5:22: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the plan counts as the policy's limit of this window does: name another algorithm to count separately`},
 	{"plans by address", "address_groups: {ipv6: 48}\npolicies:\n  a:\n    plan: key\n    plans:\n      \"2001:db8:1:2::3\": {unlimited: true}\n    limits: [60/1m]\n",
 		`6:7: plans: no request has this key, since addresses are counted in groups; write "2001:db8:1::/48"`},
 }

@@ -137,9 +137,9 @@ func TestDefaultPolicy(t *testing.T) {
 		{File{Policies: policies("a", "default")}, "default", ""},
 		{File{Policies: policies("a", "default"), Service: Service{Default: "a"}}, "a", ""},
 		{File{Policies: policies("a")}, "a", ""},
-		{File{Policies: policies("a", "b")}, "", "config: policy: there are several policies; name one (there are a, b)"},
+		{File{Policies: policies("a", "b")}, "", "config: policy: the file has several policies; name one (want one of a, b)"},
 		{File{Policies: policies("aa", "bb"), Service: Service{Default: "ab"}}, "",
-			`config: policy: "ab" is not a policy; did you mean "aa"? (there are aa, bb)`},
+			`config: policy: "ab" is not a policy; did you mean "aa"? (want one of aa, bb)`},
 	} {
 		p, err := test.file.Policy("")
 		switch {
@@ -154,8 +154,8 @@ func TestDefaultPolicy(t *testing.T) {
 // TestManyPatterns has as many as there may be, and one more.
 func TestManyPatterns(t *testing.T) {
 	for _, test := range []struct{ before, format, want string }{
-		{"    overrides:\n", "    - {keys: \"%d-*\", unlimited: true}\n", "keys: there may be 1000 patterns at most"},
-		{"    deny:\n", "    - \"key:%d-*\"\n", "deny: there may be 1000 patterns at most"},
+		{"    overrides:\n", "    - {keys: \"%d-*\", unlimited: true}\n", "keys: at most 1000 patterns"},
+		{"    deny:\n", "    - \"key:%d-*\"\n", "deny: at most 1000 patterns"},
 	} {
 		before := "policies:\n  a:\n    limits: [1/s]\n" + test.before
 		if _, err := Parse("f", []byte(manyLines(before, test.format, 1000))); err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
 func TestStoresThatAreTaken(t *testing.T) {
@@ -21,8 +21,8 @@ func TestStoresThatAreTaken(t *testing.T) {
 		if err := checkStore(text); err != nil {
 			t.Errorf("%s is refused: %v", text, err)
 		}
-		if err := checkStore(wording.Redact(text)); err != nil {
-			t.Errorf("%s, which is %s: %v", wording.Redact(text), text, err)
+		if err := checkStore(errtext.Redact(text)); err != nil {
+			t.Errorf("%s, which is %s: %v", errtext.Redact(text), text, err)
 		}
 	}
 	for _, host := range []string{"", ":1", "a:", "a:0", "a:65536", "a:-1", "a:1:2", "a b", "::1", "[::1", "[::1]1", "[::1]:", "[1.2.3.4]", "[[::1]]", "x[::1]", "a,", ",a", "a/@", "a%41"} {
@@ -48,11 +48,11 @@ func TestVariables(t *testing.T) {
 		{"${SLIDEGATE_TEST_URL}", "redis://u:hunter2@h", ""},
 		{"redis://:${SLIDEGATE_TEST_B}@h", "redis://:@h", ""},
 		{"redis://$SLIDEGATE_TEST_A:$@h", "redis://$SLIDEGATE_TEST_A:$@h", ""},
-		{"${SLIDEGATE_TEST_NEST}", "", `the variable "SLIDEGATE_TEST_NEST" has ${ in it, and variables cannot name others; write $%7B if it is meant`},
-		{"${SLIDEGATE_TEST_B}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one"},
-		{"${SLIDEGATE_TEST_JUNK}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one"},
-		{"${}", "", "after ${ must stand the name of a variable, of letters, digits and _, or file: and a path, and then }; write $%7B for a ${ that is meant"},
-		{"${SLIDEGATE_TEST_C}", "", `the environment has no variable "SLIDEGATE_TEST_C"; set it`},
+		{"${SLIDEGATE_TEST_NEST}", "", `the variable "SLIDEGATE_TEST_NEST" contains ${, which is not expanded in variables; write $%7B for a literal ${`},
+		{"${SLIDEGATE_TEST_B}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that contains one"},
+		{"${SLIDEGATE_TEST_JUNK}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that contains one"},
+		{"${}", "", "${ must be followed by the name of a variable, of letters, digits and _, or by file: and a path, and then by }; write $%7B for a literal ${"},
+		{"${SLIDEGATE_TEST_C}", "", `the environment variable "SLIDEGATE_TEST_C" is not set; set it`},
 	} {
 		file, err := Parse("f", []byte(fmt.Sprintf("store: %q\npolicies: {a: {limits: [1/s]}}\n", test.store)))
 		switch {

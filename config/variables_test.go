@@ -60,12 +60,12 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 	large := secretFile(t, "large", strings.Repeat("hunter2", maxSecret/7+1))
 	nested := secretFile(t, "nested", "${HOME}hunter2")
 	for _, test := range []struct{ name, path, want string }{
-		{"missing", missing, fmt.Sprintf("there is no file %q; make it, or mount the secret there: file does not exist", missing)},
+		{"missing", missing, fmt.Sprintf("the file %q does not exist; create it, or mount the secret there: file does not exist", missing)},
 		{"folder", folder, fmt.Sprintf("%q is a folder; name the file in it", folder)},
 		{"empty", empty, fmt.Sprintf("the file %q is empty; write the secret into it", empty)},
 		{"only a newline", newline, fmt.Sprintf("the file %q is empty; write the secret into it", newline)},
-		{"several lines", lines, fmt.Sprintf("the file %q has several lines, or a zero byte; write the secret into one line", lines)},
-		{"large", large, fmt.Sprintf("the file %q is larger than 64 KiB, which no password is; is it the right one?", large)},
+		{"several lines", lines, fmt.Sprintf("the file %q has several lines, or a zero byte; write the secret on one line", lines)},
+		{"large", large, fmt.Sprintf("the file %q is larger than 64 KiB, too large for a password; is it the right one?", large)},
 		{"relative", "secret", "${file:secret}: the path must begin with /, such as ${file:/run/secrets/redis_password}"},
 		{"no path", "", "${file:}: the path must begin with /, such as ${file:/run/secrets/redis_password}"},
 	} {
@@ -74,7 +74,7 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 			t.Errorf("%s: %v\nwant f:1:8: store: %s", test.name, err, test.want)
 		}
 	}
-	if _, err := parseStore("${file:"+nested+"}", Parse); err == nil || strings.Contains(err.Error(), "hunter") || !strings.Contains(err.Error(), "cannot name others") {
+	if _, err := parseStore("${file:"+nested+"}", Parse); err == nil || strings.Contains(err.Error(), "hunter") || !strings.Contains(err.Error(), "is not expanded in files") {
 		t.Errorf("a file that names a variable: %v", err)
 	}
 	if os.Getuid() != 0 { // who may read everything

@@ -231,18 +231,18 @@ func TestPaths(t *testing.T) {
 func TestWrongOptions(t *testing.T) {
 	private := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(ec))})
 	for want, opts := range map[string]claims.Options{
-		"keys: there are none":                               {},
-		"keys: this is not a JSON Web Key Set":               {Keys: []byte("{")},
-		"keys: there is no key for signatures":               {Keys: []byte(`{"keys":[{"kty":"moon"}]}`)},
-		"keys: there is no key for signatures; give":         {Keys: []byte("hello")},
-		`keys: there is a block "PRIVATE KEY"`:               {Keys: private},
-		`keys: a block "PUBLIC KEY" cannot be read`:          {Keys: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})},
+		"keys: is empty":                               {},
+		"keys: not a JSON Web Key Set":               {Keys: []byte("{")},
+		"keys: has no key for signatures":               {Keys: []byte(`{"keys":[{"kty":"moon"}]}`)},
+		"keys: has no key for signatures; give":         {Keys: []byte("hello")},
+		`keys: contains a block "PRIVATE KEY"`:               {Keys: private},
+		`keys: invalid block "PUBLIC KEY"`:          {Keys: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})},
 		"keys: a shared secret must have at least 32 bytes":  {Keys: must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: []byte("short")}}}))},
 		"private keys do not belong here":                    {Keys: must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: ec}}}))},
-		"the curve P-224 signs no tokens":                    {Keys: pemOf(t, &must(ecdsa.GenerateKey(elliptic.P224(), rand.Reader)).PublicKey)},
-		"algorithms: none of the keys fits RS256":            {Keys: pemOf(t, &ec.PublicKey), Algorithms: []string{"RS256"}},
-		"algorithms: none of the keys fits none; they fit E": {Keys: pemOf(t, &ec.PublicKey), Algorithms: []string{"none"}},
-		"verified: nothing is verified here then":            {Keys: set(t), Verified: true},
+		"the curve P-224 is not supported for tokens":                    {Keys: pemOf(t, &must(ecdsa.GenerateKey(elliptic.P224(), rand.Reader)).PublicKey)},
+		"algorithms: none of the keys supports RS256":            {Keys: pemOf(t, &ec.PublicKey), Algorithms: []string{"RS256"}},
+		"algorithms: none of the keys supports none; they support E": {Keys: pemOf(t, &ec.PublicKey), Algorithms: []string{"none"}},
+		"verified: excludes keys":            {Keys: set(t), Verified: true},
 	} {
 		if _, err := claims.New(opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New returned %v, want it to say %s", err, want)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
 // say writes what a value is read as: the fields of mappings, the items of lists, and texts, those that are texts for certain
@@ -42,7 +42,7 @@ func say(r *Reader, node ast.Node) string {
 	case !ok:
 		return NameOf(node)
 	case isText:
-		return wording.Quote(text)
+		return errtext.Quote(text)
 	}
 	return text
 }
@@ -73,7 +73,7 @@ func aliases(n int) string {
 func manyAliases(first, last int) string {
 	var lines []string
 	for i := first; i <= last; i++ {
-		lines = append(lines, fmt.Sprintf("f:%d:3: the alias leads to another, and so on more than 32 times", 2*i))
+		lines = append(lines, fmt.Sprintf("f:%d:3: aliases are nested more than 32 deep", 2*i))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -97,11 +97,11 @@ func TestRead(t *testing.T) {
 		{"a: 1\n...\n# b\nb: 1\n", "f:4:1: a second document begins; remove it"}, // no --- to point at
 		{"a\n---\n# b\n---\nb\n", "f:4:1: a second document begins; remove it"},  // the parser would forget it
 		{"é: 1\né\xff: 2\n", "f:2:2: the file is not UTF-8"},
-		{"a: [", "f:1:4: this is not YAML: sequence end token ']' not found"},
-		{"a: 1\nb: 2\na: 3\n", `f:3:1: "a" is given twice; the first is in line 1`},
-		{"? a\n: 1\n", "f:1:1: a name must stand by itself before its colon, without ?, &, * and !"},
-		{"a: *x\nb: &x 1\n", `f:1:4: there is no anchor "&x" before this alias of it`},
-		{"a: &a\n  *a\n", "f:1:4: the alias leads to another, and so on more than 32 times"}, // to itself, for ever
+		{"a: [", "f:1:4: invalid YAML: sequence end token ']' not found"},
+		{"a: 1\nb: 2\na: 3\n", `f:3:1: "a" is given twice; the first is on line 1`},
+		{"? a\n: 1\n", "f:1:1: a name must be a plain word before its colon, without ?, &, * and !"},
+		{"a: *x\nb: &x 1\n", `f:1:4: no anchor "&x" before this alias`},
+		{"a: &a\n  *a\n", "f:1:4: aliases are nested more than 32 deep"}, // to itself, for ever
 		{aliases(30), "1:1 [" + strings.Repeat("1, ", 30) + "1]"},
 		{aliases(40), manyAliases(31, 40)},
 		{"a: !!str 1\n", `f:1:4: tags such as "!!str" are not supported; leave it out`},
@@ -109,7 +109,7 @@ func TestRead(t *testing.T) {
 		{strings.Repeat("[", MaxDepth+1), "f:1:33: values are nested more than 32 deep"},
 		{"[" + strings.Repeat("a,", maxTokens/2) + "a]", "f:1:60001: the file has more than 60000 words and signs; split it"},
 		{"a: &a [" + strings.Repeat("1,", 999) + "1]\nb: [" + strings.Repeat("*a,", 60) + "]\n",
-			"f:1:1886: aliases make more than 60000 values of the file; split it"},
+			"f:1:1886: the file has more than 60000 values, with those that aliases repeat; split it"},
 	} {
 		if got := read(&Reader{}, test.text); got != test.want {
 			t.Errorf("%.60q:\ngot  %.300s\nwant %s", test.text, got, test.want)
@@ -133,9 +133,9 @@ d "" false false
 e "true" true false
 none "" false false
 f:1:4: a: must be true or false, not "5"
-f:3:4: c: must be a text, not a list
+f:3:4: c: must be a string, not a list
 f:3:4: c: must be true or false, not a list
-f:4:4: d: must be a text, not a mapping
+f:4:4: d: must be a string, not a mapping
 f:4:4: d: must be true or false, not a mapping
 f:5:4: e: must be true or false, not "true"`
 	if got += r.Problems.Join("f").Error(); got != want {
@@ -147,10 +147,10 @@ f:5:4: e: must be true or false, not "true"`
 func TestProblemsAreMasked(t *testing.T) {
 	const address = "redis://u:hunter2@h"
 	for _, test := range []struct{ text, want string }{
-		{address + ": 1\n" + address + ": 2\n", `f:2:1: "redis://u:***@h" is given twice; the first is in line 1`},
-		{"a: *" + address + "\n", `f:1:4: there is no anchor "&redis://u:***@h" before this alias of it`},
+		{address + ": 1\n" + address + ": 2\n", `f:2:1: "redis://u:***@h" is given twice; the first is on line 1`},
+		{"a: *" + address + "\n", `f:1:4: no anchor "&redis://u:***@h" before this alias`},
 		{"a: !" + address + " 3\n", `f:1:4: tags such as "!redis://u:***@h" are not supported; leave it out`},
-		{"a: | " + address + "\n", `f:1:4: this is not YAML: invalid header option: " redis://u:***@h"`}, // the parser's words
+		{"a: | " + address + "\n", `f:1:4: invalid YAML: invalid header option: " redis://u:***@h"`}, // the parser's words
 	} {
 		if got := read(&Reader{}, test.text); got != test.want {
 			t.Errorf("%q:\ngot  %s\nwant %s", test.text, got, test.want)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
 // drawFile makes up a file that is right.
@@ -134,7 +134,7 @@ func drawKeys(t *rapid.T) []string {
 // understood is what a file is read as again after Format wrote it: its defaults are said, and its passwords masked.
 func understood(f *config.File) *config.File {
 	said := *f
-	said.Service.Store = wording.Redact(cmp.Or(f.Service.Store, "memory:"))
+	said.Service.Store = errtext.Redact(cmp.Or(f.Service.Store, "memory:"))
 	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
 	said.Service.Optimism = cmp.Or(f.Service.Optimism, 10)
 	said.Service.Failure = cmp.Or(f.Service.Failure, "open")

@@ -12,14 +12,14 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // FromConfig makes a domain of what a management server sends. It means what the same words mean in a file without additions. The
 // error joins all problems, at most ten, each with the field it is about.
 func FromConfig(given *rlsconfig.RateLimitConfig) (*Domain, error) {
-	c := &converter{from: "resource " + wording.Quote(given.GetName())}
+	c := &converter{from: "resource " + errtext.Quote(given.GetName())}
 	d := &Domain{name: given.GetDomain(), at: place{file: c.from}}
 	if d.name == "" {
 		c.wrong("domain", "must not be empty")
@@ -57,7 +57,7 @@ func (c *converter) level(field string, given []*rlsconfig.RateLimitDescriptor, 
 		case n.key == "":
 			c.wrong(at+".key", "must not be empty")
 		case strings.Contains(n.key, "*"):
-			c.wrong(at+".key", "%s has a * in it, which only values can have", wording.Quote(n.key))
+			c.wrong(at+".key", "%s has a * in it, which only values can have", errtext.Quote(n.key))
 		case l.same(n.pair) != nil:
 			c.wrong(at, "there is another descriptor with this key and value")
 		default:
@@ -90,7 +90,7 @@ func (c *converter) rule(at string, given *rlsconfig.RateLimitPolicy) *spec {
 		case other.GetName() == "":
 			c.wrong(field, "must not be empty")
 		case other.GetName() == s.name:
-			c.wrong(field, "%s is the name of this rate_limit itself", wording.Quote(s.name))
+			c.wrong(field, "%s is the name of this rate_limit itself", errtext.Quote(s.name))
 		}
 		s.replaces = append(s.replaces, other.GetName())
 	}

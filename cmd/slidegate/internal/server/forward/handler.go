@@ -11,7 +11,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/throttlelog"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -168,7 +168,7 @@ var queryNames = []string{"mode", "policy", "token"}
 
 // nearest is for errors about a field that there is not.
 func nearest(name string) string {
-	if near, ok := wording.Nearest(name, queryNames); ok {
+	if near, ok := errtext.Nearest(name, queryNames); ok {
 		return "; did you mean " + near + "?"
 	}
 	return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -42,7 +42,7 @@ func send(w http.ResponseWriter, p *problem) {
 // noSuchPath says which path was probably meant, and which there are.
 func noSuchPath(path string, paths []string) *problem {
 	p := &problem{Status: http.StatusNotFound, Detail: "there are " + strings.Join(paths, ", ")}
-	p.Meant, _ = wording.Nearest(path, paths)
+	p.Meant, _ = errtext.Nearest(path, paths)
 	return p
 }
 

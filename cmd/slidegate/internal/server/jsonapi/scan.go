@@ -6,7 +6,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
 // scanner reads JSON, and of JSON only what the API takes: known fields, each once, with texts that are Unicode and numbers
@@ -152,7 +152,7 @@ func (s *scanner) unknown(at int, name string, names []string) bool {
 	if len(name) > 60 {
 		name = strings.ToValidUTF8(name[:60], "") + "..."
 	}
-	near, ok := wording.Nearest(name, names)
+	near, ok := errtext.Nearest(name, names)
 	if ok {
 		s.wrong(at, name, "is not a field of this request; did you mean %q? (there are %s)", near, strings.Join(names, ", "))
 		s.problem.Meant = near

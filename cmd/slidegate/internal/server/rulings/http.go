@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
 // maxBody is how long the body of a change may be.
@@ -198,7 +198,7 @@ func unreadable(err error) problemjson.Document {
 	if _, name, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
 		p.Field = strings.Trim(name, `"`)
 		p.Detail = "there is no such field; there are " + strings.Join(askedFields, ", ")
-		p.Meant, _ = wording.Nearest(p.Field, askedFields)
+		p.Meant, _ = errtext.Nearest(p.Field, askedFields)
 	}
 	return p
 }

@@ -1,4 +1,4 @@
-package wording
+package errtext
 
 import (
 	"strings"
@@ -66,10 +66,10 @@ func TestUnknown(t *testing.T) {
 		among []string
 		want  string
 	}{
-		{"rde", []string{"red", "blue"}, `"rde" is not a colour; did you mean "red"? (there are red, blue)`},
-		{"hot", []string{"red", "blue"}, `"hot" is not a colour (there are red, blue)`},
-		{"rde", []string{"red"}, `"rde" is not a colour; did you mean "red"? (there is only red)`},
-		{"x://u:hunter2@h", []string{"red"}, `"x://u:***@h" is not a colour (there is only red)`},
+		{"rde", []string{"red", "blue"}, `"rde" is not a colour; did you mean "red"? (want one of red, blue)`},
+		{"hot", []string{"red", "blue"}, `"hot" is not a colour (want one of red, blue)`},
+		{"rde", []string{"red"}, `"rde" is not a colour; did you mean "red"? (want red)`},
+		{"x://u:hunter2@h", []string{"red"}, `"x://u:***@h" is not a colour (want red)`},
 	} {
 		if got := Unknown(test.word, "a colour", test.among).Error(); got != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)
@@ -77,12 +77,12 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-func TestThereAreIsCutShort(t *testing.T) {
+func TestOneOfIsCutShort(t *testing.T) {
 	many := strings.Split(strings.Repeat("w ", 102)+"w", " ")
-	if got := ThereAre(many); !strings.HasSuffix(got, ", w, w and 3 more") {
+	if got := OneOf(many); !strings.HasSuffix(got, ", w, w and 3 more") {
 		t.Errorf("a list of 103 words ends in %q", got[len(got)-20:])
 	}
-	if got := ThereAre(many[:100]); !strings.HasSuffix(got, ", w, w") {
+	if got := OneOf(many[:100]); !strings.HasSuffix(got, ", w, w") {
 		t.Errorf("a list of 100 words ends in %q", got[len(got)-20:])
 	}
 }
