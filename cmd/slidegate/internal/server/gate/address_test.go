@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// grouped returns a gate of one policy that counts addresses in groups.
+// grouped returns a gate with one policy that groups addresses.
 func grouped(t *testing.T, key string, groups clientip.Grouping) *gate.Gate {
 	t.Helper()
 	file := &config.File{Policies: []config.Policy{matching("p", "", key, "2/1h")}, Service: config.Service{AddressGroups: groups}}
@@ -21,14 +21,14 @@ func grouped(t *testing.T, key string, groups clientip.Grouping) *gate.Gate {
 	return g
 }
 
-// All verbs mean the key that a request is limited by, however its address is written.
-func TestVerbsMeanTheKeyOfRequests(t *testing.T) {
+// All operations use the key that limits a request, however its address is written.
+func TestOperationsUseTheKeyOfRequests(t *testing.T) {
 	for _, test := range []struct {
 		key     string
 		groups  clientip.Grouping
 		from    string   // the client of the request
-		written []string // ways to name its key
-		others  []string // keys of others
+		written []string // spellings of its key
+		others  []string // other keys
 	}{
 		{"{address}", clientip.Grouping{}, "2001:db8::3", []string{"2001:db8::3", "2001:DB8:0:0::9", "2001:db8::/64", "[2001:db8::3]:443"}, []string{"2001:db8:0:1::3"}},
 		{"{address}", clientip.Grouping{V6: 56}, "2001:db8:0:7::3", []string{"2001:db8::1", "2001:db8:0:ff::1", "2001:db8::/56"}, []string{"2001:db8:0:100::1", "2001:db8::/64"}},
@@ -45,14 +45,14 @@ func TestVerbsMeanTheKeyOfRequests(t *testing.T) {
 		}
 		for _, key := range test.written {
 			if v, err := g.Peek(ctx, gate.Ask{Key: key, Cost: 1}); err != nil || v.Decision.Remaining != 1 {
-				t.Errorf("%s: Peek of %s answers %d left, %v, want 1, as requests from %s have", test.key, key, v.Decision.Remaining, err, test.from)
+				t.Errorf("%s: Peek of %s: got %d left, %v; want 1, as for requests from %s", test.key, key, v.Decision.Remaining, err, test.from)
 			}
 			if e, err := g.Explain(ctx, gate.Ask{Key: key, Cost: 1}); err != nil || e.Limits[0].Remaining != 1 {
-				t.Errorf("%s: Explain of %s answers %+v, %v, want 1 left", test.key, key, e.Limits, err)
+				t.Errorf("%s: Explain of %s: got %+v, %v; want 1 left", test.key, key, e.Limits, err)
 			}
 			verdicts, errs := make([]gate.Verdict, 1), make([]error, 1)
 			if g.AllowBatch(ctx, []gate.Ask{{Key: key, Cost: 1}}, verdicts, errs); verdicts[0].Decision.Remaining != 0 || !verdicts[0].Decision.Allowed {
-				t.Errorf("%s: AllowBatch of %s answers %+v, want it to take the last unit", test.key, key, verdicts[0].Decision)
+				t.Errorf("%s: AllowBatch of %s: got %+v, want it to take the last unit", test.key, key, verdicts[0].Decision)
 			}
 			if v, err := g.Refund(ctx, gate.Ask{Key: key, Cost: 1}); err != nil || v.Decision.Remaining != 1 {
 				t.Errorf("%s: Refund to %s leaves %d, %v, want 1", test.key, key, v.Decision.Remaining, err)
@@ -73,7 +73,7 @@ func TestVerbsMeanTheKeyOfRequests(t *testing.T) {
 		}
 		for _, key := range test.others {
 			if v, err := g.Peek(ctx, gate.Ask{Key: key, Cost: 1}); err != nil || v.Decision.Remaining != 2 {
-				t.Errorf("%s: Peek of %s answers %d left, %v, want 2, for it is another key", test.key, key, v.Decision.Remaining, err)
+				t.Errorf("%s: Peek of %s: got %d left, %v; want 2, since it is another key", test.key, key, v.Decision.Remaining, err)
 			}
 		}
 	}

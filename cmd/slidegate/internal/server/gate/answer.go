@@ -7,34 +7,34 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// Answers writes what a verdict says into answers over HTTP, the same for all listeners. The zero value writes the fields of
-// the newest IETF draft. It is safe for concurrent use, and must not be copied.
+// Answers writes verdicts to HTTP responses, in the same way for all listeners. The zero value writes the fields of the
+// newest IETF draft. It is safe for concurrent use, and must not be copied.
 type Answers struct {
 	Dialect httplimit.Headers
 	items   httplimit.HeaderItems
 }
 
-// WriteHeader sets the fields that say what is left of the limits, and Retry-After if the verdict is a refusal that waiting
-// ends. Where no limit was asked (a list, no limit at all, a failure policy that admits or refuses everybody), and under a
-// policy that only watches, there is nothing to say about limits.
+// WriteHeader sets the fields that report what is left of the limits, and Retry-After if the verdict is a denial that
+// ends with time. It writes nothing about limits if none decided (a list, no limit at all, a failure mode that admits
+// or denies everything) or if the policy is in shadow mode.
 func (a *Answers) WriteHeader(h http.Header, v *Verdict) {
-	var room [8]*httplimit.HeaderItem
-	items := room[:0]
+	var buf [8]*httplimit.HeaderItem
+	items := buf[:0]
 	if counted(v) {
 		items = a.items.Append(items, v.Limits)
 	}
 	a.Dialect.Write(h, items, &v.Decision)
 }
 
-// Refusal returns the problem document of a refusal by limits, or by a failure policy, in the words that the policy has; see
+// Refusal returns the problem document of a denial by limits or by a failure mode, worded as the policy configures; see
 // Gate.Words.
 func (a *Answers) Refusal(v *Verdict, words *httplimit.Words) []byte {
 	return words.AppendRefusal(nil, httplimit.BodyProblem, a.items.Append(nil, v.Limits), &v.Decision)
 }
 
-// Words returns what the refusals of a policy say; nil stands for the usual words.
+// Words returns the texts of a policy's refusals; nil means the default texts.
 func (g *Gate) Words(policy string) *httplimit.Words {
-	if p := g.now.Load().policies[policy]; p != nil {
+	if p := g.current.Load().policies[policy]; p != nil {
 		return p.words
 	}
 	return nil
@@ -48,7 +48,7 @@ func Forbidden(v *Verdict) problemjson.Document {
 	return problemjson.Denied
 }
 
-// counted reports whether the verdict has an answer of each of its limits that clients may see.
+// counted reports whether the verdict has an answer from each of its limits that clients may see.
 func counted(v *Verdict) bool {
 	answers := len(v.Decision.Answers)
 	return v.By == ByLimits && !v.Shadow && (len(v.Limits) == answers || len(v.Limits) == 1 && answers == 0)

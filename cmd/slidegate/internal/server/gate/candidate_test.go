@@ -24,12 +24,12 @@ func TestCandidate(t *testing.T) {
 		}
 	}
 	if got := store.applies.Load(); got != 4 {
-		t.Errorf("4 asks are %d calls to the store, want 4 that include the candidate", got)
+		t.Errorf("4 asks: got %d calls to the store, want 4 that include the candidate", got)
 	}
-	mustAllow(t, g, gate.Ask{Key: "ann"})            // a peek is no traffic
-	mustAllow(t, g, gate.Ask{Key: "vip", Cost: 1})   // an override stays when the candidate replaces the limits
-	mustAllow(t, g, gate.Ask{Key: "bob", Cost: 3})   // more than the candidate ever admits
-	mustAllow(t, g, gate.Ask{Key: "carol", Cost: 4}) // more than either
+	mustAllow(t, g, gate.Ask{Key: "ann"})            // a peek is not counted
+	mustAllow(t, g, gate.Ask{Key: "vip", Cost: 1})   // the override still applies to the candidate
+	mustAllow(t, g, gate.Ask{Key: "bob", Cost: 3})   // more than the candidate can ever admit
+	mustAllow(t, g, gate.Ask{Key: "carol", Cost: 4}) // more than either can
 	want := map[string]int64{
 		"policy.decisions{by=limits,outcome=admitted,policy=p}":                       5,
 		"policy.decisions{by=limits,outcome=refused,policy=p}":                        2,
@@ -43,8 +43,8 @@ func TestCandidate(t *testing.T) {
 	}
 }
 
-// TestCandidateSeesWhatWasRefused: a candidate with more room goes on counting when the limits refuse.
-func TestCandidateSeesWhatWasRefused(t *testing.T) {
+// TestCandidateCountsDenials: a candidate with a larger quota continues to count when the limits deny.
+func TestCandidateCountsDenials(t *testing.T) {
 	p := policyOf("p", "1/1h")
 	p.Candidate = limits("5/1h")
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
@@ -73,7 +73,7 @@ func TestCandidateSeesWhatWasRefused(t *testing.T) {
 	}
 }
 
-func TestCandidateThatFailsIsIgnored(t *testing.T) {
+func TestFailingCandidateIsIgnored(t *testing.T) {
 	p := policyOf("p", "1/1h")
 	p.Candidate = limits("1/1h")
 	m, provider := newMeasured()
@@ -94,16 +94,17 @@ func TestCandidateThatFailsIsIgnored(t *testing.T) {
 	if got := m.read(t); !maps.Equal(got, want) {
 		t.Errorf("metrics %v, want %v", got, want)
 	}
-	store.fail("p") // all of it
+	store.fail("p") // all calls
 	if _, err := g.Allow(ctx, gate.Ask{Key: "ann", Cost: 1}); err != errStore {
-		t.Errorf("got %v, want the store's own error, %v", err, errStore)
+		t.Errorf("got %v, want the store's error, %v", err, errStore)
 	}
 	if got := m.read(t)["policy.decisions{by=limits,outcome=error,policy=p}"]; got != 1 {
 		t.Errorf("%d errors counted, want 1", got)
 	}
 }
 
-// TestCandidateWithSlots: a candidate holds slots where requests are held, also if the policy itself has no in-flight limit.
+// TestCandidateWithSlots: a candidate holds slots if requests are held, even if the policy itself has no in-flight
+// limit.
 func TestCandidateWithSlots(t *testing.T) {
 	p := policyOf("p", "9/1h")
 	p.Candidate = limits("1 in-flight ttl=30s")
@@ -126,7 +127,7 @@ func TestCandidateWithSlots(t *testing.T) {
 	got := m.read(t)
 	for outcome, want := range map[string]int64{"admitted": 2, "refused": 1} {
 		if n := got["policy.candidate.decisions{live_outcome=admitted,outcome="+outcome+",policy=p}"]; n != want {
-			t.Errorf("the candidate %s %d, want %d: of two at once it admits one, and then the next", outcome, n, want)
+			t.Errorf("the candidate %s %d, want %d: of two concurrent requests it admits one, and then the next", outcome, n, want)
 		}
 	}
 	if names := g.Untried(); !slices.Equal(names, []string{"p"}) || g.Holding() != nil {

@@ -30,12 +30,12 @@ func drawLimits(t *rapid.T) (drawn []slidegate.Limit) {
 	return drawn
 }
 
-// TestSameAsLimiter holds a gate with a plain policy to a Limiter over a store of its own, whatever is asked.
+// TestSameAsLimiter compares a gate with a plain policy to a Limiter over a separate store, for random requests.
 func TestSameAsLimiter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, ls := newClock(), drawLimits(t)
 		p := config.Policy{Name: "p", Limits: ls}
-		if rapid.Bool().Draw(t, "candidate") { // which must not make a difference
+		if rapid.Bool().Draw(t, "candidate") { // must not make a difference
 			p.Candidate = drawLimits(t)
 		}
 		stores := [2]store.Store{drawStore(t, c), drawStore(t, c)}
@@ -112,7 +112,7 @@ func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, ask gate.Ask, verb str
 	}
 }
 
-// TestBatchAsOneByOne holds AllowBatch to Allow, with everything that can decide.
+// TestBatchAsOneByOne compares AllowBatch to Allow, with everything that can decide.
 func TestBatchAsOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()
@@ -141,12 +141,12 @@ func TestBatchAsOneByOne(t *testing.T) {
 			for i, ask := range asks {
 				v, err := gates[1].Allow(ctx, ask)
 				if !reflect.DeepEqual(v, verdicts[i]) || fmt.Sprint(err) != fmt.Sprint(errs[i]) {
-					t.Fatalf("ask %d of %+v: got together\n%+v, %v\nwant as alone\n%+v, %v", i, asks, verdicts[i], errs[i], v, err)
+					t.Fatalf("ask %d of %+v: got as a batch\n%+v, %v\nwant one by one\n%+v, %v", i, asks, verdicts[i], errs[i], v, err)
 				}
 			}
 		}
 		if a, b := metrics[0].readAll(t), metrics[1].readAll(t); !reflect.DeepEqual(a, b) {
-			t.Fatalf("metrics: got together\n%v\nwant as alone\n%v", a, b)
+			t.Fatalf("metrics: got as a batch\n%v\nwant one by one\n%v", a, b)
 		}
 	})
 }
@@ -172,7 +172,7 @@ func TestBatchIsOneCall(t *testing.T) {
 	verdicts, errs := make([]gate.Verdict, 100), make([]error, 100)
 	g.AllowBatch(ctx, asks, verdicts, errs)
 	if got := store.applies.Load(); got != 1 {
-		t.Errorf("100 asks are %d calls to the store, want 1", got)
+		t.Errorf("100 asks: got %d calls to the store, want 1", got)
 	}
 	for i, v := range verdicts {
 		if errs[i] != nil || v.Decision.Allowed != (i < 60) || len(v.Decision.Answers) != 2 {
@@ -182,7 +182,7 @@ func TestBatchIsOneCall(t *testing.T) {
 	g.AllowBatch(ctx, nil, nil, nil)
 	defer func() {
 		if recover() == nil {
-			t.Error("too few verdicts went unnoticed, want a panic")
+			t.Error("too few verdicts: got no panic, want one")
 		}
 	}()
 	g.AllowBatch(ctx, asks, verdicts[:1], errs)

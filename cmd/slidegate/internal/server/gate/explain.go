@@ -12,33 +12,34 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Explanation is what Explain tells: which rules an ask meets, and what they would say. It is a plain value, made for JSON.
-// List and Override are entries of the file: an exact one is a key, so an Explanation is for whoever may see keys.
+// Explanation is the result of Explain: which rules apply to an ask, and what each would decide. It is a plain value,
+// made for JSON. List and Override are entries of the file. An exact entry is a key, so only show an Explanation to
+// operators who may see keys.
 type Explanation struct {
 	Policy    string           `json:"policy"`
 	By        By               `json:"by"`
-	Allowed   bool             `json:"allowed"` // what the client would get told
-	Refused   bool             `json:"refused"` // the limits, the deny list or a ruling would refuse
+	Allowed   bool             `json:"allowed"` // what the client would get
+	Refused   bool             `json:"refused"` // the limits, the deny list or a ruling would deny
 	Shadow    bool             `json:"shadow"`
-	Failure   string           `json:"failure,omitempty"`    // what happens when the store cannot answer: open, closed, local or optimistic
+	Failure   string           `json:"failure,omitempty"`    // the failure mode: open, closed, local or optimistic
 	Source    string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
-	Ruling    *rulings.Ruling  `json:"ruling,omitempty"`     // what an operator has decided about the key
-	List      string           `json:"list,omitempty"`       // the entry of the allow or deny list that fits
-	Override  string           `json:"override,omitempty"`   // the key or pattern of the override that fits
+	Ruling    *rulings.Ruling  `json:"ruling,omitempty"`     // an operator's ruling about the key
+	List      string           `json:"list,omitempty"`       // the matching entry of the allow or deny list
+	Override  string           `json:"override,omitempty"`   // the key or pattern of the matching override
 	Plan      string           `json:"plan,omitempty"`       // the name of the plan that decides
-	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the key is kept out, in microseconds; the limits say no as long
+	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the penalty still lasts, in microseconds; the limits deny for as long
 	Limits    []ExplainedLimit `json:"limits,omitempty"`
-	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would say, which decides nothing
+	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would decide; it has no effect
 
-	// Of descriptors of Envoy.
-	Rule      string           `json:"rule,omitempty"`       // that fits: its name, or its path
-	Path      string           `json:"path,omitempty"`       // of keys and values in the file, as in domain.key_value.key
-	QuotaMode bool             `json:"quota_mode,omitempty"` // over its limit, it refuses a request only if all such rules are
-	Brought   []ExplainedLimit `json:"brought,omitempty"`    // limits that came with the descriptor, as far as something is counted
-	Note      string           `json:"note,omitempty"`       // why no rule fits
+	// For Envoy descriptors only.
+	Rule      string           `json:"rule,omitempty"`       // the matching rule: its name, or its path
+	Path      string           `json:"path,omitempty"`       // keys and values in the file, as in domain.key_value.key
+	QuotaMode bool             `json:"quota_mode,omitempty"` // over its limit, the rule denies a request only if all such rules are over theirs
+	Brought   []ExplainedLimit `json:"brought,omitempty"`    // limits that came with the descriptor, where anything is counted
+	Note      string           `json:"note,omitempty"`       // why no rule matches
 }
 
-// ExplainedLimit is what one limit would answer.
+// ExplainedLimit is the answer that one limit would give.
 type ExplainedLimit struct {
 	Limit            string `json:"limit"` // as slidegate.ParseLimit reads it
 	Name             string `json:"name,omitempty"`
@@ -49,7 +50,7 @@ type ExplainedLimit struct {
 	ResetAfterMicros int64  `json:"reset_after_us"`
 }
 
-// Explain tells what would decide an ask and what each limit would answer. It charges nothing and counts nothing.
+// Explain returns what would decide an ask and the answer each limit would give. It charges nothing and counts nothing.
 func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 	var part policy.Part
 	s, err := g.part(&ask, &part)
@@ -61,7 +62,7 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 	e.By, e.Override, e.List = s.set.Route(part)
 	e.Plan, e.Override = s.planOf(&part, e.By, e.Override)
 	if e.Ruling = g.ruled.Load().Find(p.Name, part.Key, time.Now()); e.Ruling != nil {
-		e.Plan = "" // the ruling goes before it
+		e.Plan = "" // the ruling takes precedence
 	}
 	e.Refused = e.By == ByDenyList || e.By == ByRuling
 	if e.By == ByLimits {
@@ -73,9 +74,9 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 		e.Penalty = v.Penalty.Microseconds()
 		if e.Plan == "" && s.set.HasCandidate(p.place, part.Key) {
 			part.Candidate = true
-			var tried Verdict
-			if s.set.Ask(ctx, rule.Peek, &part, &tried); tried.Err == nil {
-				e.Candidate = explained(&tried)
+			var candidate Verdict
+			if s.set.Ask(ctx, rule.Peek, &part, &candidate); candidate.Err == nil {
+				e.Candidate = explained(&candidate)
 			}
 		}
 	}
@@ -83,8 +84,8 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 	return e, nil
 }
 
-// planOf returns the name of the plan that decides about a part, and the override if that does. Plans by key are overrides to the
-// engine.
+// planOf returns the name of the plan that decides a part, and the override if that decides. Plans by key are overrides
+// to the engine.
 func (s *snapshot) planOf(part *policy.Part, by By, override string) (plan, over string) {
 	p := s.order[part.Policy]
 	switch {
@@ -101,7 +102,7 @@ func (s *snapshot) planOf(part *policy.Part, by By, override string) (plan, over
 	return "", override
 }
 
-// explained tells what each limit said.
+// explained returns the answer of each limit.
 func explained(v *Verdict) []ExplainedLimit {
 	answers := v.Decision.Answers
 	if answers == nil {
@@ -118,7 +119,7 @@ func explained(v *Verdict) []ExplainedLimit {
 	return limits
 }
 
-// ExplainLimit tells what a limit answered.
+// ExplainLimit describes the answer of a limit.
 func ExplainLimit(limit slidegate.Limit, a *rule.Answer) ExplainedLimit {
 	e := ExplainedLimit{
 		Limit: limit.String(), Name: limit.Name, Allowed: a.Allowed, Quota: limit.Quota,
@@ -131,7 +132,7 @@ func ExplainLimit(limit slidegate.Limit, a *rule.Answer) ExplainedLimit {
 	return e
 }
 
-// SourceOf names who answered, in the words that metrics use.
+// SourceOf names the source of a decision, in the words that metrics use.
 func SourceOf(flags rule.Flags) string {
 	switch {
 	case flags.FallbackOpen():

@@ -38,14 +38,14 @@ func TestExplain(t *testing.T) {
 		{gate.Ask{Key: "evil-twin", Cost: 1}, `{"policy":"api","by":"deny_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"key:evil-*"}`},
 		{gate.Ask{Key: "friend", Cost: 1}, `{"policy":"api","by":"allow_list","allowed":true,"refused":false,"shadow":false,"failure":"local","list":"key:friend"}`},
 	} {
-		for range 2 { // the second time shows that the first has charged nothing
+		for range 2 { // the second time checks that the first charged nothing
 			e, err := g.Explain(ctx, x.ask)
 			if err != nil {
 				t.Fatal(err)
 			}
 			got, err := json.Marshal(e)
 			if err != nil || string(got) != x.want {
-				t.Errorf("%+v:\n%s (%v), want\n%s", x.ask, got, err, x.want)
+				t.Errorf("%+v: got\n%s (%v), want\n%s", x.ask, got, err, x.want)
 			}
 		}
 	}

@@ -16,50 +16,50 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// ErrPolicy is wrapped by the error of an ask that names a policy that there is not.
+// ErrPolicy is wrapped by the error of an Ask that names an unknown policy.
 var ErrPolicy = errors.New("unknown policy")
 
-// ErrKey is wrapped by the error of an ask whose key cannot be one.
+// ErrKey is wrapped by the error of an Ask with an invalid key.
 var ErrKey = errors.New("invalid key")
 
-// Stores are the stores that policies use, by what is to happen when the store cannot answer.
+// Stores holds the stores that policies use, one per failure mode.
 type Stores = policy.Stores
 
-// Options are what a Gate has besides its policies and stores. The zero value is good.
+// Options configures a Gate. The zero value is valid.
 type Options struct {
-	// Logger gets a line for every reload and for every policy that one changed; nil means none are written. Keys are
-	// never in it.
+	// Logger receives a line for every reload and for every policy that a reload changed; nil discards them. It never
+	// receives keys.
 	Logger *slog.Logger
-	// MeterProvider gets the metrics; nil means the global one.
+	// MeterProvider receives the metrics; nil means the global one.
 	MeterProvider metric.MeterProvider
-	// Requests says that CheckRequest is used. Policies that a request faces together and the store cannot decide together
-	// are then an error from New and Reload, as they are wherever a policy has a Match.
+	// Requests says that CheckRequest is used. New and Reload then reject policies that apply to the same request but
+	// that the store cannot decide together, as they always do for policies with a Match.
 	Requests bool
-	// OnRefused is called with every key that was refused, or would have been where a policy only watches. It must be quick
-	// and safe for concurrent use, and must not keep the key without a copy.
+	// OnRefused is called with every key that was denied, or would have been if its policy were not in shadow mode. It
+	// must be fast and safe for concurrent use, and must copy the key to keep it.
 	OnRefused func(policy, key string)
-	// Latency gets how long decisions take, by door and policy; nil means that they are not timed.
+	// Latency records how long decisions take, by listener and policy; nil disables timing.
 	Latency *latency.Histograms
-	// Signer signs reservations, and Settle refuses those without its signature; nil leaves them unsigned, for clients that
-	// are trusted not to invent any.
+	// Signer signs reservations, and Settle rejects reservations without its signature; nil leaves them unsigned, for
+	// clients that are trusted not to forge any.
 	Signer Signer
 }
 
-// Gate decides by policies. It is safe for concurrent use. The zero value is not usable; New makes it.
+// Gate decides requests by policies. It is safe for concurrent use. The zero value is not usable; call New.
 type Gate struct {
 	stores  Stores
 	opts    Options
 	metrics *metrics
-	every   uint32 // of how many decisions one is timed
-	now     atomic.Pointer[snapshot]
+	every   uint32 // one in this many decisions is timed
+	current atomic.Pointer[snapshot]
 	batches sync.Pool // of *[]policy.Part
 
 	ruled     atomic.Pointer[rulings.Table]
 	reloading sync.Mutex // also held while rulings change
 }
 
-// New returns a gate for the policies of file. A limit that the stores cannot keep, or a key that a live request does not
-// have, is an error.
+// New returns a gate for the policies of file. It rejects limits that the stores do not support and keys that a live
+// request does not have.
 func New(file *config.File, stores Stores, opts Options) (*Gate, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -76,15 +76,16 @@ func New(file *config.File, stores Stores, opts Options) (*Gate, error) {
 		return nil, errors.Join(err, g.metrics.registration.Unregister())
 	}
 	first.prepare(stores)
-	g.now.Store(first)
+	g.current.Store(first)
 	return g, nil
 }
 
-// Close ends the reports of metrics and gives back the room that the limits have in the stores. It does not close the stores, and decisions can still be made.
+// Close stops reporting metrics and releases the capacity that the stores hold for the limits. It does not close the
+// stores, and the gate still decides.
 func (g *Gate) Close() error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
-	g.now.Load().release()
+	g.current.Load().release()
 	if err := g.metrics.registration.Unregister(); err != nil {
 		return fmt.Errorf("gate: MeterProvider: %w", err)
 	}
@@ -93,7 +94,7 @@ func (g *Gate) Close() error {
 
 // Policies returns the names of the policies in the order of the file.
 func (g *Gate) Policies() []string {
-	if s := g.now.Load(); s != nil {
+	if s := g.current.Load(); s != nil {
 		return slices.Clone(s.names)
 	}
 	return nil

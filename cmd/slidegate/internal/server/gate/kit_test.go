@@ -20,10 +20,11 @@ import (
 
 var ctx = context.Background()
 
-// newClock returns a store's clock that only the test moves. It begins well within a window of any length that divides a day.
+// newClock returns a store clock that only the test advances. It starts well within a window of any length that divides
+// a day.
 func newClock() *storetest.Clock { return storetest.NewClock(1_800_000_000_000_000) }
 
-// memory returns a store that runs by the clock.
+// memory returns a store that uses the clock.
 func memory(t testing.TB, c *storetest.Clock) *memstore.Store {
 	t.Helper()
 	store, err := newMemory(c)
@@ -37,11 +38,11 @@ func newMemory(c *storetest.Clock) (*memstore.Store, error) {
 	return memstore.New(memstore.Options{Now: c.Now})
 }
 
-// watched is a store that tells what it was asked, and can fail.
+// watched is a store that records its requests, and can fail.
 type watched struct {
 	store.Store
 	applies, requests atomic.Int64
-	failing           atomic.Pointer[string] // namespaces with this in them fail
+	failing           atomic.Pointer[string] // requests whose namespace contains this fail
 }
 
 var errStore = errors.New("the store is broken")
@@ -69,7 +70,7 @@ func (w *watched) Apply(ctx context.Context, batch []store.Request) error {
 
 func (w *watched) fail(namespace string) { w.failing.Store(&namespace) }
 
-// all is one store for all failure modes.
+// all returns stores that use one store for all failure modes.
 func all(store store.Store) gate.Stores {
 	return gate.Stores{Open: store, Closed: store, Local: store, Optimistic: store}
 }
@@ -107,7 +108,7 @@ func limits(texts ...string) (limits []slidegate.Limit) {
 	return limits
 }
 
-// policyOf is a policy with these limits, by address.
+// policyOf returns a policy with these limits, by address.
 func policyOf(name string, texts ...string) config.Policy {
 	return config.Policy{Name: name, Key: template("{address}"), Limits: limits(texts...)}
 }

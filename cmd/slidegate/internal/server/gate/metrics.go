@@ -18,7 +18,7 @@ import (
 // scope is the name under which all metrics are reported.
 const scope = "github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 
-// What is counted for a policy. The commonest come first, so that they share a cache line.
+// What is counted per policy. The most common come first, so that they share a cache line.
 const (
 	admitted = iota
 	refused
@@ -31,14 +31,13 @@ const (
 	blocked // by a ruling
 	shadowBlocked
 	candidateAgreedAdmit  // the candidate admits what the limits admit,
-	candidateAgreedRefuse // refuses what they refuse,
-	candidateStricter     // refuses what they admit,
-	candidateLooser       // and admits what they refuse
+	candidateAgreedRefuse // denies what they deny,
+	candidateStricter     // denies what they admit,
+	candidateLooser       // and admits what they deny
 	counts
 )
 
-// outcomes says what each count is called: the outcome, and what decided it; for those of a candidate, its outcome and
-// that of the limits.
+// outcomes names each count: the outcome and what decided it; for a candidate, its outcome and that of the limits.
 var outcomes = [counts][2]string{
 	admitted:              {"admitted", ByLimits.String()},
 	refused:               {"refused", ByLimits.String()},
@@ -61,14 +60,14 @@ type cells [16]atomic.Int64
 
 const _ = uint(len(cells{}) - counts) // there is a cell for each count
 
-// tally counts for one policy. Those who count for different keys mostly do so in different lanes: a place that several
-// processors write to has to travel between them. It is safe for concurrent use.
+// tally counts for one policy. Callers that count for different keys mostly use different lanes: a cache line that
+// several processors write to has to travel between them. It is safe for concurrent use.
 type tally struct {
-	name       string
-	onRefused  func(policy, key string) // nil if nobody wants to know
-	lanes      []cells
-	attributes [counts]metric.MeasurementOption
-	tries      atomic.Bool // the policy has, or had, a candidate
+	name         string
+	onRefused    func(policy, key string) // may be nil
+	lanes        []cells
+	attributes   [counts]metric.MeasurementOption
+	hasCandidate atomic.Bool // the policy has, or had, a candidate
 }
 
 func newTally(name string, onRefused func(policy, key string)) *tally {
@@ -89,7 +88,7 @@ func newTally(name string, onRefused func(policy, key string)) *tally {
 	return t
 }
 
-// add counts. The lane is chosen by the end of the key, where keys differ most.
+// add counts once. The lane depends on the end of the key, where keys differ most.
 func (t *tally) add(key string, count int) {
 	var h uint32
 	for i := max(0, len(key)-4); i < len(key); i++ {
@@ -101,7 +100,7 @@ func (t *tally) add(key string, count int) {
 	}
 }
 
-// count counts what became of a part of a request.
+// count counts the outcome of a part of a request.
 func (t *tally) count(key string, o policy.Outcome) {
 	count := admitted
 	switch {
@@ -137,7 +136,8 @@ func (t *tally) count(key string, o policy.Outcome) {
 	t.add(key, count)
 }
 
-// isRefusal tells which counts are of requests that the limits, a list or a ruling refused, also where the policy only watches.
+// isRefusal reports which counts are denials by the limits, a list or a ruling, including those of policies in shadow
+// mode.
 var isRefusal = [counts]bool{
 	refused: true, shadowRefused: true, denyListed: true, shadowDenyListed: true, blocked: true, shadowBlocked: true,
 }
@@ -149,10 +149,11 @@ func (t *tally) sum(count int) (sum int64) {
 	return sum
 }
 
-// maxTallies is how many names of policies are told apart, over all reloads; others are counted together as "other".
+// maxTallies bounds the policy names that are counted separately, over all reloads; others are counted together as
+// "other".
 const maxTallies = 1000
 
-// metrics are all counts of a Gate. A policy that a reload took away keeps its counts: they must not go down.
+// metrics holds all counts of a Gate. A policy removed by a reload keeps its counts: counters must not go down.
 type metrics struct {
 	decisions, candidates metric.Int64ObservableCounter
 	policies              metric.Int64ObservableGauge
@@ -172,9 +173,9 @@ func newMetrics(provider metric.MeterProvider, current func() int) (*metrics, er
 	m := &metrics{names: map[string]*tally{}, current: current}
 	var errs [3]error
 	m.decisions, errs[0] = meter.Int64ObservableCounter("slidegate.policy.decisions", metric.WithUnit("{decision}"),
-		metric.WithDescription("Asks that a policy decided, by outcome and by what decided."))
+		metric.WithDescription("Requests decided by a policy, by outcome and by what decided."))
 	m.candidates, errs[1] = meter.Int64ObservableCounter("slidegate.policy.candidate.decisions", metric.WithUnit("{decision}"),
-		metric.WithDescription("What a policy's candidate limits would have done, and what the live ones did."))
+		metric.WithDescription("What a policy's candidate limits would have decided, and what its live limits decided."))
 	m.policies, errs[2] = meter.Int64ObservableGauge("slidegate.policies", metric.WithUnit("{policy}"),
 		metric.WithDescription("Policies in force."))
 	err := errors.Join(errs[:]...)
@@ -187,9 +188,9 @@ func newMetrics(provider metric.MeterProvider, current func() int) (*metrics, er
 	return m, nil
 }
 
-// tallyOf returns the counts of the policy of that name. From then on they are reported, as 0 at first: the first event is then an
-// increase, and not a new series, which functions such as rate do not see.
-func (m *metrics) tallyOf(name string, tries bool) *tally {
+// tallyOf returns the counts of the policy of that name. From then on they are reported, as 0 at first: the first event
+// is then an increase, not a new series, which functions such as rate miss.
+func (m *metrics) tallyOf(name string, hasCandidate bool) *tally {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.names) >= maxTallies && m.names[name] == nil {
@@ -198,8 +199,8 @@ func (m *metrics) tallyOf(name string, tries bool) *tally {
 	if m.names[name] == nil {
 		m.names[name] = newTally(name, m.onRefused)
 	}
-	if tries {
-		m.names[name].tries.Store(true)
+	if hasCandidate {
+		m.names[name].hasCandidate.Store(true)
 	}
 	return m.names[name]
 }
@@ -212,7 +213,7 @@ func (m *metrics) observe(_ context.Context, to metric.Observer) error {
 			switch {
 			case count < candidateAgreedAdmit:
 				to.ObserveInt64(m.decisions, t.sum(count), t.attributes[count])
-			case t.tries.Load():
+			case t.hasCandidate.Load():
 				to.ObserveInt64(m.candidates, t.sum(count), t.attributes[count])
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// TestOnRefused: whoever is refused is told of, by all ways of asking, and nobody else is.
+// TestOnRefused: OnRefused is called for every denied key, by all operations, and for no other key.
 func TestOnRefused(t *testing.T) {
 	file, err := config.Parse("f", []byte("policies:\n  api: {limits: [1/1h], deny: ['key:bad']}\n  watched: {limits: [1/1h], shadow: true}\n"))
 	if err != nil {

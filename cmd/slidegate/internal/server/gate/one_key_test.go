@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// entries is a store that decides several limits at once only of one key.
+// entries is a store that can decide several limits together only for one key.
 type entries struct{ store.Store }
 
 func (e entries) Traits() store.Traits {
@@ -18,7 +18,7 @@ func (e entries) Traits() store.Traits {
 	return traits
 }
 
-// TestOneKey: a file by which one request is counted by two keys is refused where the store decides one key at once.
+// TestOneKey: a file that counts one request under two keys is rejected if the store decides only one key at a time.
 func TestOneKey(t *testing.T) {
 	const address, user = `key: "{address}", limits: [5/1m]`, `key: "{user}", limits: [9/1m]`
 	for name, test := range map[string]struct {
@@ -26,12 +26,12 @@ func TestOneKey(t *testing.T) {
 		requests bool
 		wrong    bool
 	}{
-		"two keys":            {"a: {match: /api/, " + address + "}, b: {match: /api/, " + user + "}", false, true},
-		"one key":             {"a: {match: /api/, " + address + "}, b: {match: /api/, key: '{address}', limits: [9/1h]}", false, false},
-		"different requests":  {"a: {match: /api/, " + address + "}, b: {match: /login, " + user + "}", false, false},
-		"in the shadow":       {"a: {match: /api/, " + address + "}, b: {match: /api/, shadow: true, " + user + "}", false, false},
-		"asked by name alone": {"a: {" + address + "}, b: {" + user + "}", false, false},
-		"in a proxy":          {"a: {" + address + "}, b: {" + user + "}", true, true},
+		"two keys":           {"a: {match: /api/, " + address + "}, b: {match: /api/, " + user + "}", false, true},
+		"one key":            {"a: {match: /api/, " + address + "}, b: {match: /api/, key: '{address}', limits: [9/1h]}", false, false},
+		"different requests": {"a: {match: /api/, " + address + "}, b: {match: /login, " + user + "}", false, false},
+		"in shadow mode":     {"a: {match: /api/, " + address + "}, b: {match: /api/, shadow: true, " + user + "}", false, false},
+		"used by name only":  {"a: {" + address + "}, b: {" + user + "}", false, false},
+		"in a proxy":         {"a: {" + address + "}, b: {" + user + "}", true, true},
 	} {
 		file, err := config.Parse("f", []byte("policies: {"+test.file+"}\n"))
 		if err != nil {
@@ -42,8 +42,8 @@ func TestOneKey(t *testing.T) {
 		if err == nil {
 			err = g.Close()
 		}
-		if got := err != nil && strings.Contains(err.Error(), "different keys"); got != test.wrong || err != nil && !test.wrong {
-			t.Errorf("%s: got %v, want it refused: %v", name, err, test.wrong)
+		if got := err != nil && strings.Contains(err.Error(), "keys differ"); got != test.wrong || err != nil && !test.wrong {
+			t.Errorf("%s: got %v, want it rejected: %v", name, err, test.wrong)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// A key that is kept out is explained, and a reset lets it in again.
+// Explain reports a penalty, and Reset ends it.
 func TestPenalty(t *testing.T) {
 	c := newClock()
 	p := rich()
@@ -17,7 +17,7 @@ func TestPenalty(t *testing.T) {
 	ask := gate.Ask{Key: "ann", Cost: 1}
 	mustAllow(t, g, ask)
 	if v, err := g.Allow(ctx, ask); err != nil || !v.Refused || v.Decision.RetryAfter != 10*time.Minute {
-		t.Errorf("the excess: %+v, %v", v, err)
+		t.Errorf("the excess request: got %+v, %v; want a denial", v, err)
 	}
 	c.Advance(120_000_000)
 	e, err := g.Explain(ctx, ask)
@@ -25,7 +25,7 @@ func TestPenalty(t *testing.T) {
 	const want = `{"policy":"api","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"open","source":"store","penalty_us":480000000,` +
 		`"limits":[{"limit":"1/1m fixed-window","allowed":false,"quota":1,"remaining":0,"retry_after_us":480000000,"reset_after_us":480000000}]}`
 	if err != nil || string(text) != want {
-		t.Errorf("%s (%v), want\n%s", text, err, want)
+		t.Errorf("got %s (%v), want\n%s", text, err, want)
 	}
 	if err := g.Reset(ctx, ask); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// planned are policies with plans by header and by key, and costs by route.
+// planned holds policies with plans by header and by key, and costs by route.
 const planned = `
 policies:
   api:
@@ -33,7 +33,7 @@ policies:
     limits: [1/1h]
 `
 
-// ask sends requests and returns how many were admitted, and the plan of the last verdict.
+// admitted sends requests and returns how many were admitted, and the plan of the last verdict.
 func admitted(t *testing.T, g *gate.Gate, n int, method, path, key, plan string) (count int, by string) {
 	t.Helper()
 	for range n {
@@ -71,18 +71,18 @@ func TestPlans(t *testing.T) {
 		by                      string
 	}{
 		{4, "GET", "/api/x", "ann", "", 2, ""},
-		{4, "GET", "/api/x", "ann", "gold", 0, ""},         // no such plan
-		{1, "GET", "/api/x", "ann", "pro", 1, "pro"},       // goes on where ann was
+		{4, "GET", "/api/x", "ann", "gold", 0, ""},         // unknown plan
+		{1, "GET", "/api/x", "ann", "pro", 1, "pro"},       // continues the counts of ann
 		{2, "POST", "/api/search", "ann", "pro", 1, "pro"}, // 3 more of 6
 		{9, "GET", "/api/x", "ann", "internal", 9, "internal"},
 		{9, "GET", "/api/x", "bob", "team-a", 9, "team-*"},
-		{12, "GET", "/api/x", "vip", "internal", 9, ""}, // the override goes before
+		{12, "GET", "/api/x", "vip", "internal", 9, ""}, // the override takes precedence
 		{3, "GET", "/keyed", "pro-1", "", 2, ""},
 		{3, "GET", "/keyed", "other", "", 1, ""},
 		{3, "GET", "/keyed", "root", "", 3, ""},
 	} {
 		if got, by := admitted(t, g, test.n, test.method, test.path, test.key, test.plan); got != test.want || by != test.by {
-			t.Errorf("%d of %d %s %s of %s with the plan %q are admitted by %q, want %d by %q",
+			t.Errorf("got %d of %d %s %s of %s with the plan %q admitted by %q, want %d by %q",
 				got, test.n, test.method, test.path, test.key, test.plan, by, test.want, test.by)
 		}
 	}
@@ -108,16 +108,16 @@ func TestPlans(t *testing.T) {
 			quota = e.Limits[0].Quota
 		}
 		if e.Plan != test.plan || e.Override != test.override || quota != test.quota || e.Plan != "" && e.Candidate != nil {
-			t.Errorf("%+v is explained by %+v, want the plan %q, the override %q and a quota of %d", test.ask, e, test.plan, test.override, test.quota)
+			t.Errorf("Explain of %+v: got %+v, want the plan %q, the override %q and a quota of %d", test.ask, e, test.plan, test.override, test.quota)
 		}
 	}
 	if got := g.LimitsOf("keyed", "pro-7"); len(got) != 1 || got[0].Quota != 2 {
-		t.Errorf("the limits of pro-7 are %v, want those of its plan", got)
+		t.Errorf("limits of pro-7: got %v, want those of its plan", got)
 	}
 }
 
-// An ask that names a plan is decided by it, alone and in a batch. A name that is not listed, and any name where the key says which plan
-// it is, means nothing.
+// An ask that names a plan is decided by it, alone and in a batch. Unlisted names, and all names if the key selects the
+// plan, are ignored.
 func TestAskNamesPlan(t *testing.T) {
 	file, err := config.Parse("test.yaml", []byte(planned))
 	if err != nil {
@@ -136,15 +136,15 @@ func TestAskNamesPlan(t *testing.T) {
 	g.AllowBatch(t.Context(), asks, verdicts, errs)
 	for i, quota := range []int64{2, 6, 2, 1} {
 		if v := verdicts[i]; errs[i] != nil || !v.Decision.Allowed || v.Decision.Quota != quota {
-			t.Errorf("%+v in a batch: %+v, %v; want a quota of %d", asks[i], v, errs[i], quota)
+			t.Errorf("%+v in a batch: got %+v, %v; want a quota of %d", asks[i], v, errs[i], quota)
 		}
 		if v, err := g.Peek(t.Context(), asks[i]); err != nil || v.Decision.Quota != quota {
-			t.Errorf("%+v: %+v, %v; want a quota of %d", asks[i], v, err, quota)
+			t.Errorf("%+v: got %+v, %v; want a quota of %d", asks[i], v, err, quota)
 		}
 	}
 }
 
-// A reload that only changes how tokens are verified takes effect, and the log says so.
+// A reload that only changes how tokens are verified takes effect and is logged.
 func TestReloadOfTokens(t *testing.T) {
 	var text bytes.Buffer
 	const before = `
@@ -163,21 +163,21 @@ policies: {api: {key: "{claim:sub}", limits: [1/1h]}}
 		t.Fatal(err)
 	}
 	defer g.Close()
-	// {"alg":"HS256"}.{"sub":"ann"}, and a signature that nothing has made.
+	// {"alg":"HS256"}.{"sub":"ann"}, and an invalid signature.
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("Authorization", "Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.AAAA")
 	for i, want := range []bool{true, false} {
 		if v, err := g.CheckRequest(t.Context(), r); err != nil || v.Decision.Allowed != want {
-			t.Fatalf("request %d by address: %+v, %v", i+1, v, err)
+			t.Fatalf("request %d by address: got %+v, %v", i+1, v, err)
 		}
 	}
 	if err := g.Reload(parse(strings.Replace(before, "keys: /nowhere/jwks.json", "verified: true", 1))); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := g.CheckRequest(t.Context(), r); err != nil || !v.Decision.Allowed {
-		t.Errorf("after the reload: %+v, %v, want a key of its own for ann", v, err)
+		t.Errorf("after the reload: got %+v, %v; want a separate key for ann", v, err)
 	}
-	if !strings.Contains(text.String(), "tokens of requests are verified by other keys or rules from now on") {
-		t.Errorf("the log is %s", text.String())
+	if !strings.Contains(text.String(), "request tokens are verified with new keys or rules from now on") {
+		t.Errorf("got the log %s, want it to mention tokens", text.String())
 	}
 }

@@ -26,7 +26,7 @@ func (down) Apply(_ context.Context, batch []store.Request) error {
 	return errStore
 }
 
-// fill uses up the limits of a store by ones that no file has, as descriptors and CL.THROTTLE can.
+// fill uses up a store's capacity for limits with limits that are in no file, as descriptors and CL.THROTTLE can.
 func fill(t *testing.T, st store.Store) {
 	t.Helper()
 	for i := range 10_000 {
@@ -42,10 +42,10 @@ func fill(t *testing.T, st store.Store) {
 			t.Fatal(err)
 		}
 	}
-	t.Fatal("10,000 limits fit")
+	t.Fatal("the store accepted 10,000 limits, want it to run out of capacity")
 }
 
-// limitsNamed returns how many limits in a namespace have memory in a store.
+// limitsNamed returns how many limits of a namespace a store has memory for.
 func limitsNamed(m *memstore.Store, namespace string) (n int) {
 	for _, limit := range m.Stats().Limits {
 		if limit.Namespace == namespace {
@@ -55,8 +55,9 @@ func limitsNamed(m *memstore.Store, namespace string) (n int) {
 	return n
 }
 
-// TestOtherLimitsTakeNoRoom: the limits of the file, its overrides and candidates are decided, however many others there are.
-func TestOtherLimitsTakeNoRoom(t *testing.T) {
+// TestOtherLimitsTakeNoCapacity: the limits of the file, its overrides and candidates are decided, however many other
+// limits there are.
+func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 	for name, wrap := range map[string]func(*memstore.Store) store.Store{
 		"memory": func(m *memstore.Store) store.Store { return m },
 		"observed": func(m *memstore.Store) store.Store {
@@ -89,7 +90,7 @@ func TestOtherLimitsTakeNoRoom(t *testing.T) {
 				}
 			}
 			before := limitsNamed(m, "login")
-			for i := range 300 { // the room of files that are no longer in force is given back
+			for i := range 300 { // the capacity for files no longer in force is released
 				next := policyOf("login", fmt.Sprintf("6/%ds sliding-log", i+100))
 				if err := g.Reload(&config.File{Policies: []config.Policy{next}}); err != nil {
 					t.Fatal(err)
@@ -98,8 +99,8 @@ func TestOtherLimitsTakeNoRoom(t *testing.T) {
 			if v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1}); !v.Decision.Allowed {
 				t.Errorf("after a reload: got %+v, want it allowed", v)
 			}
-			if now := limitsNamed(m, "login"); now > before+1 { // those of before have live keys
-				t.Errorf("%d limits of the policy are held after 300 reloads, %d before: those of files that are gone are kept", now, before)
+			if now := limitsNamed(m, "login"); now > before+1 { // the earlier limits have live keys
+				t.Errorf("%d limits of the policy are held after 300 reloads, %d before; want those of replaced files released", now, before)
 			}
 		})
 	}

@@ -9,17 +9,17 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Reload replaces the policies by those of file, all or nothing: on an error, everything stays as it was. Counts are
-// kept, but for limits whose shape (algorithm, window, segments, anchor) or name has changed: those have counts of their own,
-// which are empty unless such a limit was in force within its window. The log says what was added, removed and changed,
-// which limits do not go on with the counts of before, and when nothing changed at all. Where the store is
-// and how long it may take is not the gate's: such a change is warned about, since it takes a restart.
+// Reload replaces the policies with those of file, all or nothing: on an error, nothing changes. Counts are kept,
+// except for limits whose shape (algorithm, window, segments, anchor) or name has changed. Such a limit has separate
+// counts, which are empty unless it was in force within its window. The log lists what was added, removed and changed,
+// and which limits do not continue the previous counts; it also says if nothing changed. The gate does not manage the
+// store's address or timeout: a change of those is logged as a warning, since it requires a restart.
 //
-// An ask that is under way when a reload happens is decided by the policies that it began with.
+// An ask that is under way during a reload is decided by the policies it began with.
 func (g *Gate) Reload(file *config.File) error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
-	old := g.now.Load()
+	old := g.current.Load()
 	made, err := g.build(file, old)
 	if err != nil {
 		g.opts.Logger.Error("policies not reloaded; the old ones stay in force", slog.Any("error", err))
@@ -31,14 +31,14 @@ func (g *Gate) Reload(file *config.File) error {
 	}
 	made.prepare(g.stores)
 	made.rule(g.ruled.Load(), g.opts.Logger)
-	g.now.Store(made)
+	g.current.Store(made)
 	old.release()
-	g.tellChanges(old, made)
+	g.logChanges(old, made)
 	return nil
 }
 
-// tellChanges logs what is different.
-func (g *Gate) tellChanges(old, made *snapshot) {
+// logChanges logs the differences between two snapshots.
+func (g *Gate) logChanges(old, made *snapshot) {
 	log := g.opts.Logger
 	var added, removed, changed []string
 	for _, p := range made.order {
@@ -47,7 +47,7 @@ func (g *Gate) tellChanges(old, made *snapshot) {
 			added = append(added, p.Name)
 		case !reflect.DeepEqual(before.Policy, p.Policy) || old.set.Mode(before.place) != made.set.Mode(p.place):
 			changed = append(changed, p.Name)
-			g.tellOtherCounts(p.Name, old.set.Bound(before.place), made.set.Bound(p.place))
+			g.logOtherCounts(p.Name, old.set.Bound(before.place), made.set.Bound(p.place))
 		}
 	}
 	for _, p := range old.order {
@@ -59,19 +59,19 @@ func (g *Gate) tellChanges(old, made *snapshot) {
 		slog.Int("policies", len(made.order)))
 	before, now := &old.file.Service, &made.file.Service
 	if !reflect.DeepEqual(before.JWT, now.JWT) {
-		log.Info("tokens of requests are verified by other keys or rules from now on")
+		log.Info("request tokens are verified with new keys or rules from now on")
 	}
 	if before.Store != now.Store || before.StoreTimeout != now.StoreTimeout || before.Optimism != now.Optimism {
 		log.Warn("store, store_timeout and optimism are not reloaded; restart to change them") // the URL may hold a password
 	}
 }
 
-// otherCounts is true too of a limit that comes back: what it counted before still counts until its window has passed.
-const otherCounts = "limit does not go on with the counts of before, as its name or shape is new: it starts empty, or with what " +
+// otherCounts is also true for a limit that returns: what it counted before still counts until its window has passed.
+const otherCounts = "limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what " +
 	"it counted when it was last in force"
 
-// tellOtherCounts logs which limits of a policy do not go on with the counts of before.
-func (g *Gate) tellOtherCounts(policy string, before, now []*store.Limit) {
+// logOtherCounts logs which limits of a policy do not continue the previous counts.
+func (g *Gate) logOtherCounts(policy string, before, now []*store.Limit) {
 	known := map[string]bool{}
 	for _, b := range before {
 		known[b.Prefix()] = true

@@ -17,7 +17,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-func TestReloadTellsWhatChanged(t *testing.T) {
+func TestReloadLogsChanges(t *testing.T) {
 	var text bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -41,7 +41,7 @@ func TestReloadTellsWhatChanged(t *testing.T) {
 	}
 	for name, want := range map[string]int64{"kept": 0, "raised": 3, "reshaped": 2, "new": 1} {
 		if v, err := g.Peek(ctx, gate.Ask{Policy: name, Key: "secret-ann", Cost: 1}); err != nil || v.Decision.Remaining != want {
-			t.Errorf("%s has %d left, want %d (%v)", name, v.Decision.Remaining, want, err)
+			t.Errorf("%s: got %d left, want %d (%v)", name, v.Decision.Remaining, want, err)
 		}
 	}
 	if err := g.Reload(next); err != nil {
@@ -52,21 +52,21 @@ func TestReloadTellsWhatChanged(t *testing.T) {
 		t.Errorf("a policy without limits: got %v, want an error with %q", err, `policy "empty": limits`)
 	}
 	if v, _ := g.Peek(ctx, gate.Ask{Policy: "kept", Key: "new", Cost: 1}); v.Decision.Quota != 2 {
-		t.Errorf("after a bad file: got %+v, want the quota of before, 2", v)
+		t.Errorf("after a bad file: got %+v, want the previous quota, 2", v)
 	}
-	want := `level=INFO msg="limit does not go on with the counts of before, as its name or shape is new: it starts empty, or with what it counted when it was last in force" policy=raised limit="7/1m sliding-log" candidate=false
-level=INFO msg="limit does not go on with the counts of before, as its name or shape is new: it starts empty, or with what it counted when it was last in force" policy=reshaped limit="2/2h sliding-log" candidate=false
+	want := `level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=raised limit="7/1m sliding-log" candidate=false
+level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=reshaped limit="2/2h sliding-log" candidate=false
 level=INFO msg="policies reloaded" added=[new] removed=[gone] changed="[raised reshaped]" policies=4
 level=WARN msg="store, store_timeout and optimism are not reloaded; restart to change them"
 level=INFO msg="policies reloaded: nothing changed" policies=4
 level=ERROR msg="policies not reloaded; the old ones stay in force" error="gate: policy \"empty\": limits: invalid limit: no limits; give at least one"
 `
 	if text.String() != want {
-		t.Errorf("the log is\n%s\nwant\n%s", text.String(), want)
+		t.Errorf("got the log\n%s\nwant\n%s", text.String(), want)
 	}
 }
 
-// TestReloadBringsALimitBack: a limit that comes back within its window goes on with its own counts, and the log does not say
+// TestReloadBringsALimitBack: a limit that returns within its window continues its own counts, and the log does not say
 // otherwise.
 func TestReloadBringsALimitBack(t *testing.T) {
 	var text bytes.Buffer
@@ -81,12 +81,12 @@ func TestReloadBringsALimitBack(t *testing.T) {
 		t.Errorf("got %+v, %v, want 40 remaining", v, err)
 	}
 	if got := text.String(); strings.Contains(got, "limit starts empty") || strings.Count(got, "it counted when it was last in force") != 2 {
-		t.Errorf("the log is\n%s\nwant it to say twice that the limit has other counts, and not that they are empty", got)
+		t.Errorf("got the log\n%s\nwant it to say twice that the limit has other counts, and not that they are empty", got)
 	}
 }
 
-// TestReloadUnderLoad reloads between two files whose policies differ in every quota, while many ask: no ask may see
-// both, and no unit may be lost or given twice.
+// TestReloadUnderLoad reloads between two files whose policies differ in every quota, while many goroutines send
+// requests: no request may see both files, and no unit may be lost or granted twice.
 func TestReloadUnderLoad(t *testing.T) {
 	files := [2]*config.File{}
 	for i := range files {
@@ -102,7 +102,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	defer g.Close()
 	var asking, reloading sync.WaitGroup
 	var stop atomic.Bool
-	var admitted [2]atomic.Int64 // of first, and of second
+	var admitted [2]atomic.Int64 // under first and second
 	check := func(v gate.Verdict, err error) bool {
 		if err != nil {
 			t.Error(err)
@@ -148,13 +148,13 @@ func TestReloadUnderLoad(t *testing.T) {
 	stop.Store(true)
 	reloading.Wait()
 	for i := range admitted {
-		if got := admitted[i].Load(); got < 1000 || got > 1001 { // 2,400 were asked for
+		if got := admitted[i].Load(); got < 1000 || got > 1001 { // of 2,400 requested
 			t.Errorf("%d units were admitted of policy %d, want 1000, or 1001 by the other file", got, i)
 		}
 	}
 }
 
-func TestWhatNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	store := memory(t, newClock())
 	change := func(f func(*config.Policy)) []config.Policy {
 		p := policyOf("p", "1/1h")
@@ -167,8 +167,8 @@ func TestWhatNewRefuses(t *testing.T) {
 		stores   gate.Stores
 		want     string
 	}{
-		{nil, config.Service{}, all(store), "there are no policies"},
-		{[]config.Policy{policyOf("p", "1/1h"), policyOf("p", "1/1h")}, config.Service{}, all(store), "twice"},
+		{nil, config.Service{}, all(store), "no policies"},
+		{[]config.Policy{policyOf("p", "1/1h"), policyOf("p", "1/1h")}, config.Service{}, all(store), "duplicate"},
 		{change(func(p *config.Policy) { p.Key = template("{status}") }), config.Service{}, all(store), "recorded traffic only"},
 		{change(func(p *config.Policy) { p.Key = template("{field:user.id}") }), config.Service{}, all(store), "recorded traffic only"},
 		{change(func(p *config.Policy) { p.Match = config.Routes("GET /{") }), config.Service{}, all(store), "match"},
@@ -183,11 +183,11 @@ func TestWhatNewRefuses(t *testing.T) {
 	} {
 		g, err := gate.New(&config.File{Policies: c.policies, Service: c.service}, c.stores, gate.Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), "gate: ") && !strings.HasPrefix(err.Error(), "config: ") || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v, %v; want an error with %q", c.policies, g, err, c.want)
+			t.Errorf("%+v: got %v, %v; want an error with %q", c.policies, g, err, c.want)
 		}
 	}
 	if _, err := gate.New(nil, all(store), gate.Options{}); err == nil {
-		t.Error("New accepts a nil file, want an error")
+		t.Error("New of a nil file: got no error, want one")
 	}
 	_, err := gate.New(&config.File{Policies: change(func(p *config.Policy) { p.Limits[0].Quota = 0 })}, all(store), gate.Options{})
 	if !errors.Is(err, slidegate.ErrLimit) {
@@ -195,8 +195,8 @@ func TestWhatNewRefuses(t *testing.T) {
 	}
 }
 
-// A policy's limits have no name of their own in its namespace. A new quota is a new quota also where the store is another
-// one for the new failure mode: the counts stay.
+// A policy's limits are unnamed in its namespace. A new quota keeps the counts, even if the new failure mode uses
+// another store.
 func TestReloadChangesQuotaAndFailureMode(t *testing.T) {
 	p := policyOf("api", "5/1h")
 	p.Failure = config.FailOpen
@@ -213,13 +213,13 @@ func TestReloadChangesQuotaAndFailureMode(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v, err := g.Peek(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || v.Decision.Remaining != 6 {
-			t.Errorf("%v: %+v, %v, want 6 remaining", failure, v, err)
+			t.Errorf("%v: got %+v, %v; want 6 remaining", failure, v, err)
 		}
 	}
 }
 
-// TestOverridesCountAsThePolicyDoes: a key that gets an override of a larger quota keeps what it has used, although the larger quota
-// alone would count otherwise; and limits are called as they are written.
+// TestOverridesCountAsThePolicyDoes: a key that gets an override with a larger quota keeps what it has used, although
+// the larger quota alone would imply another algorithm; and limits are labelled as they are written.
 func TestOverridesCountAsThePolicyDoes(t *testing.T) {
 	p := policyOf("p", "60/1m")
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
@@ -240,6 +240,6 @@ func TestOverridesCountAsThePolicyDoes(t *testing.T) {
 	}
 	done, err := g.Settle(ctx, "p", r, slidegate.Used{Limit: "600/1m", Cost: 1})
 	if err != nil || done.Limits[0] != (gate.SettledLimit{Limit: "600/1m", Back: 2}) {
-		t.Errorf("settling by the text: got %+v, %v; want 2 given back to 600/1m", done, err)
+		t.Errorf("settling by the text: got %+v, %v; want 2 refunded to 600/1m", done, err)
 	}
 }

@@ -9,32 +9,33 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// CheckRequest asks all policies whose Match fits r, with the keys that their templates make of it and with their costs:
-// as one request to the store, all or nothing. It is for listeners that see whole requests; config.Policy.HTTP says what
-// the fields of a request are.
+// CheckRequest applies all policies whose Match matches r, with the keys that their templates make of it and with their
+// costs, as one request to the store, all or nothing. It is for listeners that see whole requests; config.Policy.HTTP
+// documents the fields of a request.
 //
-// Policies in the shadow are asked in the same call, but by themselves, so that what they refuse does not keep the others
-// from being charged, and an error of theirs is not reported. If any other policy has the client on its deny list, the request
-// is refused and the store not asked; a policy that has it on its allow list, or has no limit for it, has no part in the
-// decision. Where policies with different failure modes decide together, the strictest mode holds: closed, then optimistic, then
-// local, then open. With no policy that fits, everything is allowed, and Verdict.Policy is empty.
+// Policies in shadow mode are part of the same call but decided by themselves, so their denials do not keep the others
+// from being charged, and their errors are not reported. If any other policy has the client on its deny list, the
+// request is denied without a call to the store; a policy that has it on its allow list, or has no limit for it, takes
+// no part in the decision. If policies with different failure modes decide together, the strictest mode applies:
+// closed, then optimistic, then local, then open. If no policy matches, the request is admitted, and Verdict.Policy is
+// empty.
 //
-// In a Redis cluster, policies that decide together need the same key, for one request is decided on one node; otherwise
-// the error wraps store.ErrUnsupported.
+// In a Redis cluster, policies that decide together need the same key, since one request is decided on one node;
+// otherwise the error wraps store.ErrUnsupported.
 func (g *Gate) CheckRequest(ctx context.Context, r *http.Request) (v Verdict, err error) {
-	s := g.now.Load()
-	var room [8]*compiled
-	facing := s.facing(room[:0], r)
+	s := g.current.Load()
+	var buf [8]*compiled
+	matching := s.matching(buf[:0], r)
 	began := g.begin()
-	v, err = s.checkFacing(ctx, facing, r)
-	for _, p := range facing {
-		p.took(HTTP, began)
+	v, err = s.checkMatching(ctx, matching, r)
+	for _, p := range matching {
+		p.recordLatency(HTTP, began)
 	}
 	return v, err
 }
 
-// facing appends the policies that a request faces.
-func (s *snapshot) facing(to []*compiled, r *http.Request) []*compiled {
+// matching appends the policies that match a request.
+func (s *snapshot) matching(to []*compiled, r *http.Request) []*compiled {
 	for _, p := range s.order {
 		if p.matcher.Match(r) {
 			to = append(to, p)
@@ -43,25 +44,25 @@ func (s *snapshot) facing(to []*compiled, r *http.Request) []*compiled {
 	return to
 }
 
-// checkFacing asks the policies that a request faces.
-func (s *snapshot) checkFacing(ctx context.Context, facing []*compiled, r *http.Request) (v Verdict, err error) {
-	switch len(facing) {
+// checkMatching applies the policies that match a request.
+func (s *snapshot) checkMatching(ctx context.Context, matching []*compiled, r *http.Request) (v Verdict, err error) {
+	switch len(matching) {
 	case 0:
 		return Verdict{Decision: slidegate.Decision{Allowed: true}, By: ByUnlimited}, nil
 	case 1:
-		return s.check(ctx, facing[0], r)
+		return s.check(ctx, matching[0], r)
 	}
 	request := s.set.Begin()
 	defer request.End()
-	for _, p := range facing {
+	for _, p := range matching {
 		request.Add(s.part(p, r))
 	}
 	request.Decide(ctx, rule.Take, &v)
-	return v, s.finishFacing(&v, r)
+	return v, s.finishMatching(&v, r)
 }
 
-// finishFacing completes the verdict of policies that decide together.
-func (s *snapshot) finishFacing(v *Verdict, r *http.Request) error {
+// finishMatching completes the verdict of policies that decide together.
+func (s *snapshot) finishMatching(v *Verdict, r *http.Request) error {
 	var granted int64
 	if p := s.policies[v.Policy]; v.Shadow && p != nil {
 		granted = p.costOf(r)
@@ -69,28 +70,28 @@ func (s *snapshot) finishFacing(v *Verdict, r *http.Request) error {
 	return s.finish(v, granted)
 }
 
-// CheckPolicy is CheckRequest for one policy, whatever its Match: a listener that was told which one to ask uses it. A
-// policy that is not there is an ErrPolicy.
+// CheckPolicy is CheckRequest for one named policy, regardless of its Match. The error wraps ErrPolicy if the policy is
+// unknown.
 func (g *Gate) CheckPolicy(ctx context.Context, name string, r *http.Request) (v Verdict, err error) {
-	s := g.now.Load()
+	s := g.current.Load()
 	p, err := s.find(name)
 	if err != nil {
 		return v, err
 	}
 	began := g.begin()
 	v, err = s.check(ctx, p, r)
-	p.took(HTTP, began)
+	p.recordLatency(HTTP, began)
 	return v, err
 }
 
-// check asks one policy.
+// check applies one policy.
 func (s *snapshot) check(ctx context.Context, p *compiled, r *http.Request) (v Verdict, err error) {
 	part := s.part(p, r)
 	s.set.Ask(ctx, rule.Take, &part, &v)
 	return v, s.finish(&v, part.Cost)
 }
 
-// costOf returns what a request costs.
+// costOf returns the cost of a request.
 func (p *compiled) costOf(r *http.Request) int64 {
 	if p.cost == nil {
 		return 1
@@ -108,8 +109,8 @@ func (s *snapshot) part(p *compiled, r *http.Request) policy.Part {
 	return part
 }
 
-// finish completes the verdict on a request. A policy in the shadow that could not be asked keeps nobody out, nor does one
-// by which a request costs nothing.
+// finish completes the verdict on a request. A policy in shadow mode that failed keeps no request out, nor does a
+// policy under which a request costs nothing.
 func (s *snapshot) finish(v *Verdict, granted int64) error {
 	if v.Peek && v.By == ByLimits && !v.Refused {
 		v.Decision.Allowed, v.Decision.RetryAfter = true, 0
@@ -117,5 +118,5 @@ func (s *snapshot) finish(v *Verdict, granted int64) error {
 	if v.Err != nil && v.Shadow {
 		*v = Verdict{Policy: v.Policy, Shadow: true, Decision: slidegate.Decision{Allowed: true, Granted: granted}}
 	}
-	return told(v, granted)
+	return forClient(v, granted)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// request is one from 203.0.113.9, unless a header says otherwise to somebody who believes it.
+// request returns a request from 203.0.113.9, unless a header says otherwise and the gate trusts it.
 func request(method, target string, header ...string) *http.Request {
 	r := httptest.NewRequest(method, target, nil)
 	r.RemoteAddr = "203.0.113.9:1234"
@@ -32,7 +32,7 @@ func matching(name, match, key string, texts ...string) config.Policy {
 	return p
 }
 
-// check asks and returns which policy decided, and whether it admitted.
+// check returns the verdict on a request.
 func check(t *testing.T, g *gate.Gate, r *http.Request) gate.Verdict {
 	t.Helper()
 	v, err := g.CheckRequest(ctx, r)
@@ -42,7 +42,7 @@ func check(t *testing.T, g *gate.Gate, r *http.Request) gate.Verdict {
 	return v
 }
 
-func TestAllThatMatchAreAsked(t *testing.T) {
+func TestAllMatchingPoliciesDecide(t *testing.T) {
 	store := &watched{Store: memory(t, newClock())}
 	m, provider := newMeasured()
 	g := newGate(t, all(store), gate.Options{MeterProvider: provider},
@@ -55,9 +55,9 @@ func TestAllThatMatchAreAsked(t *testing.T) {
 		}
 	}
 	if got := store.applies.Load(); got != 3 {
-		t.Errorf("3 requests over two policies are %d calls, want 3", got)
+		t.Errorf("3 requests over two policies: got %d calls, want 3", got)
 	}
-	// The third was refused by login, so site must not have been charged for it.
+	// The third was denied by login, so site must not have been charged for it.
 	v := check(t, g, request("GET", "http://a.example/other"))
 	if !v.Decision.Allowed || v.Policy != "site" || v.Decision.Remaining != 1 || v.Decision.LimitName != "short" {
 		t.Errorf("site after two logins: got %+v, want allowed by site, with 1 remaining of short", v)
@@ -65,7 +65,7 @@ func TestAllThatMatchAreAsked(t *testing.T) {
 	check(t, g, request("GET", "http://A.example//other")) // the same host
 	v = check(t, g, request("POST", "http://a.example/login"))
 	if v.Decision.Allowed || v.Policy == "" || !v.Refused {
-		t.Errorf("both refuse: got %+v, want a refusal that names a policy", v)
+		t.Errorf("both deny: got %+v, want a denial that names a policy", v)
 	}
 	want := map[string]int64{
 		"policy.decisions{by=limits,outcome=admitted,policy=login}": 2,
@@ -86,9 +86,9 @@ func TestNothingMatches(t *testing.T) {
 	}
 }
 
-// TestWatchersAreApart: a policy in shadow that refuses does not keep the others from deciding and charging, and one that
-// would admit is charged although another refuses.
-func TestWatchersAreApart(t *testing.T) {
+// TestShadowPoliciesDecideSeparately: a policy in shadow mode that denies does not keep the others from deciding and
+// charging, and one that would admit is charged even if another denies.
+func TestShadowPoliciesDecideSeparately(t *testing.T) {
 	store := &watched{Store: memory(t, newClock())}
 	watching := matching("watching", "", "{address}", "1/1h")
 	watching.Shadow, watching.Candidate = true, limits("2/1h")
@@ -121,13 +121,13 @@ func TestWatchersAreApart(t *testing.T) {
 	if got := m.read(t); !maps.Equal(got, want) {
 		t.Errorf("metrics\n%v, want\n%v", got, want)
 	}
-	store.fail("watching") // and when it cannot even watch, that is nobody's trouble
+	store.fail("watching") // errors of policies in shadow mode are ignored
 	if v := check(t, g, request("GET", "/", "X", "y")); v.Policy != "real" {
 		t.Errorf("got %+v, want a verdict by real", v)
 	}
 }
 
-func TestOnlyWatchers(t *testing.T) {
+func TestOnlyShadowPolicies(t *testing.T) {
 	store := &watched{Store: memory(t, newClock())}
 	first, second := matching("first", "", "{address}", "9/1h"), matching("second", "", "{address}", "1/1h")
 	first.Shadow, second.Shadow = true, true
@@ -135,11 +135,11 @@ func TestOnlyWatchers(t *testing.T) {
 		g := newGate(t, all(store), gate.Options{}, policies...)
 		check(t, g, request("GET", "/"))
 		if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || !v.Shadow || !v.Refused || v.Policy != "second" {
-			t.Errorf("%d policies: got %+v, want allowed by the shadow second, which would refuse", len(policies), v)
+			t.Errorf("%d policies: got %+v, want allowed by the shadow second, which would deny", len(policies), v)
 		}
 		store.fail("s")
 		if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || !v.Shadow || v.Refused {
-			t.Errorf("with a store that fails: got %+v, want allowed by a shadow, not refused", v)
+			t.Errorf("with a failing store: got %+v, want allowed by a shadow, not refused", v)
 		}
 		store.failing.Store(nil)
 	}
@@ -164,7 +164,7 @@ func TestListsOfSeveralPolicies(t *testing.T) {
 	g = newGate(t, all(store), gate.Options{}, off, on)
 	before := store.applies.Load()
 	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.By != gate.ByDenyList || v.Policy != "on" || !v.Decision.Never() {
-		t.Errorf("one policy denies the client: got %+v, want a denial for ever by on's deny list", v)
+		t.Errorf("one policy denies the client: got %+v, want a denial forever by on's deny list", v)
 	}
 	on.Shadow = true
 	g = newGate(t, all(store), gate.Options{}, off, on)
@@ -172,9 +172,9 @@ func TestListsOfSeveralPolicies(t *testing.T) {
 		t.Errorf("a shadow would deny the client: got %+v, want allowed, and refused by the shadow's deny list", v)
 	}
 	if store.applies.Load() != before {
-		t.Error("the store was asked about a client on the deny list, want no call")
+		t.Error("the store was called for a client on the deny list, want no call")
 	}
-	third := matching("third", "", "{method}", "1/1h") // decides, whatever one that watches would do
+	third := matching("third", "", "{method}", "1/1h") // decides, whatever a shadow policy would do
 	g = newGate(t, all(store), gate.Options{}, on, third)
 	check(t, g, request("GET", "/"))
 	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.Policy != "third" || v.By != gate.ByLimits {
@@ -182,7 +182,7 @@ func TestListsOfSeveralPolicies(t *testing.T) {
 	}
 }
 
-// flagged is a store whose answers say which failure mode it is of.
+// flagged is a store whose decisions carry the flag of its failure mode.
 type flagged struct {
 	watched
 	flag rule.Flags
@@ -241,7 +241,7 @@ func TestTooManyLimitsTogether(t *testing.T) {
 	}
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, policies...)
 	if _, err := g.CheckRequest(ctx, request("GET", "/")); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("80 limits at once in a store that takes 64: got %v, want store.ErrUnsupported", err)
+		t.Errorf("80 limits together in a store that takes 64: got %v, want store.ErrUnsupported", err)
 	}
 	file := &config.File{Policies: policies}
 	if _, err := gate.New(file, all(memory(t, newClock())), gate.Options{Requests: true}); !errors.Is(err, store.ErrUnsupported) {
@@ -257,7 +257,7 @@ func TestTooManyLimitsTogether(t *testing.T) {
 	}
 }
 
-// All spellings of a host that reach the same site are one key: otherwise each port would be a quota of its own.
+// All spellings of a host that reach the same site are one key: otherwise each port would have a separate quota.
 func TestSpellingsOfHostsAreOneKey(t *testing.T) {
 	for _, key := range []string{"{host}", "{address} {host}", "{header:Host}", "{header:host} {address}"} {
 		g := newGate(t, all(memory(t, newClock())), gate.Options{}, matching("p", "", key, "1/1h"))
@@ -274,7 +274,7 @@ func TestSpellingsOfHostsAreOneKey(t *testing.T) {
 	}
 }
 
-// TestKeysOfRequests finds out a key by whom it shares its only unit with.
+// TestKeysOfRequests determines a key by finding which key shares its only unit.
 func TestKeysOfRequests(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
 	for _, c := range []struct {
@@ -297,7 +297,7 @@ func TestKeysOfRequests(t *testing.T) {
 		{"{header:X-Tenant}", request("GET", "/"), "address:203.0.113.9"},
 		{"{header:Host}", request("GET", "http://Host.example/"), "host.example"},
 		{"u:{user}", request("GET", "/"), "u:address:203.0.113.9"},
-		{"u:{user}", request("GET", "/", "Authorization", "Basic YW5uOnB3"), "u:address:203.0.113.9"}, // ann:pw, which nobody has verified
+		{"u:{user}", request("GET", "/", "Authorization", "Basic YW5uOnB3"), "u:address:203.0.113.9"}, // ann:pw, which is not verified
 		{"{key}", request("GET", "/", "Key", "k"), "address:203.0.113.9"},
 	} {
 		p := config.Policy{Name: "p", Key: template(c.template), Limits: limits("1/1h")}
@@ -314,7 +314,7 @@ func TestKeysOfRequests(t *testing.T) {
 	}
 }
 
-func TestUserAndKeyThatTheDoorVouchesFor(t *testing.T) {
+func TestUserAndKeyFromTheListener(t *testing.T) {
 	p := config.Policy{Name: "p", Key: template("{user} {key}"), Limits: limits("1/1h")}
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
 	mustAllow(t, g, gate.Ask{Key: "ann k", Cost: 1})

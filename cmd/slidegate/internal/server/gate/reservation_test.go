@@ -9,8 +9,9 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// TestInventedReservation: only what the policy's own limits could have charged can be settled, with whatever quota they had.
-func TestInventedReservation(t *testing.T) {
+// TestForgedReservation: only charges that the policy's own limits could have made can be settled, whatever their quota
+// was.
+func TestForgedReservation(t *testing.T) {
 	file, err := config.Parse("f", []byte("policies:\n  api:\n    limits: [10/1h]\n    overrides: [{key: vip, limits: [99/1m]}]\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +40,7 @@ func TestInventedReservation(t *testing.T) {
 		}}
 		_, err := g.Settle(t.Context(), "api", r, slidegate.Used{Limit: test.limit, Cost: 2})
 		if test.known != (err == nil) || !test.known && !errors.Is(err, slidegate.ErrReservation) {
-			t.Errorf("%s: got %v, want no error if known, else slidegate.ErrReservation; known is %v", test.limit, err, test.known)
+			t.Errorf("%s: got %v, want no error if known, otherwise slidegate.ErrReservation; known is %v", test.limit, err, test.known)
 		}
 	}
 }

@@ -11,16 +11,17 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Rule puts a table of rulings in force, in place of the one before. They stay in force when policies are reloaded. One about a
-// policy that is not there, or whose limits the policy cannot have any more, is left out until a reload makes it possible.
+// Rule puts a table of rulings into force, in place of the previous one. Rulings stay in force when policies are
+// reloaded. A ruling about an unknown policy, or with limits that the policy no longer supports, is left out until a
+// reload makes it applicable.
 func (g *Gate) Rule(table *rulings.Table) {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	g.ruled.Store(table)
-	g.now.Load().rule(table, g.opts.Logger)
+	g.current.Load().rule(table, g.opts.Logger)
 }
 
-// rule puts the rulings about a snapshot's policies in force.
+// rule applies the rulings about a snapshot's policies.
 func (s *snapshot) rule(table *rulings.Table, log *slog.Logger) {
 	now := time.Now()
 	for _, p := range s.order {
@@ -28,7 +29,7 @@ func (s *snapshot) rule(table *rulings.Table, log *slog.Logger) {
 		for _, r := range table.Of(p.Name, now) {
 			made, err := r.Policied()
 			if err != nil {
-				tellImpossible(log, p.Name, err)
+				logInvalidRuling(log, p.Name, err)
 				continue
 			}
 			all = append(all, made)
@@ -39,23 +40,23 @@ func (s *snapshot) rule(table *rulings.Table, log *slog.Logger) {
 		all = slices.DeleteFunc(all, func(r policy.Ruling) bool {
 			err := s.set.CheckRuling(p.place, r)
 			if err != nil {
-				tellImpossible(log, p.Name, err)
+				logInvalidRuling(log, p.Name, err)
 			}
 			return err != nil
 		})
-		_ = s.set.Rule(p.place, all) // all of which were checked
+		_ = s.set.Rule(p.place, all) // all were checked above
 	}
 }
 
-func tellImpossible(log *slog.Logger, policy string, err error) {
-	log.Error("a ruling cannot be carried out; end it or change it", slog.String("policy", policy), slog.Any("error", err))
+func logInvalidRuling(log *slog.Logger, policy string, err error) {
+	log.Error("ruling cannot be applied; clear it or change it", slog.String("policy", policy), slog.Any("error", err))
 }
 
-// ResolveRuling checks a ruling about a key of a policy, and fills in what the policy says: the name of the default policy, the key as
-// requests have it, and the names of limits. Of one of the kind Clear, only the policy and the key. An error is a
-// rulings.FieldError.
+// ResolveRuling checks a ruling about a key of a policy, and fills in what the policy defines: the name of the default
+// policy, the normalized key, and the names of limits. For a ruling of the kind Clear, it fills in only the policy and
+// the key. The error is a rulings.FieldError.
 func (g *Gate) ResolveRuling(r *rulings.Ruling) error {
-	s := g.now.Load()
+	s := g.current.Load()
 	p, err := s.find(r.Policy)
 	if err != nil {
 		return &rulings.FieldError{Field: "policy", Err: err}
@@ -78,8 +79,8 @@ func (g *Gate) ResolveRuling(r *rulings.Ruling) error {
 	return nil
 }
 
-// nameLimit gives a limit without a name that of the policy's limit of the same window, if there is one, so that both have the same
-// counts.
+// nameLimit gives an unnamed limit the name of the policy's limit with the same window, if there is one, so that both
+// share their counts.
 func (p *compiled) nameLimit(limit *slidegate.Limit) {
 	var found []string
 	for i := range p.Limits {
@@ -93,22 +94,22 @@ func (p *compiled) nameLimit(limit *slidegate.Limit) {
 	}
 }
 
-// RulingNote says what keeps a ruling from being carried out, if something does.
+// RulingNote returns why a ruling has no effect, or "" if it has.
 func (g *Gate) RulingNote(r *rulings.Ruling) string {
-	s := g.now.Load()
+	s := g.current.Load()
 	p := s.policies[r.Policy]
 	if p == nil {
-		return "there is no policy of this name"
+		return "no policy has this name"
 	}
 	made, err := r.Policied()
 	if err == nil {
 		err = s.set.CheckRuling(p.place, made)
 	}
 	if err != nil {
-		return fmt.Sprintf("cannot be carried out: %v", err)
+		return fmt.Sprintf("cannot be applied: %v", err)
 	}
 	if p.Shadow {
-		return "the policy is in the shadow, so it refuses nothing"
+		return "the policy is in shadow mode and denies nothing"
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// resolved returns a ruling as a gate makes it of what was asked for.
+// resolved returns a ruling after ResolveRuling.
 func resolved(t *testing.T, g *gate.Gate, r rulings.Ruling) rulings.Ruling {
 	t.Helper()
 	if err := g.ResolveRuling(&r); err != nil {
@@ -21,11 +21,11 @@ func resolved(t *testing.T, g *gate.Gate, r rulings.Ruling) rulings.Ruling {
 	return r
 }
 
-// Rulings are obeyed, told by Explain, and stay in force when the file is read again.
+// Rulings are obeyed, reported by Explain, and stay in force when the file is reloaded.
 func TestRulings(t *testing.T) {
 	m, provider := newMeasured()
-	var told []string
-	onRefused := func(policy, key string) { told = append(told, policy+" "+key) }
+	var denied []string
+	onRefused := func(policy, key string) { denied = append(denied, policy+" "+key) }
 	g := newGate(t, all(memory(t, newClock())), gate.Options{MeterProvider: provider, OnRefused: onRefused}, policyOf("api", "2/1h"), policyOf("other", "5/1m"))
 	end := time.Now().Add(time.Hour)
 	g.Rule(rulings.NewTable([]rulings.Ruling{
@@ -37,7 +37,7 @@ func TestRulings(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		if v := mustAllow(t, g, gate.Ask{Policy: "api", Key: "bad", Cost: 1}); v.Decision.Allowed || v.By != gate.ByRuling || v.Decision.RetryAfter <= 0 || v.Decision.RetryAfter > time.Hour {
-			t.Errorf("%s, blocked: got %+v, want a refusal until the end of the hour", when, v)
+			t.Errorf("%s, blocked: got %+v, want a denial until the end of the hour", when, v)
 		}
 		if v := mustAllow(t, g, gate.Ask{Policy: "other", Key: "bad", Cost: 1}); !v.Decision.Allowed {
 			t.Errorf("%s, under another policy: got %+v, want it admitted", when, v)
@@ -53,7 +53,7 @@ func TestRulings(t *testing.T) {
 			t.Errorf("%s, explained: got %+v, %v; want the ruling with who and why", when, e, err)
 		}
 		if limits := g.LimitsOf("api", "more"); len(limits) != 1 || limits[0].String() != "7/1h" {
-			t.Errorf("%s: the key faces %v, want 7/1h", when, limits)
+			t.Errorf("%s: limits of the key: got %v, want 7/1h", when, limits)
 		}
 	}
 	check("at first")
@@ -62,16 +62,16 @@ func TestRulings(t *testing.T) {
 	}
 	check("after a reload")
 	if n := m.read(t)["policy.decisions{by=ruling,outcome=refused,policy=api}"]; n != 2 {
-		t.Errorf("%d refusals by rulings are counted, want 2", n)
+		t.Errorf("got %d denials by rulings counted, want 2", n)
 	}
-	if !slices.Equal(told, []string{"api bad", "api bad"}) {
-		t.Errorf("refused keys are %q, want the blocked one twice", told)
+	if !slices.Equal(denied, []string{"api bad", "api bad"}) {
+		t.Errorf("denied keys: got %q, want the blocked one twice", denied)
 	}
 	if err := g.Reload(&config.File{Policies: []config.Policy{policyOf("gone", "3/1h")}}); err != nil {
 		t.Fatal(err)
 	}
 	if v := mustAllow(t, g, gate.Ask{Policy: "gone", Key: "x", Cost: 1}); v.By != gate.ByRuling {
-		t.Errorf("a policy that came back: got %+v, want the ruling about it obeyed", v)
+		t.Errorf("a restored policy: got %+v, want the ruling about it obeyed", v)
 	}
 	g.Rule(nil)
 	if v := mustAllow(t, g, gate.Ask{Policy: "gone", Key: "x", Cost: 1}); v.By != gate.ByLimits {
@@ -79,7 +79,7 @@ func TestRulings(t *testing.T) {
 	}
 }
 
-// A new ruling means the policy and the key that requests have, and its limits share the counts of the policy's.
+// ResolveRuling fills in the policy and normalizes the key, and the ruling's limits share the counts of the policy's.
 func TestResolveRuling(t *testing.T) {
 	file := policyOf("api", "2/1h name=hour", "1/1s")
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, file)
@@ -102,12 +102,12 @@ func TestResolveRuling(t *testing.T) {
 	}
 	ended := rulings.Ruling{Key: "2001:DB8::4", Kind: rulings.Clear}
 	if err := g.ResolveRuling(&ended); err != nil || ended.Key != "2001:db8::/64" {
-		t.Errorf("ending one: got %+v, %v; want the group of addresses", ended, err)
+		t.Errorf("clearing one: got %+v, %v; want the group of addresses", ended, err)
 	}
 }
 
-// A ruling that a reload made impossible is left out and noted, and the others stay.
-func TestRulingThatCannotBe(t *testing.T) {
+// A ruling that a reload made invalid is left out and has a note, and the others stay.
+func TestInvalidRulingIsLeftOut(t *testing.T) {
 	slots := policyOf("api", "9 in-flight ttl=30s")
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, slots)
 	impossible := resolved(t, g, rulings.Ruling{Key: "a", Kind: rulings.Limits, Limits: []string{"3 in-flight ttl=30s"}})
@@ -125,7 +125,7 @@ func TestRulingThatCannotBe(t *testing.T) {
 		t.Errorf("got %+v, want the other ruling obeyed", v)
 	}
 	for want, r := range map[string]rulings.Ruling{
-		"cannot be carried out": impossible, "": blocked, "no policy": {Policy: "gone", Key: "a", Kind: rulings.Block},
+		"cannot be applied": impossible, "": blocked, "no policy": {Policy: "gone", Key: "a", Kind: rulings.Block},
 		"shadow": {Policy: "shadow", Key: "a", Kind: rulings.Block},
 	} {
 		if note := g.RulingNote(&r); !strings.Contains(note, want) || want == "" && note != "" {

@@ -11,21 +11,21 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Settlement is what the end of a reservation did, as the client is told.
+// Settlement is the result of ending a reservation, as the client receives it.
 type Settlement struct {
-	Limits   []SettledLimit // one per charge of the reservation, in their order
-	Repeated bool           // the reservation had been settled before: nothing changed, and Limits are what was done then
+	Limits   []SettledLimit // one per charge of the reservation, in the same order
+	Repeated bool           // the reservation had been settled before: nothing changed, and Limits repeats that result
 }
 
-// SettledLimit is what the end of a reservation did to one limit.
+// SettledLimit is the effect on one limit of ending a reservation.
 type SettledLimit struct {
 	Limit string // its name, or its text if it has none
-	Back  int64  // how many units were given back, or minus how many were charged beyond the reservation
+	Back  int64  // units refunded; negative if units were charged beyond the reservation
 }
 
-// Settle replaces the estimates of a reservation by what was used, limit by limit, and releases its slots; see
-// slidegate.Limiter.Settle. The policy must be the one that the reservation was made under, and still have the limits that were
-// charged, by name and shape.
+// Settle replaces the estimates of a reservation with what was used, limit by limit, and releases its slots; see
+// slidegate.Limiter.Settle. The policy must be the one that the reservation was made under, and must still have the
+// charged limits, by name and shape.
 func (g *Gate) Settle(ctx context.Context, policy string, r slidegate.Reservation, used ...slidegate.Used) (Settlement, error) {
 	for _, u := range used {
 		if err := checkCost(u.Cost); err != nil {
@@ -35,12 +35,12 @@ func (g *Gate) Settle(ctx context.Context, policy string, r slidegate.Reservatio
 	return g.end(ctx, policy, &r, func(l *slidegate.Limiter) (slidegate.Settlement, error) { return l.Settle(ctx, r, used...) })
 }
 
-// Cancel gives all of a reservation back. The policy must be the one that it was made under.
+// Cancel refunds all of a reservation. The policy must be the one that it was made under.
 func (g *Gate) Cancel(ctx context.Context, policy string, r slidegate.Reservation) (Settlement, error) {
 	return g.end(ctx, policy, &r, func(l *slidegate.Limiter) (slidegate.Settlement, error) { return l.Cancel(ctx, r) })
 }
 
-// Release gives the slots of a reservation back; its other limits stay as they were reserved.
+// Release releases the slots of a reservation; its charges to other limits stay as reserved.
 func (g *Gate) Release(ctx context.Context, policy string, r slidegate.Reservation) (Settlement, error) {
 	return g.end(ctx, policy, &r, func(l *slidegate.Limiter) (slidegate.Settlement, error) { return l.Release(ctx, r) })
 }
@@ -63,8 +63,8 @@ func (g *Gate) end(ctx context.Context, policy string, r *slidegate.Reservation,
 	return done, nil
 }
 
-// Renew holds the slots of a reservation for another time to live. Decision.Allowed is false if one of them is not held any
-// more, because it was not renewed in time or has been released.
+// Renew holds the slots of a reservation for another time to live. Decision.Allowed is false if one of them is no
+// longer held, because it was not renewed in time or has been released.
 func (g *Gate) Renew(ctx context.Context, policy string, r slidegate.Reservation) (v Verdict, err error) {
 	s, p, err := g.verified(ctx, policy, &r)
 	if err != nil {
@@ -80,10 +80,10 @@ func (g *Gate) Renew(ctx context.Context, policy string, r slidegate.Reservation
 	return v, err
 }
 
-// verified finds the policy of a reservation that came back, and checks both. It takes the signature off the reservation's ID:
-// the store knows it without.
+// verified finds the policy of a reservation sent by a client, and checks both. It removes the signature from the
+// reservation's ID, since the store knows the ID without it.
 func (g *Gate) verified(ctx context.Context, policy string, r *slidegate.Reservation) (*snapshot, *compiled, error) {
-	s := g.now.Load()
+	s := g.current.Load()
 	p, err := s.find(policy)
 	if err != nil {
 		return s, p, err
@@ -95,7 +95,8 @@ func (g *Gate) verified(ctx context.Context, policy string, r *slidegate.Reserva
 	return s, p, err
 }
 
-// labelOf returns what clients know a charged limit by: a reservation names the algorithm, and the file may not.
+// labelOf returns the label of a charged limit that clients know: a reservation names the algorithm, and the file may
+// not.
 func (s *snapshot) labelOf(p *compiled, charged slidegate.Limit) string {
 	if bound, err := slidegate.Bind(p.Name, charged); err == nil {
 		for _, own := range s.set.Bound(p.place) {
@@ -107,11 +108,11 @@ func (s *snapshot) labelOf(p *compiled, charged slidegate.Limit) string {
 	return cmp.Or(charged.Name, charged.String())
 }
 
-// UsedInOrder makes Settle's argument of costs without names, one for each charge of a reservation in their order. For
-// clients that give one number it is an error if the reservation has several charges: the number would be charged to all
-// limits, whatever they count.
+// UsedInOrder converts costs without names, one per charge of a reservation and in the same order, to the argument of
+// Settle. It returns an error for a single cost if the reservation has several charges: the cost would be charged to
+// all limits, whatever they count.
 func UsedInOrder(r *slidegate.Reservation, costs []int64) ([]slidegate.Used, error) {
-	if len(r.Charges) == 0 { // nothing was charged, or Settle says what is wrong
+	if len(r.Charges) == 0 { // nothing was charged, or Settle reports the error
 		return nil, nil
 	}
 	if len(costs) != len(r.Charges) {
@@ -120,7 +121,7 @@ func UsedInOrder(r *slidegate.Reservation, costs []int64) ([]slidegate.Used, err
 			limit := &r.Charges[i].Limit
 			limits = append(limits, strconv.Quote(cmp.Or(limit.Name, limit.String())))
 		}
-		return nil, fmt.Errorf("gate: %w: %d true costs for %d charges (%s); say what was used by limit",
+		return nil, fmt.Errorf("gate: %w: %d costs for %d charges (%s); give the costs by limit",
 			slidegate.ErrReservation, len(costs), len(r.Charges), strings.Join(limits, ", "))
 	}
 	used := make([]slidegate.Used, len(costs))
@@ -130,9 +131,9 @@ func UsedInOrder(r *slidegate.Reservation, costs []int64) ([]slidegate.Used, err
 	return used, nil
 }
 
-// checkReservation refuses charges to limits that the policy does not have: a reservation comes from a client, which could
-// otherwise have the store keep something for limits of its own making. One of the earlier format may have charged the sliding
-// windows that the policy's sliding logs were then, as long as nobody named their algorithm.
+// checkReservation rejects charges to limits that the policy does not have: a reservation comes from a client, which
+// could otherwise make the store keep state for limits of its own invention. A reservation of the earlier format may
+// have charged sliding windows that are now the policy's sliding logs, if their algorithm was not named.
 func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation, earlier bool) error {
 	known := map[string]bool{}
 	for _, b := range s.set.Bound(p.place) {
@@ -147,13 +148,14 @@ func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation, earli
 			return err
 		}
 		if !known[b.Prefix()] {
-			return fmt.Errorf("gate: %w: the policy %s has no limit like %s (any more)", slidegate.ErrReservation, p.Name, r.Charges[i].Limit)
+			return fmt.Errorf("gate: %w: policy %s has no limit like %s, or no longer has it", slidegate.ErrReservation, p.Name, r.Charges[i].Limit)
 		}
 	}
 	return nil
 }
 
-// earlierPrefix returns the prefix that a limit had when a limit that named no algorithm was a sliding window, whatever its quota.
+// earlierPrefix returns the prefix that a limit had when every limit that named no algorithm was a sliding window,
+// whatever its quota.
 func earlierPrefix(b *store.Limit) string {
 	limit := slidegate.Unbind(b)
 	if limit.Algorithm != slidegate.SlidingLog {

@@ -11,36 +11,36 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// Signer signs what Reserve hands out. A reservation comes back from a client, which could otherwise have written it itself, and give
-// back or charge what was never reserved. It must be safe for concurrent use.
+// Signer signs the reservations that Reserve returns. Without a signature, a client could forge a reservation and
+// refund or charge what was never reserved. A Signer must be safe for concurrent use.
 type Signer interface {
-	// Sign returns a signature of text, without dots.
+	// Sign returns a signature of text that contains no dots.
 	Sign(ctx context.Context, text []byte) string
-	// Verify reports whether a signature is one of text.
+	// Verify reports whether signature is a signature of text.
 	Verify(ctx context.Context, text []byte, signature string) bool
 }
 
-// The ID of a reservation is followed by one of these and a signature. They say which format was signed: earlier is that of
-// reservations without a version, which are still settled.
+// The ID of a reservation is followed by one of these and a signature. They identify the format that was signed;
+// earlier is the format of reservations without a version, which can still be settled.
 const (
 	signedBy      = ".v2."
 	signedEarlier = ".v1."
 )
 
-// sign appends a signature to the ID of a reservation, unless it is the zero value or nobody signs.
+// sign appends a signature to the ID of a reservation, unless the reservation is the zero value or there is no Signer.
 func (g *Gate) sign(ctx context.Context, policy string, r *slidegate.Reservation) {
 	if g.opts.Signer != nil && r.ID != "" {
 		r.ID += signedBy + g.opts.Signer.Sign(ctx, signedText(policy, *r))
 	}
 }
 
-// verify refuses a reservation that Reserve did not hand out for the policy, or that was changed since. It takes the signature
-// off its ID, and reports whether it is of an earlier format.
+// verify rejects a reservation that Reserve did not return for the policy, or that was modified since. It removes the
+// signature from the ID, and reports whether the reservation has the earlier format.
 func (g *Gate) verify(ctx context.Context, policy string, r *slidegate.Reservation) (earlier bool, err error) {
 	if g.opts.Signer == nil {
-		return true, nil // it may be
+		return true, nil // without a signature, it may have the earlier format
 	}
-	ctx = context.WithoutCancel(ctx) // settling finishes after the client has gone
+	ctx = context.WithoutCancel(ctx) // settling continues after the client has disconnected
 	textOf := signedText
 	id, signature, signed := strings.Cut(r.ID, signedBy)
 	if !signed {
@@ -50,15 +50,15 @@ func (g *Gate) verify(ctx context.Context, policy string, r *slidegate.Reservati
 	bare := *r
 	bare.ID = id
 	if id == "" || signature == "" || !g.opts.Signer.Verify(ctx, textOf(policy, bare), signature) {
-		return earlier, fmt.Errorf("gate: %w: it was not made by this service for the policy %s, or was changed since; "+
-			"send what reserving answered, as it was", slidegate.ErrReservation, policy)
+		return earlier, fmt.Errorf("gate: %w: it was not made by this service for policy %s, or was modified since; "+
+			"send the reservation unchanged", slidegate.ErrReservation, policy)
 	}
 	r.ID = id
 	return earlier, nil
 }
 
-// earlierCharges returns the charges of a reservation of the earlier format as they were meant: a limit that names no algorithm is
-// a sliding window, whatever version the client says that it is of.
+// earlierCharges returns the charges of a reservation of the earlier format as they were meant: a limit that names no
+// algorithm is a sliding window, whatever version the client claims.
 func earlierCharges(charges []slidegate.ReservedCharge) []slidegate.ReservedCharge {
 	charges = slices.Clone(charges)
 	for i := range charges {
@@ -69,15 +69,15 @@ func earlierCharges(charges []slidegate.ReservedCharge) []slidegate.ReservedChar
 	return charges
 }
 
-// signedText is what is signed: the name of the policy and all that is in the reservation.
+// signedText returns the text to sign: the name of the policy and the whole reservation.
 func signedText(policy string, r slidegate.Reservation) []byte {
 	if r.Charges == nil {
-		r.Charges = []slidegate.ReservedCharge{} // which not every reader of JSON tells from none
+		r.Charges = []slidegate.ReservedCharge{} // some JSON readers do not distinguish it from null
 	}
 	return signedJSON(signedBy, policy, r)
 }
 
-// earlierText is signedText of the earlier format, which has no version and does not name sliding windows.
+// earlierText is signedText for the earlier format, which has no version and does not name sliding windows.
 func earlierText(policy string, r slidegate.Reservation) []byte {
 	type earlier struct {
 		ID      string                     `json:"id"`
@@ -96,7 +96,7 @@ func earlierText(policy string, r slidegate.Reservation) []byte {
 func signedJSON(format, policy string, r any) []byte {
 	content, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // texts, bytes and numbers
+		panic(err) // cannot fail for strings, bytes and numbers
 	}
 	text := append([]byte(nil), "slidegate reservation"+format...)
 	text = binary.AppendUvarint(text, uint64(len(policy)))

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// TestSignedReservations: a reservation is settled as it was handed out, under the policy that it was made under, and no other way.
+// TestSignedReservations: a reservation can only be settled unchanged and under the policy that it was made under.
 func TestSignedReservations(t *testing.T) {
 	file, err := config.Parse("f", []byte("policies:\n  api: {limits: [10/1h, 10/1m]}\n  also: {limits: [10/1h, 10/1m]}\n  free: {limits: [1/1h], allow: [\"key:me\"]}\n"))
 	if err != nil {
@@ -71,20 +71,21 @@ func TestSignedReservations(t *testing.T) {
 			}
 		}
 		if _, err := g.Cancel(t.Context(), "also", untouched); !errors.Is(err, slidegate.ErrReservation) {
-			t.Errorf("another policy: got %v, want ErrReservation", err)
+			t.Errorf("under another policy: got %v, want ErrReservation", err)
 		}
 		if _, err := g.Cancel(t.Context(), "api", untouched); err != nil {
-			t.Errorf("as it was: %v", err)
+			t.Errorf("unchanged: got %v, want no error", err)
 		}
 	}
 	r := reserve("free") // nothing was charged
 	r.Charges = nil
 	if _, err := g.Settle(t.Context(), "free", r, slidegate.Used{Limit: "1/1h", Cost: 1}); err != nil {
-		t.Errorf("one without charges: %v", err)
+		t.Errorf("without charges: got %v, want no error", err)
 	}
 }
 
-// TestSignedSlots: the store knows a reservation by its ID without the signature, so that slots are renewed and released.
+// TestSignedSlots: the store knows a reservation by its ID without the signature, so that slots can be renewed and
+// released.
 func TestSignedSlots(t *testing.T) {
 	file, err := config.Parse("f", []byte("policies: {held: {limits: [2 in-flight ttl=30s]}}\n"))
 	if err != nil {
@@ -106,11 +107,11 @@ func TestSignedSlots(t *testing.T) {
 		t.Errorf("renew: got %+v, %v; want it renewed", v, err)
 	}
 	if done, err := g.Release(t.Context(), "held", r); err != nil || done.Limits[0].Back != 1 {
-		t.Errorf("release: got %+v, %v; want a slot back", done, err)
+		t.Errorf("release: got %+v, %v; want a slot released", done, err)
 	}
 }
 
-// anotherLetter returns a letter of an ID that is not the one given.
+// anotherLetter returns a letter of the ID alphabet other than the given one.
 func anotherLetter(letter string) string {
 	if letter == "X" {
 		return "Y"

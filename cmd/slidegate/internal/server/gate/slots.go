@@ -15,36 +15,37 @@ import (
 )
 
 var (
-	// ErrSlots is wrapped by the error of an ask that would take slots which nobody releases.
+	// ErrSlots is wrapped by the error of an Ask that would take slots without a way to release them.
 	ErrSlots = policy.ErrSlots
-	// ErrNoSlots is wrapped by the error of an ask that wants to hold slots under a policy without an in-flight limit.
+	// ErrNoSlots is wrapped by the error of an Ask to hold slots under a policy without an in-flight limit.
 	ErrNoSlots = errors.New("no in-flight limit")
 )
 
-// unheld says in the error of an ask that would take slots which nobody releases what to do instead. A limit that is written is
-// never passed over in silence.
-func unheld(err error) error {
-	return fmt.Errorf("gate: %w (/v1/acquire and /v1/release, or SG.ACQUIRE and SG.RELEASE); slidegate proxy holds it by itself", err)
+// explainUnheld adds to the error of an Ask that would take slots without a way to release them what to do instead. A
+// configured limit is never ignored silently.
+func explainUnheld(err error) error {
+	return fmt.Errorf("gate: %w (/v1/acquire and /v1/release, or SG.ACQUIRE and SG.RELEASE); slidegate proxy holds slots itself", err)
 }
 
-// Acquire takes slots, and the ask's cost of the policy's other limits, all or nothing. What it returns is renewed and released,
-// or settled; a slot that is neither is free again after its time to live. It is Reserve for a policy with an in-flight limit,
-// and an ErrNoSlots for others: their callers would believe to hold something.
+// Acquire takes slots, and the ask's cost of the policy's other limits, all or nothing. The caller renews the
+// reservation and releases or settles it; a slot that is neither renewed nor released is free again after its time to
+// live. Acquire is Reserve for a policy with an in-flight limit, and returns an ErrNoSlots for others, whose callers
+// would believe that they hold something.
 func (g *Gate) Acquire(ctx context.Context, ask Ask) (res slidegate.Reservation, v Verdict, err error) {
-	s := g.now.Load()
+	s := g.current.Load()
 	p, err := s.find(ask.Policy)
 	if err != nil {
 		return res, v, err
 	}
 	if !p.slots {
-		return res, v, fmt.Errorf("gate: %w: the policy %s has none to hold; ask with allow or reserve, or add a limit such as 50 in-flight ttl=30s",
+		return res, v, fmt.Errorf("gate: %w: policy %s has no slots to hold; use allow or reserve, or add a limit such as 50 in-flight ttl=30s",
 			ErrNoSlots, p.Name)
 	}
 	return g.Reserve(ctx, ask)
 }
 
-// TimeToLive returns how long a reservation holds its slots unless it is renewed: the shortest time of them. It is 0 if there are
-// none.
+// TimeToLive returns how long a reservation holds its slots unless it is renewed: the shortest time to live of its
+// slots, or 0 if it has none.
 func TimeToLive(r *slidegate.Reservation) (shortest time.Duration) {
 	for i := range r.Charges {
 		limit := &r.Charges[i].Limit
@@ -57,7 +58,7 @@ func TimeToLive(r *slidegate.Reservation) (shortest time.Duration) {
 
 // Holding returns the names of the policies that have an in-flight limit, in the order of the file.
 func (g *Gate) Holding() (names []string) {
-	for _, p := range g.now.Load().order {
+	for _, p := range g.current.Load().order {
 		if p.slots {
 			names = append(names, p.Name)
 		}
@@ -65,10 +66,10 @@ func (g *Gate) Holding() (names []string) {
 	return names
 }
 
-// Untried returns the names of the policies whose candidate has an in-flight limit, in the order of the file. Only HoldRequest asks such
-// a candidate.
+// Untried returns the names of the policies whose candidate has an in-flight limit, in the order of the file. Only
+// HoldRequest evaluates such a candidate.
 func (g *Gate) Untried() (names []string) {
-	for _, p := range g.now.Load().order {
+	for _, p := range g.current.Load().order {
 		if CandidateHasSlots(&p.Policy) {
 			names = append(names, p.Name)
 		}
@@ -88,11 +89,11 @@ func CandidateHasSlots(p *config.Policy) bool { return slices.ContainsFunc(p.Can
 
 func isInFlight(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight }
 
-// Hold is what an admitted request holds while it runs. The zero value holds nothing.
+// Hold is the slots that an admitted request holds while it runs. The zero value holds nothing.
 type Hold struct{ request *policy.Request }
 
-// Release gives back what is held, once the request has run; it must be called once. Where the store is reached over a network it
-// does not wait for that. Failed is called if it could not be done, and the slots end by themselves then.
+// Release releases the slots after the request has run; call it once. If the store is reached over a network, Release
+// does not wait for it. Failed is called if the release failed; the slots then expire.
 func (h *Hold) Release(ctx context.Context, failed func(error)) {
 	if h.request != nil {
 		h.request.Finish(ctx, nil, failed)
@@ -100,36 +101,36 @@ func (h *Hold) Release(ctx context.Context, failed func(error)) {
 	}
 }
 
-// HoldRequest is CheckRequest for a listener in which requests run: it takes the slots of in-flight limits too, and renews them
-// until they are released. Report is called with what goes wrong meanwhile, on another goroutine.
+// HoldRequest is CheckRequest for a listener in which requests run: it also takes the slots of in-flight limits, and
+// renews them until they are released. Report is called on another goroutine with errors of renewals.
 func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(error)) (v Verdict, held Hold, err error) {
-	s := g.now.Load()
-	var room [8]*compiled
-	facing := s.facing(room[:0], r)
+	s := g.current.Load()
+	var buf [8]*compiled
+	matching := s.matching(buf[:0], r)
 	began := g.begin()
 	defer func() {
-		for _, p := range facing {
-			p.took(Proxy, began)
+		for _, p := range matching {
+			p.recordLatency(Proxy, began)
 		}
 	}()
-	if !slices.ContainsFunc(facing, func(p *compiled) bool { return p.slots || p.tried }) {
-		v, err = s.checkFacing(ctx, facing, r)
+	if !slices.ContainsFunc(matching, func(p *compiled) bool { return p.slots || p.candidateSlots }) {
+		v, err = s.checkMatching(ctx, matching, r)
 		return v, held, err
 	}
 	request := s.set.Begin()
 	request.Slots = policy.SlotsHeld
-	for _, p := range facing {
+	for _, p := range matching {
 		request.Add(s.part(p, r))
 	}
 	request.Decide(ctx, rule.Take, &v)
 	admitted := !v.Refused && v.Err == nil && request.Held()
-	if err = s.finishFacing(&v, r); err != nil || !admitted {
-		request.End() // which releases what was taken
+	if err = s.finishMatching(&v, r); err != nil || !admitted {
+		request.End() // releases what was taken
 		return v, held, err
 	}
 	request.Keep(ctx, func(lost policy.Verdict) { report(lost.Err) })
 	return v, Hold{request}, nil
 }
 
-// Drain waits until all that Hold.Release has begun is done, or ctx ends.
-func (g *Gate) Drain(ctx context.Context) error { return g.now.Load().set.Drain(ctx) }
+// Drain waits until all releases begun by Hold.Release are done, or ctx ends.
+func (g *Gate) Drain(ctx context.Context) error { return g.current.Load().set.Drain(ctx) }

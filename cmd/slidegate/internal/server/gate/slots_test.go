@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// TestSlots: a policy's slots are held until they are released, and what else it has is charged in the same decision.
+// TestSlots: a policy's slots are held until they are released, and its other limits are charged in the same decision.
 func TestSlots(t *testing.T) {
 	c := newClock()
 	g := newGate(t, all(memory(t, c)), gate.Options{}, policyOf("p", "2 in-flight ttl=30s name=slots", "5/1h name=requests"), policyOf("plain", "5/1h"))
@@ -27,13 +27,13 @@ func TestSlots(t *testing.T) {
 	}
 	first, second := acquire(), acquire()
 	if r, v, err := g.Acquire(ctx, ask); err != nil || v.Decision.Allowed || r.ID != "" || v.Decision.LimitName != "slots" || v.Decision.RetryAfter != 30*time.Second {
-		t.Fatalf("a third of 2: got %+v, %+v, %v; want a refusal for 30s by slots", r, v, err)
+		t.Fatalf("a third of 2: got %+v, %+v, %v; want a denial for 30s by slots", r, v, err)
 	}
 	for i, repeated := range []bool{false, true} {
 		done, err := g.Release(ctx, "p", first)
 		want := gate.Settlement{Limits: []gate.SettledLimit{{Limit: "slots", Back: 1}, {Limit: "requests"}}, Repeated: repeated}
 		if repeated {
-			want.Limits[0].Back = done.Limits[0].Back // stores may answer what was done, or that no slot was left to release
+			want.Limits[0].Back = done.Limits[0].Back // stores may return either what was done, or that no slot was left to release
 		}
 		if err != nil || !equalSettlements(done, want) {
 			t.Errorf("release %d: got %+v, %v; want %+v", i, done, err, want)
@@ -79,8 +79,8 @@ func equalSettlements(a, b gate.Settlement) bool {
 	return true
 }
 
-// TestUnheldSlots: a caller that takes a slot and does not hold it is refused with an error that says what to do, also where another policy has the
-// in-flight limit, and a key that faces none is decided.
+// TestUnheldSlots: a caller that takes a slot and cannot hold it gets an error that says what to do, even if another
+// policy has the in-flight limit; a key without an in-flight limit is decided.
 func TestUnheldSlots(t *testing.T) {
 	p := policyOf("slots", "2 in-flight ttl=30s")
 	p.Overrides = []config.Override{{Key: "vip", Limits: limits("5/1h")}}
@@ -114,7 +114,7 @@ func TestUnheldSlots(t *testing.T) {
 	}
 }
 
-// TestHoldRequest: the slots of all policies that a request faces are held together until it is released.
+// TestHoldRequest: the slots of all policies that match a request are held together until it is released.
 func TestHoldRequest(t *testing.T) {
 	c := newClock()
 	g := newGate(t, all(memory(t, c)), gate.Options{}, policyOf("a", "1 in-flight ttl=30s"), policyOf("b", "5/1h"))
@@ -127,7 +127,7 @@ func TestHoldRequest(t *testing.T) {
 	for range 2 {
 		refused, none, err := g.HoldRequest(ctx, r, report)
 		if err != nil || refused.Decision.Allowed || refused.Policy != "a" {
-			t.Errorf("a second of 1: got %+v, %v; want a refusal by a", refused, err)
+			t.Errorf("a second of 1: got %+v, %v; want a denial by a", refused, err)
 		}
 		none.Release(ctx, report)
 	}
@@ -137,7 +137,7 @@ func TestHoldRequest(t *testing.T) {
 		t.Errorf("after the release: got %+v, %v; want it admitted, and 3 of b left", v, err)
 	}
 	held.Release(ctx, report)
-	held.Release(ctx, report) // which does nothing
+	held.Release(ctx, report) // does nothing
 	if err := g.Drain(ctx); err != nil {
 		t.Error(err)
 	}

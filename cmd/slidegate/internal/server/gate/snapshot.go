@@ -14,42 +14,42 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// snapshot is all that one file says, compiled. It does not change: an ask takes one and keeps to it.
+// snapshot is one file, compiled. It is immutable: each request uses one snapshot throughout.
 type snapshot struct {
-	file     *config.File
-	set      *policy.Set
-	policies map[string]*compiled
-	order    []*compiled
-	names    []string
-	standard *compiled // for asks that name none; nil if they must
-	source   *clientip.Source
-	release  func() // gives the room back that prepare made; nil before that
+	file          *config.File
+	set           *policy.Set
+	policies      map[string]*compiled
+	order         []*compiled
+	names         []string
+	defaultPolicy *compiled // for asks that name no policy; nil if they must name one
+	source        *clientip.Source
+	release       func() // releases the capacity that prepare reserved; nil before prepare
 }
 
-// compiled is a config.Policy made ready. It does not change.
+// compiled is a config.Policy ready for use. It is immutable.
 type compiled struct {
 	config.Policy
-	place   int // among the policies
-	matcher *httplimit.Matcher
-	key     httplimit.Key
-	cost    func(*http.Request) int64              // nil if every request costs 1
-	plan    func(*http.Request) policy.Plan        // nil if there are no plans, or keys say which
-	find    func(value string) (config.Plan, bool) // the plan that a value stands for
-	slots   bool                                   // there is an in-flight limit
-	tried   bool                                   // and there is one in the candidate
-	groups  clientip.Grouping
-	words   *httplimit.Words          // nil for the usual ones
-	latency [doors]*latency.Histogram // nil if nothing is timed
+	place          int // index in the list of policies
+	matcher        *httplimit.Matcher
+	key            httplimit.Key
+	cost           func(*http.Request) int64              // nil if every request costs 1
+	plan           func(*http.Request) policy.Plan        // nil if there are no plans, or if keys select them
+	find           func(value string) (config.Plan, bool) // the plan that a value selects
+	slots          bool                                   // the policy has an in-flight limit
+	candidateSlots bool                                   // the candidate has one
+	groups         clientip.Grouping
+	words          *httplimit.Words              // nil for the default texts
+	latency        [listeners]*latency.Histogram // nil if nothing is timed
 }
 
-// build compiles a file. Limits that the last snapshot has too stay the same to the stores, which remember things about
+// build compiles a file. Limits that the last snapshot also has keep their identity, since stores remember things about
 // them.
 func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	switch {
 	case file == nil:
 		return nil, invalid("file", "must not be nil; config.Load reads one")
 	case len(file.Policies) == 0:
-		return nil, invalid("policies", "there are no policies; give at least one")
+		return nil, invalid("policies", "no policies; give at least one")
 	}
 	options, err := config.HTTP(file)
 	if err != nil {
@@ -66,11 +66,11 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 			return nil, inPolicy(p.Name, invalid("refusal", "%w", err))
 		}
 		p.find = p.FindPlan()
-		p.slots, p.tried = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
+		p.slots, p.candidateSlots = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
-		for door, name := range doorNames {
-			if g.opts.Latency != nil && (Door(door) == Proxy) == g.opts.Requests {
-				p.latency[door] = g.opts.Latency.Of(name, p.Name)
+		for listener, name := range listenerNames {
+			if g.opts.Latency != nil && (Door(listener) == Proxy) == g.opts.Requests {
+				p.latency[listener] = g.opts.Latency.Of(name, p.Name)
 			}
 		}
 		rules = append(rules, one.Rules())
@@ -90,10 +90,11 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	case err != nil:
 		return nil, invalid("policies", "%w", err)
 	}
-	return s, s.findStandard()
+	return s, s.findDefault()
 }
 
-// prepare makes room in the stores for all limits of the file, so that those which requests bring cannot take it.
+// prepare reserves capacity in the stores for all limits of the file, so that limits sent with requests cannot use it
+// up.
 func (s *snapshot) prepare(stores Stores) {
 	var limits []*store.Limit
 	for i := range s.order {
@@ -105,8 +106,8 @@ func (s *snapshot) prepare(stores Stores) {
 	}
 	var releases []func()
 	for _, st := range []store.Store{stores.Open, stores.Closed, stores.Local, stores.Optimistic} {
-		if room, ok := store.As[store.Preparer](st); ok {
-			releases = append(releases, room.Prepare(limits))
+		if preparer, ok := store.As[store.Preparer](st); ok {
+			releases = append(releases, preparer.Prepare(limits))
 		}
 	}
 	s.release = func() {
@@ -116,7 +117,7 @@ func (s *snapshot) prepare(stores Stores) {
 	}
 }
 
-// announcer is a store whose metrics have series for limits that nobody has asked yet; see layer/observe.
+// announcer is a store whose metrics have series for limits that have not been used yet; see layer/observe.
 type announcer interface{ Announce(limits []*store.Limit) }
 
 // storeOf returns the store of the policies of a failure mode.
@@ -132,7 +133,7 @@ func storeOf(stores Stores, mode policy.Mode) store.Store {
 	return stores.Open
 }
 
-// checkTogether returns an error if a request can face policies that the store cannot decide together.
+// checkTogether returns an error if a request can match policies that the store cannot decide together.
 func (s *snapshot) checkTogether() error {
 	var samples []*http.Request
 	for _, p := range s.order {
@@ -143,29 +144,29 @@ func (s *snapshot) checkTogether() error {
 		func(policy, other int) bool { return s.order[policy].Key.String() == s.order[other].Key.String() })
 }
 
-// matches reports whether a policy says which requests it is for: where none does, policies may all be asked by name.
+// matches reports whether any policy selects requests. If none does, all policies may be meant to be used by name.
 func (s *snapshot) matches() bool {
 	return slices.ContainsFunc(s.order, func(p *compiled) bool { return p.matcher != nil })
 }
 
-// findStandard finds the policy for asks that name none.
-func (s *snapshot) findStandard() error {
-	s.standard = s.policies["default"]
+// findDefault finds the policy for asks that name none.
+func (s *snapshot) findDefault() error {
+	s.defaultPolicy = s.policies["default"]
 	if len(s.order) == 1 {
-		s.standard = s.order[0]
+		s.defaultPolicy = s.order[0]
 	}
 	if name := s.file.Service.Default; name != "" {
-		if s.standard = s.policies[name]; s.standard == nil {
+		if s.defaultPolicy = s.policies[name]; s.defaultPolicy == nil {
 			return invalid("default_policy", "%w", s.unknown(name))
 		}
 	}
 	return nil
 }
 
-// find returns the policy of that name, or the one for asks that name none.
+// find returns the policy of that name, or the default policy if name is empty.
 func (s *snapshot) find(name string) (*compiled, error) {
-	if name == "" && s.standard != nil {
-		return s.standard, nil
+	if name == "" && s.defaultPolicy != nil {
+		return s.defaultPolicy, nil
 	}
 	if p := s.policies[name]; p != nil {
 		return p, nil
@@ -173,7 +174,7 @@ func (s *snapshot) find(name string) (*compiled, error) {
 	return nil, fmt.Errorf("gate: %w", s.unknown(name))
 }
 
-// unknown is the error about a name that no policy has.
+// unknown returns the error for a name that no policy has.
 func (s *snapshot) unknown(name string) error {
 	_, err := s.file.Policy(name)
 	var why *config.OptionError

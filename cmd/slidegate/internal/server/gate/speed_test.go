@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-func TestNothingIsAllocated(t *testing.T) {
+func TestDecisionsDoNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
@@ -26,7 +26,7 @@ func TestNothingIsAllocated(t *testing.T) {
 				t.Error(err)
 			}
 		}); got != 0 {
-			t.Errorf("Allow of %q under %q: %v allocations, want none", ask.Key, ask.Policy, got)
+			t.Errorf("Allow of %q under %q: got %v allocations, want none", ask.Key, ask.Policy, got)
 		}
 	}
 	batch := make([]gate.Ask, 100)
@@ -34,8 +34,8 @@ func TestNothingIsAllocated(t *testing.T) {
 		batch[i] = gate.Ask{Policy: "p", Key: "ann", Cost: 1}
 	}
 	verdicts, errs := make([]gate.Verdict, 100), make([]error, 100)
-	if got := testing.AllocsPerRun(100, func() { g.AllowBatch(ctx, batch, verdicts, errs) }); got > 1 { // a pool may be emptied
-		t.Errorf("a batch of 100: %v allocations, want none", got)
+	if got := testing.AllocsPerRun(100, func() { g.AllowBatch(ctx, batch, verdicts, errs) }); got > 1 { // the garbage collector may empty the pool
+		t.Errorf("a batch of 100: got %v allocations, want none", got)
 	}
 }
 
@@ -72,7 +72,7 @@ func BenchmarkLimiter(b *testing.B) {
 
 func BenchmarkAllow(b *testing.B) { benchAllow(b, gate.Options{}) }
 
-// BenchmarkAllowTimed is BenchmarkAllow as the service runs it, with one decision in 64 timed.
+// BenchmarkAllowTimed is BenchmarkAllow as the service runs it, with one in 64 decisions timed.
 func BenchmarkAllowTimed(b *testing.B) { benchAllow(b, gate.Options{Latency: latency.New()}) }
 
 func benchAllow(b *testing.B, opts gate.Options) {

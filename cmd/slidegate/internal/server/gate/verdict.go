@@ -7,35 +7,36 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Ask is a question to a Gate: may this key take this many units under this policy?
+// Ask is a request to a Gate: may this key take this many units under this policy?
 type Ask struct {
-	Policy  string     // "" means the default one
-	Key     string     // who is limited
-	Address netip.Addr // the client's, if known, for allow and deny lists
+	Policy  string     // "" means the default policy
+	Key     string     // the client that is limited
+	Address netip.Addr // the client's address, if known, for allow and deny lists
 	Cost    int64      // units; 0 is a peek
-	Door    Door       // where it came in
-	// Plan is what the field of a request would say that names its plan, for policies with plans; empty means none.
+	Door    Door       // the listener that received it
+	// Plan is the value that selects the plan, for policies with plans that are selected by a field of the request;
+	// empty means none.
 	Plan string
 }
 
-// Door is a listener that asks, for metrics.
+// Door identifies a listener in metrics.
 type Door uint8
 
-// The doors.
+// The listeners.
 const (
 	HTTP Door = iota
 	RESP
-	Proxy // in which requests run
-	doors
+	Proxy // requests run in it
+	listeners
 )
 
-var doorNames = [doors]string{"http", "resp", "proxy"}
+var listenerNames = [listeners]string{"http", "resp", "proxy"}
 
-// By is what decided.
+// By is what decided a request.
 type By = policy.By
 
-// What decides: the limits, one of the lists, an override or ruling that says that there is no limit, or a ruling that refuses
-// everything.
+// What can decide: the limits, one of the lists, an override or ruling that lifts the limits, or a ruling that blocks
+// the key.
 const (
 	ByLimits    = policy.ByLimits
 	ByAllowList = policy.ByAllowList
@@ -44,19 +45,19 @@ const (
 	ByRuling    = policy.ByRuling
 )
 
-// Verdict is what a Gate answers, in two ways different from what the engine says. Decision is what the client is told: with
-// a policy in the shadow, Allowed is true and RetryAfter 0 although the limits refused. Refused tells that the limits, or
-// the deny list, refused, also then.
+// Verdict is the result of a Gate. It differs from the engine's verdict in two ways. Decision is what the client gets:
+// under a policy in shadow mode, Allowed is true and RetryAfter 0 even if the limits denied. Refused reports whether
+// the limits or the deny list denied, in shadow mode too.
 type Verdict = policy.Verdict
 
-// told makes of a verdict of the engine what the client is told. Granted is what a client gets told that the policy only
-// watches. The error is why nothing could be decided: what to answer then is up to the listener.
-func told(v *Verdict, granted int64) error {
+// forClient converts a verdict of the engine to the verdict for the client. Granted is the amount that the client gets if
+// the policy is in shadow mode. The error says why nothing could be decided; the listener chooses the response.
+func forClient(v *Verdict, granted int64) error {
 	if v.Err != nil {
 		err := v.Err
 		*v = Verdict{Policy: v.Policy}
 		if errors.Is(err, ErrSlots) {
-			err = unheld(err)
+			err = explainUnheld(err)
 		}
 		return err
 	}

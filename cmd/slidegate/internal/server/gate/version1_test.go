@@ -15,11 +15,12 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// The files in testdata/version1 were written by the program before reservations and states had their second version: a state
-// file, in which ann has used 4 units under the policy api and 4 under plain, and two reservations of 2 and 3 of them.
+// The files in testdata/version1 were written by the program before reservations and states had their second version: a
+// state file in which ann has used 4 units under the policy api and 4 under plain, and two reservations of 2 and 3 of
+// them.
 const (
 	recordedSecret = "the secret of a recording"
-	recordedAt     = 1794794186500000 // a moment later
+	recordedAt     = 1794794186500000 // a short time later
 	recordedFile   = `policies:
   api:
     limits:
@@ -84,7 +85,7 @@ func left(t *testing.T, g *Gate, policy string) (remaining []int64) {
 	return remaining
 }
 
-// TestVersion1: what the version before wrote means what it meant, and is settled once.
+// TestVersion1: files of the previous version keep their meaning, and their reservations are settled once.
 func TestVersion1(t *testing.T) {
 	g := recorded(t)
 	wantLeft(t, left(t, g, "api"), 1, 16, 26, 36, 4996)
@@ -92,13 +93,13 @@ func TestVersion1(t *testing.T) {
 		done, err := g.Settle(t.Context(), "api", recordedReservation(t, "api"), slidegate.Used{Limit: "5/43920h sliding-window", Cost: 1}, slidegate.Used{Limit: "bucket", Cost: 0})
 		if err != nil || done.Repeated != repeated || len(done.Limits) != 5 || done.Limits[0] != (SettledLimit{"5/43920h sliding-window", 1}) ||
 			done.Limits[1] != (SettledLimit{"bucket", 2}) || done.Limits[4] != (SettledLimit{"big", 0}) {
-			t.Errorf("settling it for time %d: got %+v, %v", i+1, done, err)
+			t.Errorf("settling, attempt %d: got %+v, %v", i+1, done, err)
 		}
 		wantLeft(t, left(t, g, "api"), 2, 18, 26, 36, 4996)
 	}
-	// The limit of plain is a sliding log now. What was charged to the sliding window that it was can still be given back.
+	// The limit of plain is a sliding log now. Charges to the sliding window that it was can still be refunded.
 	if done, err := g.Cancel(t.Context(), "plain", recordedReservation(t, "plain")); err != nil || done.Limits[0].Back != 3 {
-		t.Errorf("a limit that counts otherwise now: got %+v, %v; want 3 given back", done, err)
+		t.Errorf("a limit whose algorithm changed: got %+v, %v; want 3 refunded", done, err)
 	}
 }
 
@@ -115,8 +116,8 @@ func wantLeft(t *testing.T, got []int64, want ...int64) {
 	}
 }
 
-// TestVersion1Changed: a reservation of the earlier format does not become another one by what the client says of its version, or
-// by an algorithm that it did not name.
+// TestVersion1Changed: a client cannot turn a reservation of the earlier format into another one by changing its
+// version, or by adding an algorithm that it did not name.
 func TestVersion1Changed(t *testing.T) {
 	g := recorded(t)
 	text, err := os.ReadFile(filepath.Join("testdata", "version1", "plain.json"))
@@ -141,10 +142,10 @@ func TestVersion1Changed(t *testing.T) {
 		before := left(t, g, "plain")
 		done, err := g.Cancel(t.Context(), "plain", r)
 		if test.settled != (err == nil) || !test.settled && !errors.Is(err, slidegate.ErrReservation) {
-			t.Errorf("%s: got %v, want no error if it may be settled, else ErrReservation", name, err)
+			t.Errorf("%s: got %v, want no error if it may be settled, otherwise ErrReservation", name, err)
 		}
 		if test.settled && done.Limits[0].Limit != "5/43920h sliding-window" {
-			t.Errorf("%s: got %+v, want a charge to the sliding window that it was", name, done)
+			t.Errorf("%s: got %+v, want a charge to the original sliding window", name, done)
 		}
 		wantLeft(t, left(t, g, "plain"), before...)
 	}

@@ -85,7 +85,7 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	free := reservationOf(t, s.post("/v1/reserve", `{"policy":"listed","key":"good"}`).body)
 	s.post("/v1/settle", `{"policy":"listed","reservation":`+free+`,"cost":7}`).want(t, 200, settled(false))
 	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2,3]}`).
-		wantProblem(t, 400, "costs", "3 true costs for 2 charges")
+		wantProblem(t, 400, "costs", "3 costs for 2 charges")
 }
 
 // A number without a name goes to the only limit there is; where there are several, it would be charged to all of them.
@@ -110,8 +110,8 @@ func TestSettleByLimit(t *testing.T) {
 	for _, wrong := range []struct{ costs, field, detail string }{
 		{`"cost":1`, "cost", "costs by limit"},
 		{`"costs":[1]`, "costs", "costs by limit"},
-		{`"costs":{"hours":1}`, "reservation", `there are "burst", "hour"`},
-		{`"costs":{"":1}`, "reservation", `there are "burst", "hour"`},
+		{`"costs":{"hours":1}`, "reservation", `want one of "burst", "hour"`},
+		{`"costs":{"":1}`, "reservation", `want one of "burst", "hour"`},
 	} {
 		settle(wrong.costs).wantProblem(t, 400, wrong.field, wrong.detail)
 		left(1, 2)

@@ -14,13 +14,13 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// rich is a policy with everything that can decide.
+// rich returns a policy with everything that can decide.
 func rich() config.Policy {
 	p := policyOf("api", "2/1h")
 	p.Overrides = []config.Override{
 		{Key: "vip-7", Limits: limits("5/1h")},
 		{Key: "vip-*", Pattern: true, Limits: limits("3/1h")},
-		{Key: "vip-8", Limits: limits("9/1h")}, // never reached: the pattern stands before it
+		{Key: "vip-8", Limits: limits("9/1h")}, // never reached: the pattern comes first
 		{Key: "robot", Unlimited: true},
 		{Key: "*t", Pattern: true, Limits: limits("1/1h")},
 	}
@@ -32,7 +32,7 @@ func rich() config.Policy {
 func TestWhatDecides(t *testing.T) {
 	for _, c := range []struct {
 		key, addr string
-		quota     int64 // 0 if the limits are not asked
+		quota     int64 // 0 if the limits do not decide
 		by        gate.By
 	}{
 		{"anybody", "", 2, gate.ByLimits},
@@ -40,11 +40,11 @@ func TestWhatDecides(t *testing.T) {
 		{"vip-8", "", 3, gate.ByLimits},
 		{"vip-", "", 3, gate.ByLimits},
 		{"xvip-7", "", 2, gate.ByLimits},
-		{"robot", "", 0, gate.ByUnlimited}, // its exact override stands before the pattern *t, which fits it too
+		{"robot", "", 0, gate.ByUnlimited}, // its exact override takes precedence over the pattern *t, which also matches
 		{"parrot", "", 1, gate.ByLimits},
 		{"friend", "", 0, gate.ByAllowList},
 		{"bad", "", 0, gate.ByDenyList},
-		{"evil-twin", "", 0, gate.ByDenyList}, // on both lists: refused
+		{"evil-twin", "", 0, gate.ByDenyList}, // on both lists: denied
 		{"anybody", "192.0.2.7", 0, gate.ByDenyList},
 		{"anybody", "192.0.3.7", 2, gate.ByLimits},
 		{"anybody", "::ffff:192.0.2.9", 0, gate.ByDenyList}, // the same address, written in IPv6
@@ -65,10 +65,10 @@ func TestWhatDecides(t *testing.T) {
 		}
 		denied := c.by == gate.ByDenyList
 		if v.Decision.Allowed == denied || v.Refused != denied || denied != (v.Decision.RetryAfter == slidegate.Never) {
-			t.Errorf("%s from %q: got %+v, want denied for ever: %v", c.key, c.addr, v, denied)
+			t.Errorf("%s from %q: got %+v, want denied forever: %v", c.key, c.addr, v, denied)
 		}
 		if asked := store.applies.Load() > 0; asked != (c.by == gate.ByLimits) {
-			t.Errorf("%s from %q: the store was asked: %v, want %v", c.key, c.addr, asked, c.by == gate.ByLimits)
+			t.Errorf("%s from %q: the store was called: got %v, want %v", c.key, c.addr, asked, c.by == gate.ByLimits)
 		}
 		if c.by == gate.ByLimits && (len(v.Limits) != 1 || v.Limits[0].Quota != c.quota) {
 			t.Errorf("%s: limits %v, want one with the quota %d", c.key, v.Limits, c.quota)
@@ -86,7 +86,7 @@ func TestOverrideKeepsCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1}); !v.Decision.Allowed || v.Decision.Remaining != 2 {
-		t.Errorf("2 of 5 were used before: got %+v, want allowed with 2 remaining", v)
+		t.Errorf("after 2 of 5 were used: got %+v, want allowed with 2 remaining", v)
 	}
 }
 
@@ -98,12 +98,12 @@ func TestShadow(t *testing.T) {
 	for i := range 3 {
 		v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
 		if !v.Decision.Allowed || !v.Shadow || v.Refused != (i == 2) || v.Decision.RetryAfter != 0 || v.Decision.Granted != 1 {
-			t.Errorf("ask %d: got %+v, want an allowed shadow, refused %v, granted 1, nothing to wait for", i, v, i == 2)
+			t.Errorf("ask %d: got %+v, want an allowed shadow, refused %v, granted 1, no RetryAfter", i, v, i == 2)
 		}
 	}
 	v := mustAllow(t, g, gate.Ask{Key: "bad", Cost: 1})
 	if !v.Decision.Allowed || !v.Refused || v.By != gate.ByDenyList || v.Decision.RetryAfter != 0 {
-		t.Errorf("on the deny list: got %+v, want allowed but refused by the deny list, nothing to wait for", v)
+		t.Errorf("on the deny list: got %+v, want allowed but refused by the deny list, no RetryAfter", v)
 	}
 	want := map[string]int64{
 		"policy.decisions{by=limits,outcome=admitted,policy=api}":          2,
@@ -137,7 +137,7 @@ func TestPolicyNames(t *testing.T) {
 		t.Errorf("an unknown policy: got %v, want gate.ErrPolicy from gate with the known names, the nearest, and no key", err)
 	}
 	if _, err := g.Allow(ctx, gate.Ask{Key: "ann", Cost: 1}); !errors.Is(err, gate.ErrPolicy) {
-		t.Errorf("no policy named, and two there: got %v, want gate.ErrPolicy", err)
+		t.Errorf("no policy named, two configured: got %v, want gate.ErrPolicy", err)
 	}
 	for _, c := range []struct {
 		file config.File
@@ -159,13 +159,13 @@ func TestPolicyNames(t *testing.T) {
 		t.Errorf("an unknown default: got %v, want gate.ErrPolicy with default_policy", err)
 	}
 	if got := g.Policies(); len(got) != 2 || got[0] != "login" {
-		t.Errorf("policies after a failed reload: got %v, want the 2 of before, login first", got)
+		t.Errorf("policies after a failed reload: got %v, want the previous 2, login first", got)
 	}
 }
 
 func TestBadCosts(t *testing.T) {
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, rich())
-	for _, key := range []string{"ann", "friend", "robot"} { // also where no limit is asked
+	for _, key := range []string{"ann", "friend", "robot"} { // also if no limit decides
 		for _, cost := range []int64{-1, rule.MaxQuota + 1} {
 			ask := gate.Ask{Key: key, Cost: cost}
 			_, a := g.Allow(ctx, ask)
@@ -179,14 +179,14 @@ func TestBadCosts(t *testing.T) {
 			g.AllowBatch(ctx, []gate.Ask{ask}, make([]gate.Verdict, 1), errs)
 			for i, err := range []error{a, b, c, d, e, f, h, errs[0]} {
 				if !errors.Is(err, slidegate.ErrCost) || strings.Contains(err.Error(), key) {
-					t.Errorf("verb %d, cost %d: got %v, want slidegate.ErrCost without the key", i, cost, err)
+					t.Errorf("operation %d, cost %d: got %v, want slidegate.ErrCost without the key", i, cost, err)
 				}
 			}
 		}
 	}
 }
 
-// usedFirst is what was used of the first limit of a reservation.
+// usedFirst returns the use of the first limit of a reservation.
 func usedFirst(r slidegate.Reservation, cost int64) slidegate.Used {
 	return slidegate.Used{Limit: r.Charges[0].Limit.String(), Cost: cost}
 }
@@ -247,7 +247,7 @@ func TestRefundAndReset(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsTheLimitsOwn(t *testing.T) {
+func TestRetryAfterIsExact(t *testing.T) {
 	c := newClock()
 	g := newGate(t, all(memory(t, c)), gate.Options{}, config.Policy{Name: "p", Limits: limits("1/10s sliding-log")})
 	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})

@@ -1,0 +1,33 @@
+package gate
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// nearbyEvery is the sampling rate for a store in this process: one in this many decisions is timed, since reading the
+// clock twice takes about as long as such a decision.
+const nearbyEvery = 64
+
+// timedEvery returns the sampling rate for stores: one in that many decisions is timed.
+func timedEvery(stores Stores) uint32 {
+	if stores.Open != nil && stores.Open.Traits().RoundTrips > 0 {
+		return 1
+	}
+	return nearbyEvery
+}
+
+// begin returns when a decision began, or the zero time if it is not timed.
+func (g *Gate) begin() time.Time {
+	if g.opts.Latency == nil || g.every > 1 && rand.Uint32N(g.every) != 0 {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// recordLatency records the latency of a decision of a policy.
+func (p *compiled) recordLatency(listener Door, began time.Time) {
+	if !began.IsZero() && p.latency[listener] != nil {
+		p.latency[listener].Record(time.Since(began))
+	}
+}
