@@ -4,13 +4,13 @@ import "strings"
 
 const schemeList = "(want one of memory, redis, rediss, redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel, postgres, postgresql, nats, tls, memcached)"
 
-// top has lines before a policy that is right, and below puts them into a policy, of which they are line 4 and on.
+// top puts lines before a valid policy, and below puts them into a policy, where they begin on line 4.
 func top(lines string) string {
 	return lines + "\npolicies: {api: {limits: [1/s]}, login: {limits: [1/s]}}\n"
 }
 func below(lines string) string { return "policies:\n  a:\n    limits: [1/s]\n" + lines + "\n" }
 
-// badServiceFiles are files with what is wrong in the parts that are for the server.
+// badServiceFiles are files with errors in the parts for the server.
 var badServiceFiles = []struct{ name, text, want string }{
 	{"store kind", top("store: redsi://localhost"), `1:8: store: "redsi" is not a kind of store; did you mean "redis"? ` + schemeList},
 	{"store capitals", top("store: Redis://localhost"), `1:8: store: "Redis" is not a kind of store; did you mean "redis"? ` + schemeList},

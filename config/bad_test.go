@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// What errors say there is in a file and in a policy. The documentation and the schema say it too, which other tests check.
+// The lists of fields of a file and of a policy in errors. Other tests check the documentation and the schema against them.
 var (
 	fileList = "(want one of " + strings.Join(fileFields, ", ") + ")"
 	partList = "(want one of " + strings.Join(policyFields, ", ") + ")"
@@ -21,7 +21,7 @@ const (
 	fieldList = "(want one of address, user, method, path, query, host, status, key, header:NAME, field:PATH, claim:NAME)"
 )
 
-// badFiles are files with what is wrong in them, line by line.
+// badFiles are invalid files with their errors, line by line.
 var badFiles = []struct{ name, text, want string }{
 	{"empty", "", `1:1: the file is empty; write policies: and below it at least one policy with limits`},
 	{"comment", "# policies\n", `1:1: the file is empty; write policies: and below it at least one policy with limits`},
@@ -263,10 +263,10 @@ func TestBadFiles(t *testing.T) {
 			want := strings.Split(strings.TrimPrefix(test.want, "\n"), "\n")
 			file, err := Parse("f.yaml", []byte(test.text))
 			if err == nil {
-				t.Fatalf("%s\nis read as %+v", test.text, file)
+				t.Fatalf("%s\ngot %+v, want an error", test.text, file)
 			}
 			if file != nil {
-				t.Error("a file is returned with the error")
+				t.Error("got a file with the error, want nil")
 			}
 			got := strings.Split(err.Error(), "\n")
 			for i := range max(len(got), len(want)) {
@@ -274,7 +274,7 @@ func TestBadFiles(t *testing.T) {
 				case i >= len(got):
 					t.Errorf("missing: f.yaml:%s", want[i])
 				case i >= len(want):
-					t.Errorf("too much: %s", got[i])
+					t.Errorf("unexpected: %s", got[i])
 				case got[i] != "f.yaml:"+want[i]:
 					t.Errorf("got  %s\nwant f.yaml:%s", got[i], want[i])
 				}
@@ -283,9 +283,9 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-func TestErrorsWrapWhatSlidegateSays(t *testing.T) {
+func TestErrorsWrapThoseOfSlidegate(t *testing.T) {
 	_, err := Parse("f", []byte("policies: {a: {limits: [{quota: 5, window: 1m, burst: 5}]}}"))
 	if !errors.Is(err, slidegate.ErrLimit) {
-		t.Errorf("%v is not ErrLimit", err)
+		t.Errorf("got %v, want ErrLimit", err)
 	}
 }

@@ -21,32 +21,32 @@ func TestParseCost(t *testing.T) {
 	for _, test := range tests {
 		var c Cost
 		if err := c.UnmarshalText([]byte(test.text)); err != nil {
-			t.Errorf("%s is refused: %v", test.text, err)
+			t.Errorf("%s is rejected: %v", test.text, err)
 			continue
 		}
 		fixed, isFixed := c.Fixed()
 		field, isField := c.Field()
 		wantField := test.field != Field{}
 		if fixed != test.fixed || isFixed == wantField || field != test.field || isField != wantField {
-			t.Errorf("%s is fixed %d, %v and field %v, %v, want %d, %v and %v, %v",
+			t.Errorf("%s: got fixed %d, %v and field %v, %v, want %d, %v and %v, %v",
 				test.text, fixed, isFixed, field, isField, test.fixed, !wantField, test.field, wantField)
 		}
 		if test.back == "" {
 			test.back = test.text
 		}
 		if text, err := c.MarshalText(); err != nil || string(text) != test.back {
-			t.Errorf("%s becomes %q, %v, want %q", test.text, text, err, test.back)
+			t.Errorf("%s: got text %q, %v, want %q", test.text, text, err, test.back)
 		}
 		if c.IsZero() != (test.text == "1") {
-			t.Errorf("%s: IsZero is %v", test.text, c.IsZero())
+			t.Errorf("%s: got IsZero %v", test.text, c.IsZero())
 		}
 	}
 	if units, ok := (Cost{}).Fixed(); !ok || units != 1 {
-		t.Errorf("the zero value costs %d, %v, want 1", units, ok)
+		t.Errorf("zero value: got %d, %v, want 1", units, ok)
 	}
 }
 
-func TestParseCostRefuses(t *testing.T) {
+func TestParseCostRejects(t *testing.T) {
 	const forms = " (want a whole number in plain digits, header:NAME, bytes or field:PATH)"
 	tests := []struct{ text, want string }{
 		{"", `config: cost: "" is not a cost` + forms},
@@ -70,10 +70,10 @@ func TestParseCostRefuses(t *testing.T) {
 	for _, test := range tests {
 		c := Cost{above: 6}
 		if err := c.UnmarshalText([]byte(test.text)); err == nil || err.Error() != test.want {
-			t.Errorf("%s: %v\nwant %s", test.text, err, test.want)
+			t.Errorf("%s: got %v\nwant %s", test.text, err, test.want)
 		}
 		if c != (Cost{above: 6}) {
-			t.Errorf("%s: changed to %v although it is refused", test.text, c)
+			t.Errorf("%s: got %v although it is rejected, want it unchanged", test.text, c)
 		}
 	}
 }

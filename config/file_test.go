@@ -52,7 +52,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if _, err := Load(filepath.Join("testdata", "nothing.yaml")); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "config: ") {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: got %v, want fs.ErrNotExist", err)
 	}
 }
 
@@ -134,13 +134,13 @@ func TestPolicy(t *testing.T) {
 		p, err := test.file.Policy(test.name)
 		switch {
 		case test.err == "" && (err != nil || p.Name != test.want):
-			t.Errorf("Policy(%q) is %v, %v, want %s", test.name, p, err, test.want)
+			t.Errorf("Policy(%q): got %v, %v, want %s", test.name, p, err, test.want)
 		case test.err != "" && (err == nil || err.Error() != test.err):
-			t.Errorf("Policy(%q): %v, want %s", test.name, err, test.err)
+			t.Errorf("Policy(%q): got %v, want %s", test.name, err, test.err)
 		}
 	}
 	if p, _ := two.Policy("login"); p != &two.Policies[1] {
-		t.Error("the policy is a copy, not the one in the file")
+		t.Error("got a copy of the policy, want the one in the file")
 	}
 }
 

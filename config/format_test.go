@@ -119,11 +119,11 @@ policies:
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if text := durationText(time.Minute); text != "1m" {
-		t.Errorf("a minute is written %s", text)
+		t.Errorf("a minute: got %s", text)
 	}
 }
 
-// TestFormatChoices: what stands beside a limit is how it counts, and what is written is read as the same file.
+// The comment beside a limit shows how it counts, and the output is read as the same file.
 func TestFormatChoices(t *testing.T) {
 	file, err := Parse("f", []byte(`policies:
   a:
@@ -167,6 +167,6 @@ func TestFormatChoices(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, b := again.Policies[0], file.Policies[0]; !slices.Equal(a.Limits, b.Limits) || !slices.Equal(a.Overrides[0].Limits, b.Overrides[0].Limits) {
-		t.Errorf("it is read as\n%v\nwant\n%v", a, b)
+		t.Errorf("got\n%v\nwant\n%v", a, b)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 const algorithmList = "(want one of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, HS256, HS384, HS512)"
 
-// badJWTFiles are files that say wrongly how tokens are verified, with what is wrong in them, line by line.
+// badJWTFiles are files with an invalid jwt, with their errors, line by line.
 var badJWTFiles = []struct{ name, text, want string }{
 	{"claims without jwt", "policies:\n  a:\n    limits: [1/s]\n    plan: claim:plan\n    plans: {p: {unlimited: true}}\n    key: \"{claim:sub}\"\n", `
 4:11: claim:plan: it is not configured how tokens are verified, and a client can write any claim into one; add jwt: {keys: /etc/slidegate/jwks.json} beside policies, or jwt: {verified: true} if the proxy in front has verified them
@@ -77,7 +77,7 @@ func keyFile(t *testing.T) (path string, sign func(said string) string) {
 	}
 }
 
-// A claim of a token that holds is the key and the plan of a request; any other token has no claims.
+// A claim of a valid token is the key and the plan of a request; any other token has no claims.
 func TestClaims(t *testing.T) {
 	path, sign := keyFile(t)
 	_, forge := keyFile(t)
@@ -112,15 +112,15 @@ policies:
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Authorization", "Bearer "+test.token)
 		if key, plan := p.Key(r), p.Plan(r); key != test.key || !reflect.DeepEqual(plan, test.plan) {
-			t.Errorf("%s: the key is %q and the plan %+v, want %q and %+v", test.name, key, plan, test.key, test.plan)
+			t.Errorf("%s: got key %q and plan %+v, want %q and %+v", test.name, key, plan, test.key, test.plan)
 		}
 	}
 	if text := string(Format(file)); !strings.Contains(text, fmt.Sprintf("\njwt: {keys: %q, audience: \"api\"}\n", path)) {
-		t.Errorf("Format writes\n%s", text)
+		t.Errorf("got\n%s from Format", text)
 	}
 }
 
-// A program that decides about nothing does without the keys; one that decides cannot.
+// A program that makes no decisions needs no keys; one that does needs them.
 func TestClaimsOffline(t *testing.T) {
 	text := []byte("jwt: {keys: \"${file:/nowhere/jwks.json}\", issuer: x}\npolicies: {a: {limits: [1/s], key: \"{claim:sub}\"}}\n")
 	file, err := ParseOffline("test.yaml", text)
@@ -128,16 +128,16 @@ func TestClaimsOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := file.Service.JWT.KeysFile; got != "/nowhere/jwks.json" {
-		t.Errorf("the keys are in %q", got)
+		t.Errorf("got keys file %q", got)
 	}
 	if _, err := HTTP(file); err != nil {
 		t.Errorf("HTTP returned %v, want a check without the keys to pass", err)
 	}
 	if _, err := Parse("test.yaml", text); err == nil {
-		t.Error("Parse does without the keys")
+		t.Error("got no error from Parse without the keys")
 	}
 	unconfigured := &File{Policies: file.Policies}
 	if _, err := HTTP(unconfigured); err == nil || !strings.Contains(err.Error(), "it is not configured how tokens are verified") {
-		t.Errorf("HTTP returned %v for claims that nothing verifies", err)
+		t.Errorf("HTTP returned %v for claims without jwt", err)
 	}
 }

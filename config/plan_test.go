@@ -11,7 +11,7 @@ import (
 
 const planForm = "(want one of header:NAME, claim:NAME, user, key)"
 
-// badPlanFiles are files with wrong plans, with what is wrong in them, line by line.
+// badPlanFiles are files with invalid plans, with their errors, line by line.
 var badPlanFiles = []struct{ name, text, want string }{
 	{"plan field", "policies:\n  a: {limits: [1/s], plan: X-Plan, plans: {p: {unlimited: true}}}\n  b: {limits: [1/s], plan: address, plans: {p: {unlimited: true}}}\n" +
 		"  c: {limits: [1/s], plan: \"header:\", plans: {p: {unlimited: true}}}\n  d: {limits: [1/s], plan: [user], plans: {p: {unlimited: true}}}\n" +
@@ -59,7 +59,7 @@ policies:
     limits: [100/1m]
 `
 
-// The field says which plan a request has; without one, or with one that is not listed, it has none.
+// The field determines the plan of a request; without a plan, or with one that is not listed, it has none.
 func TestPlans(t *testing.T) {
 	file, err := Parse("test.yaml", []byte(planned))
 	if err != nil {
@@ -71,7 +71,7 @@ func TestPlans(t *testing.T) {
 	}
 	p := opts.Policies[0]
 	if len(p.Plans) != 3 {
-		t.Fatalf("the plans are %+v", p.Plans)
+		t.Fatalf("got plans %+v", p.Plans)
 	}
 	for value, want := range map[string]policy.Plan{
 		"pro": policy.Named("pro"), "team-a": policy.Named("team-*"), "internal": policy.Named("internal"), "": {}, "gold": {}, "Pro": {}, "*": {},
@@ -79,15 +79,15 @@ func TestPlans(t *testing.T) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("X-Plan", value)
 		if got := p.Plan(r); !reflect.DeepEqual(got, want) {
-			t.Errorf("the plan of %q is %+v, want %+v", value, got, want)
+			t.Errorf("plan of %q: got %+v, want %+v", value, got, want)
 		}
 	}
 	if got := p.Plan(httptest.NewRequest("GET", "/", nil)); !reflect.DeepEqual(got, policy.Plan{}) {
-		t.Errorf("the plan of a request without the header is %+v, want none", got)
+		t.Errorf("request without the header: got plan %+v, want none", got)
 	}
 }
 
-// Plans by key are overrides after those that the file gives.
+// Plans by key are overrides after those of the file.
 func TestPlansByKey(t *testing.T) {
 	file, err := Parse("test.yaml", []byte(strings.Replace(planned, "plan: header:X-Plan", "plan: key\n    overrides: [{key: pro, limits: [5/1m]}]", 1)))
 	if err != nil {
@@ -99,27 +99,27 @@ func TestPlansByKey(t *testing.T) {
 	}
 	p := opts.Policies[0]
 	if p.Plan != nil || len(p.Plans) > 0 || len(p.Overrides) != 4 {
-		t.Fatalf("the policy is %+v, want four overrides and no plans", p)
+		t.Fatalf("got policy %+v, want four overrides and no plans", p)
 	}
 	if o := p.Overrides[0]; o.Limits[0].Quota != 5 {
-		t.Errorf("the first override is %+v, want that of the file", o)
+		t.Errorf("first override: got %+v, want the file's", o)
 	}
 	if o := p.Overrides[2]; !o.Fits("team-x") || o.Limits[0].Quota != 10000 {
-		t.Errorf("the third override is %+v, want that of team-*", o)
+		t.Errorf("third override: got %+v, want team-*", o)
 	}
 }
 
-// The first plan that fits decides, whether it is a name or a pattern.
+// The first plan that matches decides, whether it is a name or a pattern.
 func TestFindPlan(t *testing.T) {
 	p := Policy{Plans: []Plan{{Name: "a-x"}, {Name: "a-*"}, {Name: "b-x"}, {Name: "*-x"}, {Name: "c"}, {Name: "e-*"}, {Name: "e-y"}, {Name: "*"}}}
 	find := p.FindPlan()
 	for value, want := range map[string]string{"a-x": "a-x", "a-y": "a-*", "b-x": "b-x", "d-x": "*-x", "c": "c", "e-y": "e-*", "d": "*"} {
 		if got, ok := find(value); !ok || got.Name != want {
-			t.Errorf("the plan of %q is %q, want %q", value, got.Name, want)
+			t.Errorf("plan of %q: got %q, want %q", value, got.Name, want)
 		}
 	}
 	if got, ok := find(""); ok {
-		t.Errorf("the plan of nothing is %+v", got)
+		t.Errorf("empty value: got plan %+v, want none", got)
 	}
 }
 
@@ -141,13 +141,13 @@ func TestFormatPlans(t *testing.T) {
         unlimited: true
 `
 	if !strings.Contains(text, want) {
-		t.Errorf("Format writes\n%s\nwant in it\n%s", text, want)
+		t.Errorf("got\n%s\nwant it to contain\n%s", text, want)
 	}
 	again, err := Parse("format.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(again.Policies[0].Plans, file.Policies[0].Plans) {
-		t.Errorf("what Format writes is read as %+v, want %+v", again.Policies, file.Policies)
+		t.Errorf("output of Format: got %+v, want %+v", again.Policies, file.Policies)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// badRouteFiles are files with wrong lists of patterns, with what is wrong in them, line by line.
+// badRouteFiles are files with invalid lists of patterns, with their errors, line by line.
 var badRouteFiles = []struct{ name, text, want string }{
 	{"empty list of patterns", "policies:\n  a:\n    match: []\n    limits: [1/s]\n",
 		`3:12: match: the list is empty; write a pattern, or leave match out for every request`},
@@ -26,7 +26,7 @@ var badRouteFiles = []struct{ name, text, want string }{
 		`3:413: match: a policy may have at most 100 patterns`},
 }
 
-// The most specific pattern decides what a request costs, and no spelling of a path makes it cheaper.
+// The most specific pattern determines the cost of a request, and no spelling of a path makes it cheaper.
 func TestCostByRoute(t *testing.T) {
 	file, err := Parse("test.yaml", []byte(`
 policies:
@@ -58,7 +58,7 @@ policies:
 		{"GET", "/api/export/ping", "", 0},
 		{"GET", "/api/x%2F..%2Fexport", "", 50},      // decoded, it is the export
 		{"GET", "/api/export%2F..%2Fexport", "", 50}, // decoded, it is the export
-		{"GET", "/api/export%2Fping", "", 2},         // which a server may take for another path below /api/
+		{"GET", "/api/export%2Fping", "", 2},         // which a server may read as another path below /api/
 		{"GET", "/api/upload", "7", 7},
 		{"GET", "/api/upload", "", 1},
 		{"GET", "/api/upload", "0", 1},
@@ -73,7 +73,7 @@ policies:
 			r.Header.Set("X-Cost", test.header)
 		}
 		if got := opts.Policies[0].Cost(r); got != test.want {
-			t.Errorf("%s %s with X-Cost %q costs %d, want %d", test.method, test.path, test.header, got, test.want)
+			t.Errorf("%s %s with X-Cost %q: got cost %d, want %d", test.method, test.path, test.header, got, test.want)
 		}
 	}
 }

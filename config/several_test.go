@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// Policies and fields come from all files, and a field of one is about the policies of all.
+// Policies and fields come from all files, and a field of one file applies to the policies of all.
 func TestSeveralFiles(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{
@@ -68,7 +68,7 @@ func TestSeveralFilesThatDisagree(t *testing.T) {
 	}
 }
 
-// An error that is found later is in the file that has the field or the policy.
+// An error that is found later is located in the file with the field or the policy.
 func TestLocateInSeveralFiles(t *testing.T) {
 	sources := []Source{
 		{"1.yaml", []byte("store: 'memory:'\npolicies: {a: {limits: [1/s]}}\n")},

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/config/errtext"
 )
 
-func TestStoresThatAreTaken(t *testing.T) {
+func TestValidStores(t *testing.T) {
 	for _, text := range []string{
 		"memory:", "memory://", "memory:?bytes=1000", "memory://?bytes=1000",
 		"redis://localhost", "redis://localhost:6379/2", "rediss://:pass@h:1", "rediss://user:p%40ss@h_1.example-2.com:65535",
@@ -19,20 +19,20 @@ func TestStoresThatAreTaken(t *testing.T) {
 		"memcached://a:11211,b",
 	} {
 		if err := checkStore(text); err != nil {
-			t.Errorf("%s is refused: %v", text, err)
+			t.Errorf("%s is rejected: %v", text, err)
 		}
 		if err := checkStore(errtext.Redact(text)); err != nil {
-			t.Errorf("%s, which is %s: %v", errtext.Redact(text), text, err)
+			t.Errorf("%s, redacted from %s: %v", errtext.Redact(text), text, err)
 		}
 	}
 	for _, host := range []string{"", ":1", "a:", "a:0", "a:65536", "a:-1", "a:1:2", "a b", "::1", "[::1", "[::1]1", "[::1]:", "[1.2.3.4]", "[[::1]]", "x[::1]", "a,", ",a", "a/@", "a%41"} {
 		if err := checkStore("redis://" + host); err == nil {
-			t.Errorf("redis://%s is taken", host)
+			t.Errorf("redis://%s is accepted, want an error", host)
 		}
 	}
 	for _, text := range []string{"nats:", "nats:localhost", "nats:embed?dir=d", "nats:embedded?dir=%zz", "nats://", "memcached:h"} {
 		if err := checkStore(text); err == nil {
-			t.Errorf("%s is taken", text)
+			t.Errorf("%s is accepted, want an error", text)
 		}
 	}
 }
@@ -59,22 +59,22 @@ func TestVariables(t *testing.T) {
 		case test.err == "" && (err != nil || file.Service.Store != test.want):
 			t.Errorf("%s: got %+v, %v, want the store %q", test.store, file, err, test.want)
 		case test.err != "" && (err == nil || err.Error() != "f:1:8: store: "+test.err):
-			t.Errorf("%s: %v\nwant f:1:8: store: %s", test.store, err, test.err)
+			t.Errorf("%s: got %v\nwant f:1:8: store: %s", test.store, err, test.err)
 		}
 	}
-	// Elsewhere they mean nothing.
+	// Elsewhere variables are not expanded.
 	file, err := Parse("f", []byte("policies: {a: {limits: [1/s], overrides: [{key: \"${SLIDEGATE_TEST_A}\", unlimited: true}]}}"))
 	if err != nil || file.Policies[0].Overrides[0].Key != "${SLIDEGATE_TEST_A}" {
 		t.Errorf("a variable in a key: %+v, %v", file, err)
 	}
 }
 
-// TestNoErrorHasAPassword has a password in the places where it is wrong, and sometimes where it is right.
+// TestNoErrorHasAPassword has a password where it is invalid, and sometimes where it is valid.
 func TestNoErrorHasAPassword(t *testing.T) {
 	for _, bad := range badServiceFiles {
 		_, err := Parse("f", []byte(bad.text))
 		if err != nil && strings.Contains(err.Error(), "hunter") {
-			t.Errorf("%s: the error has the password: %v", bad.name, err)
+			t.Errorf("%s: got an error with the password: %v", bad.name, err)
 		}
 	}
 	const address = "redis://u:hunter2@h"
@@ -90,7 +90,7 @@ func TestNoErrorHasAPassword(t *testing.T) {
 	} {
 		_, err := Parse("f", []byte(text))
 		if err == nil || strings.Contains(err.Error(), "hunter") {
-			t.Errorf("%s: got the error %v, want one without the password", text, err)
+			t.Errorf("%s: got error %v, want one without the password", text, err)
 		}
 	}
 }

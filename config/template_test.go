@@ -26,28 +26,28 @@ func TestParseTemplate(t *testing.T) {
 		{"{{{user}}}", "{{{user}}}", []Field{field(FieldUser)}},
 		{"}}{{{user}", "}}{{{user}", []Field{field(FieldUser)}},
 		{"{user} {user}", "{user} {user}", []Field{field(FieldUser), field(FieldUser)}},
-		{"%{user}%", "%{user}%", []Field{field(FieldUser)}}, // only between fields does it matter
+		{"%{user}%", "%{user}%", []Field{field(FieldUser)}}, // it matters only between fields
 	}
 	for _, test := range tests {
 		var template Template
 		if err := template.UnmarshalText([]byte(test.text)); err != nil {
-			t.Errorf("%s is refused: %v", test.text, err)
+			t.Errorf("%s is rejected: %v", test.text, err)
 			continue
 		}
 		if !reflect.DeepEqual(template.Fields(), test.fields) {
-			t.Errorf("%s has the fields %v, want %v", test.text, template.Fields(), test.fields)
+			t.Errorf("%s: got fields %v, want %v", test.text, template.Fields(), test.fields)
 		}
 		text, err := template.MarshalText()
 		if err != nil || string(text) != test.back || template.IsZero() {
-			t.Errorf("%s becomes %q, %v, want %q", test.text, text, err, test.back)
+			t.Errorf("%s: got text %q, %v, want %q", test.text, text, err, test.back)
 		}
 		if again := mustTemplate(t, string(text)); !reflect.DeepEqual(again, template) {
-			t.Errorf("%s is read again as %+v, was %+v", text, again, template)
+			t.Errorf("%s: got %+v from its own text, want %+v", text, again, template)
 		}
 	}
 }
 
-func TestParseTemplateRefuses(t *testing.T) {
+func TestParseTemplateRejects(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"", "the template is empty; write a field, such as {address}"},
 		{"adress", `"adress" is not a field; did you mean "address"? ` + fieldList},
@@ -75,10 +75,10 @@ func TestParseTemplateRefuses(t *testing.T) {
 	for _, test := range tests {
 		template, err := ParseTemplate(test.text)
 		if err == nil || err.Error() != "config: key: "+test.want {
-			t.Errorf("%s: %v\nwant config: key: %s", test.text, err, test.want)
+			t.Errorf("%s: got %v\nwant config: key: %s", test.text, err, test.want)
 		}
 		if !template.IsZero() {
-			t.Errorf("%s: a template is returned with the error", test.text)
+			t.Errorf("%s: got a template with the error, want the zero value", test.text)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestParseTemplateRefuses(t *testing.T) {
 func TestZeroTemplate(t *testing.T) {
 	var zero Template
 	if !zero.IsZero() || zero.String() != "" || zero.Fields() != nil || string(zero.AppendKey([]byte("x"), nil)) != "x" {
-		t.Errorf("the zero template is %+v, %q, want no text, no fields, and nothing appended to a key", zero, zero)
+		t.Errorf("zero template: got %+v, %q, want no text, no fields, and nothing appended to a key", zero, zero)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestFieldsAreACopy(t *testing.T) {
 	template := mustTemplate(t, "user")
 	template.Fields()[0].Kind = FieldPath
 	if template.String() != "{user}" {
-		t.Errorf("the template became %s", template)
+		t.Errorf("the template changed to %s", template)
 	}
 }
 

@@ -42,8 +42,8 @@ type Reader struct {
 
 // held is the claims of a verified token, and its expiry.
 type held struct {
-	claims  map[string]any
-	until time.Time // zero if it does not expire
+	claims map[string]any
+	until  time.Time // zero if it does not expire
 }
 
 // maxKnown is how many verified tokens are cached, so that a client's next request needs no check of a signature. When there

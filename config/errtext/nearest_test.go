@@ -30,7 +30,7 @@ func TestNearest(t *testing.T) {
 		{"policy", []string{"policies"}, "policies"},
 		{"ap", []string{"api"}, "api"},
 		{"x", []string{"y"}, ""},
-		{"cat", []string{"cut", "car", "cot"}, "cut"}, // of several as near, the first
+		{"cat", []string{"cut", "car", "cot"}, "cut"}, // the first of several that are equally near
 		{"cart", []string{"cat", "card", "cart"}, "cart"},
 		{"häder", []string{"header", "hader"}, "hader"}, // letters count, not bytes
 		{"user", nil, ""},
@@ -39,7 +39,7 @@ func TestNearest(t *testing.T) {
 	for _, test := range tests {
 		got, ok := Nearest(test.word, test.among)
 		if got != test.want || ok != (test.want != "") {
-			t.Errorf("Nearest(%.20q, %q) is %q, %v, want %q", test.word, test.among, got, ok, test.want)
+			t.Errorf("Nearest(%.20q, %q): got %q, %v, want %q", test.word, test.among, got, ok, test.want)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestDistance(t *testing.T) {
 	}
 	for _, test := range tests {
 		if got := distance([]rune(test.a), []rune(test.b)); got != test.want {
-			t.Errorf("distance(%q, %q) is %d, want %d", test.a, test.b, got, test.want)
+			t.Errorf("distance(%q, %q): got %d, want %d", test.a, test.b, got, test.want)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-func TestOneOfIsCutShort(t *testing.T) {
+func TestOneOfIsTruncated(t *testing.T) {
 	many := strings.Split(strings.Repeat("w ", 102)+"w", " ")
 	if got := OneOf(many); !strings.HasSuffix(got, ", w, w and 3 more") {
 		t.Errorf("a list of 103 words ends in %q", got[len(got)-20:])
