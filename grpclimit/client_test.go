@@ -44,11 +44,11 @@ func (r *remote) call(ctx context.Context, method string, conn *grpc.ClientConn)
 
 // wait returns a server's answer with a retry delay.
 func wait(d time.Duration) error {
-	told, err := status.New(codes.ResourceExhausted, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
+	answer, err := status.New(codes.ResourceExhausted, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
 	if err != nil {
 		panic(err)
 	}
-	return told.Err()
+	return answer.Err()
 }
 
 // took checks that something took exactly as long as wanted.

@@ -68,8 +68,9 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy
 	return d, wrong
 }
 
-// sameKey returns what reports whether two policies count by the same key; nil if calls have a group. Keys that one function made,
-// such as those of two metadata fields, cannot be told apart here: the first call that faces both finds out.
+// sameKey returns a function that reports whether two policies count by the same key, or nil if calls have a group. Keys
+// made by one function, such as those of two metadata fields, cannot be distinguished here: the first call under both
+// policies gets the error.
 func (d *decider) sameKey(grouped bool) func(policy, other int) bool {
 	if grouped {
 		return nil

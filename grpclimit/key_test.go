@@ -31,7 +31,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	const forwarded = "x-forwarded-for"
-	somebody := tcp("192.0.2.1:5000")
+	client := tcp("192.0.2.1:5000")
 	// The hash is the first half of the SHA-256 of s3cret.
 	const hash = "1ec1c26b50d5d3c58d9583181af80766"
 	constant := func(text string) grpclimit.Key { return func(context.Context, string) string { return text } }
@@ -42,37 +42,37 @@ func TestKeys(t *testing.T) {
 		ctx  context.Context
 		want string
 	}{
-		{"address of IPv4", grpclimit.ByAddress(nil), from(somebody), "192.0.2.1"},
+		{"address of IPv4", grpclimit.ByAddress(nil), from(client), "192.0.2.1"},
 		{"address of IPv4 in IPv6", grpclimit.ByAddress(nil), from(tcp("[::ffff:192.0.2.1]:5000")), "192.0.2.1"},
 		{"address of IPv6", grpclimit.ByAddress(nil), from(tcp("[2001:db8:1:2:3::4]:5000")), "2001:db8:1:2::/64"},
 		{"address with a zone", grpclimit.ByAddress(nil), from(tcp("[fe80::1%eth0]:5000")), "fe80::/64"},
 		{"address over UDP", grpclimit.ByAddress(nil), from(&net.UDPAddr{IP: net.IPv4(192, 0, 2, 9), Port: 1}), "192.0.2.9"},
 		{"address of a socket", grpclimit.ByAddress(nil), from(&net.UnixAddr{Name: "@", Net: "unix"}), clientip.NoAddress},
-		{"address of nobody", grpclimit.ByAddress(nil), context.Background(), clientip.NoAddress},
-		{"address, others not trusted", grpclimit.ByAddress(nil), from(somebody, forwarded, "203.0.113.7"), "192.0.2.1"},
-		{"address, zero source", grpclimit.ByAddress(new(clientip.Source)), from(somebody, forwarded, "203.0.113.7"), "192.0.2.1"},
-		{"address, peer not trusted", grpclimit.ByAddress(proxies), from(somebody, forwarded, "203.0.113.7"), "192.0.2.1"},
+		{"no address", grpclimit.ByAddress(nil), context.Background(), clientip.NoAddress},
+		{"address, others not trusted", grpclimit.ByAddress(nil), from(client, forwarded, "203.0.113.7"), "192.0.2.1"},
+		{"address, zero source", grpclimit.ByAddress(new(clientip.Source)), from(client, forwarded, "203.0.113.7"), "192.0.2.1"},
+		{"address, peer not trusted", grpclimit.ByAddress(proxies), from(client, forwarded, "203.0.113.7"), "192.0.2.1"},
 		{"address behind a proxy", grpclimit.ByAddress(proxies), from(tcp("10.1.1.1:80"), forwarded, "203.0.113.7"), "203.0.113.7"},
 		{"address behind two", grpclimit.ByAddress(proxies),
 			from(tcp("10.1.1.1:80"), forwarded, "198.51.100.1, 203.0.113.7", forwarded, "10.2.2.2"), "203.0.113.7"},
-		{"address of nobody, with a source", grpclimit.ByAddress(proxies), context.Background(), clientip.NoAddress},
+		{"no address, with a source", grpclimit.ByAddress(proxies), context.Background(), clientip.NoAddress},
 
-		{"metadata", grpclimit.ByMetadata("X-User"), from(somebody, "x-user", "ann", "x-user", "bob"), "ann"},
-		{"missing metadata", grpclimit.ByMetadata("x-user"), from(somebody), ""},
-		{"binary metadata", grpclimit.ByMetadata("user-bin"), from(somebody, "user-bin", "\x00\xff"), "\x00\xff"},
-		{"API key", grpclimit.ByAPIKey("X-API-Key"), from(somebody, "x-api-key", "s3cret"), hash},
-		{"missing API key", grpclimit.ByAPIKey("x-api-key"), from(somebody), ""},
-		{"bearer token", grpclimit.ByBearerToken(), from(somebody, "authorization", "Bearer s3cret"), hash},
-		{"bearer token in other case", grpclimit.ByBearerToken(), from(somebody, "authorization", "bEARER  s3cret "), hash},
-		{"not a bearer token", grpclimit.ByBearerToken(), from(somebody, "authorization", "Basic s3cret"), ""},
-		{"bearer token cut short", grpclimit.ByBearerToken(), from(somebody, "authorization", "Bear"), ""},
+		{"metadata", grpclimit.ByMetadata("X-User"), from(client, "x-user", "ann", "x-user", "bob"), "ann"},
+		{"missing metadata", grpclimit.ByMetadata("x-user"), from(client), ""},
+		{"binary metadata", grpclimit.ByMetadata("user-bin"), from(client, "user-bin", "\x00\xff"), "\x00\xff"},
+		{"API key", grpclimit.ByAPIKey("X-API-Key"), from(client, "x-api-key", "s3cret"), hash},
+		{"missing API key", grpclimit.ByAPIKey("x-api-key"), from(client), ""},
+		{"bearer token", grpclimit.ByBearerToken(), from(client, "authorization", "Bearer s3cret"), hash},
+		{"bearer token in other case", grpclimit.ByBearerToken(), from(client, "authorization", "bEARER  s3cret "), hash},
+		{"not a bearer token", grpclimit.ByBearerToken(), from(client, "authorization", "Basic s3cret"), ""},
+		{"bearer token cut short", grpclimit.ByBearerToken(), from(client, "authorization", "Bear"), ""},
 
-		{"method", grpclimit.ByMethod(), from(somebody), say},
-		{"global", grpclimit.Global(), from(somebody), ""},
-		{"each", grpclimit.Each(grpclimit.ByMethod(), constant("bc"), constant("")), from(somebody), "14:/test.Echo/Say2:bc0:"},
-		{"first of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(somebody, "x-user", "ann"), "0:ann"},
-		{"second of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(somebody), "1:192.0.2.1"},
-		{"none of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user")), from(somebody), ""},
+		{"method", grpclimit.ByMethod(), from(client), say},
+		{"global", grpclimit.Global(), from(client), ""},
+		{"each", grpclimit.Each(grpclimit.ByMethod(), constant("bc"), constant("")), from(client), "14:/test.Echo/Say2:bc0:"},
+		{"first of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(client, "x-user", "ann"), "0:ann"},
+		{"second of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(client), "1:192.0.2.1"},
+		{"none of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user")), from(client), ""},
 	} {
 		if got := c.key(c.ctx, say); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)

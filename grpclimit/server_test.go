@@ -307,13 +307,13 @@ func TestRefusalsContainNoKey(t *testing.T) {
 	if failed != nil {
 		t.Fatal(failed)
 	}
-	told := string(wire) + err.Error()
+	text := string(wire) + err.Error()
 	for _, md := range []metadata.MD{header, trailer} {
 		for name, values := range md {
-			told += name + strings.Join(values, "")
+			text += name + strings.Join(values, "")
 		}
 	}
-	if strings.Contains(told, secret) {
-		t.Errorf("got refusal %q, want it without the key", told)
+	if strings.Contains(text, secret) {
+		t.Errorf("got refusal %q, want it without the key", text)
 	}
 }

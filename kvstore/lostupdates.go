@@ -26,8 +26,8 @@ type PutEngine interface {
 // each reads, decides and writes, and what another wrote in between is lost, however much that is. Only a key that one Store in one
 // process asks for is limited exactly.
 //
-// Measured over memcached without its compare-and-swap: of 200 requests at once from four processes, at a limit of 50, about 140 were
-// admitted in the median of 400 runs, 197 or more in a tenth of them, and all 200 in the worst. Use it where a limit may leak, to shed
+// Measured over memcached without its compare-and-swap: of 200 requests at once from four processes, at a limit of 50, about 130 were
+// admitted in the median of 400 runs, about 180 or more in a tenth of them, and all 200 in the worst. Use it where a limit may leak, to shed
 // load for example, and never to count what costs money.
 func WithLostUpdates(engine PutEngine) Engine { return lostUpdates{engine} }
 

@@ -119,14 +119,14 @@ func TestFunctionDisagrees(t *testing.T) {
 		limits[limit.Name] = limit
 	}
 	const now, start = 7_200_000_000, 7_100_000_000
-	for name, told := range map[string]struct{ right, wrong []int64 }{
+	for name, replies := range map[string]struct{ right, wrong []int64 }{
 		"parts": {
 			[]int64{now, 0, start, start, 4, 10, 4, 0, 0, 6, 0, 0, 0},
 			[]int64{now, 2, start, start, 4, 10, 4, 0, 0, 6, 0, 0, 0},
 		},
 		"bucket": {[]int64{now, 2, now, 6, 0, now + 1}, []int64{now, 2, now, 7, 0, now + 1}},
 	} {
-		for i, reply := range [][]int64{told.right, told.wrong, told.right[:fastReplies-1]} {
+		for i, reply := range [][]int64{replies.right, replies.wrong, replies.right[:fastReplies-1]} {
 			s, err := NewWithConn(&scripted{reply: reply}, Options{})
 			if err != nil {
 				t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// oneKey is a store that decides several limits at once only of one key, or in a group.
+// oneKey is a store that decides several limits together only for one key, or in a group.
 type oneKey struct{ store.Store }
 
 func (o oneKey) Traits() store.Traits {
@@ -19,8 +19,8 @@ func (o oneKey) Traits() store.Traits {
 	return traits
 }
 
-// TestOneKey: policies that count one request by different keys are an error before the first request, and where nobody could
-// know before, a mistake that is told and admits nobody.
+// TestOneKey checks that policies that count one request by different keys are an error before the first request, and
+// where that is known only at the request, a mistake that is reported and denies it.
 func TestOneKey(t *testing.T) {
 	limits := []slidegate.Limit{slidegate.PerMinute(10)}
 	policies := []Policy{{Name: "address", Limits: limits}, {Name: "user", Limits: limits}, {Name: "watched", Limits: limits, Shadow: true}}
@@ -53,7 +53,7 @@ func TestOneKey(t *testing.T) {
 		return v
 	}
 	if v := decide("", "192.0.2.1", "ann"); !errors.Is(v.Err, slidegate.ErrUnsupported) || !v.Refused {
-		t.Errorf("two keys of one request: got %+v, want a mistake that is refused", v)
+		t.Errorf("two keys of one request: got %+v, want a mistake that is denied", v)
 	}
 	if v := decide("", "ann", "ann", "shadow"); v.Err != nil || v.Refused {
 		t.Errorf("one key, and another in the shadow: got %+v, want it admitted", v)

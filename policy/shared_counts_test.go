@@ -48,8 +48,8 @@ func TestUnnamedPoliciesDoNotShareCounts(t *testing.T) {
 					"one limiter": limiter, "two limiters": testkit.Must(slidegate.NewPerCall(memory, t.Name()))(t),
 				} {
 					_, err := New(limiter, []Policy{test.second}, opts)
-					told := errors.Is(err, slidegate.ErrConflict) && strings.Contains(err.Error(), `"100/1m"`) && strings.Contains(err.Error(), `"5/1m"`)
-					if test.both != (err == nil) || !test.both && !told {
+					named := errors.Is(err, slidegate.ErrConflict) && strings.Contains(err.Error(), `"100/1m"`) && strings.Contains(err.Error(), `"5/1m"`)
+					if test.both != (err == nil) || !test.both && !named {
 						t.Errorf("%s, %s: got %v; want both accepted: %v", name, way, err, test.both)
 					}
 				}

@@ -182,7 +182,7 @@ func (n named) explain(value string) (string, error) {
 		for first := true; r.text != "" && !r.bad; first = false {
 			_ = r.word() // the ID, a hash of the reservation's ID
 			if at := r.micros(); first {
-				text += fmt.Sprintf(", the least recently renewed one at %s", moment(at))
+				text += fmt.Sprintf(", the least recently renewed one at %s", utc(at))
 			}
 		}
 	default:
@@ -196,7 +196,7 @@ func (n named) explain(value string) (string, error) {
 
 // explainWindow describes the state of a window. If it is narrow, its counts have two bytes each.
 func (r *reader) explainWindow(l rule.Limit, narrow bool) string {
-	text := fmt.Sprintf("since %s", moment(r.micros()))
+	text := fmt.Sprintf("since %s", utc(r.micros()))
 	if narrow {
 		_ = r.number() // the sum of the counts
 	}
@@ -237,7 +237,7 @@ func (r *reader) explainLog(window rule.Micros) (string, error) {
 
 // explainBucket describes a token bucket's state.
 func (r *reader) explainBucket(window rule.Micros) string {
-	text := fmt.Sprintf("full again at %s", moment(r.micros()))
+	text := fmt.Sprintf("full again at %s", utc(r.micros()))
 	if r.number() > 0 {
 		text += " and a fraction of a microsecond"
 	}
@@ -248,10 +248,10 @@ func (r *reader) explainBucket(window rule.Micros) string {
 	if r.text != "" { // how its key expires; absent in version 2
 		_ = r.byte()
 	}
-	return fmt.Sprintf("%.6g units missing at %s, %s", float64(missing)+float64(rest)/float64(max(1, window)), moment(at), text)
+	return fmt.Sprintf("%.6g units missing at %s, %s", float64(missing)+float64(rest)/float64(max(1, window)), utc(at), text)
 }
 
-func moment(t rule.Micros) string {
+func utc(t rule.Micros) string {
 	return t.Time().UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 

@@ -134,7 +134,7 @@ func (t *roundTrip) callFor(s *Store, p path) (*Call, *draft) {
 	}
 	t.split = t.split || known
 	last = len(t.calls)
-	if last < min(cap(t.calls), cap(t.drafts)) { // reuse the memory of an earlier trip
+	if last < min(cap(t.calls), cap(t.drafts)) { // reuse the memory of an earlier round trip
 		t.calls, t.drafts = t.calls[:last+1], t.drafts[:last+1]
 	} else {
 		t.calls, t.drafts = append(t.calls, Call{}), append(t.drafts, draft{})
@@ -165,7 +165,7 @@ func (t *roundTrip) answer(batch []store.Request) {
 	}
 }
 
-// recycle puts the trip back into the pool, without the caller's keys.
+// recycle puts the round trip back into the pool, without the caller's keys.
 func (t *roundTrip) recycle() {
 	for i := range t.calls {
 		call := &t.calls[i]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/slidegate/slidegate/internal/statecode"
@@ -108,6 +109,9 @@ func TestRoundTrip(t *testing.T) {
 			}
 			if again := statecode.Append([]byte("before"), limit.Algorithm, &got); !bytes.Equal(again, written) {
 				t.Fatalf("%+v: step %d: %+v becomes %+v", limit, i, state, got)
+			}
+			if !slices.Equal(got.Slots, state.Slots) {
+				t.Fatalf("%+v: step %d: the slots %v become %v", limit, i, state.Slots, got.Slots)
 			}
 			for _, later := range []rule.Micros{0, 1, limit.Window / 3, limit.Window} {
 				_, want := limit.Decide(state, now+later, 1)

@@ -10,31 +10,29 @@ import (
 	"strings"
 )
 
-// Options are the choices of a Server. Dir is required. With a Dir alone, it is a single server.
+// Options configure a Server. Dir is required; with nothing else set, the server is not part of a cluster.
 type Options struct {
-	// Dir is the folder that keeps everything. It is created if it is not there, and belongs to one server at a time.
+	// Dir is the folder for all of the server's files. It is created if it does not exist. Only one server can use it at a time.
 	Dir string
-	// Name is the server's name in its cluster, unique there. If it is empty, one is made up. Either way it is kept in Dir: a folder
-	// belongs to the name it was first used with.
+	// Name is the server's name, unique in its cluster. If it is empty, a random one is used. Either way it is saved in Dir, and the
+	// folder can only be used with that name from then on.
 	Name string
-	// Route is the address, host:port, on which the server listens for the other servers of its cluster; empty without a cluster.
+	// Route is the address, host:port, on which the server listens for the other members of its cluster. It is empty without a cluster.
 	Route string
-	// Peers are the routes of all servers of the cluster, host:port each, as they are reached from here, and the same on all of them. This server's own
-	// may be left out, unless Route listens on all interfaces. How many there are decides how many are a majority: do not
-	// leave out servers that are to be started later.
+	// Peers are the routes of all members of the cluster, each a host:port. This server's own may be left out, unless Route listens on
+	// all interfaces. Their number determines what a majority is, so list every member, including those that will be started later.
 	Peers []string
-	// Secret proves to the other servers that this one belongs to the cluster; the same for all of them. It is required unless Route
-	// is on loopback.
+	// Secret authenticates the members of the cluster to one another; all have the same. It is required unless Route is on loopback.
 	Secret string
-	// SyncAlways syncs every write to the disk before it is acknowledged, so that a loss of power loses nothing. Writes
-	// take as long as the disk does, often some milliseconds.
+	// SyncAlways syncs every write to disk before it is acknowledged, so that a loss of power loses nothing. A write then takes as long as
+	// the disk does, often several milliseconds.
 	SyncAlways bool
-	// MaxStore is how many bytes of messages the server keeps on disk at most; 0 means 4 GiB. Writes beyond it fail. Files can take more
-	// than that until the server has compacted them.
+	// MaxStore limits the bytes of messages on disk; 0 means 4 GiB. Writes beyond it fail. The files can be larger until the server
+	// compacts them.
 	MaxStore int64
-	// MaxMemory is how many bytes buckets in memory may take; 0 means 256 MiB. Writes beyond it fail.
+	// MaxMemory limits the bytes of buckets in memory; 0 means 256 MiB. Writes beyond it fail.
 	MaxMemory int64
-	// Logger receives the server's log: errors and warnings as such, everything else at debug level. Nil discards it.
+	// Logger receives the server's log: errors and warnings as such, everything else at debug level; nil discards it.
 	Logger *slog.Logger
 }
 

@@ -11,16 +11,16 @@ import (
 
 // Options are the choices of an Engine. The zero value is a bucket "slidegate" on one server's disk.
 type Options struct {
-	// Bucket is the name of the bucket, of letters, digits, "-" and "_"; "slidegate" if it is empty. It is created if it is not there.
+	// Bucket is the name of the bucket: letters, digits, "-" and "_"; if it is empty, "slidegate" is used. It is created if it does not
+	// exist.
 	Bucket string
-	// Replicas is how many servers of a cluster keep the bucket, 1 to 5; 0 means 1. With 3, one of them may be lost, with 5 two. A bucket that is there
-	// already must have at least as many.
+	// Replicas is the number of servers that keep the bucket, 1 to 5; 0 means 1. With 3 the bucket survives the loss of one of them, with
+	// 5 of two. An existing bucket must have at least as many.
 	Replicas int
-	// Memory keeps the bucket in the memory of the servers and not on their disks. Without it, a bucket that is there already must be on
-	// disk.
+	// Memory keeps the bucket in the servers' memory rather than on disk. An existing bucket must be on disk unless Memory is set.
 	Memory bool
-	// MaxBytes is how large the bucket may become; 0 means as large as the server and the account let it. A full bucket takes no new
-	// keys: decisions about them fail, and those about other keys go on. It applies when the bucket is created.
+	// MaxBytes limits the size of the bucket; 0 means that only the server and the account limit it. A full bucket accepts no new keys:
+	// decisions about them fail, and decisions about existing keys do not. It applies when the bucket is created.
 	MaxBytes int64
 }
 
@@ -40,10 +40,10 @@ func notInBucket(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
 }
 
-// streamName is the name that JetStream gives to the stream of the bucket, so that tools for buckets see it.
+// streamName returns the name of the bucket's stream, which follows JetStream's convention, so that tools recognize the bucket.
 func (o *Options) streamName() string { return "KV_" + o.Bucket }
 
-// openStream returns the stream of the bucket, and creates it if it is not there.
+// openStream returns the bucket's stream, and creates it if it does not exist.
 func (o *Options) openStream(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, error) {
 	stream, err := js.Stream(ctx, o.streamName())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -77,7 +77,7 @@ func (o *Options) streamConfig() jetstream.StreamConfig {
 	return config
 }
 
-// fits reports why a stream cannot keep entries, or would lose some: others than this package may have made it.
+// fits returns an error if a stream, which this package may not have created, cannot keep entries or would lose some.
 func (o *Options) fits(config *jetstream.StreamConfig) error {
 	switch {
 	case len(config.Subjects) != 1 || config.Subjects[0] != o.subjects():

@@ -11,11 +11,11 @@ import (
 	"github.com/slidegate/slidegate/kvstore/serverclock"
 )
 
-// ownLasts is how long the messages live that this process writes for itself: none is left soon after its end.
+// ownLasts is the time to live of the messages that this process writes for itself, so that none remains after it has ended.
 const ownLasts = time.Minute
 
-// look reads the leader's clock: it writes a message, and reads the time that the server gave to it. There is never more than one such
-// message of a process.
+// look reads the leader's clock: it writes a message, and reads which time the server gave it. A process leaves at most one such
+// message.
 func (e *Engine) look(ctx context.Context) ([]serverclock.Reading, error) {
 	r := serverclock.Reading{Sent: time.Now()}
 	ack, err := e.write(ctx, e.message(e.clockName, nil, ownLasts))

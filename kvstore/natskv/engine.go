@@ -34,8 +34,8 @@ type Engine struct {
 	ended  sync.WaitGroup
 }
 
-// Open creates the bucket, or uses the one that is there, and reads the server's clock. From then on the engine outlives every outage:
-// while the servers cannot be reached its methods fail, and later they work again.
+// Open creates the bucket, or uses the existing one, and reads the server's clock. After that the engine survives every outage:
+// its methods fail while the servers cannot be reached, and work again afterwards.
 func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 	if conn == nil {
 		return nil, errors.New("natskv: conn: must not be nil; nats.Connect makes one")
@@ -68,7 +68,7 @@ func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// ledFor returns for how long a stream has had its leader. One that has just been created had none before.
+// ledFor returns how long a stream has had its current leader. A new stream cannot have had another one.
 func ledFor(info *jetstream.StreamInfo) time.Duration {
 	if info.Cluster == nil || info.Cluster.LeaderSince == nil || info.TimeStamp.Sub(info.Created) < unaware {
 		return unaware
@@ -76,7 +76,7 @@ func ledFor(info *jetstream.StreamInfo) time.Duration {
 	return info.TimeStamp.Sub(*info.Cluster.LeaderSince)
 }
 
-// keepPulse writes a message whenever nothing else was written for a while.
+// keepPulse writes a message whenever nothing else has been written for a while.
 func (e *Engine) keepPulse(ctx context.Context) {
 	for timer := time.NewTimer(beatEvery); ; timer.Reset(max(e.pulse.due(), beatEvery/4)) {
 		select {
@@ -88,12 +88,12 @@ func (e *Engine) keepPulse(ctx context.Context) {
 			continue
 		}
 		within, cancel := context.WithTimeout(ctx, beatEvery)
-		_, _ = e.write(within, e.message(e.checkName, nil, ownLasts)) // until one succeeds, reads are made surely
+		_, _ = e.write(within, e.message(e.checkName, nil, ownLasts)) // if it fails, reads are confirmed
 		cancel()
 	}
 }
 
-// Close stops what the engine does in the background.
+// Close stops the engine's background work. The engine must not be used afterwards.
 func (e *Engine) Close() {
 	e.cancel()
 	e.ended.Wait()
@@ -106,12 +106,16 @@ func (e *Engine) Now() rule.Micros { return e.clock.Now() }
 // Skew reports by how much Now may differ from the leader's clock.
 func (e *Engine) Skew() time.Duration { return e.clock.Error() }
 
-// Traits reports what JetStream can do.
+// headerBytes is room for the headers of a message, which count against the server's limit on its size.
+const headerBytes = 256
+
+// Traits reports what JetStream can do. The server says how large a message may be, a megabyte unless it is configured otherwise.
 func (e *Engine) Traits() kvstore.Traits {
-	return kvstore.Traits{Name: "nats", MaxName: 128, MaxValue: 1 << 20, ServerClock: true, Skew: 2 * e.Skew()}
+	largest := int(e.js.Conn().MaxPayload()) - headerBytes
+	return kvstore.Traits{Name: "nats", MaxName: 128, MaxValue: largest, ServerClock: true, Skew: 2 * e.Skew()}
 }
 
-// errOffline is returned while there is no connection: what is sent then would be delivered whenever there is one again.
+// errOffline is returned while there is no connection. The client might otherwise keep a request and send it much later.
 var errOffline = errors.New("there is no connection to a NATS server")
 
 // Get returns the value of a name as the leader of the stream has it.
@@ -130,10 +134,10 @@ func (e *Engine) Get(ctx context.Context, name string) (value []byte, revision u
 	return msg.Data, msg.Sequence, nil
 }
 
-// steady reports whether a server that has just answered as the leader is it.
+// steady reports whether there is only one leader, so that its answers can be trusted.
 func (e *Engine) steady() bool { return e.pulse == nil || e.pulse.steady(e.conn.ConnectedServerId()) }
 
-// readOrNone is read that returns an empty message if there is none.
+// readOrNone is like read, but returns an empty message if there is none.
 func (e *Engine) readOrNone(ctx context.Context, name string) (*jetstream.RawStreamMsg, error) {
 	msg, err := e.read(ctx, name)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -142,11 +146,11 @@ func (e *Engine) readOrNone(ctx context.Context, name string) (*jetstream.RawStr
 	return msg, err
 }
 
-// read asks the leader for the last message of a name. It asks again if there is no answer: a server that has just lost its lead
-// drops requests.
+// read asks the leader for the last message of a name. It asks again if there is no answer, since a server that has just handed over
+// its leadership drops requests.
 func (e *Engine) read(ctx context.Context, name string) (msg *jetstream.RawStreamMsg, err error) {
 	for patience := firstPatience; ; patience *= 2 {
-		msg, err = untilTaken(ctx, e.conn, func() (*jetstream.RawStreamMsg, error) {
+		msg, err = untilTaken(ctx, e.conn.IsConnected, func() (*jetstream.RawStreamMsg, error) {
 			once, cancel := context.WithTimeout(ctx, patience)
 			defer cancel()
 			return e.stream.GetLastMsgForSubject(once, e.subject+name)
@@ -184,7 +188,7 @@ func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision u
 	return revision, nil
 }
 
-// expect makes a message one that is refused unless the last one of its subject has a sequence number.
+// expect makes the server reject a message unless the last one of its subject has the given sequence number.
 func expect(msg *nats.Msg, revision uint64) {
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(revision, 10))
 }
@@ -194,7 +198,7 @@ func isConflict(err error) bool {
 	return code == jetstream.JSErrCodeStreamWrongLastSequence || code == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
-// message returns one that the server forgets after a time.
+// message returns a message that the server removes after some time.
 func (e *Engine) message(name string, value []byte, keep time.Duration) *nats.Msg {
 	msg := nats.NewMsg(e.subject + name)
 	msg.Data = value
@@ -203,9 +207,9 @@ func (e *Engine) message(name string, value []byte, keep time.Duration) *nats.Ms
 	return msg
 }
 
-// write publishes a message, and returns when most of the replicas have it.
+// write publishes a message, and returns when a majority of the replicas has it.
 func (e *Engine) write(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
-	return untilTaken(ctx, e.conn, func() (*jetstream.PubAck, error) {
+	return untilTaken(ctx, e.conn.IsConnected, func() (*jetstream.PubAck, error) {
 		sent := e.pulse.start(e.conn.ConnectedServerId())
 		ack, err := e.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 		if err == nil {
@@ -216,20 +220,20 @@ func (e *Engine) write(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, e
 }
 
 const (
-	firstPatience = 100 * time.Millisecond // how long the answer to a read may take before it is asked for again
+	firstPatience = 100 * time.Millisecond // the first wait for an answer before a read is repeated
 	lastPatience  = 3 * time.Second
 
-	handover   = 300 * time.Millisecond // how long a leader may take to hand over to another
-	askAgain   = 10 * time.Millisecond  // after how long a request is sent again that nobody has taken
+	handover   = 300 * time.Millisecond // the longest time for a leader to hand over to another
+	askAgain   = 10 * time.Millisecond  // the pause before a request is repeated that no server has taken
 	notThere   = jetstream.ErrorCode(10008)
 	notLeading = jetstream.ErrorCode(10009)
 )
 
-// untilTaken asks until a server has taken the request: one that leads the stream. While a leader hands over to another, which takes
-// some milliseconds, nobody does. Where a leader has died, it takes seconds until there is another, and the request fails.
-func untilTaken[T any](ctx context.Context, conn *nats.Conn, ask func() (T, error)) (answer T, err error) {
+// untilTaken repeats a request until a leader takes it. While one leader hands over to another, which takes some milliseconds, no
+// server does. If the leader has died, it takes seconds until there is another, and the request fails.
+func untilTaken[T any](ctx context.Context, online func() bool, ask func() (T, error)) (answer T, err error) {
 	for late := time.Now().Add(handover); ; {
-		if !conn.IsConnected() {
+		if !online() {
 			return answer, errOffline
 		}
 		answer, err = ask()
@@ -244,13 +248,13 @@ func untilTaken[T any](ctx context.Context, conn *nats.Conn, ask func() (T, erro
 	}
 }
 
-// untaken reports whether an error says that no server has done anything about a request.
+// untaken reports whether an error means that no server has acted on a request.
 func untaken(err error) bool {
 	code := codeOf(err)
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || code == notThere || code == notLeading
 }
 
-// codeOf returns the code of an error that a server has answered, or 0.
+// codeOf returns the code of an error that a server has returned, or 0.
 func codeOf(err error) jetstream.ErrorCode {
 	var answered *jetstream.APIError
 	if errors.As(err, &answered) {

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// pulse knows whether the server that answers as the leader of a replicated stream can be relied on.
+// pulse reports whether a replicated stream is known to have only one leader.
 //
-// A leader that is cut off from the other servers, or stopped, does not notice when they choose another one. It goes on answering, for up
-// to 20 seconds, and, when it is back among them, for up to a second next to the new leader. Its reads are of the past, and so are
-// its refusals to swap. Only what it acknowledges counts: for that it needs most of the servers.
+// A leader that is cut off from the other servers, or stopped, does not notice when they elect a new one. It continues to answer
+// for up to 20 seconds, and for up to a second next to the new leader once it is back. What it reads is out of date, and it may reject a
+// swap that the new leader accepts. Its acknowledgements can be trusted, since they need a majority of the servers.
 //
-// Servers choose another leader when they have not heard of theirs for at least 4 seconds. So as long as writes of this process
-// have been acknowledged, each sooner than that after the one before, there was no election, and there is one leader. After a longer gap there may be
-// an old one, until it must have noticed. A process that has nothing to write writes a message of its own often enough.
+// Servers elect a new leader when they have not heard from theirs for at least 4 seconds. So while the writes of this process are
+// acknowledged in shorter intervals, there is no election, and only one leader. After a longer gap there may be an old leader, until
+// it must have noticed. A process that has nothing to write writes a message of its own.
 //
-// Pulse is safe for concurrent use. A nil pulse is that of a stream without replicas, which has one leader at all times.
+// A pulse is safe for concurrent use. A nil pulse belongs to a stream without replicas, which never has two leaders.
 type pulse struct {
 	base time.Time
 
 	mu   sync.Mutex
 	last beat          // the last write that was acknowledged
-	calm time.Duration // since base; from then on there is one leader, if beats go on
+	calm time.Duration // since base; from then on there is only one leader, as long as the beats continue
 }
 
 // beat is a write that was acknowledged.
@@ -31,17 +31,17 @@ type beat struct {
 }
 
 const (
-	beatLasts = 3 * time.Second  // less than the least time after which servers choose another leader
-	beatEvery = 1 * time.Second  // how long nothing is written before this process writes something of its own
-	unaware   = 22 * time.Second // the longest time for which a leader does not know that it is none, and a bit
+	beatLasts = 3 * time.Second  // less than the shortest time after which servers elect a new leader
+	beatEvery = 1 * time.Second  // after how long without a write this process writes a message of its own
+	unaware   = 22 * time.Second // longer than an old leader can fail to notice that it is one
 )
 
-// newPulse returns a pulse of a stream that is known to have had one leader for a time.
+// newPulse returns the pulse of a stream that has had the same leader for some time.
 func newPulse(calmFor time.Duration) *pulse {
 	return &pulse{base: time.Now(), last: beat{sent: -beatLasts}, calm: unaware - calmFor}
 }
 
-// start returns what acknowledged is to be called with if something is written now.
+// start returns the argument of acknowledged for something that is written now.
 func (p *pulse) start(server string) beat {
 	if p == nil {
 		return beat{}
@@ -49,7 +49,7 @@ func (p *pulse) start(server string) beat {
 	return beat{time.Since(p.base), server}
 }
 
-// acknowledged notes that what was written after start was acknowledged.
+// acknowledged records that what was written after start has been acknowledged.
 func (p *pulse) acknowledged(b beat) {
 	if p == nil {
 		return
@@ -65,7 +65,7 @@ func (p *pulse) acknowledged(b beat) {
 	p.last = b
 }
 
-// steady reports whether there is one leader alone, so that the server that has just answered is it.
+// steady reports whether there is only one leader, so that an answer that has just come over the connection to a server is its answer.
 func (p *pulse) steady(server string) bool {
 	if p == nil {
 		return true
@@ -76,7 +76,7 @@ func (p *pulse) steady(server string) bool {
 	return now-p.last.sent < beatLasts && p.last.server == server && now >= p.calm
 }
 
-// due returns how long it is until this process has to write something of its own.
+// due returns the time left until this process has to write a message of its own.
 func (p *pulse) due() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,11 +15,11 @@ import (
 	"github.com/slidegate/slidegate/kvstore"
 )
 
-// swapHeader marks a swap that is made while there may be an old leader, so that it can be recognized.
+// swapHeader identifies a swap that is made while there may be an old leader.
 const swapHeader = "Slidegate-Swap"
 
-// readSurely is read where there may be an old leader: what was read counts if a message can be written on the condition that it is
-// still the last one of the name, since only the true leader acknowledges that.
+// readSurely reads while there may be an old leader. It confirms what it has read by writing a message on the condition that it is still
+// the last one of its name: only the current leader can acknowledge that.
 func (e *Engine) readSurely(ctx context.Context, name string) (*jetstream.RawStreamMsg, error) {
 	for {
 		msg, err := e.readOrNone(ctx, name)
@@ -33,9 +33,9 @@ func (e *Engine) readSurely(ctx context.Context, name string) (*jetstream.RawStr
 			return msg, nil
 		}
 		if !isConflict(err) {
-			return nil, fmt.Errorf("whether the server that answers still leads: %w", err)
+			return nil, fmt.Errorf("cannot confirm that the server that answers is the leader: %w", err)
 		}
-		select { // others may be about to write it
+		select { // another process may be writing it
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(rand.N(askAgain)):
@@ -43,10 +43,11 @@ func (e *Engine) readSurely(ctx context.Context, name string) (*jetstream.RawStr
 	}
 }
 
-// wasRefused finds out what became of a swap that a server refused where that may be an old leader: the true one may have written it.
+// wasRefused finds out what became of a swap that was rejected while there may be an old leader. If the old leader rejected it, the
+// current one may have accepted it.
 func (e *Engine) wasRefused(ctx context.Context, swap *nats.Msg, name string, revision uint64, refusal error) (uint64, error) {
 	if last, known := lastSequence(refusal); known && last > revision {
-		return 0, kvstore.ErrConflict // an old leader knows of nothing newer
+		return 0, kvstore.ErrConflict // an old leader has nothing newer
 	}
 	msg, err := e.readSurely(ctx, name)
 	if err != nil {
@@ -54,14 +55,14 @@ func (e *Engine) wasRefused(ctx context.Context, swap *nats.Msg, name string, re
 	}
 	switch mark := swap.Header.Get(swapHeader); {
 	case mark == "" && msg.Sequence > revision:
-		return 0, fmt.Errorf("an old leader may have refused what another has written: %w", refusal)
+		return 0, fmt.Errorf("an old leader may have rejected a swap that the current one accepted: %w", refusal)
 	case mark == "" || mark != msg.Header.Get(swapHeader):
 		return 0, kvstore.ErrConflict
 	}
 	return msg.Sequence, nil
 }
 
-// lastSequence returns the sequence number that an error names as that of the last message.
+// lastSequence returns the sequence number of the last message according to an error.
 func lastSequence(err error) (last uint64, known bool) {
 	var answered *jetstream.APIError
 	if !errors.As(err, &answered) {

@@ -187,10 +187,10 @@ func TestAnsweredAsTheContextEnds(t *testing.T) {
 	})
 }
 
-func expectEnded(t *testing.T, a *asking, want error, says string) {
+func expectEnded(t *testing.T, a *asking, want error, text string) {
 	t.Helper()
-	if !errors.Is(a.err, want) || !strings.HasPrefix(a.err.Error(), "coalesce: ") || !strings.Contains(a.err.Error(), says) {
-		t.Errorf("got error %v, want %v with the text %q", a.err, want, says)
+	if !errors.Is(a.err, want) || !strings.HasPrefix(a.err.Error(), "coalesce: ") || !strings.Contains(a.err.Error(), text) {
+		t.Errorf("got error %v, want %v with the text %q", a.err, want, text)
 	}
 	if a.answer != (rule.Answer{}) {
 		t.Errorf("got the answer %+v as well as an error", a.answer)

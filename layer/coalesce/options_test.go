@@ -15,7 +15,7 @@ func TestWrongOptions(t *testing.T) {
 	for _, c := range []struct {
 		inner store.Store
 		opts  coalesce.Options
-		says  string
+		want  string
 	}{
 		{nil, coalesce.Options{}, "coalesce: inner: must not be nil"},
 		{memory, coalesce.Options{InFlight: -1}, "coalesce: InFlight: must be 1 to 1024, or 0 for the default, not -1"},
@@ -25,8 +25,8 @@ func TestWrongOptions(t *testing.T) {
 		{memory, coalesce.Options{Timeout: -time.Second}, "coalesce: Timeout: must be positive, or 0 for the default, not -1s"},
 	} {
 		store, err := coalesce.New(c.inner, c.opts)
-		if store != nil || err == nil || !strings.HasPrefix(err.Error(), c.says) {
-			t.Errorf("%+v: got error %v, want %q", c.opts, err, c.says)
+		if store != nil || err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%+v: got error %v, want %q", c.opts, err, c.want)
 		}
 	}
 	for _, opts := range []coalesce.Options{{}, {InFlight: 1024, MaxBatch: 1, MaxQueue: 1, Timeout: 1}} {

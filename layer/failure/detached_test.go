@@ -108,7 +108,7 @@ func TestTooManyDetached(t *testing.T) {
 // panic on the caller's goroutine is left to the caller to recover, and the layer continues to work.
 func TestPanics(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
-		var told error
+		var fallbackErr error
 		nothing := 0
 		for _, c := range []struct {
 			value func()
@@ -120,9 +120,9 @@ func TestPanics(t *testing.T) {
 		} {
 			inner := newRemote(t)
 			inner.do(func(context.Context, []store.Request) error { c.value(); return nil })
-			st := newStore(t, inner, policy, failure.Options{MaxDetached: 1, OnFallback: func(_ context.Context, _ rule.Op, err error) { told = err }})
-			if a := take(st); a.Flags != flag || told.Error() != c.text {
-				t.Errorf("got %+v, OnFallback got %v", a, told)
+			st := newStore(t, inner, policy, failure.Options{MaxDetached: 1, OnFallback: func(_ context.Context, _ rule.Op, err error) { fallbackErr = err }})
+			if a := take(st); a.Flags != flag || fallbackErr.Error() != c.text {
+				t.Errorf("got %+v, OnFallback got %v", a, fallbackErr)
 			}
 			expect(t, st, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
 		}

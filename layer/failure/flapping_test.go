@@ -25,7 +25,7 @@ func TestFlapping(t *testing.T) {
 			if policy.String() == "local" {
 				policy = failure.Local(memory)
 			}
-			var turn, told, flagged, atStore, atFallback atomic.Int64
+			var turn, calls, flagged, atStore, atFallback atomic.Int64
 			inner.do(func(ctx context.Context, batch []store.Request) error {
 				if n := turn.Add(1) % 10; n > 6 {
 					return setErr(batch, errDown)
@@ -38,7 +38,7 @@ func TestFlapping(t *testing.T) {
 					if !errors.Is(err, failure.ErrUnavailable) {
 						t.Errorf("OnFallback got %v", err)
 					}
-					told.Add(1)
+					calls.Add(1)
 				},
 			})
 			limit := bind(t, slidegate.Limit{Quota: quota, Window: 1000 * time.Hour, Algorithm: slidegate.SlidingLog})
@@ -62,8 +62,8 @@ func TestFlapping(t *testing.T) {
 			}
 			wg.Wait()
 			stats := st.Stats()
-			if stats.Fallbacks != flagged.Load() || told.Load() != flagged.Load() || stats.Undone != 0 {
-				t.Errorf("%v: %d flagged, %d calls of OnFallback, %+v", policy, flagged.Load(), told.Load(), stats)
+			if stats.Fallbacks != flagged.Load() || calls.Load() != flagged.Load() || stats.Undone != 0 {
+				t.Errorf("%v: %d flagged, %d calls of OnFallback, %+v", policy, flagged.Load(), calls.Load(), stats)
 			}
 			if atStore.Load() > quota || policy.String() == "local" && atFallback.Load() > quota {
 				t.Errorf("%v: quota %d: %d admitted by the store and %d by the fallback", policy, quota, atStore.Load(), atFallback.Load())

@@ -9,12 +9,12 @@ import (
 // gained on it, and how long the machine has been suspended. With look the keeper checks, otherwise a spend reads the
 // clock.
 func TestClock(t *testing.T) {
-	type moment struct {
+	type reading struct {
 		monotonic, gain, slept time.Duration
 		look                   bool
 		want                   time.Duration
 	}
-	for name, play := range map[string][]moment{
+	for name, play := range map[string][]reading{
 		"nothing happens": {
 			{monotonic: 1 * time.Second, want: 1 * time.Second},
 			{monotonic: 2 * time.Second, gain: time.Millisecond, slept: time.Millisecond, look: true, want: 2 * time.Second},

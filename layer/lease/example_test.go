@@ -115,8 +115,8 @@ func Example_tenInstances() {
 func Example_notLeasable() {
 	_, err := slidegate.ParseLimit("50/1m lease") // up to a quota of 100 the default is a sliding log
 	fmt.Println("invalid:", errors.Is(err, slidegate.ErrLimit))
-	fmt.Println("says what can be leased:", strings.Contains(err.Error(), "segments=60 overlap=whole"))
+	fmt.Println("suggests a limit that can be leased:", strings.Contains(err.Error(), "segments=60 overlap=whole"))
 	// Output:
 	// invalid: true
-	// says what can be leased: true
+	// suggests a limit that can be leased: true
 }

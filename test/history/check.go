@@ -135,12 +135,13 @@ func lifeOf(e *Event, events []Event) (of life, certain bool) {
 // checkLogs checks that in no window more units of a sliding log were certainly admitted than the quota.
 func checkLogs(events []Event) error {
 	times := map[life][]rule.Micros{}
+	forgets := slices.DeleteFunc(slices.Clone(events), func(e Event) bool { return !e.Forget })
 	for i := range events {
 		e := &events[i]
 		if e.Forget || !e.Known || !isLog(e.Limit) {
 			continue
 		}
-		of, certain := lifeOf(e, events)
+		of, certain := lifeOf(e, forgets)
 		for range e.Answer.Granted {
 			if certain {
 				times[of] = append(times[of], e.Answer.At)

@@ -135,17 +135,22 @@ func (a *asker) draw() Event {
 func (a *asker) ask(e *Event) {
 	ctx, cancel := context.WithTimeout(context.Background(), patient)
 	defer cancel()
-	var answers [1]rule.Answer
+	batch := []store.Request{a.request(e)}
+	e.Call = time.Now().UnixNano()
+	err := a.store.Apply(ctx, batch)
+	e.Return = time.Now().UnixNano()
+	if err == nil {
+		e.Known, e.Answer = true, batch[0].Answers[0]
+	}
+}
+
+// request returns what a store is asked for an event.
+func (a *asker) request(e *Event) store.Request {
 	charge := store.Charge{Limit: a.limits[e.Limit], Key: keyName(e.Key), Cost: e.Cost, At: rule.Oldest}
 	if isSlots(e.Limit) {
 		charge.At = 1 // the slot of the ID, not the oldest
 	}
-	e.Call = time.Now().UnixNano()
-	err := a.store.Apply(ctx, []store.Request{{Op: e.Op, ID: e.ID, Charges: []store.Charge{charge}, Answers: answers[:]}})
-	e.Return = time.Now().UnixNano()
-	if err == nil {
-		e.Known, e.Answer = true, answers[0]
-	}
+	return store.Request{Op: e.Op, ID: e.ID, Charges: []store.Charge{charge}, Answers: make([]rule.Answer, 1)}
 }
 
 // keyName returns the name of a key.

@@ -18,12 +18,11 @@ import (
 
 // settings are those of a server in a process of its own.
 type settings struct {
-	Name       string
-	Dir        string
-	Port       int
-	Route      int      // the port for the other servers; 0 without any
-	Routes     []string // addresses of all servers of the cluster
-	SyncAlways bool
+	Name   string
+	Dir    string
+	Port   int
+	Route  int      // the port for the other servers; 0 without any
+	Routes []string // addresses of all servers of the cluster
 }
 
 // settingsVariable makes a process a server.
@@ -59,7 +58,7 @@ func serve(text string) error {
 
 func (s *settings) options() *server.Options {
 	opts := &server.Options{
-		ServerName: s.Name, Host: "127.0.0.1", Port: s.Port, JetStream: true, StoreDir: s.Dir, SyncAlways: s.SyncAlways, NoLog: true, NoSigs: true,
+		ServerName: s.Name, Host: "127.0.0.1", Port: s.Port, JetStream: true, StoreDir: s.Dir, NoLog: true, NoSigs: true,
 	}
 	if s.Route == 0 {
 		return opts

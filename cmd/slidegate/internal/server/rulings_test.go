@@ -2,7 +2,10 @@ package server_test
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -130,5 +133,28 @@ func TestRulingsOfState(t *testing.T) {
 	write(t, path+".rulings", "{")
 	if _, err := server.New(t.Context(), server.Options{File: again.File(), HTTP: "127.0.0.1:0", State: path}); err == nil || !strings.Contains(err.Error(), "move it away") {
 		t.Errorf("with a broken file: got %v, want an error that says what to do", err)
+	}
+}
+
+// Over memcached, which may forget them, rulings are the server's own: beside a state file that has nothing else, and they hold also
+// while memcached is down.
+func TestRulingsBesideMemcached(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	with := func(o *server.Options) { o.State = path }
+	const file = "store: memcached://127.0.0.1:1\n" + ruledFile
+	s := start(t, file, with)
+	if got := s.ask(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"}`); got.status != http.StatusOK {
+		t.Fatalf("block: got %+v", got)
+	}
+	s.Stop(t)
+	if !s.Log.Has("memcached may forget what it keeps") {
+		t.Errorf("the log does not say where rulings are:\n%s", s.Log)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a state file of a store that is not in memory: %v", err)
+	}
+	again := start(t, file, with)
+	if got := again.ask(t, "http", "POST", "/v1/allow", `{"key":"bad"}`); got.status != http.StatusTooManyRequests || !strings.Contains(got.body, `"by":"ruling"`) {
+		t.Errorf("after a restart: got %+v, want a refusal by the ruling", got)
 	}
 }

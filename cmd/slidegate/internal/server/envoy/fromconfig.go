@@ -12,14 +12,14 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // FromConfig converts the configuration that a management server sends to a domain. It has the same meaning as in a
 // file without additions. The error joins all problems, at most ten, each with its field.
 func FromConfig(given *rlsconfig.RateLimitConfig) (*Domain, error) {
-	c := &converter{from: "resource " + wording.Quote(given.GetName())}
+	c := &converter{from: "resource " + errtext.Quote(given.GetName())}
 	d := &Domain{name: given.GetDomain(), at: place{file: c.from}}
 	if d.name == "" {
 		c.wrong("domain", "must not be empty")
@@ -57,7 +57,7 @@ func (c *converter) level(field string, given []*rlsconfig.RateLimitDescriptor, 
 		case n.key == "":
 			c.wrong(at+".key", "must not be empty")
 		case strings.Contains(n.key, "*"):
-			c.wrong(at+".key", "%s contains a *, which only values can have", wording.Quote(n.key))
+			c.wrong(at+".key", "%s contains a *, which only values can have", errtext.Quote(n.key))
 		case l.same(n.pair) != nil:
 			c.wrong(at, "duplicate key and value; another descriptor has them")
 		default:
@@ -90,7 +90,7 @@ func (c *converter) rule(at string, given *rlsconfig.RateLimitPolicy) *spec {
 		case other.GetName() == "":
 			c.wrong(field, "must not be empty")
 		case other.GetName() == s.name:
-			c.wrong(field, "%s is this rate_limit's own name", wording.Quote(s.name))
+			c.wrong(field, "%s is this rate_limit's own name", errtext.Quote(s.name))
 		}
 		s.replaces = append(s.replaces, other.GetName())
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -39,9 +39,9 @@ func (s *Service) target(policy, text string) (*target, error) {
 			names = append(names, rulings.EnvoyPrefix+name)
 		}
 		if len(names) == 0 {
-			return nil, fmt.Errorf("envoy: %w: %s, and there are no rules for Envoy; give some with --envoy or --envoy-xds", gate.ErrPolicy, wording.Quote(policy))
+			return nil, fmt.Errorf("envoy: %w: %s, and there are no rules for Envoy; give some with --envoy or --envoy-xds", gate.ErrPolicy, errtext.Quote(policy))
 		}
-		return nil, fmt.Errorf("envoy: %w: %w", gate.ErrPolicy, wording.Unknown(policy, "a domain with rules for Envoy", names))
+		return nil, fmt.Errorf("envoy: %w: %w", gate.ErrPolicy, errtext.Unknown(policy, "a domain with rules for Envoy", names))
 	}
 	entries, err := parseText(text)
 	if err != nil {
@@ -75,7 +75,7 @@ func (t *target) why() string {
 	if len(t.path) == len(t.entries) {
 		return fmt.Sprintf("no rule matches: %s has no rate_limit", at)
 	}
-	return fmt.Sprintf("no rule matches: %s has no descriptor for entry %d, %s, and those after it", at, len(t.path)+1, wording.Quote(t.entries[len(t.path)].GetKey()))
+	return fmt.Sprintf("no rule matches: %s has no descriptor for entry %d, %s, and those after it", at, len(t.path)+1, errtext.Quote(t.entries[len(t.path)].GetKey()))
 }
 
 // limitQuery is a request to the store about one limit.

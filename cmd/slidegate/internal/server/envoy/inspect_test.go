@@ -123,7 +123,7 @@ func TestExplainDescriptors(t *testing.T) {
 	}
 	r.want(request("api", 1, "remote_address=192.0.2.2"), "OK: OK/1") // nothing was charged
 	_, err := r.service.Explain(t.Context(), gate.Ask{Policy: "envoy:apu", Key: "a=b"})
-	if !errors.Is(err, gate.ErrPolicy) || !strings.Contains(err.Error(), `did you mean "envoy:api"? (there is only envoy:api)`) {
+	if !errors.Is(err, gate.ErrPolicy) || !strings.Contains(err.Error(), `did you mean "envoy:api"? (want envoy:api)`) {
 		t.Errorf("an unknown domain: got %v", err)
 	}
 }

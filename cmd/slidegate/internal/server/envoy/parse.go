@@ -6,7 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
@@ -61,7 +61,7 @@ func Load(path string) (*Domain, error) {
 // Parse reads a file of envoyproxy/ratelimit, with or without our additions; its name is only for errors. The error
 // joins all problems, at most ten and in the order of the file, each with its line and column:
 //
-//	api.yaml:7:9: "requests_per_unti" is not a field of a rate_limit; did you mean "requests_per_unit"? (there are ...)
+//	api.yaml:7:9: "requests_per_unti" is not a field of a rate_limit; did you mean "requests_per_unit"? (want one of ...)
 //
 // A problem with a limit wraps slidegate's error, so that errors.Is finds slidegate.ErrLimit.
 func Parse(name string, text []byte) (*Domain, error) {
@@ -178,7 +178,7 @@ func (r *reader) descriptor(item ast.Node) *node {
 	case n.key == "" && len(r.Problems) == before:
 		r.Problems.Addf(at, "the descriptor has no key; write key: and the name of an entry")
 	case strings.Contains(n.key, "*"):
-		r.Problems.Addf(at, "key: %s contains a *, which only values can have; give the full key", wording.Quote(n.key))
+		r.Problems.Addf(at, "key: %s contains a *, which only values can have; give the full key", errtext.Quote(n.key))
 	case n.key != "":
 		return n
 	}

@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -58,7 +58,7 @@ func (r *reader) rateLimit(block yamlfile.Field) *spec {
 		s.limit.CountDenied = r.charging == ChargeEach // as the original does
 	}
 	if s.name != "" && slices.Contains(s.replaces, s.name) {
-		r.Problems.Addf(given["replaces"].At, "replaces: %s is this rate_limit's own name", wording.Quote(s.name))
+		r.Problems.Addf(given["replaces"].At, "replaces: %s is this rate_limit's own name", errtext.Quote(s.name))
 	}
 	if f, ok := given["requests_per_unit"]; !s.unlimited && (!ok || f.Value == nil) { // the original silently denies everything
 		r.Problems.Addf(block.At, "the rate_limit has no requests_per_unit; write 0 to deny all, or unlimited: true")
@@ -136,7 +136,7 @@ func (r *reader) unit(s *spec, f yamlfile.Field) {
 	case i >= 0:
 		s.unit = units[i].unit
 	case ok:
-		r.Problems.Addf(f.ValueAt(), "unit: %w", wording.Unknown(text, "a unit", unitNames))
+		r.Problems.Addf(f.ValueAt(), "unit: %w", errtext.Unknown(text, "a unit", unitNames))
 	}
 }
 
@@ -193,11 +193,11 @@ func (r *reader) window(f yamlfile.Field) time.Duration {
 	}
 	limit, err := slidegate.ParseLimit("1/" + text)
 	if err != nil || limit != (slidegate.Limit{Quota: 1, Window: limit.Window}) || strings.ContainsFunc(text, unicode.IsSpace) {
-		r.Problems.Addf(f.ValueAt(), "window: %s is not a length of time such as 30s, 10m, 24h or 7d", wording.Quote(text))
+		r.Problems.Addf(f.ValueAt(), "window: %s is not a length of time such as 30s, 10m, 24h or 7d", errtext.Quote(text))
 		return 0
 	}
 	if limit.Window%time.Second != 0 || limit.Window/time.Second > math.MaxUint32 {
-		r.Problems.Addf(f.ValueAt(), "window: %s: must be a whole number of seconds", wording.Quote(text))
+		r.Problems.Addf(f.ValueAt(), "window: %s: must be a whole number of seconds", errtext.Quote(text))
 		return 0
 	}
 	return limit.Window

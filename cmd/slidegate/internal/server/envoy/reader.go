@@ -6,7 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
@@ -26,7 +26,7 @@ func (r *reader) mapping(node ast.Node, what string, known []string) (fields []y
 	have := map[string]bool{}
 	for _, f := range given {
 		if known != nil && !slices.Contains(known, f.Name) {
-			r.Problems.Add(f.At, wording.Unknown(f.Name, "a field of "+what, known))
+			r.Problems.Add(f.At, errtext.Unknown(f.Name, "a field of "+what, known))
 			continue
 		}
 		have[f.Name] = true
@@ -106,7 +106,7 @@ func (r *reader) items(f yamlfile.Field) (items []ast.Node) {
 // given reports a problem for a field without a value, which cannot be intended.
 func (r *reader) given(f yamlfile.Field) bool {
 	if f.Value == nil {
-		r.Problems.Addf(f.At, "%s has no value; write one, or leave it out", wording.Quote(f.Name))
+		r.Problems.Addf(f.At, "%s has no value; write one, or leave it out", errtext.Quote(f.Name))
 	}
 	return f.Value != nil
 }
@@ -119,7 +119,7 @@ func (r *reader) word(f yamlfile.Field, what string, among []string) int {
 	text, ok := r.Text(f)
 	i := slices.Index(among, text)
 	if ok && i < 0 {
-		r.Problems.Addf(f.ValueAt(), "%s: %w", f.Name, wording.Unknown(text, what, among))
+		r.Problems.Addf(f.ValueAt(), "%s: %w", f.Name, errtext.Unknown(text, what, among))
 	}
 	return max(i, 0)
 }

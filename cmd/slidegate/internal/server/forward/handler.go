@@ -12,7 +12,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/throttlelog"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -169,7 +169,7 @@ var queryNames = []string{"mode", "policy", "token"}
 
 // nearest returns a suggestion for an unknown field.
 func nearest(name string) string {
-	if near, ok := wording.Nearest(name, queryNames); ok {
+	if near, ok := errtext.Nearest(name, queryNames); ok {
 		return "; did you mean " + near + "?"
 	}
 	return ""

@@ -26,7 +26,7 @@ func parseQuery(raw string) (fields map[string]string, err error) {
 			err = fmt.Errorf("forward: %s: duplicate field; keep one", name)
 		}
 		if !slices.Contains(queryNames, name) && err == nil {
-			err = fmt.Errorf("forward: %q is not a field of this query%s (there are mode, policy and token)", name, nearest(name))
+			err = fmt.Errorf("forward: %q is not a field of this query%s (want mode, policy or token)", name, nearest(name))
 		}
 		fields[name] = given[0]
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -45,8 +45,8 @@ func queryAsk(raw string) (gate.Ask, *problem) {
 	names := fieldNames[:costFields] // the fields of an ask
 	for name, given := range values {
 		if fieldOf(name, names) < 0 {
-			p := &problem{Status: http.StatusBadRequest, Field: name, Detail: "is not a field of this query (there are " + strings.Join(names, ", ") + ")"}
-			p.Meant, _ = wording.Nearest(name, names)
+			p := &problem{Status: http.StatusBadRequest, Field: name, Detail: "is not a field of this query (want one of " + strings.Join(names, ", ") + ")"}
+			p.Meant, _ = errtext.Nearest(name, names)
 			return ask, p
 		}
 		if len(given) > 1 {

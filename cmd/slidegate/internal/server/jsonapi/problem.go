@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -41,8 +41,8 @@ func send(w http.ResponseWriter, p *problem) {
 
 // noSuchPath returns the problem for an unknown path, with the path that was probably meant and all known paths.
 func noSuchPath(path string, paths []string) *problem {
-	p := &problem{Status: http.StatusNotFound, Detail: "unknown path; there are " + strings.Join(paths, ", ")}
-	p.Meant, _ = wording.Nearest(path, paths)
+	p := &problem{Status: http.StatusNotFound, Detail: "unknown path; want one of " + strings.Join(paths, ", ")}
+	p.Meant, _ = errtext.Nearest(path, paths)
 	return p
 }
 

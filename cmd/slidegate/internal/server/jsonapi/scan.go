@@ -6,7 +6,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
 // scanner reads the subset of JSON that the API accepts: known fields, each once, with strings of valid Unicode and
@@ -152,13 +152,13 @@ func (s *scanner) unknown(at int, name string, names []string) bool {
 	if len(name) > 60 {
 		name = strings.ToValidUTF8(name[:60], "") + "..."
 	}
-	near, ok := wording.Nearest(name, names)
+	near, ok := errtext.Nearest(name, names)
 	if ok {
-		s.wrong(at, name, "is not a field of this request; did you mean %q? (there are %s)", near, strings.Join(names, ", "))
+		s.wrong(at, name, "is not a field of this request; did you mean %q? (want one of %s)", near, strings.Join(names, ", "))
 		s.problem.Meant = near
 		return false
 	}
-	return s.wrong(at, name, "is not a field of this request (there are %s)", strings.Join(names, ", "))
+	return s.wrong(at, name, "is not a field of this request (want one of %s)", strings.Join(names, ", "))
 }
 
 // end requires the end of the text.

@@ -92,9 +92,9 @@ const (
 // complete fills in the defaults, and rejects invalid values.
 func (o *Options) complete() error {
 	numbers := []struct {
-		name           string
-		value          *int
-		standard       int
+		name          string
+		value         *int
+		standard      int
 		smallest, max int
 	}{
 		{"MaxConnections", &o.MaxConnections, 10_000, 1, mostConnections},

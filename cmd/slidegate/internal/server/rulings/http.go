@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
 // maxBody bounds the body of a change.
@@ -198,8 +198,8 @@ func invalidBody(err error) problemjson.Document {
 	}
 	if _, name, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
 		p.Field = strings.Trim(name, `"`)
-		p.Detail = "unknown field; there are " + strings.Join(changeFields, ", ")
-		p.Meant, _ = wording.Nearest(p.Field, changeFields)
+		p.Detail = "unknown field; want one of " + strings.Join(changeFields, ", ")
+		p.Meant, _ = errtext.Nearest(p.Field, changeFields)
 	}
 	return p
 }

@@ -1,4 +1,4 @@
-//go:build !slidegate_no_nats_server
+//go:build !no_nats_server
 
 package stores
 

@@ -1,4 +1,4 @@
-//go:build slidegate_no_nats_server
+//go:build no_nats_server
 
 package stores
 
@@ -8,7 +8,7 @@ import "github.com/nats-io/nats.go"
 type embedded struct{}
 
 func parseEmbedded(string, *Options) (*natsTarget, error) {
-	return nil, invalid("URL", "this build has no NATS server in it; write nats://HOST:PORT for one elsewhere, or build without the tag slidegate_no_nats_server")
+	return nil, invalid("URL", "this build has no NATS server in it; write nats://HOST:PORT for one elsewhere, or build without the tag no_nats_server")
 }
 
 func (*embedded) clustered() bool { return false }

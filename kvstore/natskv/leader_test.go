@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/slidegate/slidegate/internal/testkit"
@@ -100,5 +101,39 @@ func TestLastSequence(t *testing.T) {
 		if got, known := lastSequence(err); known {
 			t.Errorf("%v names %d, want nothing", err, got)
 		}
+	}
+}
+
+// A request that no server has taken is sent again for as long as a handover may take. Any other error is final.
+func TestUntilTaken(t *testing.T) {
+	other := errors.New("other")
+	always := func() bool { return true }
+	for _, test := range []struct {
+		name   string
+		online func() bool
+		err    error         // of every attempt
+		until  time.Duration // from then on there is none
+		want   error
+		took   time.Duration
+	}{
+		{"taken", always, nil, 0, nil, 0},
+		{"not taken for a while", always, nats.ErrNoResponders, 100 * time.Millisecond, nil, 100 * time.Millisecond},
+		{"nobody leads for a while", always, &jetstream.APIError{ErrorCode: notThere}, 50 * time.Millisecond, nil, 50 * time.Millisecond},
+		{"never taken", always, jetstream.ErrNoStreamResponse, time.Hour, jetstream.ErrNoStreamResponse, handover + askAgain},
+		{"failed", always, other, time.Hour, other, 0},
+		{"offline", func() bool { return false }, nil, 0, errOffline, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			_, err := untilTaken(t.Context(), test.online, func() (int, error) {
+				if time.Since(begin) < test.until {
+					return 0, test.err
+				}
+				return 0, nil
+			})
+			if took := time.Since(begin); !errors.Is(err, test.want) || took != test.took {
+				t.Errorf("%s: %v after %v, want %v after %v", test.name, err, took, test.want, test.took)
+			}
+		})
 	}
 }
