@@ -66,24 +66,24 @@ func (r *reader) addressGroups(e yamlfile.Field) (groups clientip.Grouping) {
 }
 
 // prefixLength reads how many leading bits of an address identify a client.
-func (r *reader) prefixLength(e yamlfile.Field, most int64) int {
+func (r *reader) prefixLength(e yamlfile.Field, maxBits int64) int {
 	before := len(r.Problems)
-	n := r.whole(e)
-	if len(r.Problems) == before && (n < 1 || n > most) {
-		r.Problems.Addf(e.ValueAt(), "%s: must be a prefix length of 1 to %d, not %d", e.Name, most, n)
+	n := r.integer(e)
+	if len(r.Problems) == before && (n < 1 || n > maxBits) {
+		r.Problems.Addf(e.ValueAt(), "%s: must be a prefix length of 1 to %d, not %d", e.Name, maxBits, n)
 	}
-	return int(min(max(n, 0), most))
+	return int(min(max(n, 0), maxBits))
 }
 
-// errNoAddress reports a text that is neither an address nor a prefix. It does not show the text, which may be a client's key.
-var errNoAddress = errors.New("must be an address, or a prefix such as 10.0.0.0/8")
+// errNotAddress reports a text that is neither an address nor a prefix. It does not show the text, which may be a client's key.
+var errNotAddress = errors.New("must be an address, or a prefix such as 10.0.0.0/8")
 
 // parseAddresses reads an address, which is a prefix of full length, or a prefix. IPv4 mapped into IPv6 becomes IPv4, as
 // clients' addresses do.
 func parseAddresses(text string) (netip.Prefix, error) {
 	if before, zone, found := strings.Cut(text, "%"); found {
 		if addr, err := netip.ParseAddr(before); err != nil || !addr.Is6() || zone == "" {
-			return netip.Prefix{}, errNoAddress
+			return netip.Prefix{}, errNotAddress
 		}
 		return netip.Prefix{}, fmt.Errorf("%s has a zone, and zones are not compared; write %s", errtext.Quote(text), before)
 	}
@@ -92,7 +92,7 @@ func parseAddresses(text string) (netip.Prefix, error) {
 		prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	if err != nil {
-		return netip.Prefix{}, errNoAddress
+		return netip.Prefix{}, errNotAddress
 	}
 	addr, bits := prefix.Addr(), prefix.Bits()
 	if addr.Is4In6() {

@@ -33,17 +33,17 @@ func (p *Policy) httpCost() (func(*http.Request) int64, error) {
 		costs[i] = p.CostAt(i)
 	}
 	return func(r *http.Request) int64 {
-		var room [4]int
-		places := matcher.AppendPlaces(room[:0], r)
+		var buffer [4]int
+		places := matcher.AppendPlaces(buffer[:0], r)
 		if len(places) == 0 { // the policy was selected by its name
 			return p.Cost.of(r)
 		}
 		// A path with several readings costs the most of them, so that no spelling makes a request cheaper.
-		var most int64
+		var highest int64
 		for _, place := range places {
-			most = max(most, costs[place].of(r))
+			highest = max(highest, costs[place].of(r))
 		}
-		return most
+		return highest
 	}, nil
 }
 

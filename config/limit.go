@@ -129,7 +129,7 @@ func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
 	case "name":
 		limit.Name = r.limitName(e)
 	case "quota":
-		limit.Quota = r.whole(e)
+		limit.Quota = r.integer(e)
 	case "window":
 		made := r.window(e)
 		limit.Window, limit.Calendar = made.Window, made.Calendar
@@ -147,7 +147,7 @@ func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
 		limit.Algorithm = choice(r, e, "an algorithm",
 			slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket, slidegate.InFlight)
 	case "segments":
-		limit.Segments = int(min(max(r.whole(e), -1), 1<<30)) // fits an int everywhere; Check rejects both ends
+		limit.Segments = int(min(max(r.integer(e), -1), 1<<30)) // fits an int everywhere; Check rejects both ends
 	case "overlap":
 		limit.Overlap = choice(r, e, "an overlap", slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
 	case "anchor":
@@ -159,7 +159,7 @@ func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
 			r.unleased = append(r.unleased, e.At)
 		}
 	case "burst":
-		limit.Burst = r.whole(e)
+		limit.Burst = r.integer(e)
 	}
 }
 

@@ -25,7 +25,7 @@ func (r *reader) list(e yamlfile.Field) (list List) {
 		if !isKey {
 			prefix, err := parseAddresses(text)
 			switch {
-			case errors.Is(err, errNoAddress):
+			case errors.Is(err, errNotAddress):
 				r.Problems.Addf(item.At, "%s: %w; write key: before a key, as in key:alice", e.Name, err)
 			case err != nil:
 				r.Problems.Addf(item.At, "%s: %w", e.Name, err)

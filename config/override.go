@@ -138,7 +138,7 @@ const maxCompared = 1 << 30
 // reach is the set of keys that the overrides so far match.
 type reach struct {
 	lines    map[string]int // line of a key or a pattern
-	ordered  []Override     // the patterns
+	matchers []Override     // the patterns
 	patterns int            // how many there were, including invalid ones
 	compared int            // bytes compared so far
 }
@@ -149,7 +149,7 @@ func (c *reach) add(o Override, line int) {
 	}
 	c.lines[o.Key] = line
 	if o.Pattern {
-		c.ordered = append(c.ordered, o)
+		c.matchers = append(c.matchers, o)
 	}
 }
 
@@ -160,7 +160,7 @@ func (c *reach) before(o Override) (line int, covered bool) {
 	if line, twice := c.lines[o.Key]; twice {
 		return line, true
 	}
-	for _, earlier := range c.ordered {
+	for _, earlier := range c.matchers {
 		if c.compared > maxCompared {
 			break
 		}

@@ -53,8 +53,8 @@ func (r *reader) mapping(node ast.Node, what string, known []string) []yamlfile.
 	return fields
 }
 
-// whole returns the whole number of a field.
-func (r *reader) whole(e yamlfile.Field) int64 {
+// integer returns the whole number of a field.
+func (r *reader) integer(e yamlfile.Field) int64 {
 	text, isText, ok := yamlfile.Scalar(e.Value)
 	n, isWhole := parseWhole(text)
 	switch {

@@ -52,7 +52,7 @@ func (r *reader) failure(e yamlfile.Field) string {
 // optimism reads how many units of a key are admitted without the store.
 func (r *reader) optimism(e yamlfile.Field) int64 {
 	before := len(r.Problems)
-	n := r.whole(e)
+	n := r.integer(e)
 	if len(r.Problems) == before {
 		if err := checkOptimism(n); err != nil {
 			r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, err)

@@ -53,11 +53,11 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 		readers[i].checkOtherFiles(source.Name, known)
 	}
 	checkAny(whole, readers)
-	saysJWT := slices.ContainsFunc(readers, func(r *reader) bool { return r.gives("jwt") })
+	hasJWT := slices.ContainsFunc(readers, func(r *reader) bool { return r.has("jwt") })
 	var problems []error
 	for i, r := range readers {
 		r.checkNamed(whole.Service.AddressGroups)
-		r.checkClaims(saysJWT)
+		r.checkClaims(hasJWT)
 		if r.chosen.Value != nil {
 			whole.Service.Default = r.defaultPolicy(r.chosen, whole.Policies)
 		}
@@ -69,8 +69,8 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 	return whole, nil
 }
 
-// gives reports whether the file has a field beside its policies.
-func (r *reader) gives(name string) bool {
+// has reports whether the file has a field beside its policies.
+func (r *reader) has(name string) bool {
 	return slices.ContainsFunc(r.given, func(e yamlfile.Field) bool { return e.Name == name })
 }
 

@@ -35,8 +35,8 @@ func TestManyAtOnce(t *testing.T) {
 		"plan":    {{Limits: hundred, Plan: func(*http.Request) policy.Plan { return policy.Limits(hundred...) }}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var served, told, admitted, refused atomic.Int64
-			handler := crowd(t, Options{Policies: policies, OnDecision: func(*http.Request, Event) { told.Add(1) }},
+			var served, events, admitted, refused atomic.Int64
+			handler := crowd(t, Options{Policies: policies, OnDecision: func(*http.Request, Event) { events.Add(1) }},
 				func(w http.ResponseWriter, _ *http.Request) {
 					served.Add(1)
 					for name := range w.Header() {
@@ -60,8 +60,8 @@ func TestManyAtOnce(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if served.Load() != quota || admitted.Load() != quota || refused.Load() != workers*each-quota || told.Load() != workers*each {
-				t.Errorf("got served %d, admitted %d, refused %d, events %d; want %d, %d, %d, %d", served.Load(), admitted.Load(), refused.Load(), told.Load(),
+			if served.Load() != quota || admitted.Load() != quota || refused.Load() != workers*each-quota || events.Load() != workers*each {
+				t.Errorf("got served %d, admitted %d, refused %d, events %d; want %d, %d, %d, %d", served.Load(), admitted.Load(), refused.Load(), events.Load(),
 					quota, quota, workers*each-quota, workers*each)
 			}
 		})

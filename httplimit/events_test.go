@@ -122,10 +122,10 @@ func TestSettleFails(t *testing.T) {
 func TestFlagsOfTheStore(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		for _, test := range []struct {
-			allowed bool
-			flags   rule.Flags
-			status  int
-			told    bool
+			allowed  bool
+			flags    rule.Flags
+			status   int
+			reported bool
 		}{
 			{true, rule.FallbackOpen, 200, false},
 			{false, rule.FallbackClosed, 503, false},
@@ -137,11 +137,11 @@ func TestFlagsOfTheStore(t *testing.T) {
 			opts := Options{Policies: every(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}})}
 			p := (&play{t: t}).over(store, opts, nil)
 			w := p.from("192.0.2.1")
-			_, told := w.Header()["Ratelimit"]
+			_, reported := w.Header()["Ratelimit"]
 			_, retry := w.Header()["Retry-After"]
-			if w.Code != test.status || told != test.told || retry != (w.Code == 429) {
+			if w.Code != test.status || reported != test.reported || retry != (w.Code == 429) {
 				t.Errorf("alone %v, %+v: got status %d with %v; want %d, RateLimit present %v, and Retry-After exactly with 429",
-					alone, test, w.Code, w.Header(), test.status, test.told)
+					alone, test, w.Code, w.Header(), test.status, test.reported)
 			}
 			if e := p.last(); e.Decision.Flags != test.flags || e.Refused == test.allowed {
 				t.Errorf("alone %v, %+v: got event %+v, want the flags %v and refused %v", alone, test, e, test.flags, !test.allowed)

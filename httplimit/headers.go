@@ -155,7 +155,7 @@ func writeIETF(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 		from := len(v.text)
 		v.text = appendItem(v.text, items[0], d.Remaining, items[0].effective(d.Allowed, d.Remaining, max(d.RetryAfter, d.NextAfter), d.ResetAfter))
 		h["Ratelimit"] = v.line(v.cut(from))
-		v.giveBack()
+		v.putBack()
 		return
 	}
 	v := newValues(2, 2*itemBytes*len(items))
@@ -176,7 +176,7 @@ func writeIETF(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 		v.text = appendItem(v.text, item, a.Remaining, item.effective(a.Allowed, a.Remaining, duration(a.After()), duration(a.ResetAfter)))
 	}
 	h["Ratelimit"] = v.line(v.cut(from))
-	v.giveBack()
+	v.putBack()
 }
 
 func appendItem(b []byte, item *HeaderItem, remaining, t int64) []byte {
@@ -220,7 +220,7 @@ func (dialect Headers) trio(h http.Header, items []*HeaderItem, d *slidegate.Dec
 	h[names[0]], h[names[1]] = v.line(item.quota), v.line(v.cut(from))
 	if item.slots && d.Allowed {
 		delete(h, names[2]) // written by a middleware around this one, whose limits have more left
-		v.giveBack()
+		v.putBack()
 		return
 	}
 	wait := d.ResetAfter
@@ -237,7 +237,7 @@ func (dialect Headers) trio(h http.Header, items []*HeaderItem, d *slidegate.Dec
 	from = len(v.text)
 	v.text = strconv.AppendInt(v.text, reset, 10)
 	h[names[2]] = v.line(v.cut(from))
-	v.giveBack()
+	v.putBack()
 }
 
 var (
@@ -274,7 +274,7 @@ func setRetryAfter(h http.Header, d *slidegate.Decision) {
 		from := len(v.text)
 		v.text = strconv.AppendInt(v.text, wait, 10)
 		h["Retry-After"] = v.line(v.cut(from))
-		v.giveBack()
+		v.putBack()
 	}
 }
 

@@ -95,9 +95,9 @@ func TestRetryAfterAndSentence(t *testing.T) {
 		d := &slidegate.Decision{RetryAfter: wait}
 		api := []*HeaderItem{{name: `"api"`}}
 		HeadersNone.Write(h, api, d)
-		told := retrySeconds(d)
-		if got := h.Get("Retry-After"); got != want || (told == -1) != (want == "") {
-			t.Errorf("%v: got Retry-After %q and retrySeconds %d, want %q, and -1 only without Retry-After", wait, got, told, want)
+		reported := retrySeconds(d)
+		if got := h.Get("Retry-After"); got != want || (reported == -1) != (want == "") {
+			t.Errorf("%v: got Retry-After %q and retrySeconds %d, want %q, and -1 only without Retry-After", wait, got, reported, want)
 		}
 		sentence := "The quota is used up. Try again in " + want + " seconds."
 		switch want {
@@ -115,7 +115,7 @@ func TestRetryAfterAndSentence(t *testing.T) {
 				t.Fatal(err)
 			}
 			seconds, there := document["retry_after"]
-			if there != (want != "") || there && seconds != float64(told) {
+			if there != (want != "") || there && seconds != float64(reported) {
 				t.Errorf("%v: got body %v, want retry_after as in Retry-After, %q", wait, document, want)
 			}
 		}

@@ -52,7 +52,7 @@ func (c *recorder) handled() {
 		h.taken.Finish(h.request.Context(), actual, h.failed)
 		return
 	}
-	defer h.letGo() // also if actual panics
+	defer h.unhold() // also if actual panics
 	if actual != nil {
 		h.failed(h.taken.Settle(h.request.Context(), actual))
 	}
@@ -71,8 +71,8 @@ func (h *holding) keep() bool {
 	}
 }
 
-// letGo removes a holder of the slots. The last one releases them.
-func (h *holding) letGo() {
+// unhold removes a holder of the slots. The last one releases them.
+func (h *holding) unhold() {
 	if h.keepers.Add(-1) == 0 {
 		h.taken.Finish(h.request.Context(), nil, h.failed)
 	}
@@ -109,7 +109,7 @@ func (c *recorder) keepSlots() (release func()) {
 	}
 	return sync.OnceFunc(func() {
 		for _, h := range kept {
-			h.letGo()
+			h.unhold()
 		}
 	})
 }

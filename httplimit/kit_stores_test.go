@@ -12,10 +12,10 @@ import (
 
 // between is a store in process that passes requests to apply first, which may fail. It is not a SingleTaker.
 type between struct {
-	store store.Store
-	apply func(ctx context.Context, r *store.Request) error
-	most  int // maximum of charges; 16 if it is 0
-	trips int // in its traits: only a store with round trips can have outages
+	store      store.Store
+	apply      func(ctx context.Context, r *store.Request) error
+	maxCharges int // maximum of charges; 16 if it is 0
+	trips      int // in its traits: only a store with round trips can have outages
 }
 
 // newBetween returns a store at noon.
@@ -38,8 +38,8 @@ func (b *between) Traits() store.Traits {
 	traits := b.store.Traits()
 	traits.Name = "between"
 	traits.MaxCharges, traits.RoundTrips = 16, b.trips
-	if b.most > 0 {
-		traits.MaxCharges = b.most
+	if b.maxCharges > 0 {
+		traits.MaxCharges = b.maxCharges
 	}
 	return traits
 }

@@ -127,7 +127,7 @@ func (p *play) want(ask func() *httptest.ResponseRecorder, statuses ...int) {
 // broken is a store that is unreachable.
 type broken struct{ asked int }
 
-var errBroken = errors.New("the store cannot be reached")
+var errBroken = errors.New("the store is unreachable")
 
 func (b *broken) Apply(context.Context, []store.Request) error { b.asked++; return errBroken }
 func (b *broken) Check(*store.Limit) error                     { return nil }

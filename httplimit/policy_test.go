@@ -27,7 +27,7 @@ func named(name string, quota int64) slidegate.Limit {
 // The counts of a policy are named by the policy and the limit, so that policies on one store are separate, and others find
 // them.
 func TestStateNames(t *testing.T) {
-	for _, test := range []struct{ policy, limit, want, told string }{
+	for _, test := range []struct{ policy, limit, want, reported string }{
 		{"", "", "", "5/1m"}, {"", "fast", "fast", "fast"}, {"api", "", "api", "api"}, {"api", "fast", "api/fast", "api/fast"},
 		{"api", "fast/", "api/fast/", "api/fast/"}, {"api/v1", "", "api/v1", "api/v1"},
 	} {
@@ -44,8 +44,8 @@ func TestStateNames(t *testing.T) {
 			}
 			p := (&play{t: t}).over(store, Options{Policies: []Policy{given}}, nil)
 			w := p.from("192.0.2.1")
-			if told, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";"); got != test.want || told != `"`+test.told+`"` {
-				t.Errorf("%+v, planned %v: got state %q and item %s, want %q and %q", test, planned, got, told, test.want, test.told)
+			if reported, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";"); got != test.want || reported != `"`+test.reported+`"` {
+				t.Errorf("%+v, planned %v: got state %q and item %s, want %q and %q", test, planned, got, reported, test.want, test.reported)
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func TestStateNames(t *testing.T) {
 // New rejects two policies that would share counts, and limits that no store could decide.
 func TestWrongTogether(t *testing.T) {
 	narrow := newBetween(t, func(context.Context, *store.Request) error { return nil })
-	narrow.most = 2
+	narrow.maxCharges = 2
 	limiter, err := slidegate.NewPerCall(narrow, "")
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestWrongTogether(t *testing.T) {
 		"a limit's name completes another's": {spare(t), []Policy{{Name: "a", Limits: two}, {Name: "a/x", Limits: one}}, `"a" and "a/x"`},
 		"the other way round":                {spare(t), []Policy{{Name: "a/x", Limits: one}, {Name: "a", Limits: two}}, `"a/x" and "a"`},
 		"names that only begin alike":        {spare(t), []Policy{{Name: "a", Limits: two}, {Name: "ax", Limits: one}, {Name: "b/x", Limits: one}}, ""},
-		"more at once than the store can":    {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one}}, `policies ["a" "b"]: policy: not supported`},
+		"more limits than the store decides": {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one}}, `policies ["a" "b"]: policy: not supported`},
 		"for the same requests of a path":    {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one, Match: "POST h.example/b/{id}/{rest...}"}}, `policies ["a" "b"]`},
 		"not for the same requests":          {limiter, []Policy{{Name: "a", Limits: two, Match: "/a"}, {Name: "b", Limits: one, Match: "/b"}}, ""},
 		"perhaps not for the same requests":  {limiter, []Policy{{Name: "a", Limits: two, Skip: never}, {Name: "b", Limits: one}}, ""},
@@ -118,9 +118,9 @@ func TestAloneAndTogether(t *testing.T) {
 		{Name: "all", Limits: []slidegate.Limit{window("x", 4), window("y", 9)}}, {Name: "api", Match: "/api/", Limits: []slidegate.Limit{window("", 2)}},
 	}}, nil)
 	for i, step := range []struct {
-		path   string
-		status int
-		told   string
+		path     string
+		status   int
+		reported string
 	}{
 		{"/", 200, `"all/x";r=3;t=120, "all/y";r=8;t=120`},
 		{"/api/", 200, `"all/x";r=2;t=120, "all/y";r=7;t=120, "api";r=1;t=120`},
@@ -130,8 +130,8 @@ func TestAloneAndTogether(t *testing.T) {
 		{"/", 429, `"all/x";r=0;t=75, "all/y";r=5;t=120`}, // 4 fall to 3 when a quarter of the next minute has passed
 	} {
 		w := p.ask(httptest.NewRequest("GET", step.path, nil))
-		if got := w.Header().Get("RateLimit"); w.Code != step.status || got != step.told {
-			t.Errorf("step %d: got status %d with RateLimit %s, want %d with %s", i, w.Code, got, step.status, step.told)
+		if got := w.Header().Get("RateLimit"); w.Code != step.status || got != step.reported {
+			t.Errorf("step %d: got status %d with RateLimit %s, want %d with %s", i, w.Code, got, step.status, step.reported)
 		}
 	}
 }
@@ -159,12 +159,12 @@ func TestPlansOfSimilarNames(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(*http.Request) policy.Plan {
 		return policy.Limits(named(name, 5))
 	}}}}, nil, slidegate.PerMinute(1))
-	for _, step := range []struct{ name, told string }{
+	for _, step := range []struct{ name, reported string }{
 		{"x", `"api/x";r=4;t=60`}, {"api/x", `"api/api/x";r=4;t=60`}, {"x", `"api/x";r=3;t=60`}, {"", `"api";r=4;t=60`},
 	} {
 		name = step.name
-		if got := p.from("192.0.2.1").Header().Get("RateLimit"); got != step.told {
-			t.Errorf("%q: got RateLimit %s, want %s", step.name, got, step.told)
+		if got := p.from("192.0.2.1").Header().Get("RateLimit"); got != step.reported {
+			t.Errorf("%q: got RateLimit %s, want %s", step.name, got, step.reported)
 		}
 	}
 }
@@ -184,8 +184,8 @@ func TestCostOutOfRange(t *testing.T) {
 			if w.Code != want || w.Header().Get("RateLimit") == "" {
 				t.Errorf("cost %d, request %d: got status %d with %v, want %d with RateLimit", test.cost, i+1, w.Code, w.Header(), want)
 			}
-			if told := len(p.events); told != i+1 && test.cost != 0 || told != 0 && test.cost == 0 {
-				t.Errorf("cost %d, request %d: got %d events, want one per request, or none if the cost is 0", test.cost, i+1, told)
+			if reported := len(p.events); reported != i+1 && test.cost != 0 || reported != 0 && test.cost == 0 {
+				t.Errorf("cost %d, request %d: got %d events, want one per request, or none if the cost is 0", test.cost, i+1, reported)
 			}
 			if never := w.Code == 429 && w.Header().Get("Retry-After") == ""; never != (test.cost > 2) {
 				t.Errorf("cost %d, request %d: got status %d with %v, want a refusal without Retry-After exactly if the cost is above 2",

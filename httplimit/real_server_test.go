@@ -77,8 +77,8 @@ func TestWire(t *testing.T) {
 
 // The client and CostAfter get exactly the response that the handler wrote.
 func TestWireThroughRecorder(t *testing.T) {
-	var told Response
-	after := func(_ *http.Request, response Response) int64 { told = response; return 0 }
+	var reported Response
+	after := func(_ *http.Request, response Response) int64 { reported = response; return 0 }
 	handler := func(t *testing.T) http.Handler {
 		return crowd(t, Options{Policies: []Policy{{CostAfter: after}}}, func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
@@ -112,8 +112,8 @@ func TestWireThroughRecorder(t *testing.T) {
 			if response.StatusCode != want.Status || len(body) != int(want.Bytes) {
 				t.Errorf("%s: client: got %d and %d bytes, want %d and %d", path, response.StatusCode, len(body), want.Status, want.Bytes)
 			}
-			if told != want {
-				t.Errorf("%s: CostAfter: got %+v, want %+v", path, told, want)
+			if reported != want {
+				t.Errorf("%s: CostAfter: got %+v, want %+v", path, reported, want)
 			}
 		}
 	})

@@ -160,7 +160,7 @@ func (c *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		c.status = http.StatusSwitchingProtocols
 	}
 	if c.slots && c.holding.keep() {
-		conn = holdConn(conn, sync.OnceFunc(c.holding.letGo))
+		conn = holdConn(conn, sync.OnceFunc(c.holding.unhold))
 	}
 	return conn, rw, nil
 }

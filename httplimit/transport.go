@@ -135,7 +135,7 @@ func serverOf(r *http.Request) string {
 }
 
 // RoundTrip sends a request when it may be sent. If that is not now, it waits or returns a *RefusedError, depending on the
-// options; in case of an error from the transport itself, nothing was sent.
+// options. A refused request is not sent.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	key := t.opts.Key(r)
 	if err := t.admit(r, key); err != nil {

@@ -26,22 +26,22 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	who := "our own limit"
+	limit := "our own limit"
 	if e.Server {
-		who = "the server's limit"
+		limit = "the server's limit"
 	}
 	if e.Limit != "" {
-		who = fmt.Sprintf("%s %q", who, e.Limit)
+		limit = fmt.Sprintf("%s %q", limit, e.Limit)
 	}
 	switch {
 	case e.RetryAfter == slidegate.Never:
-		return "httplimit: not sent: the cost exceeds what " + who + " ever admits"
+		return "httplimit: not sent: the cost exceeds what " + limit + " ever admits"
 	case e.RetryAfter <= 0:
-		return "httplimit: not sent: " + who + " refuses it, for an unknown time"
+		return "httplimit: not sent: " + limit + " refuses it, for an unknown time"
 	case e.cause != nil:
-		return fmt.Sprintf("httplimit: not sent: %s admits it only in %v, after the deadline", who, e.RetryAfter)
+		return fmt.Sprintf("httplimit: not sent: %s admits it only in %v, after the deadline", limit, e.RetryAfter)
 	}
-	return fmt.Sprintf("httplimit: not sent: %s admits it in %v", who, e.RetryAfter)
+	return fmt.Sprintf("httplimit: not sent: %s admits it in %v", limit, e.RetryAfter)
 }
 
 // Unwrap returns slidegate.ErrNever, context.DeadlineExceeded or nil.

@@ -21,7 +21,7 @@ const (
 	bytesInBlock = 4096
 )
 
-// newValues returns values with capacity for some lines and bytes. Call giveBack when they are cut.
+// newValues returns values with capacity for some lines and bytes. Call putBack when they are cut.
 func newValues(lines, bytes int) *values {
 	v := spareValues.Get().(*values)
 	if cap(v.lines)-len(v.lines) < lines {
@@ -45,4 +45,4 @@ func (v *values) line(text string) []string {
 	return v.lines[n : n+1 : n+1]
 }
 
-func (v *values) giveBack() { spareValues.Put(v) }
+func (v *values) putBack() { spareValues.Put(v) }

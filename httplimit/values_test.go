@@ -13,7 +13,7 @@ func TestValuesStay(t *testing.T) {
 		from := len(v.text)
 		v.text = strconv.AppendInt(v.text, int64(i), 10)
 		lines = append(lines, v.line(v.cut(from)))
-		v.giveBack()
+		v.putBack()
 	}
 	for i, line := range lines {
 		if len(line) != 1 || line[0] != strconv.Itoa(i) {

@@ -118,7 +118,7 @@ func (r *Reader) claims(token string) map[string]any {
 	return found.claims
 }
 
-var errNotHeld = errors.New("claims: invalid token")
+var errInvalidToken = errors.New("claims: invalid token")
 
 // verify checks a token.
 func (r *Reader) verify(token string, now time.Time) (found held, err error) {
@@ -132,7 +132,7 @@ func (r *Reader) verify(token string, now time.Time) (found held, err error) {
 	}
 	payload, ok := r.payload(signed)
 	if !ok {
-		return found, errNotHeld
+		return found, errInvalidToken
 	}
 	var standard jwt.Claims
 	if err := json.Unmarshal(payload, &standard); err != nil {

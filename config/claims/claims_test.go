@@ -158,8 +158,8 @@ func TestSignatures(t *testing.T) {
 	if got := all.Value(request("bearer  "+good), "plan"); got != "pro" {
 		t.Errorf("bearer in lower case: got claim %q", got)
 	}
-	var nobody *claims.Reader
-	if got := nobody.Value(request("Bearer "+good), "plan"); got != "" {
+	var nilReader *claims.Reader
+	if got := nilReader.Value(request("Bearer "+good), "plan"); got != "" {
 		t.Errorf("a nil Reader: got %q, want none", got)
 	}
 }

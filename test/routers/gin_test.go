@@ -85,7 +85,7 @@ func values[T any](from <-chan T) iter.Seq[T] {
 // The state of a writer is correct while a handler writes, behind a policy that sees the response.
 func TestGinWriterState(t *testing.T) {
 	limits, seen := watched(t)
-	told := make(chan string, 1)
+	states := make(chan string, 1)
 	r := gin.New()
 	r.Use(ginlimit.New(limits))
 	r.GET("/", func(c *gin.Context) {
@@ -100,11 +100,11 @@ func TestGinWriterState(t *testing.T) {
 		c.Status(http.StatusTeapot) // too late
 		_, _ = c.Writer.Write([]byte("more"))
 		tell()
-		told <- b.String()
+		states <- b.String()
 	})
 	got := ask(t, "GET", "http://"+serve(t, r))
-	if told, want := <-told, "200 -1 false 418 -1 false 201 4 true 201 8 true "; told != want {
-		t.Errorf("got %s\nwant %s", told, want)
+	if states, want := <-states, "200 -1 false 418 -1 false 201 4 true 201 8 true "; states != want {
+		t.Errorf("got %s\nwant %s", states, want)
 	}
 	if response := <-seen; response.Status != 201 || response.Bytes != 8 || got.StatusCode != 201 || got.body != "fourmore" {
 		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 8 bytes, and 201 fourmore", response, got.StatusCode, got.body)
