@@ -93,7 +93,7 @@ func (c *conn) refuse(kind, text string) {
 	}
 }
 
-// numbers of a verdict: the reply of SG.ALLOW and similar commands.
+// verdictNumbers is the length of the reply of SG.ALLOW and similar commands.
 const verdictNumbers = 6
 
 // appendVerdict writes the numbers of a verdict, without the array's header.
