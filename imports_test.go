@@ -39,7 +39,7 @@ var floors = map[string]int{
 	"kvstore/serverclock": 3, // the clocks of engines
 
 	"config/claims":   0, // verifies bearer tokens
-	"config/wording":  0, // how errors quote what users wrote
+	"config/errtext":  0, // how errors quote what users wrote
 	"config/yamlfile": 1, // how config and the Envoy listener read files
 
 	"cmd/slidegate/internal/jsonscan":        0, // finds members of JSON lines

@@ -2,100 +2,100 @@ package config
 
 import "strings"
 
-const schemeList = "(there are memory, redis, rediss, redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel, postgres, postgresql, nats, tls, memcached)"
+const schemeList = "(want one of memory, redis, rediss, redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel, postgres, postgresql, nats, tls, memcached)"
 
-// top has lines before a policy that is right, and below puts them into a policy, of which they are line 4 and on.
+// top puts lines before a valid policy, and below puts them into a policy, where they begin on line 4.
 func top(lines string) string {
 	return lines + "\npolicies: {api: {limits: [1/s]}, login: {limits: [1/s]}}\n"
 }
 func below(lines string) string { return "policies:\n  a:\n    limits: [1/s]\n" + lines + "\n" }
 
-// badServiceFiles are files with what is wrong in the parts that are for the server.
+// badServiceFiles are files with errors in the parts for the server.
 var badServiceFiles = []struct{ name, text, want string }{
 	{"store kind", top("store: redsi://localhost"), `1:8: store: "redsi" is not a kind of store; did you mean "redis"? ` + schemeList},
 	{"store capitals", top("store: Redis://localhost"), `1:8: store: "Redis" is not a kind of store; did you mean "redis"? ` + schemeList},
 	{"store unknown", top("store: mysql://u:hunter2@h"), `1:8: store: "mysql" is not a kind of store ` + schemeList},
 	{"store memory misspelt", top("store: \"memroy:\""), `1:8: store: "memroy" is not a kind of store; did you mean "memory"? ` + schemeList},
 	{"store no URL", top("store: hunter2"),
-		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one`},
+		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that contains one`},
 	{"store no URL with a colon", top("store: u:hunter2@h:80"),
-		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one`},
+		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that contains one`},
 	{"store empty", top("store: \"\""),
-		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one`},
+		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that contains one`},
 	{"store memory alone", top("store: memory"), `1:8: store: write memory: and nothing else, or parameters after a ?`},
 	{"store memory path", top("store: memory:x"), `1:8: store: write memory: and nothing else, or parameters after a ?`},
 	{"store memory host", top("store: memory://x"), `1:8: store: a store in memory has no host; write memory: instead`},
 	{"store slashes", top("store: redis:localhost"), `1:8: store: write redis:// and then the host`},
 	{"store host", top("store: redis://u:hunter2@/0"), `1:8: store: the URL has no host; write redis://localhost, say`},
 	{"store space", top("store: redis://u:hunter 2@h"),
-		`1:8: store: the URL has a space, a control character or a letter outside of ASCII in it; write it percent-encoded, a space as %20`},
+		`1:8: store: the URL contains a space, a control character or a non-ASCII letter; write it percent-encoded, a space as %20`},
 	{"store slash in password", top("store: redis://u:hunter/2@h"),
-		`1:8: store: a password with /, ?, # or @ in it must be written percent-encoded: %2F, %3F, %23, %40`},
+		`1:8: store: /, ?, # and @ in a password must be percent-encoded: %2F, %3F, %23, %40`},
 	{"store at in password", top("store: redis://u:hunter@2@h"),
-		`1:8: store: a password with /, ?, # or @ in it must be written percent-encoded: %2F, %3F, %23, %40`},
+		`1:8: store: /, ?, # and @ in a password must be percent-encoded: %2F, %3F, %23, %40`},
 	{"store hash in password", top("store: redis://u:hunter#2@h"),
-		`1:8: store: a password with /, ?, # or @ in it must be written percent-encoded: %2F, %3F, %23, %40`},
+		`1:8: store: /, ?, # and @ in a password must be percent-encoded: %2F, %3F, %23, %40`},
 	{"store port", top("store: redis://h:hunter2"),
 		`1:8: store: the host must be a name or an address, and the port a number, 1 to 65535; a / in a password must be written as %2F`},
 	{"store percent", top("store: redis://u:hunter%2@h"),
-		`1:8: store: a % that is not followed by two hexadecimal digits; write %25 for one that is meant`},
-	{"store list", top("store: [redis://u:hunter2@h]"), `1:8: store: must be a text, not a list`},
+		`1:8: store: % must be followed by two hexadecimal digits; write %25 for a literal %`},
+	{"store list", top("store: [redis://u:hunter2@h]"), `1:8: store: must be a string, not a list`},
 	{"store variable", top("store: redis://:${SLIDEGATE_TEST_NOT_SET}@h"),
-		`1:8: store: the environment has no variable "SLIDEGATE_TEST_NOT_SET"; set it`},
+		`1:8: store: the environment variable "SLIDEGATE_TEST_NOT_SET" is not set; set it`},
 	{"store variable open", top("store: redis://:${NAME@h"),
-		`1:8: store: after ${ must stand the name of a variable, of letters, digits and _, or file: and a path, and then }; write $%7B for a ${ that is meant`},
+		`1:8: store: ${ must be followed by the name of a variable, of letters, digits and _, or by file: and a path, and then by }; write $%7B for a literal ${`},
 	{"store variable name", top("store: redis://:${a-b}@h"),
-		`1:8: store: after ${ must stand the name of a variable, of letters, digits and _, or file: and a path, and then }; write $%7B for a ${ that is meant`},
+		`1:8: store: ${ must be followed by the name of a variable, of letters, digits and _, or by file: and a path, and then by }; write $%7B for a literal ${`},
 	{"store elsewhere", top("failure: redis://u:hunter2@h"),
-		`1:10: failure: "redis://u:***@h" is not a way to fail (there are open, closed, local, optimistic)`},
+		`1:10: failure: "redis://u:***@h" is not a failure mode (want one of open, closed, local, optimistic)`},
 	{"store as a limit", "store: &s redis://u:hunter2@h\npolicies: {a: {limits: [*s]}}\n",
-		`2:25: a limit must be a text such as 100/1m, not a URL`},
+		`2:25: a limit must be a string such as 100/1m, not a URL`},
 
-	{"penalty", below("    penalty: 10"), `4:14: penalty: "10" has no unit; write a length of time such as 30s, 1m, 24h or 7d`},
-	{"penalty of the calendar", below("    penalty: month"), `4:14: penalty: "month" is a period of the calendar; write a length of time such as 10m or 24h`},
-	{"penalty none", below("    penalty: 0s"), `4:14: penalty: "0s" is not a length of time of 1ms to 5 years, such as 10m or 24h`},
-	{"penalty list", below("    penalty: [10m]"), `4:14: penalty: must be a text, not a list`},
+	{"penalty", below("    penalty: 10"), `4:14: penalty: "10" has no unit; write a duration such as 30s, 1m, 24h or 7d`},
+	{"penalty of the calendar", below("    penalty: month"), `4:14: penalty: "month" is a calendar period; write a duration such as 10m or 24h`},
+	{"penalty none", below("    penalty: 0s"), `4:14: penalty: "0s" is not a duration of 1ms to 5 years, such as 10m or 24h`},
+	{"penalty list", below("    penalty: [10m]"), `4:14: penalty: must be a string, not a list`},
 	{"penalty and lease", "policies: {a: {limits: [1000/1m segments=60 overlap=whole], lease: true, penalty: 10m}}",
-		`1:83: penalty: the policy has leased limits, and every request asks the store whether its key is kept out; leave out lease or penalty`},
+		`1:83: penalty: the policy has leased limits, but with a penalty every request needs the store; leave out lease or penalty`},
 	{"penalty by name", "policies: {a: {penalty: 10m, limits: [1/1s name=penalty]}}",
-		`1:25: penalty: the policy has a limit that is called "penalty", which is the name of the penalty's own; give the limit another name`},
+		`1:25: penalty: the policy has a limit named "penalty", which is reserved for the penalty; give the limit another name`},
 
 	{"refusal text", below("    refusal: no"), `4:14: refusal: must be a mapping with type, title or detail, not "no"`},
-	{"refusal field", below("    refusal: {text: no}"), `4:15: "text" is not a field of a refusal (there are type, title, detail)`},
+	{"refusal field", below("    refusal: {text: no}"), `4:15: "text" is not a field of a refusal (want one of type, title, detail)`},
 	{"refusal type", top("refusal: {type: rate-limited}"),
 		`1:17: type: "rate-limited" is not an absolute URI, such as https://example.com/problems/rate-limited`},
 	{"refusal empty", below("    refusal: {title: \"\"}"), `4:22: title: is empty; write a text, or leave it out`},
 	{"refusal lines", below("    refusal:\n      title: |\n        two\n        lines"),
-		`5:14: title: has a control character, such as the end of a line, in it; write one line`},
+		`5:14: title: contains a control character, such as a line break; write one line`},
 	{"refusal placeholder", below("    refusal:\n      detail: wait {seconds}"),
-		`5:15: detail: there is no {seconds}; there are {retry_after}, {limit} and {policy}, and {{ is a brace`},
+		`5:15: detail: unknown placeholder {seconds}; want {retry_after}, {limit} or {policy}, or {{ for a literal brace`},
 
-	{"timeout", top("store_timeout: 100"), `1:16: store_timeout: "100" has no unit; write a length of time such as 100ms or 1s`},
+	{"timeout", top("store_timeout: 100"), `1:16: store_timeout: "100" has no unit; write a duration such as 100ms or 1s`},
 	{"timeout space", top("store_timeout: 100 ms"),
-		`1:16: store_timeout: "100 ms" has a space in it; write a length of time such as 100ms or 1s`},
-	{"timeout text", top("store_timeout: soon"), `1:16: store_timeout: "soon" is not a length of time such as 100ms or 1s`},
+		`1:16: store_timeout: "100 ms" contains a space; write a duration such as 100ms or 1s`},
+	{"timeout text", top("store_timeout: soon"), `1:16: store_timeout: "soon" is not a duration such as 100ms or 1s`},
 	{"timeout short", top("store_timeout: 999us"), `1:16: store_timeout: must be 1ms to 1m, not "999us"`},
 	{"timeout none", top("store_timeout: 0s"), `1:16: store_timeout: must be 1ms to 1m, not "0s"`},
 	{"timeout negative", top("store_timeout: -1s"), `1:16: store_timeout: must be 1ms to 1m, not "-1s"`},
 	{"timeout long", top("store_timeout: 60.001s"), `1:16: store_timeout: must be 1ms to 1m, not "60.001s"`},
-	{"failure", top("failure: opne"), `1:10: failure: "opne" is not a way to fail; did you mean "open"? (there are open, closed, local, optimistic)`},
+	{"failure", top("failure: opne"), `1:10: failure: "opne" is not a failure mode; did you mean "open"? (want one of open, closed, local, optimistic)`},
 	{"optimism", top("optimism: 0"), "1:11: optimism: must be 1 to 9007199254740991 units of a key, not 0"},
 	{"optimism too large", top("optimism: 9007199254740992"), "1:11: optimism: must be 1 to 9007199254740991 units of a key, not 9007199254740992"},
 	{"optimism in words", top("optimism: many"), `1:11: optimism: "many" is not a whole number in plain digits, at most 9007199254740991`},
-	{"failure empty", top(`failure: ""`), `1:10: failure: "" is not a way to fail (there are open, closed, local, optimistic)`},
+	{"failure empty", top(`failure: ""`), `1:10: failure: "" is not a failure mode (want one of open, closed, local, optimistic)`},
 	{"failure of a policy", below("    failure: close"),
-		`4:14: failure: "close" is not a way to fail; did you mean "closed"? (there are open, closed, local, optimistic)`},
-	{"default", top("default_policy: logn"), `1:17: default_policy: "logn" is not a policy; did you mean "login"? (there are api, login)`},
-	{"default list", top("default_policy: [api]"), `1:17: default_policy: must be a text, not a list`},
+		`4:14: failure: "close" is not a failure mode; did you mean "closed"? (want one of open, closed, local, optimistic)`},
+	{"default", top("default_policy: logn"), `1:17: default_policy: "logn" is not a policy; did you mean "login"? (want one of api, login)`},
+	{"default list", top("default_policy: [api]"), `1:17: default_policy: must be a string, not a list`},
 	{"proxies", top("trusted_proxies:\n- 10.0.0.1/8\n- fe80::1%eth0\n- local\n- 0.0.0.0/0\n- ::ffff:10.0.0.0/95\n- [::1]\n- 010.0.0.1\n- 10.0.0.0/33\n- fe80::%eth0/64"), `
 2:3: trusted_proxies: "10.0.0.1/8" has bits beyond its length; write 10.0.0.0/8
 3:3: trusted_proxies: "fe80::1%eth0" has a zone, and zones are not compared; write fe80::1
-4:3: trusted_proxies: this is neither an address nor a prefix such as 10.0.0.0/8
-5:3: trusted_proxies: every client would be trusted to be a proxy; name the addresses of the proxies
-6:3: trusted_proxies: "::ffff:10.0.0.0/95" is IPv4 written in IPv6, where the length is 96 to 128; write it in IPv4
+4:3: trusted_proxies: must be an address, or a prefix such as 10.0.0.0/8
+5:3: trusted_proxies: every client would be trusted as a proxy; write the addresses of the proxies
+6:3: trusted_proxies: "::ffff:10.0.0.0/95" is IPv4 mapped into IPv6, whose length must be 96 to 128; write it as IPv4
 7:3: trusted_proxies: must be an address, or a prefix such as 10.0.0.0/8, not a list
-8:3: trusted_proxies: this is neither an address nor a prefix such as 10.0.0.0/8
-9:3: trusted_proxies: this is neither an address nor a prefix such as 10.0.0.0/8
+8:3: trusted_proxies: must be an address, or a prefix such as 10.0.0.0/8
+9:3: trusted_proxies: must be an address, or a prefix such as 10.0.0.0/8
 10:3: trusted_proxies: "fe80::%eth0/64" has a zone, and zones are not compared; write fe80::`},
 	{"proxies text", top("trusted_proxies: 10.0.0.0/8"),
 		`1:18: trusted_proxies: must be a list of addresses, such as [10.0.0.0/8, 192.0.2.1], not "10.0.0.0/8"`},
@@ -103,7 +103,7 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"address groups", top("address_groups: {ipv4: 33, ipv6: 0, ipv8: 1, embedded_ipv4: maybe}"), `
 1:24: ipv4: must be a prefix length of 1 to 32, not 33
 1:34: ipv6: must be a prefix length of 1 to 128, not 0
-1:37: "ipv8" is not a field of address_groups; did you mean "ipv4"? (there are ipv4, ipv6, embedded_ipv4)
+1:37: "ipv8" is not a field of address_groups; did you mean "ipv4"? (want one of ipv4, ipv6, embedded_ipv4)
 1:61: embedded_ipv4: must be true or false, not "maybe"`},
 	{"address groups text", top("address_groups: 64"),
 		`1:17: address_groups: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not "64"`},
@@ -117,7 +117,7 @@ var badServiceFiles = []struct{ name, text, want string }{
 2:29: match: the pattern is empty; leave match out for every request
 3:29: match: methods are written in capitals; write "GET /x"
 4:29: match: "POST" has no path; write "POST /"
-5:29: match: "/{a}/{a}" is not a pattern of net/http: parsing "/{a}/{a}": at offset 5: duplicate wildcard name "a"
+5:29: match: "/{a}/{a}" is not a valid pattern of net/http: parsing "/{a}/{a}": at offset 5: duplicate wildcard name "a"
 6:29: match: no request has the path "/a//b"; write "/a/b"
 7:29: match: must be a pattern or a list, not a mapping; write [ and ] around it`},
 	{"patterns of other languages", "policies:\n  a: {limits: [1/s], match: /api/*}\n  b: {limits: [1/s], match: ^/foo/.*$}\n" +
@@ -129,59 +129,59 @@ var badServiceFiles = []struct{ name, text, want string }{
 4:29: match: ":id" is not a wildcard; write {id} for one whole segment, or %3A for the character itself
 5:29: match: "{id:[0-9]+}" is not a wildcard; write {id} for one segment, {id...} for all that follows, or {$} for the end of the path
 6:29: match: "*.example.com": a host has no wildcards; write one host, or leave it out for every host: "/"
-7:29: match: "PSOT" is not a method that is known; write "POST /login"
+7:29: match: unknown method "PSOT"; write "POST /login"
 8:29: match: a pattern is not a URL; write "shop.example/login", or "/login" for every host
-9:29: match: "api" would be taken for a host; write "/api/users" for a path, or "api./users" for the host of this name`},
+9:29: match: "api" would be read as a host; write "/api/users" for a path, or "api./users" for the host of this name`},
 	{"shadow", below("    shadow: yes"), `4:13: shadow: must be true or false, not "yes"`},
 	{"lists", below("    allow:\n      - alice\n      - key:\n      - key: alice\n      - 10.0.0.1/8\n      - \"key:\"\n    deny: 10.0.0.1"), `
-5:9: allow: this is neither an address nor a prefix such as 10.0.0.0/8; write key: before a key, as in key:alice
+5:9: allow: must be an address, or a prefix such as 10.0.0.0/8; write key: before a key, as in key:alice
 6:9: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice without a space, not a mapping
 7:9: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice without a space, not a mapping
 8:9: allow: "10.0.0.1/8" has bits beyond its length; write 10.0.0.0/8
-9:9: allow: no key follows key: here
+9:9: allow: no key after key:
 10:11: deny: must be a list of addresses and keys, such as [10.0.0.0/8, key:alice], not "10.0.0.1"`},
 	{"long pattern", below("    deny:\n      - key:" + strings.Repeat("a", 256) + "*\n    overrides:\n      - {keys: " + strings.Repeat("a", 256) + "*, unlimited: true}"), `
-5:9: deny: a pattern may have 256 bytes at most
-7:9: keys: a pattern may have 256 bytes at most`},
+5:9: deny: a pattern may have at most 256 bytes
+7:9: keys: a pattern may have at most 256 bytes`},
 	{"many stars", below("    deny:\n      - key:" + strings.Repeat("a*", 17) + "\n      - key:" + strings.Repeat("a*", 16)),
-		`5:9: deny: a pattern may have 16 * at most`},
+		`5:9: deny: a pattern may have at most 16 *`},
 
 	{"candidate", below("    candidate: [1/1s]"),
-		`4:16: candidate: these are the limits that the policy has; change one, or leave the candidate out`},
+		`4:16: candidate: has the same limits as the policy; change one, or leave the candidate out`},
 	{"candidate said otherwise", "policies:\n  a:\n    candidate: [5/1h name=x, 60/60s segments=1]\n    limits: [60/m sliding-window, 5/1h]\n",
-		`3:16: candidate: these are the limits that the policy has; change one, or leave the candidate out`},
-	{"candidate none", below("    candidate: []"), `4:16: candidate: there must be at least one, such as 100/1m`},
+		`3:16: candidate: has the same limits as the policy; change one, or leave the candidate out`},
+	{"candidate none", below("    candidate: []"), `4:16: candidate: must have at least one, such as 100/1m`},
 	{"candidate text", below("    candidate: 5/1h"), `4:16: candidate: must be a list, such as [100/1m, 1000/1h], not "5/1h"`},
 	{"candidate limit", below("    candidate: [5/1h, 6/1h, 7/1x]"), `
-4:23: the limit "6/1h" would share its counts with the one in line 4, which has the same name and shape; give it another name
+4:23: the limit "6/1h" would share its counts with the one on line 4, which has the same name and shape; give it another name
 4:29: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d (in "7/1x")`},
 
 	{"overrides text", below("    overrides: alice"), `4:16: overrides: must be a list of mappings with key or keys, and limits, not "alice"`},
 	{"overrides mapping", below("    overrides: {alice: [1/s]}"), `4:16: overrides: must be a list of mappings with key or keys, and limits, not a mapping`},
 	{"override text", below("    overrides: [[alice]]"), `4:17: an override must be a mapping with key or keys, and limits, not a list`},
 	{"override field", below("    overrides:\n      - {key: a, limit: [1/s]}\n      - {kye: a, limits: [1/s]}\n      - {key: a, unlimitted: true}"), `
-5:18: "limit" is not a field of an override; did you mean "limits"? (there are key, keys, limits, unlimited)
-6:10: "kye" is not a field of an override; did you mean "key"? (there are key, keys, limits, unlimited)
-7:18: "unlimitted" is not a field of an override; did you mean "unlimited"? (there are key, keys, limits, unlimited)`},
+5:18: "limit" is not a field of an override; did you mean "limits"? (want one of key, keys, limits, unlimited)
+6:10: "kye" is not a field of an override; did you mean "key"? (want one of key, keys, limits, unlimited)
+7:18: "unlimitted" is not a field of an override; did you mean "unlimited"? (want one of key, keys, limits, unlimited)`},
 	{"override lacks", below("    overrides:\n      - {limits: [1/s]}\n      - {key: a}\n      - {key: a, unlimited: false}\n      - {key: a, keys: b*, limits: [1/s]}\n      - {key: a, limits: [1/s], unlimited: true}\n      - {key: a, limits: []}"), `
 5:9: the override has no key; add key: NAME, or keys: with a pattern such as team-*
 6:9: the override has no limits; add limits: [1000/1m], say, or unlimited: true
 7:9: the override has no limits; add limits: [1000/1m], say, or unlimited: true
 8:9: the override has key and keys; leave one out
 9:9: the override has limits and is unlimited; leave one out
-10:26: limits: there must be at least one, such as 100/1m`},
+10:26: limits: must have at least one, such as 100/1m`},
 	{"override key", below("    overrides:\n      - {key: hunter*, unlimited: true}\n      - {keys: hunter, unlimited: true}\n      - {key: [a], unlimited: true}"), `
-5:15: key: there is a * in it; write keys: for a pattern, in which * is any run of bytes
-6:16: keys: there is no * in it, which is any run of bytes; write key: for a single key
-7:15: key: must be a text, not a list`},
+5:15: key: contains a *; write keys: for a pattern, in which * is any run of bytes
+6:16: keys: contains no *, which is any run of bytes; write key: for a single key
+7:15: key: must be a string, not a list`},
 	{"override limits", below("    overrides:\n      - {key: a, limits: [1/s, 2/s]}\n      - {key: b, limits: [1/1x]}"), `
-5:32: the limit "2/1s" would share its counts with the one in line 5, which has the same name and shape; give it another name
+5:32: the limit "2/1s" would share its counts with the one on line 5, which has the same name and shape; give it another name
 6:27: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d (in "1/1x")`},
 	{"override never reached", below("    overrides:\n      - {key: a1, unlimited: true}\n      - {keys: \"a*\", unlimited: true}\n      - {key: a1, limits: [1/s]}\n      - {keys: \"a*\", limits: [1/s]}\n" +
 		"      - {key: a2, limits: [1/s]}\n      - {keys: \"a*b*\", limits: [1/s]}\n      - {keys: \"*a\", limits: [1/s]}\n      - {keys: \"*\", limits: [1/s]}\n      - {key: b, limits: [1/s]}"), `
-7:9: this override is never reached, since the one in line 5 fits all of its keys; put it before that one, or leave it out
-8:9: this override is never reached, since the one in line 6 fits all of its keys; put it before that one, or leave it out
-9:9: this override is never reached, since the one in line 6 fits all of its keys; put it before that one, or leave it out
-10:9: this override is never reached, since the one in line 6 fits all of its keys; put it before that one, or leave it out
-13:9: this override is never reached, since the one in line 12 fits all of its keys; put it before that one, or leave it out`},
+7:9: this override is never reached, since the one on line 5 matches all of its keys; put it before that one, or leave it out
+8:9: this override is never reached, since the one on line 6 matches all of its keys; put it before that one, or leave it out
+9:9: this override is never reached, since the one on line 6 matches all of its keys; put it before that one, or leave it out
+10:9: this override is never reached, since the one on line 6 matches all of its keys; put it before that one, or leave it out
+13:9: this override is never reached, since the one on line 12 matches all of its keys; put it before that one, or leave it out`},
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// What errors say there is in a file and in a policy. The documentation and the schema say it too, which other tests check.
+// The lists of fields of a file and of a policy in errors. Other tests check the documentation and the schema against them.
 var (
-	fileList = "(there are " + strings.Join(fileFields, ", ") + ")"
-	partList = "(there are " + strings.Join(policyFields, ", ") + ")"
+	fileList = "(want one of " + strings.Join(fileFields, ", ") + ")"
+	partList = "(want one of " + strings.Join(policyFields, ", ") + ")"
 )
 
 const (
-	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)"
+	limitList = "(want one of name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)"
 	leasable  = "; use sliding-window with segments=60 overlap=whole, or leave lease out"
-	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH, claim:NAME)"
+	fieldList = "(want one of address, user, method, path, query, host, status, key, header:NAME, field:PATH, claim:NAME)"
 )
 
-// badFiles are files with what is wrong in them, line by line.
+// badFiles are invalid files with their errors, line by line.
 var badFiles = []struct{ name, text, want string }{
 	{"empty", "", `1:1: the file is empty; write policies: and below it at least one policy with limits`},
 	{"comment", "# policies\n", `1:1: the file is empty; write policies: and below it at least one policy with limits`},
@@ -31,21 +31,21 @@ var badFiles = []struct{ name, text, want string }{
 	{"two documents", "policies: {a: {limits: [1/s]}}\n---\npolicies: {b: {limits: [1/s]}}\n",
 		`2:1: a second document begins; put all policies into one, and remove this "---"`},
 	{"not UTF-8", "policies:\n  \xe9t\xe9: 1\n", `2:3: the file is not UTF-8`},
-	{"not YAML", "policies:\n  a: b: c\n", `2:6: this is not YAML: mapping value is not allowed in this context`},
-	{"open bracket", "policies: [a\n", `1:11: this is not YAML: sequence end token ']' not found`},
+	{"not YAML", "policies:\n  a: b: c\n", `2:6: invalid YAML: mapping value is not allowed in this context`},
+	{"open bracket", "policies: [a\n", `1:11: invalid YAML: sequence end token ']' not found`},
 
 	{"top field", "policy:\n  a: {limits: [1/s]}\n",
 		`1:1: "policy" is not a field of the file; did you mean "policies"? ` + fileList},
 	{"top fields", "limits: [1/s]\npolicies: {a: {limits: [1/s]}}\n", `1:1: "limits" is not a field of the file ` + fileList},
-	{"no policies", "policies: {}\n", `1:1: there are no policies; write policies: and below it at least one policy with limits`},
+	{"no policies", "policies: {}\n", `1:1: no policies; write policies: and below it at least one policy with limits`},
 	{"policies null", "policies:\n", `1:1: "policies" has no value; write one, or leave it out`},
 	{"policies list", "policies:\n  - api\n", `2:3: policies: must be a mapping of names to policies, not a list`},
 	{"policy name", "policies:\n  my api: {limits: [1/s]}\n  \"\": {limits: [1/s]}\n  é: {limits: [1/s]}\n", `
-2:3: "my api" is not a name for a policy; write letters, digits, - _ and . only
-3:3: "" is not a name for a policy; write letters, digits, - _ and . only
-4:3: "é" is not a name for a policy; write letters, digits, - _ and . only`},
+2:3: "my api" is not a valid name for a policy; use only letters, digits, - _ and .
+3:3: "" is not a valid name for a policy; use only letters, digits, - _ and .
+4:3: "é" is not a valid name for a policy; use only letters, digits, - _ and .`},
 	{"policy twice", "policies:\n  a:\n    limits: [1/s]\n  b:\n    limits: [1/s]\n  a:\n    limits: [2/s]\n",
-		`6:3: "a" is given twice; the first is in line 2`},
+		`6:3: "a" is given twice; the first is on line 2`},
 	{"policy null", "policies:\n  a:\n  b: 5\n", `
 2:3: "a" has no value; write one, or leave it out
 3:6: the policy "b" must be a mapping with limits, not "5"`},
@@ -53,38 +53,38 @@ var badFiles = []struct{ name, text, want string }{
 	{"policy field", "policies:\n  a:\n    limit: [1/s]\n  b:\n    keys: user\n    limits: [1/s]\n", `
 3:5: "limit" is not a field of a policy; did you mean "limits"? ` + partList + `
 5:5: "keys" is not a field of a policy; did you mean "key"? ` + partList},
-	{"field twice", "policies:\n  a:\n    key: user\n    limits: [1/s]\n    key: path\n", `5:5: "key" is given twice; the first is in line 3`},
+	{"field twice", "policies:\n  a:\n    key: user\n    limits: [1/s]\n    key: path\n", `5:5: "key" is given twice; the first is on line 3`},
 	{"no limits", "policies:\n  a:\n    key: user\n  b: {}\n", `
 2:3: the policy "a" has no limits; write limits: and below it at least one, such as - 100/1m
 4:3: the policy "b" has no limits; write limits: and below it at least one, such as - 100/1m`},
 	{"limits wrong", "policies:\n  a:\n    limits: 1/s\n  b:\n    limits: []\n  c:\n    limits:\n", `
 3:13: limits: must be a list, such as [100/1m, 1000/1h], not "1/s"
-5:13: limits: there must be at least one, such as 100/1m
+5:13: limits: must have at least one, such as 100/1m
 7:5: "limits" has no value; write one, or leave it out`},
 	{"key", "policies:\n  a:\n    key: adress\n    limits: [1/s]\n", `3:10: key: "adress" is not a field; did you mean "address"? ` + fieldList},
 	{"key in braces", "policies:\n  a:\n    key: {address}\n    limits: [1/s]\n",
-		`3:10: key: must be a text, not a mapping; write quotes around a template that begins with a brace: "{address}"`},
+		`3:10: key: must be a string, not a mapping; write quotes around a template that begins with a brace: "{address}"`},
 	{"names of limits", "policies:\n  a:\n    limits:\n      - {name: \"täglich\", quota: 5, window: 1m}\n      - 5/1m name=\"a\\tb\"\n      - {name: " + strings.Repeat("x", 65) + ", quota: 5, window: 1m}\n" +
 		"      - 5/1m name=day\n      - 6/1m fixed-window name=day\n      - 7/1s\n      - 8/1h name=7/1s\n    candidate: [{name: ständig, quota: 1, window: 1m}]\n" +
 		"    overrides: [{key: k, limits: [1/1m name=é]}]\n  " + strings.Repeat("p", 65) + ": {limits: [1/1m]}\n", `
-4:9: name: "täglich" cannot stand in a header; write it in printable ASCII
-5:9: name: "a\tb" cannot stand in a header; write it in printable ASCII
-6:9: name: "` + strings.Repeat("x", 60) + `"... has 65 bytes; write 64 at most, since it stands in headers
-8:9: name: headers and metrics would call this limit and the one in line 7 "day"; give each its own name
-10:9: name: headers and metrics would call this limit and the one in line 9 "7/1s"; give each its own name
-11:17: name: "ständig" cannot stand in a header; write it in printable ASCII
-12:35: name: "é" cannot stand in a header; write it in printable ASCII
-13:3: "` + strings.Repeat("p", 60) + `"... has 65 bytes; write 64 at most, since the name of a policy stands in headers`},
+4:9: name: "täglich" is not valid in a header; use printable ASCII
+5:9: name: "a\tb" is not valid in a header; use printable ASCII
+6:9: name: "` + strings.Repeat("x", 60) + `"... has 65 bytes; use at most 64, since it is written in headers
+8:9: name: headers and metrics would name both this limit and the one on line 7 "day"; give each its own name
+10:9: name: headers and metrics would name both this limit and the one on line 9 "7/1s"; give each its own name
+11:17: name: "ständig" is not valid in a header; use printable ASCII
+12:35: name: "é" is not valid in a header; use printable ASCII
+13:3: "` + strings.Repeat("p", 60) + `"... has 65 bytes; use at most 64, since the name of a policy is written in headers`},
 	{"key list", "policies:\n  a:\n    key: [user, [path]]\n    limits: [1/s]\n  b:\n    key: []\n    limits: [1/s]\n" +
 		"  c:\n    key: [address, user]\n    limits: [1/s]\n  d:\n    key: [user, X-Api-Key]\n    limits: [1/s]\n", `
-3:17: key: must be a text, not a list
-6:10: key: there must be at least one template, such as {address}
-9:20: key: {user} is never reached, since {address} before it counts wherever this does; put it first, or leave it out
-12:17: key: "X-Api-Key" is not a field; write header:X-Api-Key for a header (there are address, user, method, path, query, host, status, key, header:NAME, field:PATH, claim:NAME)`},
+3:17: key: must be a string, not a list
+6:10: key: must have at least one template, such as {address}
+9:20: key: {user} is never reached, since {address} before it applies to the same requests; put it first, or leave it out
+12:17: key: "X-Api-Key" is not a field; write header:X-Api-Key for a header (want one of address, user, method, path, query, host, status, key, header:NAME, field:PATH, claim:NAME)`},
 	{"cost", "policies:\n  a:\n    cost: -1\n    limits: [1/s]\n  b:\n    cost: byte\n    limits: [1/s]\n  c:\n    cost: 1.5\n    limits: [1/s]\n", `
-3:11: cost: a cost must be 0 to 9007199254740991, not -1
-6:11: cost: "byte" is not a cost; did you mean "bytes"? (there are whole numbers in plain digits, header:NAME, bytes and field:PATH)
-9:11: cost: "1.5" is not a cost (there are whole numbers in plain digits, header:NAME, bytes and field:PATH)`},
+3:11: cost: must be 0 to 9007199254740991, not -1
+6:11: cost: "byte" is not a cost; did you mean "bytes"? (want a whole number in plain digits, header:NAME, bytes or field:PATH)
+9:11: cost: "1.5" is not a cost (want a whole number in plain digits, header:NAME, bytes or field:PATH)`},
 
 	{"lease of limits", "policies:\n  a:\n    limits:\n      - 100/1m lease\n      - {quota: 500, window: 1m, count_denied: true, lease: true}\n      - 500/1m anchor=first lease\n" +
 		"      - 5 in-flight ttl=30s lease\n      - 10/1s token-bucket burst=2 lease\n      - {quota: 5, window: 1m, overlap: whole, lease: 1}\n    overrides: [{key: k, limits: [60/1m lease]}]\n", `
@@ -97,17 +97,17 @@ var badFiles = []struct{ name, text, want string }{
 10:35: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (in "60/1m lease")`},
 	{"lease of a policy", "policies:\n  a:\n    lease: true\n    limits:\n      - 100/1m\n      - {quota: 500, window: 1h, lease: false}\n    overrides: [{key: k, limits: [60/1h, 60/1d]}]\n    candidate: [1000/1m count-denied]\n" +
 		"  b: {limits: [1000/1m], lease: always}\n  c: {limits: [1000/1m], candidate: [1000/1m lease]}\n", `
-5:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (the policy says lease: true in line 3)
-6:34: lease: the policy says lease: true in line 3, which is for all of its limits; leave it out there and write lease: true for some limits, or leave it out here
+5:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (the policy has lease: true on line 3)
+6:34: lease: the policy has lease: true on line 3, which applies to all of its limits; leave it out there and write lease: true for some limits, or leave it out here
 7:42: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + `
-8:17: invalid limit: lease: a limit with count_denied cannot be leased, because the store must receive every request` + leasable + ` (the policy says lease: true in line 3)
+8:17: invalid limit: lease: a limit with count_denied cannot be leased, because the store must receive every request` + leasable + ` (the policy has lease: true on line 3)
 9:33: lease: must be true or false, not "always"
-10:37: candidate: these are the limits that the policy has; change one, or leave the candidate out`},
+10:37: candidate: has the same limits as the policy; change one, or leave the candidate out`},
 	{"limit text", "policies:\n  a:\n    limits:\n      - 100/1x\n      - 100\n      -\n      - [1/s]\n", `
 4:9: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d (in "100/1x")
 5:9: invalid limit: write a quota and a window, such as 100/1m or 5000 per 24h, or slots, such as 50 in-flight ttl=30s (in "100")
-6:8: a limit must be a text such as 100/1m, or a mapping with quota and window, not nothing
-7:9: a limit must be a text such as 100/1m, or a mapping with quota and window, not a list`},
+6:8: a limit must be a string such as 100/1m, or a mapping with quota and window, not nothing
+7:9: a limit must be a string such as 100/1m, or a mapping with quota and window, not a list`},
 	{"limit field", "policies:\n  a:\n    limits:\n      - window: 1h\n        quotta: 5\n      - quota: 5\n        window: 1m\n        count-denied: true\n        colour: red\n", `
 5:9: "quotta" is not a field of a limit; did you mean "quota"? ` + limitList + `
 8:9: "count-denied" is not a field of a limit; did you mean "count_denied"? ` + limitList + `
@@ -136,7 +136,7 @@ var badFiles = []struct{ name, text, want string }{
       - {window: 1m, quota: 0}
       - {window: 1m, quota: 5, segments: 99999999999}
 `, `
-4:29: quota: "5" is a text; write the number without quotes
+4:29: quota: "5" is a string; write the number without quotes
 5:29: quota: "five" is not a whole number in plain digits, at most 9007199254740991
 6:29: quota: "010" is not a whole number in plain digits, at most 9007199254740991
 7:29: quota: "0x10" is not a whole number in plain digits, at most 9007199254740991
@@ -154,11 +154,11 @@ var badFiles = []struct{ name, text, want string }{
       - {quota: 5, window: 1us}
       - {quota: 5, window: {h: 1}}
 `, `
-4:28: window: "60" has no unit; write a length of time such as 30s, 1m, 24h or 7d
-5:28: window: "1 h" has a space in it; write a length of time such as 30s, 1m, 24h or 7d
+4:28: window: "60" has no unit; write a duration such as 30s, 1m, 24h or 7d
+5:28: window: "1 h" contains a space; write a duration such as 30s, 1m, 24h or 7d
 6:28: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d
 7:28: invalid limit: window: must be 1ms to 5 years (43920h), not 1us
-8:28: window: must be a text, not a mapping`},
+8:28: window: must be a string, not a mapping`},
 	{"limit choices", `policies:
   a:
     limits:
@@ -171,17 +171,17 @@ var badFiles = []struct{ name, text, want string }{
       - {quota: 5, window: 1m, name: [a]}
       - {quota: 5, window: 1m, burst: 5}
 `, `
-4:43: algorithm: "sliding-lock" is not an algorithm; did you mean "sliding-log"? (there are sliding-window, sliding-log, fixed-window, token-bucket, in-flight)
-5:41: overlap: "hole" is not an overlap; did you mean "whole"? (there are up, down, whole)
-6:40: anchor: "epoch" is not an anchor (there are clock, first)
+4:43: algorithm: "sliding-lock" is not an algorithm; did you mean "sliding-log"? (want one of sliding-window, sliding-log, fixed-window, token-bucket, in-flight)
+5:41: overlap: "hole" is not an overlap; did you mean "whole"? (want one of up, down, whole)
+6:40: anchor: "epoch" is not an anchor (want one of clock, first)
 7:46: count_denied: must be true or false, not "yes"
 8:46: count_denied: must be true or false, not "true"
-9:38: name: 5 is not a text; write it in quotes
-10:38: name: must be a text, not a list
+9:38: name: 5 is not a string; write it in quotes
+10:38: name: must be a string, not a list
 11:9: invalid limit: burst: 5 applies to token-bucket only, not to sliding-log; leave it out, or name token-bucket`},
 	{"limits shared", "policies:\n  a:\n    limits:\n      - 5/1m sliding-window\n      - 6/1h\n      - quota: 7\n        window: 60s\n        overlap: whole\n      - 7/1m name=b\n      - 8/1m name=b\n      - 5/1m anchor=first\n", `
-6:9: the limit "7/1m overlap=whole" would share its counts with the one in line 4, which has the same name and shape; give it another name
-10:9: the limit "8/1m name=\"b\"" would share its counts with the one in line 9, which has the same name and shape; give it another name`},
+6:9: the limit "7/1m overlap=whole" would share its counts with the one on line 4, which has the same name and shape; give it another name
+10:9: the limit "8/1m name=\"b\"" would share its counts with the one on line 9, which has the same name and shape; give it another name`},
 
 	{"slots", `policies:
   a:
@@ -201,7 +201,7 @@ var badFiles = []struct{ name, text, want string }{
 6:9: the limit has no ttl; add ttl: 30s, say: how long a slot is held unless it is renewed
 7:43: window: an in-flight limit has none; write ttl: and how long a slot is held unless it is renewed
 8:43: calendar: an in-flight limit has none; write ttl: and how long a slot is held unless it is renewed
-9:48: ttl: "30" has no unit; write a length of time such as 30s, 1m, 24h or 7d
+9:48: ttl: "30" has no unit; write a duration such as 30s, 1m, 24h or 7d
 10:48: invalid limit: ttl: must be 1ms to 5 years (43920h), not 1us
 11:9: invalid limit: quota: an in-flight limit stores every slot, so it must be at most 10000, not 20000
 12:9: invalid limit: count_denied: a denied request holds no slot, so it does not apply to in-flight; leave it out`},
@@ -220,29 +220,29 @@ var badFiles = []struct{ name, text, want string }{
       - {quota: 5, window: day, zone: ""}
 `, `
 4:9: invalid limit: zone: "Europe/Berln" is not a time zone such as Europe/Berlin or UTC (in "5/month zone=Europe/Berln")
-5:30: calendar: "fortnight" is not a period of the calendar (there are day, week, month, year)
-6:37: window: stands in place of calendar; leave out one of them
+5:30: calendar: "fortnight" is not a calendar period (want one of day, week, month, year)
+6:37: window: excludes calendar; leave out one of them
 7:9: invalid limit: zone: Local differs between machines; name a zone such as Europe/Berlin
-8:33: zone: a window of "30s" is a length of time, the same in every zone; write calendar: day, week, month or year in its place, or leave the zone out
+8:33: zone: a window of "30s" is a duration, the same in every zone; write calendar: day, week, month or year instead, or leave the zone out
 9:9: the limit has no window; add window: 1m, say
 10:9: invalid limit: algorithm: calendar windows are fixed-window, not token-bucket; leave the algorithm out
-11:43: zone: must be a text, not a list
+11:43: zone: must be a string, not a list
 12:43: zone: is empty; write a time zone such as Europe/Berlin, or leave it out for UTC
 13:39: zone: is empty; write a time zone such as Europe/Berlin, or leave it out for UTC`},
 	{"overrides that count as the policy does", "policies:\n  a:\n    overrides:\n      - {key: k, limits: [20000/1m]}\n      - {key: l, limits: [600/1m, 60/1m sliding-log]}\n    limits: [60/1m]\n", `
-4:27: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the override counts as the policy's limit of this window does: name another algorithm to have it count apart
-5:35: the limit "60/1m sliding-log" would share its counts with the one in line 5, which has the same name and shape; give it another name`},
+4:27: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the override counts as the policy's limit of this window does: name another algorithm to count separately
+5:35: the limit "60/1m sliding-log" would share its counts with the one on line 5, which has the same name and shape; give it another name`},
 
 	{"alias", "policies:\n  a:\n    limits: *x\n  b:\n    limits: &x [1/s, 1/s]\n  c:\n    limits: *x\n", `
-3:13: there is no anchor "&x" before this alias of it
-5:22: the limit "1/1s" would share its counts with the one in line 5, which has the same name and shape; give it another name`},
+3:13: no anchor "&x" before this alias
+5:22: the limit "1/1s" would share its counts with the one on line 5, which has the same name and shape; give it another name`},
 	{"alias of itself", "policies: &p\n  a: *p\n", `
 2:3: "a" is not a field of a policy ` + partList + `
 2:3: the policy "a" has no limits; write limits: and below it at least one, such as - 100/1m`},
 	{"merge", "policies:\n  a: &a\n    limits: [1/s]\n  b:\n    <<: *a\n    limits: [2/s]\n",
 		`5:5: merging with << is not supported; write the fields out, or use an alias for a whole value`},
 	{"tag", "policies:\n  a:\n    key: !!str user\n    limits: [1/s]\n", `3:10: tags such as "!!str" are not supported; leave it out`},
-	{"question mark", "policies:\n  ? a\n  : limits: [1/s]\n", `2:3: a name must stand by itself before its colon, without ?, &, * and !`},
+	{"question mark", "policies:\n  ? a\n  : limits: [1/s]\n", `2:3: a name must be a plain word before its colon, without ?, &, * and !`},
 	{"many", "policies:\n  a:\n    a: 1\n    b: 1\n    d: 1\n    e: 1\n    f: 1\n    g: 1\n    h: 1\n    i: 1\n    j: 1\n    k: 1\n    l: 1\n    limits: [1/s]\n", `
 3:5: "a" is not a field of a policy ` + partList + `
 4:5: "b" is not a field of a policy ` + partList + `
@@ -263,10 +263,10 @@ func TestBadFiles(t *testing.T) {
 			want := strings.Split(strings.TrimPrefix(test.want, "\n"), "\n")
 			file, err := Parse("f.yaml", []byte(test.text))
 			if err == nil {
-				t.Fatalf("%s\nis read as %+v", test.text, file)
+				t.Fatalf("%s\ngot %+v, want an error", test.text, file)
 			}
 			if file != nil {
-				t.Error("a file is returned with the error")
+				t.Error("got a file with the error, want nil")
 			}
 			got := strings.Split(err.Error(), "\n")
 			for i := range max(len(got), len(want)) {
@@ -274,7 +274,7 @@ func TestBadFiles(t *testing.T) {
 				case i >= len(got):
 					t.Errorf("missing: f.yaml:%s", want[i])
 				case i >= len(want):
-					t.Errorf("too much: %s", got[i])
+					t.Errorf("unexpected: %s", got[i])
 				case got[i] != "f.yaml:"+want[i]:
 					t.Errorf("got  %s\nwant f.yaml:%s", got[i], want[i])
 				}
@@ -283,9 +283,9 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-func TestErrorsWrapWhatSlidegateSays(t *testing.T) {
+func TestErrorsWrapThoseOfSlidegate(t *testing.T) {
 	_, err := Parse("f", []byte("policies: {a: {limits: [{quota: 5, window: 1m, burst: 5}]}}"))
 	if !errors.Is(err, slidegate.ErrLimit) {
-		t.Errorf("%v is not ErrLimit", err)
+		t.Errorf("got %v, want ErrLimit", err)
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// fill repeats text until there are so many bytes.
+// fill repeats text up to this many bytes.
 func fill(size int, before, text, after string) string {
 	return before + strings.Repeat(text, (size-len(before)-len(after))/len(text)) + after
 }
 
-// manyLines are lines made of their numbers, up to the size of the largest file or until there are n.
+// manyLines are numbered lines, up to the size of the largest file or until there are n.
 func manyLines(before, format string, n int) string {
 	var b strings.Builder
 	b.WriteString(before)
@@ -28,8 +28,8 @@ func manyLines(before, format string, n int) string {
 	return b.String()
 }
 
-// patterns is a file with as many overrides as it may have, each of which is held against all before it as far as their
-// last bytes, and all of it several times. A key of half a megabyte follows if there is to be one.
+// patterns is a file with the maximum number of overrides, each of which is compared with all before it up to their last bytes,
+// several times. An optional key of half a megabyte follows.
 func patterns(key bool) string {
 	var b strings.Builder
 	b.WriteString("policies:\n  a: &a\n    limits: [1/s]\n    overrides:\n")
@@ -45,11 +45,11 @@ func patterns(key bool) string {
 	return b.String()
 }
 
-// TestLargeFiles has files that are made to take time or memory. All are refused, and none takes long; without bounds
-// some of them take minutes, or all the memory there is.
+// TestLargeFiles has files that are designed to take time or memory. All are rejected quickly; without bounds some of them take
+// minutes, or all memory.
 func TestLargeFiles(t *testing.T) {
 	alone(t)
-	const large = MaxSize / 4 // enough, and four times as fast
+	const large = MaxSize / 4 // large enough, and four times as fast
 	var stairs strings.Builder
 	for i := 0; stairs.Len() < MaxSize-2000; i++ {
 		stairs.WriteString(strings.Repeat(" ", i) + "a:\n")
@@ -77,18 +77,18 @@ func TestLargeFiles(t *testing.T) {
 		{"braces within bounds", "[" + strings.Repeat(strings.Repeat("{a: ", 30)+"1"+strings.Repeat("}", 30)+",", 480) + "]", "not a list"},
 		{"list within bounds", "[" + strings.Repeat("a,", 29_990) + "]", "not a list"},
 		{"one word", fill(large, "", "a", ""), "f:1:1: the file must be a mapping with policies, not \"aaaa"},
-		{"one name", fill(large, "policies: {", "a!", ": {limits: [1/s]}}"), `is not a name for a policy`},
-		{"quotes", fill(large, "\"", "a", ""), "f:1:1: this is not YAML"},
+		{"one name", fill(large, "policies: {", "a!", ": {limits: [1/s]}}"), `is not a valid name for a policy`},
+		{"quotes", fill(large, "\"", "a", ""), "f:1:1: invalid YAML"},
 		{"empty lines", fill(large, "", "\n", ""), "f:1:1: the file is empty"},
 		{"comments", fill(large, "", "# a comment of some length, as they are\n", ""), "f:1:1: the file is empty"},
 		{"spaces", fill(large, "", " ", "x"), "the file must be a mapping with policies"},
 		{"literal", fill(large, "policies: |\n", "  a\n", ""), "f:1:11: policies: must be a mapping of names to policies, not"},
 		{"bomb", manyLines("policies:\n  a: &a\n    limits: &l [1/s"+strings.Repeat(", 1/s", 2000)+"]\n", "  p%d: {limits: *l}\n", 5000),
-			"would share its counts with the one in line 3"},
+			"would share its counts with the one on line 3"},
 		{"bomb of fields", manyLines("policies:\n  a: &a {limits: [1/s], "+strings.Repeat("x: 1, ", 2000)+"}\n", "  p%d: *a\n", 5000),
 			`is not a field of a policy`},
-		{"patterns", patterns(false), "are too many to hold against one another"},
-		{"patterns and a key", patterns(true), "are too many to hold against one another"},
+		{"patterns", patterns(false), "too many overrides to compare with one another"},
+		{"patterns and a key", patterns(true), "too many overrides to compare with one another"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -98,10 +98,10 @@ func TestLargeFiles(t *testing.T) {
 				t.Errorf("got %.300v, want %s", err, test.want)
 			}
 			if len(fmt.Sprint(err)) > 10_000 {
-				t.Errorf("an error of %d bytes", len(fmt.Sprint(err)))
+				t.Errorf("got an error of %d bytes, want a shorter one", len(fmt.Sprint(err)))
 			}
 			if took := time.Since(start); took > 20*time.Second {
-				t.Errorf("it took %v", took)
+				t.Errorf("got an error after %v, want it sooner", took)
 			} else {
 				t.Log(took)
 			}
@@ -109,7 +109,7 @@ func TestLargeFiles(t *testing.T) {
 	}
 }
 
-// TestAliasesAreBounded has a file that is right, but for what aliases make of it.
+// TestAliasesAreBounded has a file that is valid except for the number of values that its aliases repeat.
 func TestAliasesAreBounded(t *testing.T) {
 	limits := "1/1m"
 	for i := range 999 {
@@ -121,7 +121,7 @@ func TestAliasesAreBounded(t *testing.T) {
 	}
 	text = manyLines("policies:\n  a:\n    limits: &l ["+limits+"]\n", "  p%d: {limits: *l}\n", 80)
 	_, err := Parse("f", []byte(text))
-	if err == nil || !strings.Contains(err.Error(), "aliases make more than 60000 values of the file; split it") {
+	if err == nil || !strings.Contains(err.Error(), "the file has more than 60000 values, with those that aliases repeat; split it") {
 		t.Errorf("81 policies of 1000 limits: %v", err)
 	}
 }

@@ -21,37 +21,37 @@ func TestParseCost(t *testing.T) {
 	for _, test := range tests {
 		var c Cost
 		if err := c.UnmarshalText([]byte(test.text)); err != nil {
-			t.Errorf("%s is refused: %v", test.text, err)
+			t.Errorf("%s is rejected: %v", test.text, err)
 			continue
 		}
 		fixed, isFixed := c.Fixed()
 		field, isField := c.Field()
 		wantField := test.field != Field{}
 		if fixed != test.fixed || isFixed == wantField || field != test.field || isField != wantField {
-			t.Errorf("%s is fixed %d, %v and field %v, %v, want %d, %v and %v, %v",
+			t.Errorf("%s: got fixed %d, %v and field %v, %v, want %d, %v and %v, %v",
 				test.text, fixed, isFixed, field, isField, test.fixed, !wantField, test.field, wantField)
 		}
 		if test.back == "" {
 			test.back = test.text
 		}
 		if text, err := c.MarshalText(); err != nil || string(text) != test.back {
-			t.Errorf("%s becomes %q, %v, want %q", test.text, text, err, test.back)
+			t.Errorf("%s: got text %q, %v, want %q", test.text, text, err, test.back)
 		}
 		if c.IsZero() != (test.text == "1") {
-			t.Errorf("%s: IsZero is %v", test.text, c.IsZero())
+			t.Errorf("%s: got IsZero %v", test.text, c.IsZero())
 		}
 	}
 	if units, ok := (Cost{}).Fixed(); !ok || units != 1 {
-		t.Errorf("the zero value costs %d, %v, want 1", units, ok)
+		t.Errorf("zero value: got %d, %v, want 1", units, ok)
 	}
 }
 
-func TestParseCostRefuses(t *testing.T) {
-	const forms = " (there are whole numbers in plain digits, header:NAME, bytes and field:PATH)"
+func TestParseCostRejects(t *testing.T) {
+	const forms = " (want a whole number in plain digits, header:NAME, bytes or field:PATH)"
 	tests := []struct{ text, want string }{
 		{"", `config: cost: "" is not a cost` + forms},
-		{"-1", `config: cost: a cost must be 0 to 9007199254740991, not -1`},
-		{"9007199254740992", `config: cost: a cost must be 0 to 9007199254740991, not 9007199254740992`},
+		{"-1", `config: cost: must be 0 to 9007199254740991, not -1`},
+		{"9007199254740992", `config: cost: must be 0 to 9007199254740991, not 9007199254740992`},
 		{"99999999999999999999", `config: cost: "99999999999999999999" is not a cost` + forms},
 		{"01", `config: cost: "01" is not a cost` + forms},
 		{"_1", `config: cost: "_1" is not a cost` + forms},
@@ -63,17 +63,17 @@ func TestParseCostRefuses(t *testing.T) {
 		{"Bytes", `config: cost: "Bytes" is not a cost; did you mean "bytes"?` + forms},
 		{"feild:a", `config: cost: "feild:a" is not a cost; did you mean "field"?` + forms},
 		{"address", `config: cost: "address" is not a cost` + forms},
-		{"field", `config: cost: the field field needs a path, such as field:user.id`},
-		{"field:", `config: cost: the field field needs a path, such as field:user.id`},
-		{"field:a..b", `config: cost: the path "a..b" has an empty name; write names with one dot between them, such as user.id`},
+		{"field", `config: cost: field: needs a path, such as field:user.id`},
+		{"field:", `config: cost: field: needs a path, such as field:user.id`},
+		{"field:a..b", `config: cost: the path "a..b" has an empty name; separate names by one dot, such as user.id`},
 	}
 	for _, test := range tests {
 		c := Cost{above: 6}
 		if err := c.UnmarshalText([]byte(test.text)); err == nil || err.Error() != test.want {
-			t.Errorf("%s: %v\nwant %s", test.text, err, test.want)
+			t.Errorf("%s: got %v\nwant %s", test.text, err, test.want)
 		}
 		if c != (Cost{above: 6}) {
-			t.Errorf("%s: changed to %v although it is refused", test.text, c)
+			t.Errorf("%s: got %v although it is rejected, want it unchanged", test.text, c)
 		}
 	}
 }

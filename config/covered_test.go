@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// seeded returns random numbers, and says what they can be had again by.
+// seeded returns random numbers, and logs their seed.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -15,7 +15,7 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// drawText makes a text of up to so many pieces.
+// drawText draws a text of up to this many pieces.
 func drawText(random *rand.Rand, most int, pieces ...string) string {
 	var text strings.Builder
 	for range random.IntN(most + 1) {
@@ -24,8 +24,8 @@ func drawText(random *rand.Rand, most int, pieces ...string) string {
 	return text.String()
 }
 
-// TestCoveredPatterns checks how overrides that are never reached are found: a pattern that fits another as it is written
-// fits all keys of it, and otherwise there is a key that it does not fit.
+// TestCoveredPatterns checks how overrides that are never reached are found: a pattern that matches another one literally
+// matches all of its keys, and otherwise there is a key that it does not match.
 func TestCoveredPatterns(t *testing.T) {
 	random := seeded(t)
 	for range 10_000 {
@@ -37,7 +37,7 @@ func TestCoveredPatterns(t *testing.T) {
 		_, covered := seen.before(Override{Key: later, Pattern: strings.Contains(later, "*")})
 		if !covered {
 			if key := strings.ReplaceAll(later, "*", "c"); fits(key) {
-				t.Fatalf("%q fits %q of %q, want it to be covered", earlier, key, later)
+				t.Fatalf("%q matches %q of %q, want it to be covered", earlier, key, later)
 			}
 			continue
 		}
@@ -50,7 +50,7 @@ func TestCoveredPatterns(t *testing.T) {
 			key += drawText(random, 4, "a", "b", "c")
 		}
 		if !fits(key) {
-			t.Fatalf("%q does not fit %q of %q, want it not to be covered", earlier, key, later)
+			t.Fatalf("%q does not match %q of %q, want it not to be covered", earlier, key, later)
 		}
 	}
 }

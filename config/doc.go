@@ -1,21 +1,21 @@
-// Package config reads policies from YAML: named sets of limits, each with the rule that makes the key of a request and
-// the cost of one. It is strict, so that a misspelt word never silently means no limit: every problem is reported, with
-// its line and column and the word that was probably meant. Replay and the service read the same files through it, and so
-// does the middleware: HTTP turns a file into options for package httplimit.
+// Package config reads policies from YAML: named sets of limits, each with the key and the cost of a request. It is strict, so
+// that a misspelled word never silently means no limit: every problem is reported, with its line and column and the word that
+// was probably meant. Replay and the service read the same files through it, and so does the middleware: HTTP turns a file into
+// options for package httplimit.
 //
-//	store: redis://:${REDIS_PASSWORD}@localhost:6379  # the service's alone; replay reads the policies
+//	store: redis://:${REDIS_PASSWORD}@localhost:6379  # used by the service only; replay reads the policies
 //	store_timeout: 100ms       # how long a decision may take
 //	failure: open              # what happens when the store does not answer: open, closed, local or optimistic
 //	optimism: 10               # how many units of a key optimistic admits in each process
 //	trusted_proxies: [10.0.0.0/8]
-//	address_groups: {ipv6: 64} # addresses that share so many bits are one client
+//	address_groups: {ipv6: 64} # addresses that share this many bits are one client
 //	jwt: {verified: true}      # how bearer tokens are verified, for keys and plans by claim:NAME
-//	default_policy: api        # when a client names none
-//	refusal:                   # what clients are told, where a policy does not say
+//	default_policy: api        # for clients that name none
+//	refusal:                   # the texts of refusals, for policies without their own
 //	  type: https://example.com/problems/rate-limited
 //	policies:
 //	  api:
-//	    match:                 # which requests, as http.ServeMux takes it: a pattern or a list; all by default
+//	    match:                 # which requests, as patterns of http.ServeMux: one or a list; all by default
 //	      - /api/
 //	      - {path: POST /api/search, cost: 10}
 //	    key: "{address}"       # who is limited; this is the default
@@ -25,23 +25,23 @@
 //	      - quota: 1000        # or field by field
 //	        window: 1h
 //	        algorithm: sliding-log
-//	    overrides:             # other limits for some keys; the first that fits decides
+//	    overrides:             # other limits for some keys; the first match decides
 //	      - key: alice
 //	        limits: [500/1m]
 //	      - keys: team-*       # * is any run of bytes
 //	        unlimited: true
-//	    plan: header:X-Plan    # which of plans a request has
-//	    plans:                 # other limits for requests with a plan; the first that fits decides
+//	    plan: header:X-Plan    # where to find the plan of a request
+//	    plans:                 # other limits for requests with a plan; the first match decides
 //	      pro: {limits: [1000/1m]}
 //	      internal: {unlimited: true}
-//	    allow: [127.0.0.1]     # let through, and charged nothing
-//	    deny: [key:bot-*]      # refused at once; goes before allow
-//	    penalty: 10m           # an excess keeps a key out for so long
+//	    allow: [127.0.0.1]     # admitted, and charged nothing
+//	    deny: [key:bot-*]      # refused immediately; takes precedence over allow
+//	    penalty: 10m           # a refusal by the limits keeps a key out for this long
 //	    refusal: {detail: "Try again in {retry_after} seconds."}
-//	    shadow: false          # count and report, and refuse nobody
+//	    shadow: false          # count and report, but refuse nothing
 //	    failure: closed        # for this policy
 //	    candidate: [50/1m]     # counted beside the limits, and only reported
-//	    lease: false           # whether a server takes units of busy keys in blocks; not for sliding logs
+//	    lease: false           # whether a server charges units of busy keys in advance; not for sliding logs
 //
-// Format writes a file with everything that it leaves to defaults, and Schema describes files to editors.
+// Format writes a file with all defaults spelled out, and Schema describes files to editors.
 package config

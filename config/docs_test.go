@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDocs reads every example of the documents: whole files as they are, and parts of one as a field of a file or of a
-// policy. Where a field stands several times in an example, it shows other ways to write it.
+// TestDocs reads every example of the documents: whole files as they are, and parts as a field of a file or of a policy. A
+// field that occurs several times in an example shows alternatives.
 func TestDocs(t *testing.T) {
 	t.Setenv("REDIS_PASSWORD", "hunter2")
 	t.Setenv("PGPASSWORD", "hunter2")

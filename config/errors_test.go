@@ -19,15 +19,15 @@ func TestOptionErrorText(t *testing.T) {
 		{OptionError{Package: "traffic", Within: "access.log", Err: why}, "traffic: access.log: must be above 0"},
 	} {
 		if got := test.err.Error(); got != test.want {
-			t.Errorf("%#v: %q, want %q", test.err, got, test.want)
+			t.Errorf("%#v: got %q, want %q", test.err, got, test.want)
 		}
 	}
 	if err := error(&OptionError{Err: fs.ErrNotExist}); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("the cause is not found")
+		t.Error("errors.Is does not find the cause")
 	}
 }
 
-// TestOptionErrors: what is made of settings instead of a file says which of them is wrong, as a name and not in its text alone.
+// An error about settings that do not come from a file names the option as a field, and not only in its text.
 func TestOptionErrors(t *testing.T) {
 	limits := []slidegate.Limit{slidegate.PerMinute(1)}
 	plain := func(s Service) error { _, err := Plain("p", limits, s); return err }
@@ -40,7 +40,7 @@ func TestOptionErrors(t *testing.T) {
 	} {
 		var wrong *OptionError
 		if !errors.As(err, &wrong) || wrong.Package != "config" || wrong.Option != option {
-			t.Errorf("%s: the error is %v, which names %+v", option, err, wrong)
+			t.Errorf("%s: got error %v, which names %+v", option, err, wrong)
 		}
 	}
 }

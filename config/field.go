@@ -6,29 +6,29 @@ import (
 	"net/textproto"
 	"strings"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// FieldKind is what part of a request a Field is.
+// FieldKind is the kind of a Field: which part of a request it is.
 type FieldKind uint8
 
 // The kinds of fields. Those with a name are FieldHeader, FieldJSON and FieldClaim.
 const (
 	FieldAddress FieldKind = iota // the client's address, or the group of addresses that it belongs to
-	FieldUser                     // who the client says it is, once that was verified
+	FieldUser                     // the name of the client's user, once verified
 	FieldMethod                   // GET, POST, ...
 	FieldPath                     // the path of the URL
 	FieldQuery                    // the query of the URL, without the question mark
-	FieldHost                     // the host that was asked
-	FieldStatus                   // the status of the answer; recorded traffic only
-	FieldKey                      // a key that the traffic itself names
+	FieldHost                     // the host of the URL
+	FieldStatus                   // the status of the response; recorded traffic only
+	FieldKey                      // a key that the traffic itself contains
 	FieldHeader                   // a header of the request
 	FieldJSON                     // a field of a line of JSON, by its path; recorded traffic only
-	FieldClaim                    // a claim of the request's token, by its path, once the token was verified
-	FieldBytes                    // the size of the answer; a Cost only
+	FieldClaim                    // a claim of the request's token, by its path, once the token is verified
+	FieldBytes                    // the size of the response; valid for a Cost only
 )
 
-// kindNames has the name of each kind, and keyKinds is how many of them a key can be made of: those before FieldBytes.
+// kindNames are the names of the kinds. keyKinds is the number of kinds that are valid in a key: those before FieldBytes.
 var kindNames = []string{
 	"address", "user", "method", "path", "query", "host", "status", "key", "header", "field", "claim", "bytes",
 }
@@ -43,10 +43,10 @@ func (k FieldKind) String() string {
 	return kindNames[k]
 }
 
-// takesName tells whether a field of this kind has a name.
+// takesName reports whether a field of this kind has a name.
 func (k FieldKind) takesName() bool { return k == FieldHeader || k == FieldJSON || k == FieldClaim }
 
-// form returns the kind as people write it, for errors.
+// form returns the kind as it is written in a file, for errors.
 func (k FieldKind) form() string {
 	switch k {
 	case FieldHeader, FieldClaim:
@@ -60,9 +60,9 @@ func (k FieldKind) form() string {
 // Field is one part of a request. It is a plain value and comparable: two fields are equal if they are the same part.
 type Field struct {
 	Kind FieldKind
-	// Name is the name of a header in its canonical form (X-Api-Key), or the path of a field of JSON or of a claim: names of objects
-	// within one another, separated by dots (user.id); a backslash before a dot makes it part of a name. It is empty for
-	// all other kinds.
+	// Name is the name of a header in its canonical form (X-Api-Key), or the path of a field of JSON or of a claim: names of
+	// nested objects, separated by dots (user.id); a backslash before a dot makes it part of a name. It is empty for all other
+	// kinds.
 	Name string
 }
 
@@ -74,7 +74,7 @@ func (f Field) String() string {
 	return f.Kind.String()
 }
 
-// parseField reads a field that a key can be made of, as Field.String writes it.
+// parseField reads a field that is valid in a key, as Field.String writes it.
 func parseField(text string) (Field, error) {
 	word, name, named := strings.Cut(text, ":")
 	for i, kindName := range kindNames[:keyKinds] {
@@ -88,7 +88,7 @@ func parseField(text string) (Field, error) {
 		case kind == FieldJSON, kind == FieldClaim:
 			return parsePath(kind, name)
 		case named:
-			return Field{}, fmt.Errorf("the field %s takes no name, as in %s", word, wording.Quote(text))
+			return Field{}, fmt.Errorf("the field %s takes no name, as in %s", word, errtext.Quote(text))
 		}
 		return Field{Kind: kind}, nil
 	}
@@ -96,23 +96,23 @@ func parseField(text string) (Field, error) {
 	for i := range forms {
 		forms[i] = FieldKind(i).form()
 	}
-	hint := wording.DidYouMean(word, kindNames[:keyKinds])
+	hint := errtext.DidYouMean(word, kindNames[:keyKinds])
 	if hint == "" && strings.Contains(word, "-") && !named {
 		hint = fmt.Sprintf("; write header:%s for a header", word)
 	}
-	return Field{}, fmt.Errorf("%s is not a field%s (%s)", wording.Quote(word), hint, wording.ThereAre(forms))
+	return Field{}, fmt.Errorf("%s is not a field%s (%s)", errtext.Quote(word), hint, errtext.OneOf(forms))
 }
 
 // parseHeader reads the name of a header.
 func parseHeader(name string) (Field, error) {
 	if name == "" {
-		return Field{}, errors.New("the field header needs a name, such as header:X-Api-Key")
+		return Field{}, errors.New("header: needs a name, such as header:X-Api-Key")
 	}
 	for _, c := range []byte(name) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
-			return Field{}, fmt.Errorf("%s is not the name of a header: %s cannot be in one",
-				wording.Quote(name), wording.Quote(string(rune(c))))
+			return Field{}, fmt.Errorf("%s is not a valid header name: it must not contain %s",
+				errtext.Quote(name), errtext.Quote(string(rune(c))))
 		}
 	}
 	return Field{Kind: FieldHeader, Name: textproto.CanonicalMIMEHeaderKey(name)}, nil
@@ -121,11 +121,11 @@ func parseHeader(name string) (Field, error) {
 // parsePath reads the path of a field of JSON, or of a claim.
 func parsePath(kind FieldKind, path string) (Field, error) {
 	if path == "" {
-		return Field{}, fmt.Errorf("the field %v needs a %s", kind, map[FieldKind]string{
+		return Field{}, fmt.Errorf("%v: needs a %s", kind, map[FieldKind]string{
 			FieldJSON: "path, such as field:user.id", FieldClaim: "name, such as claim:plan or claim:account.plan",
 		}[kind])
 	}
-	length := 0 // of the name that the path is at
+	length := 0 // of the current name
 	for i := 0; i < len(path); i++ {
 		switch path[i] {
 		case '.':
@@ -135,9 +135,9 @@ func parsePath(kind FieldKind, path string) (Field, error) {
 			length = 0
 			continue
 		case '\\':
-			i++ // whatever follows is part of the name
+			i++ // the next byte is part of the name
 			if i == len(path) {
-				return Field{}, fmt.Errorf("the path %s ends in a backslash; write two for one that is meant", wording.Quote(path))
+				return Field{}, fmt.Errorf("the path %s ends in a backslash; write two for a literal one", errtext.Quote(path))
 			}
 		}
 		length++
@@ -149,5 +149,5 @@ func parsePath(kind FieldKind, path string) (Field, error) {
 }
 
 func emptyName(path string) error {
-	return fmt.Errorf("the path %s has an empty name; write names with one dot between them, such as user.id", wording.Quote(path))
+	return fmt.Errorf("the path %s has an empty name; separate names by one dot, such as user.id", errtext.Quote(path))
 }

@@ -6,21 +6,21 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // MaxSize is how large a file may be, in bytes.
 const MaxSize = yamlfile.MaxSize
 
-// File is what a file of policies says. It is a plain value; whoever shares it must not change it.
+// File is the content of a file of policies. It is a plain value; callers that share it must not change it.
 type File struct {
 	Policies []Policy // in the order of the file
-	Service  Service  // what the server needs besides
+	Service  Service  // the settings of the service
 }
 
-// Load reads a file, or several as one, as ParseAll does; a folder stands for the files in it that end in .yaml or .yml. The error is
-// that of Parse if the files can be read.
+// Load reads a file, or several as one, as ParseAll does; a folder stands for the files in it whose names end in .yaml or .yml.
+// If the files can be read, the error is that of Parse.
 func Load(paths ...string) (*File, error) {
 	sources, err := ReadSources(paths...)
 	if err != nil {
@@ -29,17 +29,17 @@ func Load(paths ...string) (*File, error) {
 	return ParseAll(sources...)
 }
 
-// Parse reads a file of policies; its name is for errors alone. The error joins all the problems that were found, in the
-// order of the file and at most ten, each with the line and column it is at:
+// Parse reads a file of policies; name is used in errors only. The error joins the problems that were found, in the order of
+// the file and at most ten, each with its line and column:
 //
-//	slidegate.yaml:7:9: "quotta" is not a field of a limit; did you mean "quota"? (there are name, quota, ...)
+//	slidegate.yaml:7:9: "quotta" is not a field of a limit; did you mean "quota"? (want one of name, quota, ...)
 //
-// A problem with a limit wraps what slidegate says of it, so that errors.Is finds slidegate.ErrLimit.
+// An error about a limit wraps the error of package slidegate, so that errors.Is finds slidegate.ErrLimit.
 func Parse(name string, text []byte) (*File, error) { return ParseAll(Source{name, text}) }
 
-// LoadOffline is Load for a program that never connects to the store, such as one that checks files or replays traffic: a
-// variable of the environment that is not set, or a secret that is not there, is not an error, and stands in the store's URL as it
-// was written. A program that connects must use Load.
+// LoadOffline is Load for programs that never connect to the store, such as a program that checks files or replays traffic: an
+// environment variable that is not set, or a secret file that does not exist, is not an error, and stays in the store's URL as
+// written. A program that connects must use Load.
 func LoadOffline(paths ...string) (*File, error) {
 	sources, err := ReadSources(paths...)
 	if err != nil {
@@ -48,14 +48,14 @@ func LoadOffline(paths ...string) (*File, error) {
 	return ParseAllOffline(sources...)
 }
 
-// ParseOffline is Parse for a program that never connects to the store; see LoadOffline.
+// ParseOffline is Parse for programs that never connect to the store; see LoadOffline.
 func ParseOffline(name string, text []byte) (*File, error) {
 	return ParseAllOffline(Source{name, text})
 }
 
-// Policy returns the policy of that name. An empty name means the one that Service.Default names; where it names none,
-// the one that is called "default", or the only one. The error names the policies that there are, and the one that was
-// probably meant; it is an OptionError.
+// Policy returns the policy of that name. An empty name means Service.Default; if that is empty too, the policy named
+// "default", or the only one. The error lists the policies, and suggests the one that was probably meant; it is an
+// *OptionError.
 func (f *File) Policy(name string) (*Policy, error) {
 	names := make([]string, len(f.Policies))
 	for i := range f.Policies {
@@ -70,18 +70,18 @@ func (f *File) Policy(name string) (*Policy, error) {
 	}
 	switch {
 	case len(names) == 0:
-		return nil, noPolicy(errors.New("there are no policies"))
+		return nil, noPolicy(errors.New("the file has no policies"))
 	case wanted == "":
-		return nil, noPolicy(fmt.Errorf("there are several policies; name one (%s)", wording.ThereAre(names)))
+		return nil, noPolicy(fmt.Errorf("the file has several policies; name one (%s)", errtext.OneOf(names)))
 	}
-	return nil, noPolicy(wording.Unknown(wanted, "a policy", names))
+	return nil, noPolicy(errtext.Unknown(wanted, "a policy", names))
 }
 
 func noPolicy(why error) error {
 	return &OptionError{Package: "config", Option: "policy", Err: why}
 }
 
-// defaultName returns the name of the policy that is meant when none is named; empty if there is none.
+// defaultName returns the name of the policy for clients that name none; empty if there is none.
 func (f *File) defaultName() string {
 	const usual = "default"
 	switch {
@@ -98,6 +98,6 @@ func (f *File) defaultName() string {
 //go:embed schema.json
 var schema []byte
 
-// Schema returns a JSON Schema (2020-12) of the files that Parse reads, for editors that complete and check while somebody
-// writes. It is more lenient than Parse, which alone knows whether a limit makes sense.
+// Schema returns a JSON Schema (2020-12) of the files that Parse reads, for editors that complete and check while typing. It is
+// more lenient than Parse, since only Parse checks whether a limit makes sense.
 func Schema() []byte { return slices.Clone(schema) }

@@ -52,7 +52,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if _, err := Load(filepath.Join("testdata", "nothing.yaml")); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "config: ") {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: got %v, want fs.ErrNotExist", err)
 	}
 }
 
@@ -123,24 +123,24 @@ func TestPolicy(t *testing.T) {
 		{one, "api", "api", ""},
 		{one, "", "api", ""},
 		{two, "login", "login", ""},
-		{two, "", "", "config: policy: there are several policies; name one (there are api, login)"},
-		{two, "lgoin", "", `config: policy: "lgoin" is not a policy; did you mean "login"? (there are api, login)`},
-		{two, "search", "", `config: policy: "search" is not a policy (there are api, login)`},
-		{one, "apo", "", `config: policy: "apo" is not a policy; did you mean "api"? (there is only api)`},
-		{&File{}, "", "", "config: policy: there are no policies"},
-		{&File{}, "api", "", "config: policy: there are no policies"},
+		{two, "", "", "config: policy: the file has several policies; name one (want one of api, login)"},
+		{two, "lgoin", "", `config: policy: "lgoin" is not a policy; did you mean "login"? (want one of api, login)`},
+		{two, "search", "", `config: policy: "search" is not a policy (want one of api, login)`},
+		{one, "apo", "", `config: policy: "apo" is not a policy; did you mean "api"? (want api)`},
+		{&File{}, "", "", "config: policy: the file has no policies"},
+		{&File{}, "api", "", "config: policy: the file has no policies"},
 	}
 	for _, test := range tests {
 		p, err := test.file.Policy(test.name)
 		switch {
 		case test.err == "" && (err != nil || p.Name != test.want):
-			t.Errorf("Policy(%q) is %v, %v, want %s", test.name, p, err, test.want)
+			t.Errorf("Policy(%q): got %v, %v, want %s", test.name, p, err, test.want)
 		case test.err != "" && (err == nil || err.Error() != test.err):
-			t.Errorf("Policy(%q): %v, want %s", test.name, err, test.err)
+			t.Errorf("Policy(%q): got %v, want %s", test.name, err, test.err)
 		}
 	}
 	if p, _ := two.Policy("login"); p != &two.Policies[1] {
-		t.Error("the policy is a copy, not the one in the file")
+		t.Error("got a copy of the policy, want the one in the file")
 	}
 }
 
@@ -166,5 +166,5 @@ policies:
 	fmt.Println(err)
 	// Output:
 	// api {user} {method} 1 [100/1m 1000/1h sliding-log]
-	// slidegate.yaml:4:9: "quotta" is not a field of a limit; did you mean "quota"? (there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)
+	// slidegate.yaml:4:9: "quotta" is not a field of a limit; did you mean "quota"? (want one of name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)
 }

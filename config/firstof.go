@@ -10,9 +10,10 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 )
 
-// FirstOf returns the template that makes the key by the first of several templates whose fields are there: a key of the API,
-// or else the user. Where none is, the address of the client counts. Only the fields by which clients name themselves can be
-// missing: user, key, header:NAME, claim:NAME and field:PATH, also if they are empty. A template that is never reached is an error.
+// FirstOf returns a template that makes the key by the first of several templates whose fields are present, such as an API key,
+// or otherwise the user. If no template applies, the key is the address of the client. Only the fields by which clients name
+// themselves can be missing: user, key, header:NAME, claim:NAME and field:PATH; empty counts as missing. A template that is
+// never reached is an error.
 func FirstOf(templates ...Template) (Template, error) {
 	t, _, err := firstOf(templates)
 	if err != nil {
@@ -21,18 +22,18 @@ func FirstOf(templates ...Template) (Template, error) {
 	return t, nil
 }
 
-// firstOf is FirstOf, and says which of the templates is wrong.
+// firstOf is FirstOf; in case of an error it also returns the index of the template that is wrong.
 func firstOf(templates []Template) (made Template, wrong int, err error) {
 	if len(templates) == 0 {
-		return made, 0, errors.New("there must be at least one template, such as {address}")
+		return made, 0, errors.New("must have at least one template, such as {address}")
 	}
 	for i, t := range templates {
 		if len(t.others) > 0 || t.IsZero() {
-			return made, i, errors.New("each must be a template by itself")
+			return made, i, errors.New("each item must be a single template")
 		}
 		for _, earlier := range templates[:i] {
 			if earlier.countsWhere(t) {
-				return made, i, fmt.Errorf("%v is never reached, since %v before it counts wherever this does; "+
+				return made, i, fmt.Errorf("%v is never reached, since %v before it applies to the same requests; "+
 					"put it first, or leave it out", t, earlier)
 			}
 		}
@@ -45,7 +46,7 @@ func firstOf(templates []Template) (made Template, wrong int, err error) {
 	return made, 0, nil
 }
 
-// Alternatives returns the templates that FirstOf was given; t itself if it was made by ParseTemplate.
+// Alternatives returns the templates that were passed to FirstOf; t itself if it was made by ParseTemplate.
 func (t Template) Alternatives() []Template {
 	first := t
 	first.others = nil
@@ -56,12 +57,12 @@ func (t Template) Alternatives() []Template {
 	return all
 }
 
-// namesClient reports whether a field of this kind is what a client says of itself, and may leave out.
+// namesClient reports whether a field of this kind is a name that clients give themselves, and may omit.
 func (k FieldKind) namesClient() bool {
 	return k == FieldUser || k == FieldKey || k == FieldHeader || k == FieldJSON || k == FieldClaim
 }
 
-// countsWhere reports whether t has a key for every request that other has one for.
+// countsWhere reports whether t has a key for every request for which other has one.
 func (t Template) countsWhere(other Template) bool {
 	for _, field := range t.fields {
 		if field.Kind.namesClient() && !slices.Contains(other.fields, field) {
@@ -71,7 +72,7 @@ func (t Template) countsWhere(other Template) bool {
 	return true
 }
 
-// hasAll reports whether all the fields are there by which clients name themselves. The values are those of t alone.
+// hasAll reports whether all fields by which clients name themselves are present. The values are those of t alone.
 func (t Template) hasAll(values [][]byte) bool {
 	for i, field := range t.fields {
 		if field.Kind.namesClient() && len(values[i]) == 0 {
@@ -81,18 +82,17 @@ func (t Template) hasAll(values [][]byte) bool {
 	return true
 }
 
-// hasAddress reports whether the address is in every key, so that clients without a name do not share one.
+// hasAddress reports whether every key contains the address, so that clients without a name do not share one.
 func (t Template) hasAddress() bool {
 	return slices.ContainsFunc(t.fields, func(f Field) bool { return f.Kind == FieldAddress })
 }
 
-// standsIn reports whether the address stands in a key for a name that is missing.
+// standsIn reports whether the address replaces a missing name in a key.
 func (t Template) standsIn() bool {
 	return len(t.others) > 0 || !t.hasAddress() && slices.ContainsFunc(t.fields, func(f Field) bool { return f.Kind.namesClient() })
 }
 
-// choose returns which of the alternatives makes the key, and where its values begin. The last result is false if all of them
-// lack something.
+// choose returns the alternative that makes the key, and the index of its first value. ok is false if no alternative applies.
 func (t *Template) choose(values [][]byte) (alternative, start int, ok bool) {
 	if t.hasAll(values) {
 		return 0, 0, true
@@ -107,11 +107,11 @@ func (t *Template) choose(values [][]byte) (alternative, start int, ok bool) {
 	return 0, 0, false
 }
 
-// addressMark is what stands in a key before an address that is there instead of a name.
+// addressMark precedes an address that replaces a name in a key.
 const addressMark = "address:"
 
-// names returns the mark of an alternative: the names of its fields. No mark is the beginning of another, since none of the names
-// has a comma or a colon in it but for the one after header and field.
+// names returns the mark of an alternative: the names of its fields. No mark is a prefix of another, since the names contain no
+// comma, and no colon except the one after header and field.
 func (t Template) names() string {
 	names := make([]string, len(t.fields))
 	escape := strings.NewReplacer("%", "%25", ":", "%3A", ",", "%2C")
@@ -124,8 +124,8 @@ func (t Template) names() string {
 	return strings.Join(names, ",") + ":"
 }
 
-// isMarked reports whether a key of the first alternative could be taken for one of another, after any number of signs that were
-// put before it for this reason.
+// isMarked reports whether a key of the first alternative could be confused with a key of another alternative, after removing
+// any number of signs that were prepended to avoid this.
 func (t *Template) isMarked(key []byte) bool {
 	key = bytes.TrimLeft(key, "%")
 	if bytes.HasPrefix(key, []byte(addressMark)) {
@@ -139,7 +139,7 @@ func (t *Template) isMarked(key []byte) bool {
 	return false
 }
 
-// appendChosen appends the key of a template that has others.
+// appendChosen appends the key of a template that has alternatives.
 func (t Template) appendChosen(dst []byte, values [][]byte, address []byte) []byte {
 	alternative, start, ok := t.choose(values)
 	switch {
@@ -159,10 +159,10 @@ func (t Template) appendChosen(dst []byte, values [][]byte, address []byte) []by
 	return dst
 }
 
-// Canonical returns a key that was given for a policy with this template, and not made of a request, as requests have it: an
-// address by the group that it belongs to, however it is written. That is so where the template is the address alone, and for an
-// address that stands in for a name, after "address:". Every other key stays what it is, and so does the key of a group. It
-// allocates only if an address has to be written.
+// Canonical converts a key that was given for a policy with this template, rather than made from a request, to the form that
+// requests have: an address becomes the group that it belongs to, however it is written. This applies if the template is the
+// address alone, and to an address that replaces a name, after "address:". Every other key is returned unchanged, and so is the
+// key of a group. It allocates only if an address has to be formatted.
 func (t *Template) Canonical(key string, groups clientip.Grouping) string {
 	switch {
 	case len(t.others) == 0 && (len(t.fields) != 1 || t.literals[0] != "" || t.literals[1] != ""):

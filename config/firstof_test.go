@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// keyIn returns the key that a file of one policy makes of a request.
+// keyIn returns the key of a request under a file with one policy.
 func keyIn(t *testing.T, key string, r *http.Request) string {
 	t.Helper()
 	file, err := Parse("f.yaml", []byte("policies:\n  api:\n    key: "+key+"\n    limits: [3/1m]\n"))
@@ -34,7 +34,7 @@ func asking(address string, headers ...string) *http.Request {
 	return r
 }
 
-// Clients that leave out a header do not share a key: their address stands in.
+// Clients that omit a header do not share a key: their address replaces it.
 func TestMissingNameIsAddress(t *testing.T) {
 	for _, test := range []struct {
 		key     string
@@ -54,7 +54,7 @@ func TestMissingNameIsAddress(t *testing.T) {
 		{`"{user} {path}"`, nil, "address:203.0.113.7 /a"},
 		{`"{header:X-Key} {path}"`, []string{"X-Key=address:203.0.113.7"}, "%61ddress:203.0.113.7 /a"},
 		{`"{header:X-Key}:{path}"`, nil, "address%3A203.0.113.7:/a"},
-		{`"{address} {header:X-Key}"`, nil, "203.0.113.7 -"}, // the address is in it already
+		{`"{address} {header:X-Key}"`, nil, "203.0.113.7 -"}, // it contains the address already
 		{"path", nil, "/a"},
 		{"query", nil, ""},
 		{"[header:X-Key, header:X-Tenant]", []string{"X-Key=alice", "X-Tenant=acme"}, "alice"},
@@ -68,7 +68,7 @@ func TestMissingNameIsAddress(t *testing.T) {
 		{`[user, "{header:X-Key} {path}", "{address} {path}"]`, nil, "address,path:203.0.113.7 /a"},
 	} {
 		if got := keyIn(t, test.key, asking("203.0.113.7", test.headers...)); got != test.want {
-			t.Errorf("key %s of %q is %q, want %q", test.key, test.headers, got, test.want)
+			t.Errorf("key %s of %q: got %q, want %q", test.key, test.headers, got, test.want)
 		}
 	}
 	if a, b := keyIn(t, "header:X-Key", asking("203.0.113.7")), keyIn(t, "header:X-Key", asking("203.0.113.8")); a == b {
@@ -76,7 +76,7 @@ func TestMissingNameIsAddress(t *testing.T) {
 	}
 }
 
-// No client can give itself a name that makes the key of another.
+// No client can choose a name that makes the key of another.
 func TestNamesAreNotAddresses(t *testing.T) {
 	templates := []string{"header:A", "t{header:A}", "{header:A} {path}", "{header:A}:{header:B}"}
 	lists := [][]string{{"header:A", "header:B"}, {"header:A", "user", "{header:B} {path}"}, {"{header:A} {header:B}", "header:B"}, {"header:A", "field:x", "field:x%3Ay"}}
@@ -110,14 +110,14 @@ func TestNamesAreNotAddresses(t *testing.T) {
 			who := whoIs(template, values, address)
 			key := string(template.AppendKeyOr(nil, values, []byte(address)))
 			if other, taken := seen[key]; taken && other != who {
-				t.Fatalf("%v: the key %q is that of %s and of %s", template, key, other, who)
+				t.Fatalf("%v: got key %q for both %s and %s", template, key, other, who)
 			}
 			seen[key] = who
 		}
 	}
 }
 
-// whoIs writes out what a key must tell apart: which alternative counts, its values, and the address where that stands in.
+// whoIs returns what a key must distinguish: the alternative that applies, its values, and the address if it replaces a name.
 func whoIs(t Template, values [][]byte, address string) string {
 	alternative, start, ok := t.choose(values)
 	if !ok && len(t.others) > 0 {
@@ -135,7 +135,7 @@ func whoIs(t Template, values [][]byte, address string) string {
 	return text
 }
 
-func TestFirstOfRefuses(t *testing.T) {
+func TestFirstOfRejects(t *testing.T) {
 	address, user, both := mustTemplate(t, "address"), mustTemplate(t, "user"), mustTemplate(t, "{user} {path}")
 	for _, test := range []struct {
 		templates []Template
@@ -145,7 +145,7 @@ func TestFirstOfRefuses(t *testing.T) {
 		{[]Template{address, user}, "{user} is never reached, since {address} before it"},
 		{[]Template{user, both}, "{user} {path} is never reached"},
 		{[]Template{user, user}, "never reached"},
-		{[]Template{{}}, "a template by itself"},
+		{[]Template{{}}, "a single template"},
 	} {
 		if _, err := FirstOf(test.templates...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("FirstOf(%v) returned %v, want an error with %q", test.templates, err, test.want)

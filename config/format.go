@@ -10,18 +10,18 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Format writes a file as it was understood: with everything that it leaves to defaults, and with the passwords of the
-// store masked. Parse reads it as the same file, but for these passwords. What the defaults of a limit are stands beside it
-// as a comment, because headers and metrics call a limit without a name by its text.
+// Format writes a file as it was understood: with all defaults spelled out, and with the passwords of the store masked. Parse
+// reads the result as the same file, except for these passwords. The defaults of a limit are written as a comment next to it,
+// because headers and metrics name a limit without a name by its text.
 func Format(f *File) []byte {
 	var w formatter
 	s := f.Service
 	failure := cmp.Or(s.Failure, FailOpen)
-	w.linef(0, "store: %s", strconv.Quote(wording.Redact(cmp.Or(s.Store, "memory:"))))
+	w.linef(0, "store: %s", strconv.Quote(errtext.Redact(cmp.Or(s.Store, "memory:"))))
 	w.linef(0, "store_timeout: %s", durationText(cmp.Or(s.StoreTimeout, DefaultStoreTimeout)))
 	w.linef(0, "failure: %s", failure)
 	w.linef(0, "optimism: %d", cmp.Or(s.Optimism, policy.DefaultOptimism))
@@ -30,7 +30,7 @@ func Format(f *File) []byte {
 		proxies = append(proxies, strconv.Quote(addressText(prefix)))
 	}
 	if s.TrustedProxies == nil {
-		w.linef(0, "# trusted_proxies: not given; only a proxy on this machine may ask /v1/check, and none if there are tokens")
+		w.linef(0, "# trusted_proxies: not given; only a proxy on this machine may call /v1/check, or none if tokens are required")
 	} else {
 		w.list(0, "trusted_proxies", proxies)
 	}
@@ -38,14 +38,14 @@ func Format(f *File) []byte {
 	w.linef(0, "address_groups: {ipv4: %d, ipv6: %d, embedded_ipv4: %t}",
 		cmp.Or(groups.V4, clientip.DefaultV4), cmp.Or(groups.V6, clientip.DefaultV6), !groups.KeepEmbedded)
 	if s.JWT.IsZero() {
-		w.linef(0, "# jwt: not given, so that keys and plans have no claims")
+		w.linef(0, "# jwt: not given, so keys and plans cannot use claims")
 	} else {
 		w.linef(0, "jwt: %s", jwtText(&s.JWT))
 	}
 	if name := f.defaultName(); name != "" {
 		w.linef(0, "default_policy: %s", nameText(name))
 	} else {
-		w.linef(0, "# default_policy: none, so that a client must name its policy")
+		w.linef(0, "# default_policy: none, so a client must name its policy")
 	}
 	w.refusal(0, s.Refusal)
 	w.linef(0, "policies:")
@@ -55,10 +55,10 @@ func Format(f *File) []byte {
 	return []byte(w.text.String())
 }
 
-// formatter writes lines.
+// formatter writes the lines of a file.
 type formatter struct {
 	text   strings.Builder
-	leased bool // all limits of the policy are, which is said once and not by each
+	leased bool // all limits of the policy are leased, which is written once and not per limit
 }
 
 func (w *formatter) linef(depth int, format string, args ...any) {
@@ -67,7 +67,7 @@ func (w *formatter) linef(depth int, format string, args ...any) {
 	w.text.WriteByte('\n')
 }
 
-// list writes a list of values that are quoted already.
+// list writes a list of values that are already quoted.
 func (w *formatter) list(depth int, name string, values []string) {
 	if len(values) == 0 {
 		w.linef(depth, "%s: []", name)
@@ -106,7 +106,7 @@ func (w *formatter) policy(p *Policy, refusal Refusal, failure string) {
 	w.linef(2, "lease: %t", w.leased)
 }
 
-// key writes a template, or those of which the first that is there counts.
+// key writes a template, or a list of alternatives.
 func (w *formatter) key(t Template) {
 	if len(t.others) == 0 {
 		w.linef(2, "key: %s", strconv.Quote(t.String()))
@@ -119,7 +119,7 @@ func (w *formatter) key(t Template) {
 	w.list(2, "key", texts)
 }
 
-// match writes which requests a policy is for.
+// match writes which requests a policy applies to.
 func (w *formatter) match(p *Policy) {
 	switch {
 	case len(p.Match) == 0:
@@ -146,14 +146,14 @@ func costText(cost Cost) string {
 	return strconv.Quote(cost.String())
 }
 
-// limits writes limits. Those of an override that name no algorithm count as the policy's own, its base, do.
+// limits writes limits. Limits of an override that name no algorithm count as the policy's own limits, base, do.
 func (w *formatter) limits(depth int, name string, limits, base []slidegate.Limit) {
 	var texts []string
 	for _, limit := range limits {
 		limit.Lease = limit.Lease && !w.leased
 		text := limit.String()
 		if limit.Name != "" {
-			text = strconv.Quote(text) // the name may be anything
+			text = strconv.Quote(text) // the name may contain anything
 		}
 		if defaults := defaultsOf(limit, base); defaults != "" {
 			text += " # " + defaults
@@ -163,11 +163,11 @@ func (w *formatter) limits(depth int, name string, limits, base []slidegate.Limi
 	w.list(depth, name, texts)
 }
 
-// defaultsOf names the choices that a limit leaves to their defaults.
+// defaultsOf returns the options that a limit leaves to their defaults.
 func defaultsOf(limit slidegate.Limit, base []slidegate.Limit) string {
 	bound, err := slidegate.Bind("", likeBase(limit, base))
 	if err != nil {
-		return "" // Parse refused it
+		return "" // Parse rejected it
 	}
 	made := bound.Rule()
 	var words []string
@@ -207,7 +207,7 @@ func (w *formatter) overrides(overrides []Override, base []slidegate.Limit) {
 	}
 }
 
-// plans writes the plans of a policy, and where they are found.
+// plans writes the plans of a policy, and where the plan of a request is found.
 func (w *formatter) plans(p *Policy) {
 	if len(p.Plans) == 0 {
 		w.linef(2, "# plans: none")
@@ -225,7 +225,7 @@ func (w *formatter) plans(p *Policy) {
 	}
 }
 
-// clients writes who is on a list.
+// clients returns the items of a list.
 func clients(list List) (texts []string) {
 	for _, prefix := range list.Addresses {
 		texts = append(texts, strconv.Quote(addressText(prefix)))
@@ -236,7 +236,7 @@ func clients(list List) (texts []string) {
 	return texts
 }
 
-// nameText writes the name of a policy, in quotes if YAML would take it for something else than a text.
+// nameText formats the name of a policy, in quotes if YAML would not read it as a string.
 func nameText(name string) string {
 	word := strings.ToLower(name)
 	letter := word != "" && 'a' <= word[0] && word[0] <= 'z'

@@ -24,9 +24,9 @@ trusted_proxies:
   - "192.0.2.1"
   - "198.51.100.0/24"
 address_groups: {ipv4: 32, ipv6: 56, embedded_ipv4: true}
-# jwt: not given, so that keys and plans have no claims
+# jwt: not given, so keys and plans cannot use claims
 default_policy: api
-# refusal: the usual words
+# refusal: the default texts
 policies:
   api:
     # match: every request
@@ -50,7 +50,7 @@ policies:
       - "key:health"
     deny: []
     # penalty: none
-    # refusal: the usual words
+    # refusal: the default texts
     shadow: true
     failure: local
     candidate:
@@ -69,7 +69,7 @@ policies:
     allow: []
     deny: []
     # penalty: none
-    # refusal: the usual words
+    # refusal: the default texts
     shadow: false
     failure: local
     candidate:
@@ -90,11 +90,11 @@ func TestFormatDefaults(t *testing.T) {
 store_timeout: 100ms
 failure: open
 optimism: 10
-# trusted_proxies: not given; only a proxy on this machine may ask /v1/check, and none if there are tokens
+# trusted_proxies: not given; only a proxy on this machine may call /v1/check, or none if tokens are required
 address_groups: {ipv4: 32, ipv6: 64, embedded_ipv4: true}
-# jwt: not given, so that keys and plans have no claims
-# default_policy: none, so that a client must name its policy
-# refusal: the usual words
+# jwt: not given, so keys and plans cannot use claims
+# default_policy: none, so a client must name its policy
+# refusal: the default texts
 policies:
   a:
     # match: every request
@@ -108,7 +108,7 @@ policies:
     allow: []
     deny: []
     # penalty: none
-    # refusal: the usual words
+    # refusal: the default texts
     shadow: false
     failure: open
     # candidate: none
@@ -119,11 +119,11 @@ policies:
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if text := durationText(time.Minute); text != "1m" {
-		t.Errorf("a minute is written %s", text)
+		t.Errorf("a minute: got %s", text)
 	}
 }
 
-// TestFormatChoices: what stands beside a limit is how it counts, and what is written is read as the same file.
+// The comment beside a limit shows how it counts, and the output is read as the same file.
 func TestFormatChoices(t *testing.T) {
 	file, err := Parse("f", []byte(`policies:
   a:
@@ -167,6 +167,6 @@ func TestFormatChoices(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, b := again.Policies[0], file.Policies[0]; !slices.Equal(a.Limits, b.Limits) || !slices.Equal(a.Overrides[0].Limits, b.Overrides[0].Limits) {
-		t.Errorf("it is read as\n%v\nwant\n%v", a, b)
+		t.Errorf("got\n%v\nwant\n%v", a, b)
 	}
 }

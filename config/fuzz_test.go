@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// understood is what a file is read as again after Format wrote it: its defaults are said, and its passwords masked.
+// understood returns the file that is read after Format wrote it: with its defaults spelled out, and its passwords masked.
 func understood(f *File) *File {
 	said := *f
-	said.Service.Store = wording.Redact(cmp.Or(f.Service.Store, "memory:"))
+	said.Service.Store = errtext.Redact(cmp.Or(f.Service.Store, "memory:"))
 	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
 	said.Service.Optimism = cmp.Or(f.Service.Optimism, 10)
 	said.Service.Failure = cmp.Or(f.Service.Failure, "open")
@@ -36,33 +36,33 @@ func understood(f *File) *File {
 	return &said
 }
 
-// checkFile holds for every file that is accepted.
+// checkFile checks invariants of every accepted file.
 func checkFile(t *testing.T, f *File) {
 	t.Helper()
 	names := map[string]bool{}
 	for _, p := range f.Policies {
 		if p.Name == "" || strings.ContainsFunc(p.Name, notInName) || names[p.Name] {
-			t.Fatalf("a policy has the name %q, or two have", p.Name)
+			t.Fatalf("empty or duplicate policy name %q", p.Name)
 		}
 		names[p.Name] = true
 		if p.Key.IsZero() || len(p.Limits) == 0 {
-			t.Fatalf("a policy has no key or no limits: %+v", p)
+			t.Fatalf("policy without key or limits: %+v", p)
 		}
 		checkLimits(t, p.Limits)
 		checkLimits(t, p.Candidate)
 		for _, o := range p.Overrides {
 			if o.Unlimited != (len(o.Limits) == 0) || o.Pattern != strings.Contains(o.Key, "*") {
-				t.Fatalf("an override is neither one nor the other: %+v", o)
+				t.Fatalf("override with neither or both of limits and unlimited: %+v", o)
 			}
 			checkLimits(t, o.Limits)
 		}
 		for _, prefix := range slices.Concat(p.Allow.Addresses, p.Deny.Addresses, f.Service.TrustedProxies) {
 			if prefix != prefix.Masked() || !prefix.IsValid() || prefix.Addr().Is4In6() {
-				t.Fatalf("%v is not as addresses are compared", prefix)
+				t.Fatalf("%v is not in canonical form", prefix)
 			}
 		}
 		if found, err := f.Policy(p.Name); err != nil || found.Name != p.Name {
-			t.Fatalf("Policy(%q) is %v, %v", p.Name, found, err)
+			t.Fatalf("Policy(%q): got %v, %v", p.Name, found, err)
 		}
 	}
 	if len(f.Policies) == 0 {
@@ -70,14 +70,14 @@ func checkFile(t *testing.T, f *File) {
 	}
 }
 
-// checkLimits holds for all limits that are counted together.
+// checkLimits checks invariants of all limits that are counted together.
 func checkLimits(t *testing.T, limits []slidegate.Limit) {
 	t.Helper()
 	addresses := map[string]bool{}
 	for _, l := range limits {
 		bound, err := slidegate.Bind("", l)
 		if err != nil || addresses[bound.Prefix()] {
-			t.Fatalf("a limit cannot be, or shares its counts: %+v, %v", limits, err)
+			t.Fatalf("invalid limit, or shared counts: %+v, %v", limits, err)
 		}
 		addresses[bound.Prefix()] = true
 	}
@@ -100,7 +100,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			lines := strings.Split(err.Error(), "\n")
 			if file != nil || len(lines) > yamlfile.MaxProblems+1 || !strings.HasPrefix(lines[0], "f.yaml:") {
-				t.Fatalf("%+v with the error %v", file, err)
+				t.Fatalf("got %+v with error %v", file, err)
 			}
 			return
 		}
@@ -123,7 +123,7 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		if again, err := ParseTemplate(template.String()); err != nil || !reflect.DeepEqual(again, template) {
-			t.Fatalf("%q is read again as %+v, %v", template, again, err)
+			t.Fatalf("%q: got %+v, %v from its own text", template, again, err)
 		}
 		values := make([][]byte, len(template.fields))
 		for i := range values {
@@ -131,7 +131,7 @@ func FuzzTemplate(f *testing.F) {
 		}
 		key := string(template.AppendKey(nil, values))
 		if got, err := readKey(template, key); err != nil || !sameValues(got, values) {
-			t.Fatalf("%q of %q is %q, which reads as %q, %v", template, values, key, got, err)
+			t.Fatalf("%q of %q: got key %q, which reads as %q, %v", template, values, key, got, err)
 		}
 	})
 }
@@ -146,10 +146,10 @@ func FuzzCost(f *testing.F) {
 			return
 		}
 		if again, err := ParseCost(cost.String()); err != nil || again != cost {
-			t.Fatalf("%q becomes %q, which is read as %v, %v", text, cost, again, err)
+			t.Fatalf("%q: got text %q, which reads as %v, %v", text, cost, again, err)
 		}
 		if units, ok := cost.Fixed(); ok && (units < 0 || units > maxCost) {
-			t.Fatalf("%q costs %d", text, units)
+			t.Fatalf("%q: got cost %d", text, units)
 		}
 	})
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// HTTP returns options for httplimit with the policies, the trusted proxies, the groups of addresses, the failure mode, its optimism and the timeout of a file, so
-// that a program decides HTTP requests as the service does. A key or a cost that only recorded traffic has is an error. The
-// store is the caller's: the file's URL is for the service alone.
+// HTTP returns options for httplimit from the policies, trusted proxies, address groups, failure mode, optimism and timeout of
+// a file, so that a program decides HTTP requests as the service does. A key or a cost that exists in recorded traffic only is
+// an error. The caller provides the store: the file's URL is used by the service only.
 //
-// The trusted proxies write X-Forwarded-For; where the file names none, the address is the connection's. The fields of a
-// request are these: address is the client's; method is as the client wrote it; host is in lower case, without a trailing dot
-// and without the port, as httplimit.CanonicalHost has it; path is cleaned as http.ServeMux does; a header that is there more than once is its first line. A user is known only
-// if the application has verified one and says so by WithUser: a name in an Authorization header proves
-// nothing until the password has been checked, and a client could otherwise choose a new key at every request, or use up
-// the quota of another. Likewise key is what WithKey says. A claim is that of a bearer token which Service.JWT verifies. Where a user, a key, a claim or a header is missing, or empty, the address of the
-// client stands in its place, as Template.AppendKeyOr says.
+// The trusted proxies write X-Forwarded-For; if the file names none, the address is that of the connection. The fields of a
+// request are: address, the client's; method, as the client wrote it; host, in lower case, without a trailing dot and without
+// the port, as from httplimit.CanonicalHost; path, cleaned as http.ServeMux does; and headers, of which the first line counts.
+// A user is known only if the application has verified one and passes it by WithUser: a name in an Authorization header proves
+// nothing until the password has been checked, and a client could otherwise choose a new key for every request, or use up the
+// quota of another. Likewise, key is what WithKey passes. A claim is taken from a bearer token that Service.JWT verifies. A
+// missing or empty user, key, claim or header is replaced by the address of the client; see Template.AppendKeyOr.
 func HTTP(file *File) (opts httplimit.Options, err error) {
 	if err := checkGroups(file.Service.AddressGroups); err != nil {
 		return opts, err
@@ -58,12 +58,12 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	return opts, errors.Join(problems...)
 }
 
-// invalid returns the error of a field that a live request cannot be decided by.
+// invalid returns an error about a field that is invalid for live requests.
 func invalid(option, format string, args ...any) error {
 	return &OptionError{Package: "config", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
-// modeOf returns the failure mode of that name; the zero value if there is none.
+// modeOf returns the failure mode of that name; the zero value for the empty name.
 func modeOf(name string) (mode policy.Mode, err error) {
 	if name == "" {
 		return 0, nil
@@ -76,7 +76,7 @@ func modeOf(name string) (mode policy.Mode, err error) {
 	return 0, invalid("failure", "%q: must be open, closed, local or optimistic", name)
 }
 
-// source is where the fields of live requests come from.
+// source provides the fields of live requests.
 type source struct {
 	client *clientip.Source
 	claims *claims.Reader
@@ -94,14 +94,14 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: mode, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
 		Key:           func(r *http.Request) string { return from.keyOf(p.Key, fields, r) },
-		ShareEmptyKey: true, // keyOf says what stands for a name that is missing
+		ShareEmptyKey: true, // keyOf replaces a missing name
 	}
 	var wrong error
 	made.Cost, wrong = p.httpCost()
 	return made, errors.Join(err, wrong)
 }
 
-// checkLive returns all that a live request cannot be decided by.
+// checkLive returns an error for everything that live requests cannot be decided by.
 func (p *Policy) checkLive() error {
 	var problems []error
 	for _, field := range p.Key.Fields() {
@@ -117,7 +117,7 @@ func (p *Policy) checkLive() error {
 	return errors.Join(problems...)
 }
 
-// within says in an error about a field that it is this policy's.
+// within adds the name of this policy to an error about a field.
 func (p *Policy) within(err error) error {
 	var wrong *OptionError
 	if errors.As(err, &wrong) {
@@ -131,18 +131,18 @@ type (
 	keyKey  struct{}
 )
 
-// WithUser says who the user of a request is, for templates with {user}. Only code that has verified the user may say so: by
-// a client certificate, say, or by a header that only a trusted proxy can have written.
+// WithUser sets the user of a request, for templates with {user}. Only code that has verified the user may call it: by a client
+// certificate, for example, or by a header that only a trusted proxy can have written.
 func WithUser(ctx context.Context, user string) context.Context {
 	return context.WithValue(ctx, userKey{}, user)
 }
 
-// WithKey says what {key} is in templates: a key that a trusted proxy or the application has chosen by its own means.
+// WithKey sets {key} for templates: a key that a trusted proxy or the application has chosen by its own means.
 func WithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyKey{}, key)
 }
 
-// keyOf makes the key of a request by a template. It looks for the address only if that is part of the key.
+// keyOf makes the key of a request by a template. It determines the address only if it is part of the key.
 func (s *source) keyOf(t Template, fields []Field, r *http.Request) string {
 	var room [128]byte
 	var values [8][]byte
@@ -175,11 +175,11 @@ func (s *source) valueOf(field Field, r *http.Request) []byte {
 	case FieldAddress:
 		return []byte(s.client.Key(r))
 	case FieldUser:
-		return said(r.Context(), userKey{})
+		return fromContext(r.Context(), userKey{})
 	case FieldKey:
-		return said(r.Context(), keyKey{})
+		return fromContext(r.Context(), keyKey{})
 	case FieldMethod:
-		if r.Method == "" { // a request of a client, by the documentation of http.Request
+		if r.Method == "" { // empty means GET; see http.Request
 			return []byte(http.MethodGet)
 		}
 		return []byte(r.Method)
@@ -194,7 +194,7 @@ func (s *source) valueOf(field Field, r *http.Request) []byte {
 			return []byte(text)
 		}
 	case FieldHeader:
-		if strings.EqualFold(field.Name, "Host") { // net/http takes it out of the headers
+		if strings.EqualFold(field.Name, "Host") { // net/http removes it from the headers
 			return []byte(httplimit.CanonicalHost(r.Host))
 		}
 		if values := r.Header[field.Name]; len(values) > 0 {
@@ -204,14 +204,14 @@ func (s *source) valueOf(field Field, r *http.Request) []byte {
 	return nil
 }
 
-func said(ctx context.Context, what any) []byte {
-	if text, ok := ctx.Value(what).(string); ok {
+func fromContext(ctx context.Context, key any) []byte {
+	if text, ok := ctx.Value(key).(string); ok {
 		return []byte(text)
 	}
 	return nil
 }
 
-// cleaned returns a path as http.ServeMux takes it: otherwise //login would be another key than /login.
+// cleaned returns a path as http.ServeMux cleans it: otherwise //login and /login would be different keys.
 func cleaned(p string) string {
 	if p == "" {
 		return "/"

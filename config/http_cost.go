@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// checkLiveCost returns an error about the option if a live request has no such cost.
+// checkLiveCost returns an error about the option if the cost is not valid for live requests.
 func checkLiveCost(option string, cost Cost) error {
 	if field, named := cost.Field(); named && field.Kind != FieldHeader {
 		return invalid(option, "%v is known in recorded traffic only; write a number, or header:NAME", field)
@@ -16,7 +16,7 @@ func checkLiveCost(option string, cost Cost) error {
 	return nil
 }
 
-// httpCost returns what requests cost, for httplimit; nil if all of them cost 1.
+// httpCost returns the cost function for httplimit; nil if all requests cost 1.
 func (p *Policy) httpCost() (func(*http.Request) int64, error) {
 	if !p.hasRouteCosts() {
 		if p.Cost.IsZero() {
@@ -33,22 +33,22 @@ func (p *Policy) httpCost() (func(*http.Request) int64, error) {
 		costs[i] = p.CostAt(i)
 	}
 	return func(r *http.Request) int64 {
-		var room [4]int
-		places := matcher.AppendPlaces(room[:0], r)
-		if len(places) == 0 { // the policy was asked by its name
+		var buffer [4]int
+		places := matcher.AppendPlaces(buffer[:0], r)
+		if len(places) == 0 { // the policy was selected by its name
 			return p.Cost.of(r)
 		}
-		// A path that can be read in several ways costs the most of them, so that no spelling makes a request cheaper.
-		var most int64
+		// A path with several readings costs the most of them, so that no spelling makes a request cheaper.
+		var highest int64
 		for _, place := range places {
-			most = max(most, costs[place].of(r))
+			highest = max(highest, costs[place].of(r))
 		}
-		return most
+		return highest
 	}, nil
 }
 
-// of returns what a live request costs. What a header says is a whole number from 1: a client may be able to send it, so neither
-// a header that is missing nor one that cannot be read, nor a 0, makes a request free.
+// of returns the cost of a live request. A header counts as a whole number from 1: a client may be able to send it, so neither
+// a missing header, nor an invalid one, nor a 0 makes a request free.
 func (c Cost) of(r *http.Request) int64 {
 	if units, fixed := c.Fixed(); fixed {
 		return units
@@ -60,8 +60,8 @@ func (c Cost) of(r *http.Request) int64 {
 	return HeaderCost(values[0])
 }
 
-// HeaderCost returns the cost that the value of a header says: a whole number from 1. All else counts as 1, and a number above
-// what limits take as the most that they take.
+// HeaderCost returns the cost in the value of a header: a whole number from 1. Anything else counts as 1, and numbers beyond
+// what limits accept count as the largest accepted.
 func HeaderCost(text string) int64 {
 	for i := range len(text) {
 		if text[i] < '0' || text[i] > '9' {

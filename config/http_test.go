@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// What a file says reaches the middleware; that it decides alike is a test beside the service.
+// The content of a file reaches the middleware; a test of the service checks that both decide alike.
 func TestHTTP(t *testing.T) {
 	file, err := Parse("test.yaml", []byte(`
 failure: closed
@@ -29,7 +29,7 @@ policies:
 		t.Fatal(err)
 	}
 	if opts.Failure != policy.Closed || opts.Timeout != 30*time.Millisecond || opts.Optimism != 7 || len(opts.Policies) != 2 {
-		t.Fatalf("the options are %+v", opts)
+		t.Fatalf("got options %+v", opts)
 	}
 	r := httptest.NewRequest("GET", "/a/", nil)
 	r = r.WithContext(WithUser(r.Context(), "ann"))
@@ -37,16 +37,16 @@ policies:
 	r.Header.Set("X-Forwarded-For", "192.0.2.1")
 	a, b := opts.Policies[0], opts.Policies[1]
 	if got := a.Key(r); got != "192.0.2.1 ann" {
-		t.Errorf("the key of a is %q, want the client behind the proxy and the user", got)
+		t.Errorf("key of a: got %q, want the client behind the proxy and the user", got)
 	}
 	if got := a.Cost(r); got != 3 || b.Cost != nil {
-		t.Errorf("the cost of a is %d, want 3; b has one: %t", got, b.Cost != nil)
+		t.Errorf("cost of a: got %d, want 3; b has a cost: %t", got, b.Cost != nil)
 	}
 	if !slices.Equal(a.Matches, []string{"/a/"}) || a.Failure != policy.Local || !a.Shadow || len(a.Candidate) != 1 || len(a.Allow.Addresses) != 1 || len(a.Deny.Keys) != 1 {
-		t.Errorf("a is %+v, want match /a/, mode local, in the shadow, and one candidate, allowed prefix and denied key", a)
+		t.Errorf("a: got %+v, want match /a/, mode local, in the shadow, and one candidate, allowed prefix and denied key", a)
 	}
 	if b.Failure != policy.Optimistic || len(b.Overrides) != 1 || b.Name != "b" {
-		t.Errorf("b is %+v", b)
+		t.Errorf("b: got %+v", b)
 	}
 }
 
@@ -62,10 +62,10 @@ func TestWrongHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := HTTP(file); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: HTTP says %v, want %s", text, err, want)
+			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
 	if _, err := HTTP(&File{Service: Service{Failure: "ajar"}}); err == nil {
-		t.Error("a failure mode that there is not is taken")
+		t.Error("an unknown failure mode is accepted, want an error")
 	}
 }

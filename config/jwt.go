@@ -11,26 +11,26 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/config/claims"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// JWT is how the bearer tokens of requests are verified, for keys and plans by claim:NAME. The zero value is of a file that does
-// not say, which has no such keys and plans.
+// JWT configures how the bearer tokens of requests are verified, for keys and plans by claim:NAME. The zero value means that
+// the file does not configure it, and has no such keys and plans.
 type JWT struct {
-	KeysFile   string   // where the keys are
-	Keys       []byte   // what is in that file: a JSON Web Key Set, or public keys in PEM
-	Algorithms []string // that tokens may be signed by; empty means all that fit the keys
-	Audience   string   // that tokens must be for; empty means any
-	Issuer     string   // that they must be of; empty means any
-	Verified   bool     // the proxy in front has verified them
+	KeysFile   string   // the path of the file of keys
+	Keys       []byte   // the content of that file: a JSON Web Key Set, or public keys in PEM
+	Algorithms []string // accepted for signatures; empty means all that the keys support
+	Audience   string   // that tokens must have; empty means any
+	Issuer     string   // that tokens must have; empty means any
+	Verified   bool     // the proxy in front has verified the tokens
 }
 
-// IsZero reports whether nothing is said about tokens.
+// IsZero reports whether tokens are not configured.
 func (j *JWT) IsZero() bool { return j.KeysFile == "" && j.Keys == nil && !j.Verified }
 
-// reader returns what reads claims; nil, which finds none, if nothing is said about tokens, or if the file was read by a program that
-// decides about nothing and had no keys.
+// reader returns the reader of claims; nil, which finds none, if tokens are not configured, or if the file was read offline and
+// its keys were missing.
 func (j *JWT) reader() (*claims.Reader, error) {
 	if !j.Verified && j.Keys == nil {
 		return nil, nil
@@ -42,7 +42,7 @@ func (j *JWT) reader() (*claims.Reader, error) {
 
 var jwtFields = []string{"keys", "algorithms", "audience", "issuer", "verified"}
 
-// maxKeys is how large a file of keys may be, in bytes.
+// maxKeys is the maximum size of a file of keys, in bytes.
 const maxKeys = 1 << 20
 
 // jwt reads how tokens are verified.
@@ -63,9 +63,9 @@ func (r *reader) jwt(e yamlfile.Field) (j JWT) {
 	switch {
 	case len(r.Problems) > before:
 	case j.Verified && len(given) > 1:
-		r.Problems.Addf(given["verified"].At, "jwt: with verified: true nothing is verified here; leave it out, or leave out all else")
+		r.Problems.Addf(given["verified"].At, "jwt: verified: true excludes all other fields; leave it out, or leave them out")
 	case !j.Verified && !hasKeys:
-		r.Problems.Addf(e.At, "jwt: nothing says how tokens are verified; add keys: and the path of a JSON Web Key Set or of public keys in PEM, "+
+		r.Problems.Addf(e.At, "jwt: must say how tokens are verified; add keys: and the path of a JSON Web Key Set or of public keys in PEM, "+
 			"or verified: true if the proxy in front has verified them")
 	case j.Keys != nil:
 		if _, err := j.reader(); err != nil {
@@ -76,7 +76,7 @@ func (r *reader) jwt(e yamlfile.Field) (j JWT) {
 	return j
 }
 
-// jwtProblem returns which field an error of package claims is about, and what it says without the name of the package.
+// jwtProblem returns the field that an error of package claims is about, and the error's text without the package name.
 func jwtProblem(err error) (field, text string) {
 	text = strings.TrimPrefix(err.Error(), "claims: ")
 	field, _, _ = strings.Cut(text, ":")
@@ -92,7 +92,7 @@ func (r *reader) jwtField(j *JWT, e yamlfile.Field) {
 		for _, item := range r.items(e, "algorithms, such as [RS256]") {
 			name, ok := r.Text(item)
 			if ok && !slices.Contains(names, name) {
-				r.Problems.Addf(item.At, "algorithms: %w", wording.Unknown(name, "an algorithm that is taken", names))
+				r.Problems.Addf(item.At, "algorithms: %w", errtext.Unknown(name, "a supported algorithm", names))
 			}
 			j.Algorithms = append(j.Algorithms, name)
 		}
@@ -105,39 +105,39 @@ func (r *reader) jwtField(j *JWT, e yamlfile.Field) {
 	}
 }
 
-// jwtKeys reads the file of keys. A program that never decides about requests does without it.
+// jwtKeys reads the file of keys. It may be missing offline.
 func (r *reader) jwtKeys(j *JWT, e yamlfile.Field) {
 	path, ok := r.Text(e)
 	if !ok {
 		return
 	}
-	if inside, found := strings.CutPrefix(path, "${"+fileMark); found { // as secrets are written
+	if inside, found := strings.CutPrefix(path, "${"+fileMark); found { // accept the notation of secrets
 		path = strings.TrimSuffix(inside, "}")
 	}
 	j.KeysFile = path
 	if !filepath.IsAbs(path) {
-		r.Problems.Addf(e.ValueAt(), "keys: must be the path of a file that begins with /, such as /etc/slidegate/jwks.json, not %s", wording.Quote(path))
+		r.Problems.Addf(e.ValueAt(), "keys: must be an absolute path, such as /etc/slidegate/jwks.json, not %s", errtext.Quote(path))
 		return
 	}
 	text, err := os.ReadFile(path)
 	switch {
 	case r.offline && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)):
 	case err != nil:
-		r.Problems.Addf(e.ValueAt(), "keys: the file %s: %w", wording.Quote(path), reasonOf(err))
+		r.Problems.Addf(e.ValueAt(), "keys: the file %s: %w", errtext.Quote(path), reasonOf(err))
 	case len(text) > maxKeys:
-		r.Problems.Addf(e.ValueAt(), "keys: the file %s is larger than 1 MiB; is it the right one?", wording.Quote(path))
+		r.Problems.Addf(e.ValueAt(), "keys: the file %s is larger than 1 MiB; is it the right one?", errtext.Quote(path))
 	default:
 		j.Keys = bytes.Clone(text)
 	}
 }
 
-// claimed is a place at which a file uses claims.
+// claimed is a place in a file that uses a claim.
 type claimed struct {
 	at    yamlfile.Position
 	field Field
 }
 
-// useClaims notes which claims a key or a plan uses.
+// useClaims records the claims that a key or a plan uses.
 func (r *reader) useClaims(at yamlfile.Position, fields ...Field) {
 	for _, field := range fields {
 		if field.Kind == FieldClaim {
@@ -146,17 +146,17 @@ func (r *reader) useClaims(at yamlfile.Position, fields ...Field) {
 	}
 }
 
-// checkClaims reports claims where no file says how tokens are verified: anybody could write any claim.
-func (r *reader) checkClaims(said bool) {
+// checkClaims reports claims if no file configures how tokens are verified: clients could then send any claim.
+func (r *reader) checkClaims(configured bool) {
 	for _, use := range r.claimed {
-		if !said {
-			r.Problems.Addf(use.at, "%v: nothing says how tokens are verified, and a client can write any claim into one; add jwt: {keys: /etc/slidegate/jwks.json} "+
+		if !configured {
+			r.Problems.Addf(use.at, "%v: it is not configured how tokens are verified, and a client can write any claim into one; add jwt: {keys: /etc/slidegate/jwks.json} "+
 				"beside policies, or jwt: {verified: true} if the proxy in front has verified them", use.field)
 		}
 	}
 }
 
-// checkJWT returns an error if a policy has claims and the file does not say how they are verified.
+// checkJWT returns an error if a policy uses claims and the file does not configure how they are verified.
 func (f *File) checkJWT() error {
 	if !f.Service.JWT.IsZero() {
 		return nil
@@ -168,13 +168,13 @@ func (f *File) checkJWT() error {
 			fields = append(fields, p.PlanBy)
 		}
 		if at := slices.IndexFunc(fields, func(field Field) bool { return field.Kind == FieldClaim }); at >= 0 {
-			return p.within(invalid("key", "%v: the file does not say how tokens are verified; set Service.JWT", fields[at]))
+			return p.within(invalid("key", "%v: it is not configured how tokens are verified; set Service.JWT", fields[at]))
 		}
 	}
 	return nil
 }
 
-// jwtText writes how tokens are verified, in one line.
+// jwtText formats how tokens are verified, in one line.
 func jwtText(j *JWT) string {
 	if j.Verified {
 		return "{verified: true}"

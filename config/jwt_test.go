@@ -19,30 +19,30 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-const algorithmList = "(there are RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, HS256, HS384, HS512)"
+const algorithmList = "(want one of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, HS256, HS384, HS512)"
 
-// badJWTFiles are files that say wrongly how tokens are verified, with what is wrong in them, line by line.
+// badJWTFiles are files with an invalid jwt, with their errors, line by line.
 var badJWTFiles = []struct{ name, text, want string }{
 	{"claims without jwt", "policies:\n  a:\n    limits: [1/s]\n    plan: claim:plan\n    plans: {p: {unlimited: true}}\n    key: \"{claim:sub}\"\n", `
-4:11: claim:plan: nothing says how tokens are verified, and a client can write any claim into one; add jwt: {keys: /etc/slidegate/jwks.json} beside policies, or jwt: {verified: true} if the proxy in front has verified them
-6:10: claim:sub: nothing says how tokens are verified, and a client can write any claim into one; add jwt: {keys: /etc/slidegate/jwks.json} beside policies, or jwt: {verified: true} if the proxy in front has verified them`},
+4:11: claim:plan: it is not configured how tokens are verified, and a client can write any claim into one; add jwt: {keys: /etc/slidegate/jwks.json} beside policies, or jwt: {verified: true} if the proxy in front has verified them
+6:10: claim:sub: it is not configured how tokens are verified, and a client can write any claim into one; add jwt: {keys: /etc/slidegate/jwks.json} beside policies, or jwt: {verified: true} if the proxy in front has verified them`},
 	{"claims without a name", "jwt: {verified: true}\npolicies:\n  a: {limits: [1/s], plan: \"claim:\", plans: {p: {unlimited: true}}}\n  b: {limits: [1/s], key: \"claim:a..b\"}\n", `
-3:28: plan: the field claim needs a name, such as claim:plan or claim:account.plan
-4:27: key: the path "a..b" has an empty name; write names with one dot between them, such as user.id`},
+3:28: plan: claim: needs a name, such as claim:plan or claim:account.plan
+4:27: key: the path "a..b" has an empty name; separate names by one dot, such as user.id`},
 	{"jwt text", "jwt: keys.json\npolicies: {a: {limits: [1/s]}}\n", `1:6: jwt: must be a mapping with keys, not "keys.json"; write {keys: /etc/slidegate/jwks.json}, say`},
 	{"jwt empty", "jwt: {audience: api}\npolicies: {a: {limits: [1/s]}}\n",
-		`1:1: jwt: nothing says how tokens are verified; add keys: and the path of a JSON Web Key Set or of public keys in PEM, or verified: true if the proxy in front has verified them`},
+		`1:1: jwt: must say how tokens are verified; add keys: and the path of a JSON Web Key Set or of public keys in PEM, or verified: true if the proxy in front has verified them`},
 	{"jwt verified", "jwt:\n  audience: api\n  verified: true\npolicies: {a: {limits: [1/s]}}\n",
-		`3:3: jwt: with verified: true nothing is verified here; leave it out, or leave out all else`},
+		`3:3: jwt: verified: true excludes all other fields; leave it out, or leave them out`},
 	{"jwt fields", "jwt:\n  key: /x\n  algorithms: [RS257, none]\n  verified: perhaps\npolicies: {a: {limits: [1/s]}}\n", `
-2:3: "key" is not a field of jwt; did you mean "keys"? (there are keys, algorithms, audience, issuer, verified)
-3:16: algorithms: "RS257" is not an algorithm that is taken; did you mean "RS256"? ` + algorithmList + `
-3:23: algorithms: "none" is not an algorithm that is taken ` + algorithmList + `
+2:3: "key" is not a field of jwt; did you mean "keys"? (want one of keys, algorithms, audience, issuer, verified)
+3:16: algorithms: "RS257" is not a supported algorithm; did you mean "RS256"? ` + algorithmList + `
+3:23: algorithms: "none" is not a supported algorithm ` + algorithmList + `
 4:13: verified: must be true or false, not "perhaps"`},
 	{"jwt keys", "jwt: {keys: jwks.json}\npolicies: {a: {limits: [1/s]}}\n",
-		`1:13: keys: must be the path of a file that begins with /, such as /etc/slidegate/jwks.json, not "jwks.json"`},
+		`1:13: keys: must be an absolute path, such as /etc/slidegate/jwks.json, not "jwks.json"`},
 	{"jwt no keys", "jwt: {keys: /nowhere/jwks.json}\npolicies: {a: {limits: [1/s]}}\n", `1:13: keys: the file "/nowhere/jwks.json": no such file or directory`},
-	{"jwt other keys", "jwt: {keys: /dev/null}\npolicies: {a: {limits: [1/s]}}\n", `1:13: keys: there are none; give a JSON Web Key Set, or public keys in PEM`},
+	{"jwt other keys", "jwt: {keys: /dev/null}\npolicies: {a: {limits: [1/s]}}\n", `1:13: keys: is empty; give a JSON Web Key Set, or public keys in PEM`},
 }
 
 // keyFile writes a public key in PEM, and returns a function that signs tokens.
@@ -77,7 +77,7 @@ func keyFile(t *testing.T) (path string, sign func(said string) string) {
 	}
 }
 
-// A claim of a token that holds is the key and the plan of a request; any other token has no claims.
+// A claim of a valid token is the key and the plan of a request; any other token has no claims.
 func TestClaims(t *testing.T) {
 	path, sign := keyFile(t)
 	_, forge := keyFile(t)
@@ -112,15 +112,15 @@ policies:
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Authorization", "Bearer "+test.token)
 		if key, plan := p.Key(r), p.Plan(r); key != test.key || !reflect.DeepEqual(plan, test.plan) {
-			t.Errorf("%s: the key is %q and the plan %+v, want %q and %+v", test.name, key, plan, test.key, test.plan)
+			t.Errorf("%s: got key %q and plan %+v, want %q and %+v", test.name, key, plan, test.key, test.plan)
 		}
 	}
 	if text := string(Format(file)); !strings.Contains(text, fmt.Sprintf("\njwt: {keys: %q, audience: \"api\"}\n", path)) {
-		t.Errorf("Format writes\n%s", text)
+		t.Errorf("got\n%s from Format", text)
 	}
 }
 
-// A program that decides about nothing does without the keys; one that decides cannot.
+// A program that makes no decisions needs no keys; one that does needs them.
 func TestClaimsOffline(t *testing.T) {
 	text := []byte("jwt: {keys: \"${file:/nowhere/jwks.json}\", issuer: x}\npolicies: {a: {limits: [1/s], key: \"{claim:sub}\"}}\n")
 	file, err := ParseOffline("test.yaml", text)
@@ -128,16 +128,16 @@ func TestClaimsOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := file.Service.JWT.KeysFile; got != "/nowhere/jwks.json" {
-		t.Errorf("the keys are in %q", got)
+		t.Errorf("got keys file %q", got)
 	}
 	if _, err := HTTP(file); err != nil {
 		t.Errorf("HTTP returned %v, want a check without the keys to pass", err)
 	}
 	if _, err := Parse("test.yaml", text); err == nil {
-		t.Error("Parse does without the keys")
+		t.Error("got no error from Parse without the keys")
 	}
-	unsaid := &File{Policies: file.Policies}
-	if _, err := HTTP(unsaid); err == nil || !strings.Contains(err.Error(), "does not say how tokens are verified") {
-		t.Errorf("HTTP returned %v for claims that nothing verifies", err)
+	unconfigured := &File{Policies: file.Policies}
+	if _, err := HTTP(unconfigured); err == nil || !strings.Contains(err.Error(), "it is not configured how tokens are verified") {
+		t.Errorf("HTTP returned %v for claims without jwt", err)
 	}
 }

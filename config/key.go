@@ -5,35 +5,33 @@ import (
 	"slices"
 )
 
-// missing is what stands in a key for a value that is missing. Logs write it so.
+// missing replaces a missing value in a key, as in logs.
 const missing = "-"
 
-// AppendKey appends the key of a request to dst. The values are those of Fields, in the same order; nil is one that is
-// missing, which is not the same as one that is empty. It panics if there are too few. It allocates only if dst has no
-// room.
+// AppendKey appends the key of a request to dst. The values are those of Fields, in the same order; nil means missing, which is
+// not the same as empty. It panics if there are too few. It allocates only if dst has too little capacity.
 //
 // Different values always make different keys:
 //
-//   - With one field, the value stands in the key as it is. Missing is written as "-". So that nothing else is, a value
-//     that is itself "-" is written as "%2D", one that is "%2D" as "%252D", and so on.
-//   - With several, whatever could be taken for the end of a value is percent-encoded in it: the byte that begins the
-//     text between two fields (for "{user} {path}" the space), and "%" itself. Otherwise a user "a b" who asks for "c"
-//     would share a key with a user "a" who asks for "b c", and each could use up the quota of the other. Missing is
-//     written as "-", and a value that is itself "-" as "%2D". Where "-" begins the text between two fields, missing is
-//     written as "%-".
+//   - With one field, the value is the key. Missing is written as "-". To keep that unique, a value that is itself "-" is written
+//     as "%2D", a value "%2D" as "%252D", and so on.
+//   - With several, bytes that could be confused with the end of a value are percent-encoded in it: the first byte of the text
+//     between two fields (for "{user} {path}" the space), and "%" itself. Otherwise a user "a b" who requests "c" would share a key
+//     with a user "a" who requests "b c", and each could use up the quota of the other. Missing is written as "-", and a value that
+//     is itself "-" as "%2D". If "-" is the first byte of the text between two fields, missing is written as "%-".
 //
-// Where a name that the client gives itself is missing, and the address is not in the key anyway, AppendKeyOr has the address
-// stand in. So that no client can give itself the address of another for a name, a name that begins with "address:" is written
-// with a "%" before it, or with several fields with its first letter encoded.
+// If a name that clients give themselves is missing, and the key does not contain the address, AppendKeyOr replaces it by the
+// address. So that no client can use the address of another as its name, a name that begins with "address:" is written with a
+// "%" before it, or in a template with several fields with its first letter encoded.
 func (t Template) AppendKey(dst []byte, values [][]byte) []byte {
 	return t.AppendKeyOr(dst, values, nil)
 }
 
-// AppendKeyOr is AppendKey for requests whose client has an address: "address:" and the address stand in the place of a user, a
-// key, a header or a field of JSON that is missing or empty, unless the template has the address in it. Otherwise all clients
-// that leave out a header would share one key, and each could use up the quota of all others. If the template was made by
-// FirstOf, they are the whole key where no alternative counts; all alternatives but the first have the names of their fields
-// before their key, as in "user:alice". A nil address is one that is not known.
+// AppendKeyOr is AppendKey for requests whose client has an address: a missing or empty user, key, header or field of JSON is
+// replaced by "address:" and the address, unless the template contains the address. Otherwise all clients that omit a header
+// would share one key, and each could use up the quota of all others. If the template was made by FirstOf, this is the whole
+// key if no alternative applies; the keys of all alternatives but the first are preceded by the names of their fields, as in
+// "user:alice". A nil address is unknown.
 func (t Template) AppendKeyOr(dst []byte, values [][]byte, address []byte) []byte {
 	if len(t.others) > 0 {
 		return t.appendChosen(dst, values, address)
@@ -49,7 +47,7 @@ func (t Template) AppendKeyOr(dst []byte, values [][]byte, address []byte) []byt
 	return dst
 }
 
-// appendFields appends the key without looking at others.
+// appendFields appends the key of this template, ignoring its alternatives.
 func (t Template) appendFields(dst []byte, values [][]byte, address []byte) []byte {
 	for i, field := range t.fields {
 		dst = append(dst, t.literals[i]...)
@@ -74,7 +72,7 @@ func (t Template) appendFields(dst []byte, values [][]byte, address []byte) []by
 	return dst
 }
 
-// appendAddress appends the address in the place of a name.
+// appendAddress appends the address in place of a name.
 func (t *Template) appendAddress(dst, address []byte) []byte {
 	if len(t.fields) == 1 {
 		return append(append(dst, addressMark...), address...)
@@ -82,8 +80,8 @@ func (t *Template) appendAddress(dst, address []byte) []byte {
 	return t.encoded.appendValue(t.encoded.appendValue(dst, []byte(addressMark)), address)
 }
 
-// appendOnlyValue appends the value of a template's only field. Since nothing has to be found again after it, only the
-// sign for missing has to be kept free.
+// appendOnlyValue appends the value of a template's only field. Since nothing follows it, only the sign for missing has to be
+// reserved.
 func appendOnlyValue(dst, value []byte) []byte {
 	if isEncodedDash(value) {
 		if value[0] == '-' {
@@ -94,7 +92,7 @@ func appendOnlyValue(dst, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// isEncodedDash tells whether value is "-" after any number of percent-encodings: "-", "%2D", "%252D", "%25252D", ...
+// isEncodedDash reports whether value is "-" after any number of percent-encodings: "-", "%2D", "%252D", "%25252D", ...
 func isEncodedDash(value []byte) bool {
 	if len(value) == 1 {
 		return value[0] == '-'
@@ -116,12 +114,12 @@ func (s *byteSet) add(c byte) { s[c>>6] |= 1 << (c & 63) }
 
 func (s *byteSet) has(c byte) bool { return s[c>>6]>>(c&63)&1 != 0 }
 
-// appendValue appends one of several values, with the bytes of s percent-encoded.
+// appendValue appends one of several values, with the bytes in s percent-encoded.
 func (s *byteSet) appendValue(dst, value []byte) []byte {
 	if string(value) == missing {
 		return append(dst, "%2D"...)
 	}
-	plain := 0 // where the bytes begin that were not appended yet
+	plain := 0 // start of the bytes that are not yet appended
 	for i, c := range value {
 		if s.has(c) {
 			const hex = "0123456789ABCDEF"

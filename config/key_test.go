@@ -30,10 +30,10 @@ func TestAppendKey(t *testing.T) {
 		want     string
 	}{
 		{"user", []string{"ann"}, "ann"},
-		{"user", []string{"a b%20/é"}, "a b%20/é"}, // a single value stays as it is,
+		{"user", []string{"a b%20/é"}, "a b%20/é"}, // a single value is unchanged,
 		{"user", []string{""}, ""},
 		{"user", []string{none}, "-"},
-		{"user", []string{"-"}, "%2D"}, // unless it would be taken for a missing one
+		{"user", []string{"-"}, "%2D"}, // unless it would look like a missing one
 		{"user", []string{"%2D"}, "%252D"},
 		{"user", []string{"%252D"}, "%25252D"},
 		{"user", []string{"%2d"}, "%2d"},
@@ -50,7 +50,7 @@ func TestAppendKey(t *testing.T) {
 		{"{user} {path}", []string{"100%", "-x"}, "100%25 -x"},
 		{"{user} {path}", []string{none, "-"}, "- %2D"},
 		{"{user} {path}", []string{"", ""}, " "},
-		{"{user}: {path}/", []string{"a:b", "c d/"}, "a%3Ab: c d//"}, // only what begins a text between fields
+		{"{user}: {path}/", []string{"a:b", "c d/"}, "a%3Ab: c d//"}, // only the first byte of a text between fields
 		{"{user}-{path}", []string{none, ""}, "%--"},
 		{"{user}-{path}", []string{"", none}, "-%-"},
 		{"{user}-{path}", []string{"a-b", "-"}, "a%2Db-%2D"},
@@ -60,13 +60,13 @@ func TestAppendKey(t *testing.T) {
 	for _, test := range tests {
 		got := mustTemplate(t, test.template).AppendKey([]byte("k="), valuesOf(test.values...))
 		if string(got) != "k="+test.want {
-			t.Errorf("%s of %q is %q, want k=%s", test.template, test.values, got, test.want)
+			t.Errorf("%s of %q: got %q, want k=%s", test.template, test.values, got, test.want)
 		}
 	}
 }
 
-// readKey is AppendKey backwards: it finds the values that a key was made of. That it can is why no two tuples of values
-// have the same key.
+// readKey is the inverse of AppendKey: it returns the values that a key was made of. Its existence proves that no two tuples of
+// values have the same key.
 func readKey(t Template, key string) ([][]byte, error) {
 	key, found := strings.CutPrefix(key, t.literals[0])
 	if !found {
@@ -91,7 +91,7 @@ func readKey(t Template, key string) ([][]byte, error) {
 		}
 		values = append(values, value)
 		if key, found = strings.CutPrefix(key[end:], between); !found {
-			return nil, fmt.Errorf("%q does not follow field %d", between, i)
+			return nil, fmt.Errorf("field %d is not followed by %q", i, between)
 		}
 	}
 	return values, nil
@@ -112,7 +112,7 @@ func valueEnd(key, between string) (end int) {
 	return end
 }
 
-// readValue is one value of several.
+// readValue reads one of several values.
 func readValue(text string) ([]byte, error) {
 	if text == "-" || text == "%-" {
 		return nil, nil
@@ -133,7 +133,7 @@ func readOnlyValue(key string) []byte {
 	return []byte(key)
 }
 
-// drawTemplate draws a template whose texts have what could confuse a reader of its keys.
+// drawTemplate draws a template with texts that could confuse a reader of its keys.
 func drawTemplate(random *rand.Rand) Template {
 	for {
 		text := drawText(random, 2, "-", "%", "2", "D", " ", ":", "{{")
@@ -172,7 +172,7 @@ func sameValues(a, b [][]byte) bool {
 	return len(a) == len(b)
 }
 
-// TestKeysCanBeReadBack is why two different tuples of values never make the same key.
+// TestKeysCanBeReadBack shows that two different tuples of values never make the same key.
 func TestKeysCanBeReadBack(t *testing.T) {
 	random := seeded(t)
 	for range 5_000 {
@@ -181,12 +181,12 @@ func TestKeysCanBeReadBack(t *testing.T) {
 		key := string(template.AppendKey(nil, values))
 		got, err := readKey(template, key)
 		if err != nil || !sameValues(got, values) {
-			t.Fatalf("%s of %q is %q, which reads as %q, %v", template, values, key, got, err)
+			t.Fatalf("%s of %q: got %q, which reads as %q, %v", template, values, key, got, err)
 		}
 	}
 }
 
-// TestNoTwoKeysAreTheSame tries all values of a few letters, two by two, without the help of a reader.
+// TestNoTwoKeysAreTheSame tries all pairs of values of a few letters, without readKey.
 func TestNoTwoKeysAreTheSame(t *testing.T) {
 	letters := []string{"%", "-", "2", "5", "D", " ", "a"}
 	texts := []string{none, "", "%2D", "%25", "%252D", "%%2D", "%20", "%32", "%61", "%44", "-%2D", "---"}
@@ -226,7 +226,7 @@ func TestAppendKeyAllocatesNothing(t *testing.T) {
 	} {
 		template := mustTemplate(t, text)
 		if n := testing.AllocsPerRun(100, func() { key = template.AppendKey(key[:0], values) }); n != 0 {
-			t.Errorf("%s allocates %v times", text, n)
+			t.Errorf("%s: got %v allocations, want 0", text, n)
 		}
 	}
 }

@@ -2,18 +2,18 @@ package config
 
 import "github.com/slidegate/slidegate/config/yamlfile"
 
-// leaseAll makes all limits of a policy leased, which says so at the given place: its own, those of its overrides and plans, and its
-// candidate. What the overrides and plans come to is checked with the algorithms that they get from the policy.
+// leaseAll marks all limits of a policy as leased: its own, those of its overrides and plans, and its candidate; at is where
+// the policy sets it. The limits of overrides and plans are checked with the algorithms that they get from the policy.
 func (r *reader) leaseAll(at yamlfile.Position) {
 	for _, place := range r.unleased {
-		r.Problems.Addf(place, "lease: the policy says lease: true in line %d, which is for all of its limits; "+
+		r.Problems.Addf(place, "lease: the policy has lease: true on line %d, which applies to all of its limits; "+
 			"leave it out there and write lease: true for some limits, or leave it out here", at.Line)
 	}
 	for _, own := range r.written {
 		for i := range own.limits {
 			own.limits[i].Lease = true
 			if err := own.limits[i].Check(); err != nil {
-				r.Problems.Addf(own.places[i], "%w (the policy says lease: true in line %d)", limitProblem(err), at.Line)
+				r.Problems.Addf(own.places[i], "%w (the policy has lease: true on line %d)", limitProblem(err), at.Line)
 			}
 		}
 	}
@@ -24,7 +24,7 @@ func (r *reader) leaseAll(at yamlfile.Position) {
 	}
 }
 
-// leased reports whether all limits of a policy are leased, so that it is said once for all of them.
+// leased reports whether all limits of a policy are leased, so that it is written once for all of them.
 func (p *Policy) leased() bool {
 	for i := range p.Limits {
 		if !p.Limits[i].Lease {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestLease: a policy's lease is for all of its limits, a limit's for itself, and what is written is read as the same file.
+// A policy's lease applies to all of its limits, a limit's to itself, and the output is read as the same file.
 func TestLease(t *testing.T) {
 	for _, test := range []struct{ name, policy, want string }{
 		{"policy", `
@@ -29,7 +29,7 @@ func TestLease(t *testing.T) {
     allow: []
     deny: []
     # penalty: none
-    # refusal: the usual words
+    # refusal: the default texts
     shadow: false
     failure: open
     candidate:
@@ -48,7 +48,7 @@ func TestLease(t *testing.T) {
     allow: []
     deny: []
     # penalty: none
-    # refusal: the usual words
+    # refusal: the default texts
     shadow: false
     failure: open
     # candidate: none
@@ -70,18 +70,18 @@ func TestLease(t *testing.T) {
 			}
 			a, b := &again.Policies[0], &file.Policies[0]
 			if !slices.Equal(a.Limits, b.Limits) || !slices.Equal(a.Candidate, b.Candidate) {
-				t.Errorf("it is read as\n%v\nwant\n%v", a, b)
+				t.Errorf("got\n%v\nwant\n%v", a, b)
 			}
 			for i := range b.Overrides {
 				if !slices.Equal(a.Overrides[i].Limits, b.Overrides[i].Limits) {
-					t.Errorf("an override is read as %v, want %v", a.Overrides[i].Limits, b.Overrides[i].Limits)
+					t.Errorf("override: got %v, want %v", a.Overrides[i].Limits, b.Overrides[i].Limits)
 				}
 			}
 		})
 	}
 }
 
-// TestLeaseIsOfItsPolicy: what one policy says is not for the next one.
+// The lease of one policy does not apply to the next one.
 func TestLeaseIsOfItsPolicy(t *testing.T) {
 	file, err := Parse("f", []byte("policies:\n  a: {lease: true, limits: [1000/1m]}\n  b: {limits: [100/1m]}\n  c: {limits: [{quota: 5, window: 1m, lease: false}]}\n  d: {lease: true, limits: [200/1m]}\n"))
 	if err != nil {
@@ -89,7 +89,7 @@ func TestLeaseIsOfItsPolicy(t *testing.T) {
 	}
 	for i, want := range []bool{true, false, false, true} {
 		if got := file.Policies[i].Limits[0].Lease; got != want {
-			t.Errorf("the limit of policy %s is leased: %t, want %t", file.Policies[i].Name, got, want)
+			t.Errorf("limit of policy %s: got leased %t, want %t", file.Policies[i].Name, got, want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
@@ -17,7 +17,7 @@ var limitFields = []string{
 	"name", "quota", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "lease", "burst", "ttl", "calendar", "zone",
 }
 
-// limit reads one limit and reports whether it is right.
+// limit reads one limit and reports whether it is valid.
 func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 	before := len(r.Problems)
 	at := yamlfile.PositionOf(item)
@@ -27,7 +27,7 @@ func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 	}
 	var err error
 	if text, _, isScalar := yamlfile.Scalar(node); isScalar && strings.Contains(text, "://") {
-		err = errors.New("a limit must be a text such as 100/1m, not a URL") // which may have a password in it
+		err = errors.New("a limit must be a string such as 100/1m, not a URL") // which may contain a password
 	} else if isScalar {
 		limit, err = slidegate.ParseLimit(text)
 	} else if yamlfile.IsMapping(node) {
@@ -36,7 +36,7 @@ func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 			err = limit.Check()
 		}
 	} else {
-		err = fmt.Errorf("a limit must be a text such as 100/1m, or a mapping with quota and window, not %s", yamlfile.NameOf(node))
+		err = fmt.Errorf("a limit must be a string such as 100/1m, or a mapping with quota and window, not %s", yamlfile.NameOf(node))
 	}
 	if err != nil {
 		r.Problems.Add(at, limitProblem(err))
@@ -44,7 +44,7 @@ func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 	return limit, len(r.Problems) == before
 }
 
-// limitProblem words the error of a limit for a file, where the package's name would be one too many.
+// limitProblem returns the error of a limit without the package name, for use in a file.
 func limitProblem(err error) error {
 	var wrong *slidegate.LimitError
 	if !errors.As(err, &wrong) {
@@ -73,8 +73,8 @@ func (r *reader) limitFields(at yamlfile.Position, node ast.Node) (limit slidega
 	return limit
 }
 
-// nameSliding names the algorithm of a limit of which overlap or anchor is given and the limit does not show it, because up and
-// clock are their zero values. As in a text, it is a sliding window then.
+// nameSliding sets the algorithm of a limit for which overlap or anchor is given as its zero value, up or clock, which the
+// limit does not show. As in a text, the algorithm is then sliding-window.
 func nameSliding(limit *slidegate.Limit, given map[string]yamlfile.Field) {
 	_, overlap := given["overlap"]
 	_, anchor := given["anchor"]
@@ -85,7 +85,7 @@ func nameSliding(limit *slidegate.Limit, given map[string]yamlfile.Field) {
 	}
 }
 
-// limitPeriod reads what a limit has in place of a window, and checks that there is one of the three.
+// limitPeriod reads the window, calendar or ttl of a limit, and checks that there is exactly one.
 func (r *reader) limitPeriod(at yamlfile.Position, limit *slidegate.Limit, given map[string]yamlfile.Field) {
 	window, hasWindow := given["window"]
 	ttl, hasTTL := given["ttl"]
@@ -102,23 +102,23 @@ func (r *reader) limitPeriod(at yamlfile.Position, limit *slidegate.Limit, given
 	case inFlight && !hasTTL:
 		r.Problems.Addf(at, "the limit has no ttl; add ttl: 30s, say: how long a slot is held unless it is renewed")
 	case hasCalendar && hasWindow:
-		r.Problems.Addf(window.At, "window: stands in place of calendar; leave out one of them")
+		r.Problems.Addf(window.At, "window: excludes calendar; leave out one of them")
 	case !hasCalendar && !hasWindow && !hasTTL:
 		r.Problems.Addf(at, "the limit has no window; add window: 1m, say")
 	case hasZone && hasWindow && limit.Calendar == 0:
 		r.zonedWindow(limit, window, zone)
 	case hasZone && !hasCalendar && limit.Calendar == 0:
-		r.Problems.Addf(zone.At, "zone: applies to days, weeks, months and years of the calendar only; add calendar: month, say, or leave it out")
+		r.Problems.Addf(zone.At, "zone: applies to calendar days, weeks, months and years only; add calendar: month, say, or leave it out")
 	}
 }
 
-// zonedWindow makes a window such as day a day of the calendar, as a text with a zone does.
+// zonedWindow turns a window such as day into a calendar day, as a text with a zone does.
 func (r *reader) zonedWindow(limit *slidegate.Limit, window, zone yamlfile.Field) {
 	text, _ := r.Text(window)
 	made, err := slidegate.ParseLimit("1/" + text + " zone=UTC")
 	if err != nil || made.Calendar == 0 {
-		r.Problems.Addf(zone.At, "zone: a window of %s is a length of time, the same in every zone; "+
-			"write calendar: day, week, month or year in its place, or leave the zone out", wording.Quote(text))
+		r.Problems.Addf(zone.At, "zone: a window of %s is a duration, the same in every zone; "+
+			"write calendar: day, week, month or year instead, or leave the zone out", errtext.Quote(text))
 		return
 	}
 	limit.Window, limit.Calendar = made.Window, made.Calendar
@@ -129,14 +129,14 @@ func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
 	case "name":
 		limit.Name = r.limitName(e)
 	case "quota":
-		limit.Quota = r.whole(e)
+		limit.Quota = r.integer(e)
 	case "window":
 		made := r.window(e)
 		limit.Window, limit.Calendar = made.Window, made.Calendar
 	case "ttl":
 		limit.Window = r.window(e).Window
 	case "calendar":
-		limit.Calendar = choice(r, e, "a period of the calendar",
+		limit.Calendar = choice(r, e, "a calendar period",
 			slidegate.CalendarDay, slidegate.CalendarWeek, slidegate.CalendarMonth, slidegate.CalendarYear)
 	case "zone":
 		var ok bool
@@ -147,7 +147,7 @@ func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
 		limit.Algorithm = choice(r, e, "an algorithm",
 			slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket, slidegate.InFlight)
 	case "segments":
-		limit.Segments = int(min(max(r.whole(e), -1), 1<<30)) // fits an int everywhere; Check refuses both ends
+		limit.Segments = int(min(max(r.integer(e), -1), 1<<30)) // fits an int everywhere; Check rejects both ends
 	case "overlap":
 		limit.Overlap = choice(r, e, "an overlap", slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
 	case "anchor":
@@ -159,17 +159,17 @@ func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
 			r.unleased = append(r.unleased, e.At)
 		}
 	case "burst":
-		limit.Burst = r.whole(e)
+		limit.Burst = r.integer(e)
 	}
 }
 
-// limitName reads a name, which must be a text: a number or a truth value may not be written the way it was meant.
+// limitName reads a name, which must be a string: a number or a boolean might not be used as it is written.
 func (r *reader) limitName(e yamlfile.Field) string {
 	text, ok := r.Text(e)
 	_, isString := e.Value.(*ast.StringNode)
 	_, isLiteral := e.Value.(*ast.LiteralNode)
 	if ok && !isString && !isLiteral {
-		r.Problems.Addf(e.ValueAt(), "name: %s is not a text; write it in quotes", text)
+		r.Problems.Addf(e.ValueAt(), "name: %s is not a string; write it in quotes", text)
 	}
 	return text
 }
@@ -184,13 +184,12 @@ func choice[T fmt.Stringer](r *reader, e yamlfile.Field, what string, among ...T
 		}
 	}
 	if ok {
-		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, wording.Unknown(text, what, names))
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, errtext.Unknown(text, what, names))
 	}
 	return among[0]
 }
 
-// window reads a length of time, or a period of the calendar, as slidegate.ParseLimit does: through a limit that has nothing
-// else to be wrong.
+// window reads a duration, or a calendar period, as slidegate.ParseLimit does: as part of a limit that is otherwise valid.
 func (r *reader) window(e yamlfile.Field) (limit slidegate.Limit) {
 	text, ok := r.Text(e)
 	if !ok {
@@ -200,14 +199,14 @@ func (r *reader) window(e yamlfile.Field) (limit slidegate.Limit) {
 	switch {
 	case bare:
 		r.Problems.Addf(e.ValueAt(),
-			"%s: %s has no unit; write a length of time such as 30s, 1m, 24h or 7d", e.Name, wording.Quote(text))
+			"%s: %s has no unit; write a duration such as 30s, 1m, 24h or 7d", e.Name, errtext.Quote(text))
 		return limit
 	case strings.ContainsFunc(text, unicode.IsSpace):
 		r.Problems.Addf(e.ValueAt(),
-			"%s: %s has a space in it; write a length of time such as 30s, 1m, 24h or 7d", e.Name, wording.Quote(text))
+			"%s: %s contains a space; write a duration such as 30s, 1m, 24h or 7d", e.Name, errtext.Quote(text))
 		return limit
-	case strings.Contains(text, "://"): // it may have a password in it
-		r.Problems.Addf(e.ValueAt(), "%s: must be a length of time such as 30s, 1m, 24h or 7d, not a URL", e.Name)
+	case strings.Contains(text, "://"): // it may contain a password
+		r.Problems.Addf(e.ValueAt(), "%s: must be a duration such as 30s, 1m, 24h or 7d, not a URL", e.Name)
 		return limit
 	}
 	form := "1/%s"
@@ -217,10 +216,10 @@ func (r *reader) window(e yamlfile.Field) (limit slidegate.Limit) {
 	limit, err := slidegate.ParseLimit(fmt.Sprintf(form, text))
 	if err != nil {
 		if inner := errors.Unwrap(err); inner != nil {
-			err = inner // without the limit that we made up
+			err = inner // without the synthetic limit
 		}
 		if e.Name == "penalty" {
-			err = fmt.Errorf("penalty: %s is not a length of time of 1ms to 5 years, such as 10m or 24h", wording.Quote(text))
+			err = fmt.Errorf("penalty: %s is not a duration of 1ms to 5 years, such as 10m or 24h", errtext.Quote(text))
 		}
 		r.Problems.Add(e.ValueAt(), err)
 	}

@@ -8,20 +8,20 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
 
-// limits reads the limits that a request faces together.
+// limits reads the limits that apply to a request together.
 func (r *reader) limits(e yamlfile.Field) []slidegate.Limit {
 	limits, places := r.placedLimits(e)
 	r.written = append(r.written, placedLimits{limits, places, "policy"})
 	return limits
 }
 
-// placedLimits is limits that also returns where each of them stands.
+// placedLimits is limits that also returns the position of each of them.
 func (r *reader) placedLimits(e yamlfile.Field) (limits []slidegate.Limit, places []yamlfile.Position) {
 	list, ok := e.Value.(*ast.SequenceNode)
 	switch {
@@ -29,11 +29,11 @@ func (r *reader) placedLimits(e yamlfile.Field) (limits []slidegate.Limit, place
 		r.Problems.Addf(e.ValueAt(), "%s: must be a list, such as [100/1m, 1000/1h], not %s", e.Name, yamlfile.NameOf(e.Value))
 		return nil, nil
 	case len(list.Values) == 0:
-		r.Problems.Addf(e.ValueAt(), "%s: there must be at least one, such as 100/1m", e.Name)
+		r.Problems.Addf(e.ValueAt(), "%s: must have at least one, such as 100/1m", e.Name)
 		return nil, nil
 	}
-	lines := map[string]int{}  // where the limit with this prefix is: limits with the same one share their state
-	called := map[string]int{} // where the limit is that headers call so
+	lines := map[string]int{}  // line of the limit with this prefix: limits with the same prefix share their state
+	called := map[string]int{} // line of the limit with this name in headers
 	for _, item := range list.Values {
 		if !r.Visit(item) {
 			break
@@ -58,7 +58,7 @@ func (r *reader) placedLimits(e yamlfile.Field) (limits []slidegate.Limit, place
 		}
 		label := cmp.Or(limit.Name, limit.String())
 		if line, twice := called[label]; twice {
-			r.Problems.Addf(at, "name: headers and metrics would call this limit and the one in line %d %s; give each its own name", line, wording.Quote(label))
+			r.Problems.Addf(at, "name: headers and metrics would name both this limit and the one on line %d %s; give each its own name", line, errtext.Quote(label))
 			continue
 		}
 		lines[bound.Prefix()], called[label] = at.Line, at.Line
@@ -67,10 +67,10 @@ func (r *reader) placedLimits(e yamlfile.Field) (limits []slidegate.Limit, place
 	return limits, places
 }
 
-const sharedCounts = "the limit %q would share its counts with the one in line %d, which has the same name and shape; give it another name"
+const sharedCounts = "the limit %q would share its counts with the one on line %d, which has the same name and shape; give it another name"
 
-// likeBase returns an override's limit as it counts: a limit that names no algorithm has that of the policy's limit of the same
-// name and window, so that a key keeps what it has used when it gets another quota.
+// likeBase returns an override's limit as it counts: a limit without an algorithm uses that of the policy's limit of the same
+// name and window, so that a key keeps its usage when it gets another quota.
 func likeBase(limit slidegate.Limit, base []slidegate.Limit) slidegate.Limit {
 	for _, own := range base {
 		if own.Name == limit.Name && own.Window == limit.Window && own.Algorithm != slidegate.InFlight {
@@ -80,20 +80,20 @@ func likeBase(limit slidegate.Limit, base []slidegate.Limit) slidegate.Limit {
 	return limit
 }
 
-// checkLimitName refuses a name that cannot stand in a header as it is.
+// checkLimitName rejects a name that is not valid in a header.
 func checkLimitName(name string) error {
 	for _, c := range []byte(name) {
 		if c < ' ' || c > '~' {
-			return fmt.Errorf("name: %s cannot stand in a header; write it in printable ASCII", wording.Quote(name))
+			return fmt.Errorf("name: %s is not valid in a header; use printable ASCII", errtext.Quote(name))
 		}
 	}
 	if len(name) > policy.MaxName {
-		return fmt.Errorf("name: %s has %d bytes; write %d at most, since it stands in headers", wording.Quote(name), len(name), policy.MaxName)
+		return fmt.Errorf("name: %s has %d bytes; use at most %d, since it is written in headers", errtext.Quote(name), len(name), policy.MaxName)
 	}
 	return nil
 }
 
-// sameRules reports whether two lists of limits decide alike, whatever their limits are called and in whichever order.
+// sameRules reports whether two lists of limits decide alike, regardless of their names and order.
 func sameRules(a, b []slidegate.Limit) bool {
 	if len(a) != len(b) {
 		return false
@@ -109,13 +109,13 @@ func sameRules(a, b []slidegate.Limit) bool {
 	return true
 }
 
-// rules returns the limits with all that is not said filled in, and without their names.
+// rules returns the limits with all defaults filled in, and without their names.
 func rules(limits []slidegate.Limit) []rule.Limit {
 	all := make([]rule.Limit, 0, len(limits))
 	for _, limit := range limits {
 		if bound, err := slidegate.Bind("", limit); err == nil {
 			one := *bound.Rule()
-			one.Lease = false // it does not change what is decided
+			one.Lease = false // it does not change decisions
 			all = append(all, one)
 		}
 	}

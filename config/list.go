@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// keyMark is what a key begins with in a list of clients.
+// keyMark precedes a key in a list of clients.
 const keyMark = "key:"
 
 // list reads a list of clients.
@@ -25,7 +25,7 @@ func (r *reader) list(e yamlfile.Field) (list List) {
 		if !isKey {
 			prefix, err := parseAddresses(text)
 			switch {
-			case errors.Is(err, errNoAddress):
+			case errors.Is(err, errNotAddress):
 				r.Problems.Addf(item.At, "%s: %w; write key: before a key, as in key:alice", e.Name, err)
 			case err != nil:
 				r.Problems.Addf(item.At, "%s: %w", e.Name, err)
@@ -46,26 +46,26 @@ func (r *reader) list(e yamlfile.Field) (list List) {
 	return list
 }
 
-// The bounds of patterns. The server tries them one after the other for every request.
+// Bounds of patterns. The server tries them one after the other for every request.
 const (
 	maxPatterns    = 1000 // in a list
 	maxPatternSize = 256  // in bytes
 	maxStars       = 16   // in a pattern
 )
 
-// checkPattern checks a key or a pattern, of which the list has so many with this one.
+// checkPattern checks a key or a pattern; patterns is how many the list has, including this one.
 func checkPattern(pattern string, patterns int) error {
 	switch {
 	case pattern == "":
-		return errors.New("no key follows key: here")
+		return errors.New("no key after key:")
 	case !strings.Contains(pattern, "*"):
 		return nil
 	case len(pattern) > maxPatternSize:
-		return fmt.Errorf("a pattern may have %d bytes at most", maxPatternSize)
+		return fmt.Errorf("a pattern may have at most %d bytes", maxPatternSize)
 	case strings.Count(pattern, "*") > maxStars:
-		return fmt.Errorf("a pattern may have %d * at most", maxStars)
+		return fmt.Errorf("a pattern may have at most %d *", maxStars)
 	case patterns > maxPatterns:
-		return fmt.Errorf("there may be %d patterns at most, since every request is held against them", maxPatterns)
+		return fmt.Errorf("at most %d patterns, since every request is compared with them", maxPatterns)
 	}
 	return nil
 }

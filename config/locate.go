@@ -12,8 +12,8 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// Locate returns an error about a field of a file, as HTTP and the service return it, with the line and column of the field, as
-// Parse reports its own: errors that are an OptionError become a yamlfile.Error, and others stay as they are. The sources are the
+// Locate adds the line and column of the field to an error about a field of a file, as HTTP and the service return it, in the
+// same form as errors of Parse: an OptionError becomes a yamlfile.Error, and other errors stay as they are. The sources are the
 // files that were read.
 func Locate(err error, sources ...Source) error {
 	if err == nil {
@@ -46,7 +46,7 @@ func Locate(err error, sources ...Source) error {
 	return err
 }
 
-// byPlace puts errors in the order of the files, those without a place first.
+// byPlace compares errors by their position in the files; errors without a position come first.
 func byPlace(a, b error, sources []Source) int {
 	place := func(err error) (file int, at yamlfile.Position) {
 		var placed *yamlfile.Error
@@ -69,7 +69,7 @@ func fieldOf(wrong *OptionError) string {
 	return wrong.Option
 }
 
-// placeOf returns where a field stands in a file: its value, or if the field is left to its default, the policy.
+// placeOf returns the position of a field in a file: of its value, or of the policy if the field is left to its default.
 func placeOf(text []byte, wrong *OptionError) (at yamlfile.Position, found bool) {
 	r := &reader{}
 	root, at := r.Document(text, "", "")

@@ -9,7 +9,7 @@ import (
 
 var overrideFields = []string{"key", "keys", "limits", "unlimited"}
 
-// overrides reads other limits for some keys. Keys are not shown in errors, since they may tell who somebody is.
+// overrides reads other limits for some keys. Keys are not shown in errors, since they may identify a person.
 func (r *reader) overrides(e yamlfile.Field) (overrides []Override) {
 	seen := reach{compared: r.compared}
 	defer func() { r.compared = seen.compared }()
@@ -32,11 +32,11 @@ func (r *reader) overrides(e yamlfile.Field) (overrides []Override) {
 		}
 		line, covered := seen.before(o)
 		if seen.compared > maxCompared {
-			r.Problems.Addf(item.At, "the overrides up to here are too many to hold against one another; use fewer patterns")
+			r.Problems.Addf(item.At, "too many overrides to compare with one another; use fewer patterns")
 			break
 		}
 		if covered {
-			r.Problems.Addf(item.At, "this override is never reached, since the one in line %d fits all of its keys; "+
+			r.Problems.Addf(item.At, "this override is never reached, since the one on line %d matches all of its keys; "+
 				"put it before that one, or leave it out", line)
 			continue
 		}
@@ -46,10 +46,10 @@ func (r *reader) overrides(e yamlfile.Field) (overrides []Override) {
 	return overrides
 }
 
-// override reads one of them.
+// override reads one override.
 func (r *reader) override(item yamlfile.Field) (o Override) {
 	given := map[string]bool{}
-	unread := false // what unlimited was meant to be is not known
+	unread := false // the value of unlimited is invalid
 	for _, e := range r.mapping(item.Value, "an override", overrideFields) {
 		given[e.Name] = true
 		if e.Value == nil {
@@ -84,11 +84,11 @@ func (r *reader) override(item yamlfile.Field) (o Override) {
 	return o
 }
 
-// placedLimits are the limits of an override or a plan, and where they stand.
+// placedLimits are the limits of an override or a plan, and their positions.
 type placedLimits struct {
 	limits []slidegate.Limit
 	places []yamlfile.Position
-	of     string // what they are of
+	of     string // "override" or "plan"
 }
 
 // checkOverridden checks the limits of overrides and plans as they count: by the algorithms of the policy's own limits.
@@ -103,7 +103,7 @@ func (r *reader) checkOverridden(base []slidegate.Limit) {
 				continue
 			}
 			if err != nil {
-				r.Problems.Addf(o.places[i], "%w; the %s counts as the policy's limit of this window does: name another algorithm to have it count apart",
+				r.Problems.Addf(o.places[i], "%w; the %s counts as the policy's limit of this window does: name another algorithm to count separately",
 					limitProblem(err), o.of)
 				continue
 			}
@@ -124,23 +124,23 @@ func (r *reader) overrideKey(e yamlfile.Field) string {
 	switch {
 	case !ok:
 	case e.Name == "key" && starred:
-		r.Problems.Addf(e.ValueAt(), "key: there is a * in it; write keys: for a pattern, in which * is any run of bytes")
+		r.Problems.Addf(e.ValueAt(), "key: contains a *; write keys: for a pattern, in which * is any run of bytes")
 	case e.Name == "keys" && !starred:
-		r.Problems.Addf(e.ValueAt(), "keys: there is no * in it, which is any run of bytes; write key: for a single key")
+		r.Problems.Addf(e.ValueAt(), "keys: contains no *, which is any run of bytes; write key: for a single key")
 	}
 	return text
 }
 
-// maxCompared is how many bytes of patterns and keys are held against one another in a file, which takes a second or so. A
+// maxCompared is how many bytes of patterns and keys of a file are compared with one another, which takes about a second. A
 // thousand patterns and ten thousand keys of the usual length take half of it.
 const maxCompared = 1 << 30
 
-// reach is which keys the overrides so far fit.
+// reach is the set of keys that the overrides so far match.
 type reach struct {
-	lines    map[string]int // where a key or a pattern is
-	ordered  []Override     // the patterns
-	patterns int            // how many there were, also wrong ones
-	compared int            // bytes that were held against one another
+	lines    map[string]int // line of a key or a pattern
+	matchers []Override     // the patterns
+	patterns int            // how many there were, including invalid ones
+	compared int            // bytes compared so far
 }
 
 func (c *reach) add(o Override, line int) {
@@ -149,18 +149,18 @@ func (c *reach) add(o Override, line int) {
 	}
 	c.lines[o.Key] = line
 	if o.Pattern {
-		c.ordered = append(c.ordered, o)
+		c.matchers = append(c.matchers, o)
 	}
 }
 
-// before returns the line of the override that fits all the keys which this one fits, if there is one. A pattern fits all
-// that another fits if it fits the other as it is written: what it fits the other's * with must be a * of its own, and that
-// fits whatever the other's stands for.
+// before returns the line of an earlier override that matches all keys which o matches, if there is one. A pattern matches
+// everything that another does if it matches the other pattern literally: it must then match the other's * by its own *, which
+// matches whatever the other's * stands for.
 func (c *reach) before(o Override) (line int, covered bool) {
 	if line, twice := c.lines[o.Key]; twice {
 		return line, true
 	}
-	for _, earlier := range c.ordered {
+	for _, earlier := range c.matchers {
 		if c.compared > maxCompared {
 			break
 		}

@@ -5,14 +5,14 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// Plain returns the file of those who have none: one policy, by which every key faces the same limits. In the service's
-// settings, the URL of the store is taken as it is, without variables.
+// Plain returns a File for programs without a file: one policy, with the same limits for every key. In the service's settings,
+// the URL of the store is used literally, without variables.
 func Plain(name string, limits []slidegate.Limit, service Service) (*File, error) {
 	if len(limits) == 0 {
-		return nil, fmt.Errorf("config: the policy %s has no limits; give at least one, such as 100/1m", wording.Quote(name))
+		return nil, fmt.Errorf("config: the policy %s has no limits; add at least one, such as 100/1m", errtext.Quote(name))
 	}
 	for _, limit := range limits {
 		if err := limit.Check(); err != nil {
@@ -28,7 +28,7 @@ func Plain(name string, limits []slidegate.Limit, service Service) (*File, error
 		return nil, err
 	}
 	if service.Failure != "" && !slices.Contains(failures, service.Failure) {
-		return nil, &OptionError{Package: "config", Option: "failure", Err: wording.Unknown(service.Failure, "a way to fail", failures)}
+		return nil, &OptionError{Package: "config", Option: "failure", Err: errtext.Unknown(service.Failure, "a failure mode", failures)}
 	}
 	if service.Optimism != 0 {
 		if err := checkOptimism(service.Optimism); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// TestPlain: what Plain makes is what a file that says the same is read as.
+// Plain returns the same as reading an equivalent file.
 func TestPlain(t *testing.T) {
 	want, err := Parse("f", []byte("store: redis://localhost:6379\nfailure: closed\npolicies:\n  default:\n    limits: [5/1m, 10/1h]\n"))
 	if err != nil {
@@ -24,7 +24,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-func TestPlainRefuses(t *testing.T) {
+func TestPlainRejects(t *testing.T) {
 	good := []slidegate.Limit{slidegate.PerMinute(5)}
 	for _, test := range []struct {
 		limits  []slidegate.Limit

@@ -6,20 +6,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Plan is other limits, or none, for requests whose plan has this name. In a name * stands for any run of bytes.
+// Plan is other limits, or none, for requests whose plan has this name. In a name, * matches any run of bytes.
 type Plan = policy.NamedPlan
 
-// FindPlan returns a function that finds the plan of a request: the first of Plans that the value of PlanBy fits; none for a value
-// that is empty. It is safe for concurrent use.
+// FindPlan returns a function that finds the plan of a request: the first of Plans that matches the value of PlanBy; none for
+// an empty value. The function is safe for concurrent use.
 func (p *Policy) FindPlan() func(value string) (plan Plan, found bool) {
 	exact := map[string]int{}
 	var patterns []Override
-	var places []int // of the patterns
+	var places []int // indexes of the patterns
 	for i, plan := range p.Plans {
 		if strings.Contains(plan.Name, "*") {
 			patterns, places = append(patterns, Override{Key: plan.Name, Pattern: true}), append(places, i)
@@ -47,10 +47,10 @@ func (p *Policy) FindPlan() func(value string) (plan Plan, found bool) {
 	}
 }
 
-// plansByKey reports whether the key of a request says which plan it has.
+// plansByKey reports whether the key of a request determines its plan.
 func (p *Policy) plansByKey() bool { return len(p.Plans) > 0 && p.PlanBy.Kind == FieldKey }
 
-// AllOverrides returns Overrides, and after them the plans that keys have by their own text: to the engine these are overrides.
+// AllOverrides returns Overrides, followed by the plans that are chosen by key: to the engine these are overrides.
 func (p *Policy) AllOverrides() []Override {
 	if !p.plansByKey() {
 		return p.Overrides
@@ -64,7 +64,7 @@ func (p *Policy) AllOverrides() []Override {
 	return all
 }
 
-// RequestPlans returns the plans that requests have by one of their fields, and not by their key.
+// RequestPlans returns the plans that are chosen by a field of the request, and not by its key.
 func (p *Policy) RequestPlans() []Plan {
 	if p.plansByKey() {
 		return nil
@@ -72,7 +72,7 @@ func (p *Policy) RequestPlans() []Plan {
 	return p.Plans
 }
 
-// httpPlan returns which plan requests have, for httplimit; nil if there are none.
+// httpPlan returns the plan function for httplimit; nil if there are no plans.
 func (p *Policy) httpPlan(from *source) func(*http.Request) policy.Plan {
 	if len(p.RequestPlans()) == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (p *Policy) httpPlan(from *source) func(*http.Request) policy.Plan {
 	}
 }
 
-// planKinds are the fields that can say which plan a request has.
+// planKinds are the fields that can determine the plan of a request.
 var planKinds = []FieldKind{FieldHeader, FieldClaim, FieldUser, FieldKey}
 
 // planBy reads where the plan of a request is found.
@@ -104,27 +104,27 @@ func (r *reader) planBy(e yamlfile.Field) (field Field) {
 	return field
 }
 
-// unknownPlanField is the error about a text that is no field by which plans are found.
+// unknownPlanField returns the error about a text that is not a field by which plans are found.
 func unknownPlanField(text string) error {
 	word, _, _ := strings.Cut(strings.Trim(text, "{}"), ":")
 	var words []string
 	for _, kind := range planKinds {
 		words = append(words, kind.String())
 	}
-	hint := wording.DidYouMean(word, words)
+	hint := errtext.DidYouMean(word, words)
 	if hint == "" && strings.Contains(text, "-") && !strings.Contains(text, ":") {
 		hint = fmt.Sprintf("; write header:%s for a header", text)
 	}
-	return fmt.Errorf("%s does not say which plan a request has%s (%s)", wording.Quote(text), hint, planForms())
+	return fmt.Errorf("%s is not a field for plans%s (%s)", errtext.Quote(text), hint, planForms())
 }
 
-// planForms lists the fields that can say which plan a request has, for errors.
+// planForms lists the fields that can determine the plan of a request, for errors.
 func planForms() string {
 	var forms []string
 	for _, kind := range planKinds {
 		forms = append(forms, kind.form())
 	}
-	return wording.ThereAre(forms)
+	return errtext.OneOf(forms)
 }
 
 var planFields = []string{"limits", "unlimited"}
@@ -139,7 +139,7 @@ func (r *reader) plans(e yamlfile.Field) (plans []Plan) {
 	defer func() { r.compared = seen.compared }()
 	items := r.mapping(e.Value, "", nil)
 	if len(items) == 0 {
-		r.Problems.Addf(e.ValueAt(), "plans: there are none; write a name and its limits, such as pro: {limits: [1000/1m]}")
+		r.Problems.Addf(e.ValueAt(), "plans: is empty; write a name and its limits, such as pro: {limits: [1000/1m]}")
 	}
 	for _, item := range items {
 		if item.Value == nil {
@@ -155,7 +155,7 @@ func (r *reader) plans(e yamlfile.Field) (plans []Plan) {
 	return plans
 }
 
-// checkPlanName checks the name of a plan, and reports whether it is right.
+// checkPlanName checks the name of a plan, and reports whether it is valid.
 func (r *reader) checkPlanName(seen *reach, item yamlfile.Field) bool {
 	name := Override{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}
 	if name.Pattern {
@@ -172,10 +172,10 @@ func (r *reader) checkPlanName(seen *reach, item yamlfile.Field) bool {
 	line, covered := seen.before(name)
 	switch {
 	case seen.compared > maxCompared:
-		r.Problems.Addf(item.At, "the plans up to here are too many to hold against one another; use fewer patterns")
+		r.Problems.Addf(item.At, "too many plans to compare with one another; use fewer patterns")
 		return false
 	case covered:
-		r.Problems.Addf(item.At, "this plan is never reached, since the one in line %d fits all of its names; "+
+		r.Problems.Addf(item.At, "this plan is never reached, since the one on line %d matches all of its names; "+
 			"put it before that one, or leave it out", line)
 		return false
 	}
@@ -183,14 +183,14 @@ func (r *reader) checkPlanName(seen *reach, item yamlfile.Field) bool {
 	return true
 }
 
-// plan reads one of them.
+// plan reads one plan.
 func (r *reader) plan(item yamlfile.Field) Plan {
 	plan := Plan{Name: item.Name}
 	if !yamlfile.IsMapping(item.Value) {
 		r.Problems.Addf(item.ValueAt(), "a plan must be a mapping with limits, not %s; write {limits: [1000/1m]}, say, or {unlimited: true}", yamlfile.NameOf(item.Value))
 		return plan
 	}
-	limited, unread := false, false // what unlimited was meant to be is not known
+	limited, unread := false, false // unread: the value of unlimited is invalid
 	for _, e := range r.mapping(item.Value, "a plan", planFields) {
 		limited = limited || e.Name == "limits"
 		switch {
@@ -213,13 +213,13 @@ func (r *reader) plan(item yamlfile.Field) Plan {
 	return plan
 }
 
-// checkPlans checks that a policy has both or none of plan and plans, each at its place, and that its plans can be reached.
+// checkPlans checks that a policy has both or neither of plan and plans, and that its plans can be reached.
 func (r *reader) checkPlans(p *Policy, by, plans yamlfile.Field) {
 	switch {
 	case by.Name != "" && plans.Name == "":
-		r.Problems.Addf(by.At, "plan: there are no plans to choose from; add plans: and below it names with limits, such as pro: {limits: [1000/1m]}")
+		r.Problems.Addf(by.At, "plan: has no plans to choose from; add plans: and below it names with limits, such as pro: {limits: [1000/1m]}")
 	case by.Name == "" && plans.Name != "":
-		r.Problems.Addf(plans.At, "plans: nothing says which plan a request has; add plan: header:X-Plan, say (%s)", planForms())
+		r.Problems.Addf(plans.At, "plans: needs plan, the field that contains the plan of a request; add plan: header:X-Plan, say (%s)", planForms())
 	}
 	if p.plansByKey() && plans.Value != nil {
 		items, _ := r.Fields(plans.Value)

@@ -9,29 +9,29 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-const planForm = "(there are header:NAME, claim:NAME, user, key)"
+const planForm = "(want one of header:NAME, claim:NAME, user, key)"
 
-// badPlanFiles are files with wrong plans, with what is wrong in them, line by line.
+// badPlanFiles are files with invalid plans, with their errors, line by line.
 var badPlanFiles = []struct{ name, text, want string }{
 	{"plan field", "policies:\n  a: {limits: [1/s], plan: X-Plan, plans: {p: {unlimited: true}}}\n  b: {limits: [1/s], plan: address, plans: {p: {unlimited: true}}}\n" +
 		"  c: {limits: [1/s], plan: \"header:\", plans: {p: {unlimited: true}}}\n  d: {limits: [1/s], plan: [user], plans: {p: {unlimited: true}}}\n" +
 		"  e: {limits: [1/s], plan: heder:X-Plan, plans: {p: {unlimited: true}}}\n  f: {limits: [1/s], plan: \"{user}\", plans: {p: {unlimited: true}}}\n", `
-2:28: plan: "X-Plan" does not say which plan a request has; write header:X-Plan for a header ` + planForm + `
-3:28: plan: "address" does not say which plan a request has ` + planForm + `
-4:28: plan: the field header needs a name, such as header:X-Api-Key
-5:28: plan: must be a text, not a list
-6:28: plan: "heder:X-Plan" does not say which plan a request has; did you mean "header"? ` + planForm + `
-7:28: plan: "{user}" does not say which plan a request has; did you mean "user"? ` + planForm},
+2:28: plan: "X-Plan" is not a field for plans; write header:X-Plan for a header ` + planForm + `
+3:28: plan: "address" is not a field for plans ` + planForm + `
+4:28: plan: header: needs a name, such as header:X-Api-Key
+5:28: plan: must be a string, not a list
+6:28: plan: "heder:X-Plan" is not a field for plans; did you mean "header"? ` + planForm + `
+7:28: plan: "{user}" is not a field for plans; did you mean "user"? ` + planForm},
 	{"plan alone", "policies:\n  a:\n    plan: user\n    limits: [1/s]\n  b:\n    limits: [1/s]\n    plans: {p: {unlimited: true}}\n  c:\n    plan: user\n    plans: {}\n    limits: [1/s]\n" +
 		"  d:\n    plan: user\n    plans: [p]\n    limits: [1/s]\n", `
-3:5: plan: there are no plans to choose from; add plans: and below it names with limits, such as pro: {limits: [1000/1m]}
-7:5: plans: nothing says which plan a request has; add plan: header:X-Plan, say ` + planForm + `
-10:12: plans: there are none; write a name and its limits, such as pro: {limits: [1000/1m]}
+3:5: plan: has no plans to choose from; add plans: and below it names with limits, such as pro: {limits: [1000/1m]}
+7:5: plans: needs plan, the field that contains the plan of a request; add plan: header:X-Plan, say ` + planForm + `
+10:12: plans: is empty; write a name and its limits, such as pro: {limits: [1000/1m]}
 14:12: plans: must be a mapping of names to plans, not a list`},
 	{"plans", "policies:\n  a:\n    plan: user\n    plans:\n      a: {}\n      b: {limit: [1/s]}\n      c: {limits: [1/s], unlimited: true}\n      d: [1/s]\n      e: {limits: [1/x]}\n      \"\": {unlimited: true}\n" +
 		"      f: {unlimited: false}\n      g:\n    limits: [1/s]\n", `
 5:7: the plan has no limits; add limits: [1000/1m], say, or unlimited: true
-6:11: "limit" is not a field of a plan; did you mean "limits"? (there are limits, unlimited)
+6:11: "limit" is not a field of a plan; did you mean "limits"? (want one of limits, unlimited)
 7:7: the plan has limits and is unlimited; leave one out
 8:10: a plan must be a mapping with limits, not a list; write {limits: [1000/1m]}, say, or {unlimited: true}
 9:20: invalid limit: window: "x" is not a duration such as 30s, 1m, 24h or 7d (in "1/x")
@@ -39,10 +39,10 @@ var badPlanFiles = []struct{ name, text, want string }{
 11:7: the plan has no limits; add limits: [1000/1m], say, or unlimited: true
 12:7: "g" has no value; write one, or leave it out`},
 	{"plans never reached", "policies:\n  a:\n    plan: user\n    plans:\n      \"team-*\": {unlimited: true}\n      team-a: {limits: [1/s]}\n      pro: {limits: [1/s]}\n      pro: {limits: [2/s]}\n    limits: [1/s]\n", `
-6:7: this plan is never reached, since the one in line 5 fits all of its names; put it before that one, or leave it out
-8:7: "pro" is given twice; the first is in line 7`},
+6:7: this plan is never reached, since the one on line 5 matches all of its names; put it before that one, or leave it out
+8:7: "pro" is given twice; the first is on line 7`},
 	{"limits of plans", "policies:\n  a:\n    plan: user\n    plans:\n      big: {limits: [20000/1m]}\n    limits: [60/1m]\n",
-		`5:22: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the plan counts as the policy's limit of this window does: name another algorithm to have it count apart`},
+		`5:22: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the plan counts as the policy's limit of this window does: name another algorithm to count separately`},
 	{"plans by address", "address_groups: {ipv6: 48}\npolicies:\n  a:\n    plan: key\n    plans:\n      \"2001:db8:1:2::3\": {unlimited: true}\n    limits: [60/1m]\n",
 		`6:7: plans: no request has this key, since addresses are counted in groups; write "2001:db8:1::/48"`},
 }
@@ -59,7 +59,7 @@ policies:
     limits: [100/1m]
 `
 
-// The field says which plan a request has; without one, or with one that is not listed, it has none.
+// The field determines the plan of a request; without a plan, or with one that is not listed, it has none.
 func TestPlans(t *testing.T) {
 	file, err := Parse("test.yaml", []byte(planned))
 	if err != nil {
@@ -71,7 +71,7 @@ func TestPlans(t *testing.T) {
 	}
 	p := opts.Policies[0]
 	if len(p.Plans) != 3 {
-		t.Fatalf("the plans are %+v", p.Plans)
+		t.Fatalf("got plans %+v", p.Plans)
 	}
 	for value, want := range map[string]policy.Plan{
 		"pro": policy.Named("pro"), "team-a": policy.Named("team-*"), "internal": policy.Named("internal"), "": {}, "gold": {}, "Pro": {}, "*": {},
@@ -79,15 +79,15 @@ func TestPlans(t *testing.T) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("X-Plan", value)
 		if got := p.Plan(r); !reflect.DeepEqual(got, want) {
-			t.Errorf("the plan of %q is %+v, want %+v", value, got, want)
+			t.Errorf("plan of %q: got %+v, want %+v", value, got, want)
 		}
 	}
 	if got := p.Plan(httptest.NewRequest("GET", "/", nil)); !reflect.DeepEqual(got, policy.Plan{}) {
-		t.Errorf("the plan of a request without the header is %+v, want none", got)
+		t.Errorf("request without the header: got plan %+v, want none", got)
 	}
 }
 
-// Plans by key are overrides after those that the file gives.
+// Plans by key are overrides after those of the file.
 func TestPlansByKey(t *testing.T) {
 	file, err := Parse("test.yaml", []byte(strings.Replace(planned, "plan: header:X-Plan", "plan: key\n    overrides: [{key: pro, limits: [5/1m]}]", 1)))
 	if err != nil {
@@ -99,27 +99,27 @@ func TestPlansByKey(t *testing.T) {
 	}
 	p := opts.Policies[0]
 	if p.Plan != nil || len(p.Plans) > 0 || len(p.Overrides) != 4 {
-		t.Fatalf("the policy is %+v, want four overrides and no plans", p)
+		t.Fatalf("got policy %+v, want four overrides and no plans", p)
 	}
 	if o := p.Overrides[0]; o.Limits[0].Quota != 5 {
-		t.Errorf("the first override is %+v, want that of the file", o)
+		t.Errorf("first override: got %+v, want the file's", o)
 	}
 	if o := p.Overrides[2]; !o.Fits("team-x") || o.Limits[0].Quota != 10000 {
-		t.Errorf("the third override is %+v, want that of team-*", o)
+		t.Errorf("third override: got %+v, want team-*", o)
 	}
 }
 
-// The first plan that fits decides, whether it is a name or a pattern.
+// The first plan that matches decides, whether it is a name or a pattern.
 func TestFindPlan(t *testing.T) {
 	p := Policy{Plans: []Plan{{Name: "a-x"}, {Name: "a-*"}, {Name: "b-x"}, {Name: "*-x"}, {Name: "c"}, {Name: "e-*"}, {Name: "e-y"}, {Name: "*"}}}
 	find := p.FindPlan()
 	for value, want := range map[string]string{"a-x": "a-x", "a-y": "a-*", "b-x": "b-x", "d-x": "*-x", "c": "c", "e-y": "e-*", "d": "*"} {
 		if got, ok := find(value); !ok || got.Name != want {
-			t.Errorf("the plan of %q is %q, want %q", value, got.Name, want)
+			t.Errorf("plan of %q: got %q, want %q", value, got.Name, want)
 		}
 	}
 	if got, ok := find(""); ok {
-		t.Errorf("the plan of nothing is %+v", got)
+		t.Errorf("empty value: got plan %+v, want none", got)
 	}
 }
 
@@ -141,13 +141,13 @@ func TestFormatPlans(t *testing.T) {
         unlimited: true
 `
 	if !strings.Contains(text, want) {
-		t.Errorf("Format writes\n%s\nwant in it\n%s", text, want)
+		t.Errorf("got\n%s\nwant it to contain\n%s", text, want)
 	}
 	again, err := Parse("format.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(again.Policies[0].Plans, file.Policies[0].Plans) {
-		t.Errorf("what Format writes is read as %+v, want %+v", again.Policies, file.Policies)
+		t.Errorf("output of Format: got %+v, want %+v", again.Policies, file.Policies)
 	}
 }

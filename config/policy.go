@@ -5,7 +5,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/policy"
 )
@@ -20,7 +20,7 @@ var (
 	}
 )
 
-// read reads a whole file, and adds what it says to file. What that has in it then is of use only if there are no problems.
+// read reads a whole file, and adds its content to file. The result is valid only if there are no problems.
 func (r *reader) read(text []byte, file *File) {
 	root, at := r.Document(text, "write policies: and below it at least one policy with limits",
 		`put all policies into one, and remove this "---"`)
@@ -57,16 +57,16 @@ func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
 	}
 	for _, e := range r.mapping(e.Value, "", nil) {
 		if strings.ContainsFunc(e.Name, notInName) || e.Name == "" {
-			r.Problems.Addf(e.At, "%s is not a name for a policy; write letters, digits, - _ and . only", wording.Quote(e.Name))
+			r.Problems.Addf(e.At, "%s is not a valid name for a policy; use only letters, digits, - _ and .", errtext.Quote(e.Name))
 		} else if len(e.Name) > policy.MaxName {
-			r.Problems.Addf(e.At, "%s has %d bytes; write %d at most, since the name of a policy stands in headers", wording.Quote(e.Name), len(e.Name), policy.MaxName)
+			r.Problems.Addf(e.At, "%s has %d bytes; use at most %d, since the name of a policy is written in headers", errtext.Quote(e.Name), len(e.Name), policy.MaxName)
 		}
 		if e.Value == nil {
 			continue
 		}
 		if !yamlfile.IsMapping(e.Value) {
 			r.Problems.Addf(e.ValueAt(), "the policy %s must be a mapping with limits, not %s",
-				wording.Quote(e.Name), yamlfile.NameOf(e.Value))
+				errtext.Quote(e.Name), yamlfile.NameOf(e.Value))
 			continue
 		}
 		r.given = append(r.given, yamlfile.Field{Name: policyMark + e.Name, At: e.At})
@@ -75,13 +75,13 @@ func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
 	return policies
 }
 
-// notInName tells whether a name of a policy cannot have this in it: names end up in metrics, headers and commands.
+// notInName reports whether c is invalid in the name of a policy: names are used in metrics, headers and commands.
 func notInName(c rune) bool {
 	letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 	return !letter && c != '-' && c != '_' && c != '.'
 }
 
-// defaultKey is the key of policies that do not say.
+// defaultKey is the key of policies without one.
 var defaultKey = func() Template {
 	t, err := ParseTemplate("{address}")
 	if err != nil {
@@ -127,7 +127,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	}
 	if !hasLimits {
 		r.Problems.Addf(policy.At,
-			"the policy %s has no limits; write limits: and below it at least one, such as - 100/1m", wording.Quote(p.Name))
+			"the policy %s has no limits; write limits: and below it at least one, such as - 100/1m", errtext.Quote(p.Name))
 	}
 	if lease.Line > 0 {
 		r.leaseAll(lease)
@@ -137,7 +137,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 		r.checkPenalty(&p, penalty)
 	}
 	if len(p.Candidate) > 0 && sameRules(p.Limits, p.Candidate) {
-		r.Problems.Addf(candidate, "candidate: these are the limits that the policy has; change one, or leave the candidate out")
+		r.Problems.Addf(candidate, "candidate: has the same limits as the policy; change one, or leave the candidate out")
 	}
 	return p
 }
@@ -177,7 +177,7 @@ func (r *reader) policyField(p *Policy, e yamlfile.Field) {
 	}
 }
 
-// key reads a template, or a list of them of which the first that is there counts.
+// key reads a template, or a list of alternatives.
 func (r *reader) key(e yamlfile.Field) Template {
 	if _, isList := e.Value.(*ast.SequenceNode); !isList {
 		return r.template(e)
@@ -204,7 +204,7 @@ func (r *reader) key(e yamlfile.Field) Template {
 
 func (r *reader) template(e yamlfile.Field) Template {
 	if yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "key: must be a text, not a mapping; "+
+		r.Problems.Addf(e.ValueAt(), "key: must be a string, not a mapping; "+
 			`write quotes around a template that begins with a brace: "{address}"`)
 		return Template{}
 	}

@@ -4,9 +4,9 @@ package config
 
 import "testing"
 
-// alone skips a test of a single goroutine that the race detector makes ten times as slow, and has nothing to find in. make
-// test runs it without.
+// alone skips a single-goroutine test, which the race detector makes ten times slower and in which it has nothing to find. make
+// test also runs it without the race detector.
 func alone(t *testing.T) {
 	t.Helper()
-	t.Skip("SKIPPED with the race detector: it is run without")
+	t.Skip("SKIPPED with the race detector; it is run without it")
 }

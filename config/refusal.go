@@ -11,7 +11,7 @@ import (
 
 var refusalFields = []string{"type", "title", "detail"}
 
-// refusal reads what clients are told.
+// refusal reads the texts of refusals.
 func (r *reader) refusal(e yamlfile.Field) (made Refusal) {
 	if !yamlfile.IsMapping(e.Value) {
 		r.Problems.Addf(e.ValueAt(), "refusal: must be a mapping with type, title or detail, not %s", yamlfile.NameOf(e.Value))
@@ -43,7 +43,7 @@ func (r *reader) refusal(e yamlfile.Field) (made Refusal) {
 	return made
 }
 
-// RefusalOf returns what clients of a policy are told: what the policy says, and else what the file says.
+// RefusalOf returns the texts of a policy's refusals: the policy's own, or otherwise the file's.
 func (f *File) RefusalOf(p *Policy) Refusal {
 	all := &f.Service.Refusal
 	return Refusal{
@@ -53,10 +53,10 @@ func (f *File) RefusalOf(p *Policy) Refusal {
 	}
 }
 
-// refusal writes what clients are told.
+// refusal writes the texts of refusals.
 func (w *formatter) refusal(depth int, r Refusal) {
 	if r == (Refusal{}) {
-		w.linef(depth, "# refusal: the usual words")
+		w.linef(depth, "# refusal: the default texts")
 		return
 	}
 	w.linef(depth, "refusal:")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A policy says what it says itself, and else what the file says; what is printed is read the same.
+// A policy's own texts come first, and then those of the file; the output of Format is read as the same.
 func TestRefusal(t *testing.T) {
 	file, err := Parse("f", []byte(`
 refusal: {type: https://example.com/limits, detail: "Wait {retry_after} s."}
@@ -34,10 +34,10 @@ policies:
 			t.Errorf("policy %d: got %+v, want %+v", i, got, want[i])
 		}
 		if got := again.RefusalOf(&again.Policies[i]); got != want[i] {
-			t.Errorf("policy %d, printed and read again: got %+v, want %+v", i, got, want[i])
+			t.Errorf("policy %d, formatted and read again: got %+v, want %+v", i, got, want[i])
 		}
 	}
 	if text := string(printed); !strings.Contains(text, "\n    refusal:\n      type: \"https://example.com/limits\"\n      title: \"Slow down\"\n") {
-		t.Errorf("it is printed as\n%s", text)
+		t.Errorf("got\n%s", text)
 	}
 }

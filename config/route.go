@@ -8,21 +8,21 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// Route is a pattern of requests that a policy is for, and what such a request costs.
+// Route is a pattern of requests that a policy applies to, and the cost of such a request.
 type Route struct {
-	// Pattern is a pattern as http.ServeMux takes it.
+	// Pattern is a pattern of http.ServeMux.
 	Pattern string
-	// Cost is what the requests cost about which this pattern decides: those that no more specific pattern of the policy is for. nil
-	// means the policy's cost.
+	// Cost is the cost of the requests that this pattern decides about: those that no more specific pattern of the policy
+	// matches. nil means the policy's cost.
 	Cost *Cost
 }
 
-// Routes returns the Match of a policy for these patterns, all at the policy's cost. An empty pattern is left out.
+// Routes returns the Match of a policy for these patterns, all with the policy's cost. Empty patterns are left out.
 func Routes(patterns ...string) (routes []Route) {
 	for _, pattern := range patterns {
 		if pattern != "" {
@@ -40,7 +40,7 @@ func (p *Policy) Patterns() (patterns []string) {
 	return patterns
 }
 
-// CostAt returns the cost of requests about which the pattern at this place of Match decides.
+// CostAt returns the cost of requests for which the pattern at this index of Match decides.
 func (p *Policy) CostAt(place int) Cost {
 	if cost := p.Match[place].Cost; cost != nil {
 		return *cost
@@ -48,14 +48,14 @@ func (p *Policy) CostAt(place int) Cost {
 	return p.Cost
 }
 
-// hasRouteCosts reports whether a pattern of Match has a cost of its own.
+// hasRouteCosts reports whether a pattern of Match has its own cost.
 func (p *Policy) hasRouteCosts() bool {
 	return slices.ContainsFunc(p.Match, func(r Route) bool { return r.Cost != nil })
 }
 
 var routeFields = []string{"path", "cost"}
 
-// maxRoutes is how many patterns a policy may have.
+// maxRoutes is the maximum number of patterns of a policy.
 const maxRoutes = 100
 
 // match reads a pattern of requests, or a list of them.
@@ -73,7 +73,7 @@ func (r *reader) match(e yamlfile.Field) (routes []Route) {
 	case len(items) == 0:
 		r.Problems.Addf(e.ValueAt(), "match: the list is empty; write a pattern, or leave match out for every request")
 	case len(items) > maxRoutes:
-		r.Problems.Addf(items[maxRoutes].At, "match: a policy may have %d patterns at most", maxRoutes)
+		r.Problems.Addf(items[maxRoutes].At, "match: a policy may have at most %d patterns", maxRoutes)
 		return nil
 	}
 	before := len(r.Problems)
@@ -86,7 +86,7 @@ func (r *reader) match(e yamlfile.Field) (routes []Route) {
 	return routes
 }
 
-// pattern reads one pattern, and reports whether it is right.
+// pattern reads one pattern, and reports whether it is valid.
 func (r *reader) pattern(e yamlfile.Field) (string, bool) {
 	text, ok := r.Text(e)
 	if !ok {
@@ -118,12 +118,12 @@ func (r *reader) route(item yamlfile.Field) (route Route) {
 		}
 	}
 	if !given {
-		r.Problems.Addf(item.At, "match: there is no path; add path: /api/, say")
+		r.Problems.Addf(item.At, "match: has no path; add path: /api/, say")
 	}
 	return route
 }
 
-// checkApart reports patterns that are for the same requests.
+// checkApart reports patterns that match the same requests.
 func (r *reader) checkApart(items []yamlfile.Field, routes []Route) {
 	all := Policy{Match: routes}
 	if _, err := httplimit.NewMatcher(all.Patterns()...); err == nil {
@@ -132,16 +132,16 @@ func (r *reader) checkApart(items []yamlfile.Field, routes []Route) {
 	for i := range routes {
 		for k := range i {
 			if _, err := httplimit.NewMatcher(routes[k].Pattern, routes[i].Pattern); err != nil {
-				r.Problems.Addf(items[i].At, "match: %s is for the same requests as %s in line %d; leave one out",
-					wording.Quote(routes[i].Pattern), wording.Quote(routes[k].Pattern), items[k].At.Line)
+				r.Problems.Addf(items[i].At, "match: %s matches the same requests as %s on line %d; remove one",
+					errtext.Quote(routes[i].Pattern), errtext.Quote(routes[k].Pattern), items[k].At.Line)
 				break
 			}
 		}
 	}
 }
 
-// CheckMatch returns an error if a policy's Match cannot be read, or fits none of the requests that it was meant for. It is what
-// Parse checks, for patterns that are not in a file. The error is an OptionError.
+// CheckMatch returns an error if a pattern is invalid, or matches none of the requests that it was meant for. It is the check
+// of Parse, for patterns that are not in a file. The error is an *OptionError.
 func CheckMatch(pattern string) error {
 	if err := checkMatch(pattern); err != nil {
 		return &OptionError{Package: "config", Option: "match", Err: err}
@@ -165,7 +165,7 @@ func checkMatch(pattern string) error {
 	return nil
 }
 
-// usualMethods are what nearly all requests have, and otherMethods are known too, though they look like a misspelt one.
+// usualMethods are the methods of nearly all requests. otherMethods are valid too, though they look like misspellings.
 var (
 	usualMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 	otherMethods = []string{
@@ -174,13 +174,13 @@ var (
 	}
 )
 
-// checkMethod refuses a method that is probably a misspelt one. Any other may be an application's own.
+// checkMethod rejects a method that is probably misspelled. Any other may be an application's own.
 func checkMethod(method, rest string) error {
 	if slices.Contains(usualMethods, method) || slices.Contains(otherMethods, method) {
 		return nil
 	}
-	if near, ok := wording.Nearest(method, usualMethods); ok {
-		return fmt.Errorf("%s is not a method that is known; write %s", wording.Quote(method), wording.Quote(near+" "+rest))
+	if near, ok := errtext.Nearest(method, usualMethods); ok {
+		return fmt.Errorf("unknown method %s; write %s", errtext.Quote(method), errtext.Quote(near+" "+rest))
 	}
 	return nil
 }

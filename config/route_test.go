@@ -6,27 +6,27 @@ import (
 	"testing"
 )
 
-// badRouteFiles are files with wrong lists of patterns, with what is wrong in them, line by line.
+// badRouteFiles are files with invalid lists of patterns, with their errors, line by line.
 var badRouteFiles = []struct{ name, text, want string }{
 	{"empty list of patterns", "policies:\n  a:\n    match: []\n    limits: [1/s]\n",
 		`3:12: match: the list is empty; write a pattern, or leave match out for every request`},
 	{"patterns", "policies:\n  a:\n    match:\n      - /a/*\n      - {cost: 5}\n      - {path: GETT /x, cost: -1}\n      - {pat: /y}\n      - [/z]\n      - {path: /b, cost: heder:X}\n    limits: [1/s]\n", `
 4:9: match: * is not a wildcard here; write "/a/" for everything below it, {name} for one whole segment, or %2A for the character itself
-5:9: match: there is no path; add path: /api/, say
-6:16: match: "GETT" is not a method that is known; write "GET /x"
-6:31: cost: a cost must be 0 to 9007199254740991, not -1
-7:10: "pat" is not a field of a pattern; did you mean "path"? (there are path, cost)
-8:9: match: must be a text, not a list
-9:26: cost: "heder:X" is not a cost; did you mean "header"? (there are whole numbers in plain digits, header:NAME, bytes and field:PATH)`},
+5:9: match: has no path; add path: /api/, say
+6:16: match: unknown method "GETT"; write "GET /x"
+6:31: cost: must be 0 to 9007199254740991, not -1
+7:10: "pat" is not a field of a pattern; did you mean "path"? (want one of path, cost)
+8:9: match: must be a string, not a list
+9:26: cost: "heder:X" is not a cost; did you mean "header"? (want a whole number in plain digits, header:NAME, bytes or field:PATH)`},
 	{"equal patterns", "policies:\n  a:\n    match:\n      - /a/\n      - {path: \"GET /b/{x}\", cost: 2}\n      - {path: /a/, cost: 2}\n      - \"GET /b/{y}\"\n      - \"/a/{rest...}\"\n    limits: [1/s]\n", `
-6:9: match: "/a/" is for the same requests as "/a/" in line 4; leave one out
-7:9: match: "GET /b/{y}" is for the same requests as "GET /b/{x}" in line 5; leave one out
-8:9: match: "/a/{rest...}" is for the same requests as "/a/" in line 4; leave one out`},
+6:9: match: "/a/" matches the same requests as "/a/" on line 4; remove one
+7:9: match: "GET /b/{y}" matches the same requests as "GET /b/{x}" on line 5; remove one
+8:9: match: "/a/{rest...}" matches the same requests as "/a/" on line 4; remove one`},
 	{"many patterns", "policies:\n  a:\n    match: [" + strings.Repeat("/x, ", 100) + "/y]\n    limits: [1/s]\n",
-		`3:413: match: a policy may have 100 patterns at most`},
+		`3:413: match: a policy may have at most 100 patterns`},
 }
 
-// The most specific pattern decides what a request costs, and no spelling of a path makes it cheaper.
+// The most specific pattern determines the cost of a request, and no spelling of a path makes it cheaper.
 func TestCostByRoute(t *testing.T) {
 	file, err := Parse("test.yaml", []byte(`
 policies:
@@ -58,7 +58,7 @@ policies:
 		{"GET", "/api/export/ping", "", 0},
 		{"GET", "/api/x%2F..%2Fexport", "", 50},      // decoded, it is the export
 		{"GET", "/api/export%2F..%2Fexport", "", 50}, // decoded, it is the export
-		{"GET", "/api/export%2Fping", "", 2},         // which a server may take for another path below /api/
+		{"GET", "/api/export%2Fping", "", 2},         // which a server may read as another path below /api/
 		{"GET", "/api/upload", "7", 7},
 		{"GET", "/api/upload", "", 1},
 		{"GET", "/api/upload", "0", 1},
@@ -66,14 +66,14 @@ policies:
 		{"GET", "/api/upload", "1.5", 1},
 		{"GET", "/api/upload", "99999999999999999999999", maxCost},
 		{"GET", "/api/upload", "9007199254740992", maxCost},
-		{"GET", "/elsewhere", "", 2}, // the policy was asked by its name
+		{"GET", "/elsewhere", "", 2}, // the policy was selected by its name
 	} {
 		r := httptest.NewRequest(test.method, test.path, nil)
 		if test.header != "" {
 			r.Header.Set("X-Cost", test.header)
 		}
 		if got := opts.Policies[0].Cost(r); got != test.want {
-			t.Errorf("%s %s with X-Cost %q costs %d, want %d", test.method, test.path, test.header, got, test.want)
+			t.Errorf("%s %s with X-Cost %q: got cost %d, want %d", test.method, test.path, test.header, got, test.want)
 		}
 	}
 }

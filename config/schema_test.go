@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSchemaHasAllFields fails when a field is added to the reader or to the schema alone.
+// TestSchemaHasAllFields fails if a field is added only to the reader or only to the schema.
 func TestSchemaHasAllFields(t *testing.T) {
 	type object struct {
 		Properties map[string]any `json:"properties"`
@@ -43,7 +43,7 @@ func TestSchemaHasAllFields(t *testing.T) {
 	} {
 		got, want := slices.Sorted(maps.Keys(test.schema.Properties)), slices.Sorted(slices.Values(test.fields))
 		if !slices.Equal(got, want) {
-			t.Errorf("the schema of %s has %q, and the reader %q", test.what, got, want)
+			t.Errorf("%s: got %q in the schema and %q in the reader, want the same", test.what, got, want)
 		}
 	}
 }
@@ -51,6 +51,6 @@ func TestSchemaHasAllFields(t *testing.T) {
 func TestSchemaIsACopy(t *testing.T) {
 	Schema()[0] = 'x'
 	if Schema()[0] != '{' {
-		t.Error("who changes the schema changes it for all")
+		t.Error("changing the returned schema changes the package's")
 	}
 }

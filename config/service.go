@@ -9,12 +9,12 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 )
 
-// The bounds of a deadline. Below the first no store over a network answers, and above the second the client has gone.
+// Bounds of a deadline. Below the first no store over a network answers, and above the second the client is gone.
 const (
 	minStoreTimeout = time.Millisecond
 	maxStoreTimeout = time.Minute
@@ -44,7 +44,7 @@ func (r *reader) serviceField(s *Service, e yamlfile.Field) {
 func (r *reader) failure(e yamlfile.Field) string {
 	text, ok := r.Text(e)
 	if ok && !slices.Contains(failures, text) {
-		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, wording.Unknown(text, "a way to fail", failures))
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, errtext.Unknown(text, "a failure mode", failures))
 	}
 	return text
 }
@@ -52,7 +52,7 @@ func (r *reader) failure(e yamlfile.Field) string {
 // optimism reads how many units of a key are admitted without the store.
 func (r *reader) optimism(e yamlfile.Field) int64 {
 	before := len(r.Problems)
-	n := r.whole(e)
+	n := r.integer(e)
 	if len(r.Problems) == before {
 		if err := checkOptimism(n); err != nil {
 			r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, err)
@@ -78,14 +78,14 @@ func (r *reader) storeTimeout(e yamlfile.Field) time.Duration {
 	_, bare := parseWhole(text)
 	switch {
 	case bare:
-		r.Problems.Addf(e.ValueAt(), "%s: %s has no unit; write a length of time such as 100ms or 1s", e.Name, wording.Quote(text))
+		r.Problems.Addf(e.ValueAt(), "%s: %s has no unit; write a duration such as 100ms or 1s", e.Name, errtext.Quote(text))
 	case strings.ContainsFunc(text, unicode.IsSpace):
-		r.Problems.Addf(e.ValueAt(), "%s: %s has a space in it; write a length of time such as 100ms or 1s",
-			e.Name, wording.Quote(text))
+		r.Problems.Addf(e.ValueAt(), "%s: %s contains a space; write a duration such as 100ms or 1s",
+			e.Name, errtext.Quote(text))
 	case err != nil:
-		r.Problems.Addf(e.ValueAt(), "%s: %s is not a length of time such as 100ms or 1s", e.Name, wording.Quote(text))
+		r.Problems.Addf(e.ValueAt(), "%s: %s is not a duration such as 100ms or 1s", e.Name, errtext.Quote(text))
 	case d < minStoreTimeout || d > maxStoreTimeout:
-		r.Problems.Addf(e.ValueAt(), "%s: must be 1ms to 1m, not %s", e.Name, wording.Quote(text))
+		r.Problems.Addf(e.ValueAt(), "%s: must be 1ms to 1m, not %s", e.Name, errtext.Quote(text))
 	}
 	return d
 }
@@ -101,13 +101,13 @@ func (r *reader) defaultPolicy(e yamlfile.Field, policies []Policy) string {
 		names[i] = policies[i].Name
 	}
 	if !slices.Contains(names, text) {
-		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, wording.Unknown(text, "a policy", names))
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, errtext.Unknown(text, "a policy", names))
 	}
 	return text
 }
 
-// items returns the values of a list, each with where it stands; what is in the list belongs to the error if it is none.
-// A list may be empty.
+// items returns the values of a list with their positions; what names the items in the error if e is not a list. A list may be
+// empty.
 func (r *reader) items(e yamlfile.Field, what string) (items []yamlfile.Field) {
 	list, ok := e.Value.(*ast.SequenceNode)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 )
 
-// goodFiles are all the files in testdata, and what they need is in the environment.
+// goodFiles returns all files in testdata, and sets the environment variables that they need.
 func goodFiles(t testing.TB) map[string][]byte {
 	t.Helper()
 	if err := os.Setenv("SLIDEGATE_TEST_PASSWORD", "hunter2"); err != nil {
@@ -84,11 +84,11 @@ func TestService(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if got.Policies[0].Allow.IsZero() != true || got.Policies[0].Deny.IsZero() || got.Policies[1].Allow.IsZero() {
-		t.Error("IsZero does not tell who is on a list")
+		t.Error("IsZero reports a list with clients as empty")
 	}
 }
 
-// TestServiceAccepts has lines that are right before a policy, or in one.
+// TestServiceAccepts has valid lines before a policy, or in one.
 func TestServiceAccepts(t *testing.T) {
 	for _, line := range []string{
 		"store_timeout: 1ms", "store_timeout: 1m", "store_timeout: 60s", "store_timeout: 1.5s",
@@ -96,7 +96,7 @@ func TestServiceAccepts(t *testing.T) {
 		"default_policy: a", "default_policy: \"a\"",
 	} {
 		if _, err := Parse("f", []byte(line+"\npolicies: {a: {limits: [1/s]}}\n")); err != nil {
-			t.Errorf("%s is refused: %v", line, err)
+			t.Errorf("%s is rejected: %v", line, err)
 		}
 	}
 	for _, line := range []string{
@@ -109,12 +109,12 @@ func TestServiceAccepts(t *testing.T) {
 		"overrides: [{keys: a*b, limits: [1/s]}, {keys: a*, limits: [1/s]}, {keys: \"*b\", limits: [1/s]}]",
 	} {
 		if _, err := Parse("f", []byte("policies:\n  a:\n    limits: [1/s]\n    "+line+"\n")); err != nil {
-			t.Errorf("%s is refused: %v", line, err)
+			t.Errorf("%s is rejected: %v", line, err)
 		}
 	}
 }
 
-// TestSameMatch has two policies for the same requests, which both face.
+// TestSameMatch has two policies for the same requests, to which both apply.
 func TestSameMatch(t *testing.T) {
 	_, err := Parse("f", []byte("policies: {a: {match: GET /, limits: [1/s]}, b: {match: GET /, limits: [1/s]}}"))
 	if err != nil {
@@ -137,25 +137,25 @@ func TestDefaultPolicy(t *testing.T) {
 		{File{Policies: policies("a", "default")}, "default", ""},
 		{File{Policies: policies("a", "default"), Service: Service{Default: "a"}}, "a", ""},
 		{File{Policies: policies("a")}, "a", ""},
-		{File{Policies: policies("a", "b")}, "", "config: policy: there are several policies; name one (there are a, b)"},
+		{File{Policies: policies("a", "b")}, "", "config: policy: the file has several policies; name one (want one of a, b)"},
 		{File{Policies: policies("aa", "bb"), Service: Service{Default: "ab"}}, "",
-			`config: policy: "ab" is not a policy; did you mean "aa"? (there are aa, bb)`},
+			`config: policy: "ab" is not a policy; did you mean "aa"? (want one of aa, bb)`},
 	} {
 		p, err := test.file.Policy("")
 		switch {
 		case test.err == "" && (err != nil || p.Name != test.want):
-			t.Errorf("the default of %+v is %v, %v, want %s", test.file, p, err, test.want)
+			t.Errorf("default of %+v: got %v, %v, want %s", test.file, p, err, test.want)
 		case test.err != "" && (err == nil || err.Error() != test.err):
-			t.Errorf("the default of %+v: %v, want %s", test.file, err, test.err)
+			t.Errorf("default of %+v: got %v, want %s", test.file, err, test.err)
 		}
 	}
 }
 
-// TestManyPatterns has as many as there may be, and one more.
+// TestManyPatterns has the maximum number of patterns, and one more.
 func TestManyPatterns(t *testing.T) {
 	for _, test := range []struct{ before, format, want string }{
-		{"    overrides:\n", "    - {keys: \"%d-*\", unlimited: true}\n", "keys: there may be 1000 patterns at most"},
-		{"    deny:\n", "    - \"key:%d-*\"\n", "deny: there may be 1000 patterns at most"},
+		{"    overrides:\n", "    - {keys: \"%d-*\", unlimited: true}\n", "keys: at most 1000 patterns"},
+		{"    deny:\n", "    - \"key:%d-*\"\n", "deny: at most 1000 patterns"},
 	} {
 		before := "policies:\n  a:\n    limits: [1/s]\n" + test.before
 		if _, err := Parse("f", []byte(manyLines(before, test.format, 1000))); err != nil {
@@ -163,12 +163,12 @@ func TestManyPatterns(t *testing.T) {
 		}
 		_, err := Parse("f", []byte(manyLines(before, test.format, 1001)))
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "f:1005:") {
-			t.Errorf("1001 patterns: %v, want f:1005: and %s", err, test.want)
+			t.Errorf("1001 patterns: got %v, want f:1005: and %s", err, test.want)
 		}
 	}
 }
 
-// TestSameRules has limits of which each is also a candidate, and the other way round, but not as often.
+// TestSameRules has limits each of which is also a candidate, and vice versa, but in different numbers.
 func TestSameRules(t *testing.T) {
 	const text = "policies: {a: {limits: [1/s, 1/s name=b, 2/s name=c], candidate: [1/s, 2/s name=b, 2/s name=c]}}"
 	if _, err := Parse("f", []byte(text)); err != nil {

@@ -7,17 +7,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// Source is the text of a file, and what errors call the file.
+// Source is the text of a file, and its name in errors.
 type Source struct {
 	Name string
 	Text []byte
 }
 
-// ReadSources returns the texts of files, and of those in folders: all that end in .yaml or .yml, in the order of their names.
+// ReadSources returns the texts of files, and of all files in folders whose names end in .yaml or .yml, in the order of their
+// names.
 func ReadSources(paths ...string) ([]Source, error) {
 	files, err := yamlfile.Files(paths...)
 	if err != nil {
@@ -34,11 +35,12 @@ func ReadSources(paths ...string) ([]Source, error) {
 	return sources, nil
 }
 
-// ParseAll reads several files as one. Each has some of the policies, and a field that stands beside them is in one file only. A
-// policy, or such a field, that is in two files is an error that names both places. The policies are in the order of the files.
+// ParseAll reads several files as one. Each contains some of the policies, and a field beside the policies may be in one file
+// only. A policy or a field that is in two files is an error that names both places. The policies are in the order of the
+// files.
 func ParseAll(sources ...Source) (*File, error) { return parseAll(sources, false) }
 
-// ParseAllOffline is ParseAll for a program that never connects to the store; see LoadOffline.
+// ParseAllOffline is ParseAll for programs that never connect to the store; see LoadOffline.
 func ParseAllOffline(sources ...Source) (*File, error) { return parseAll(sources, true) }
 
 func parseAll(sources []Source, offline bool) (*File, error) {
@@ -51,11 +53,11 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 		readers[i].checkOtherFiles(source.Name, known)
 	}
 	checkAny(whole, readers)
-	saysJWT := slices.ContainsFunc(readers, func(r *reader) bool { return r.gives("jwt") })
+	hasJWT := slices.ContainsFunc(readers, func(r *reader) bool { return r.has("jwt") })
 	var problems []error
 	for i, r := range readers {
 		r.checkNamed(whole.Service.AddressGroups)
-		r.checkClaims(saysJWT)
+		r.checkClaims(hasJWT)
 		if r.chosen.Value != nil {
 			whole.Service.Default = r.defaultPolicy(r.chosen, whole.Policies)
 		}
@@ -67,21 +69,22 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 	return whole, nil
 }
 
-// gives reports whether the file has a field beside its policies.
-func (r *reader) gives(name string) bool {
+// has reports whether the file has a field beside its policies.
+func (r *reader) has(name string) bool {
 	return slices.ContainsFunc(r.given, func(e yamlfile.Field) bool { return e.Name == name })
 }
 
-// policyMark stands before the names of policies, to tell them apart from fields.
+// policyMark precedes the names of policies, to distinguish them from fields.
 const policyMark = "policy "
 
-// checkOtherFiles reports what an earlier file gives too, and adds to the places that are known. Within a file that was reported before.
+// checkOtherFiles reports what an earlier file contains too, and adds to the known places. Duplicates within a file are already
+// reported.
 func (r *reader) checkOtherFiles(file string, known map[string]string) {
 	own := map[string]string{}
 	for _, e := range r.given {
 		if first, twice := known[e.Name]; twice {
 			name, isPolicy := strings.CutPrefix(e.Name, policyMark)
-			what := wording.Quote(name)
+			what := errtext.Quote(name)
 			if isPolicy {
 				what = "the policy " + what
 			}
@@ -98,5 +101,5 @@ func checkAny(whole *File, readers []*reader) {
 	if len(whole.Policies) > 0 || len(readers) == 0 || slices.ContainsFunc(readers, func(r *reader) bool { return len(r.Problems) > 0 }) {
 		return
 	}
-	readers[0].Problems.Addf(readers[0].top, "there are no policies; write policies: and below it at least one policy with limits")
+	readers[0].Problems.Addf(readers[0].top, "no policies; write policies: and below it at least one policy with limits")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// Policies and fields come from all files, and a field of one is about the policies of all.
+// Policies and fields come from all files, and a field of one file applies to the policies of all.
 func TestSeveralFiles(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{
@@ -49,9 +49,9 @@ func TestSeveralFilesThatDisagree(t *testing.T) {
 		{"a field in three", []string{"failure: open\n", "failure: closed\n", "failure: local\n" + api},
 			"2.yaml:1:1: \"failure\" is given twice; the first is at 1.yaml:1:1\n3.yaml:1:1: \"failure\" is given twice; the first is at 1.yaml:1:1"},
 		{"a policy called as a field", []string{"failure: open\n", "policies:\n  failure: {limits: [1/s]}\n"}, ""},
-		{"no policy", []string{"failure: open\n", "optimism: 5\n"}, "1.yaml:1:1: there are no policies; write policies: and below it at least one policy with limits"},
+		{"no policy", []string{"failure: open\n", "optimism: 5\n"}, "1.yaml:1:1: no policies; write policies: and below it at least one policy with limits"},
 		{"problems in two", []string{"failure: opne\n", "policies:\n  api: {limit: [1/s]}\n"}, "1.yaml:1:10: failure: "},
-		{"a default that is nowhere", []string{"default_policy: apis\n", api}, `1.yaml:1:17: default_policy: "apis" is not a policy; did you mean "api"? (there is only api)`},
+		{"a default that is nowhere", []string{"default_policy: apis\n", api}, `1.yaml:1:17: default_policy: "apis" is not a policy; did you mean "api"? (want api)`},
 		{"a key that another file groups", []string{"address_groups: {ipv6: 56}\n", "policies:\n  api: {limits: [1/s], overrides: [{key: '2001:db8::1', unlimited: true}]}\n"},
 			`2.yaml:2:42: key: no request has this key`},
 		{"an empty one", []string{api, ""}, "2.yaml:1:1: the file is empty"},
@@ -68,7 +68,7 @@ func TestSeveralFilesThatDisagree(t *testing.T) {
 	}
 }
 
-// An error that is found later is in the file that has the field or the policy.
+// An error that is found later is located in the file with the field or the policy.
 func TestLocateInSeveralFiles(t *testing.T) {
 	sources := []Source{
 		{"1.yaml", []byte("store: 'memory:'\npolicies: {a: {limits: [1/s]}}\n")},

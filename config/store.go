@@ -10,18 +10,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// schemes are the kinds of stores that there are.
+// schemes are the schemes of the URLs of stores.
 var schemes = []string{
 	"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres", "postgresql",
 	"nats", "tls", "memcached",
 }
 
-// store reads the URL of a store, in which ${NAME} stands for a variable of the environment and ${file:PATH} for what is in
-// another file: passwords do not belong in this one. No error has any of the URL in it but its scheme.
+// store reads the URL of a store, in which ${NAME} is replaced by an environment variable and ${file:PATH} by the content of
+// another file: passwords do not belong in this one. Errors contain nothing of the URL but its scheme.
 func (r *reader) store(e yamlfile.Field) string {
 	text, ok := r.Text(e)
 	if !ok {
@@ -41,11 +41,11 @@ func (r *reader) store(e yamlfile.Field) string {
 	return text
 }
 
-// checkUnset is checkStore for a URL of which only a part is known: each variable that is not set could be a 1.
+// checkUnset is checkStore for a URL that is only partly known: each variable that is not set is assumed to be 1.
 func checkUnset(text string) error {
 	scheme, _, _ := strings.Cut(text, ":")
 	if strings.Contains(scheme, "${") {
-		return nil // even the kind of store is not known
+		return nil // even the kind of store is unknown
 	}
 	known, err := expand(text, values{
 		lookup: func(string) (string, bool) { return "1", true },
@@ -57,23 +57,23 @@ func checkUnset(text string) error {
 	return checkStore(known)
 }
 
-// checkStore checks a URL as far as all stores have it in common; the rest is for who opens it. It does not take the
-// standard library's parser, because a cluster has several hosts.
+// checkStore checks what the URLs of all stores have in common; the rest is checked when the store is opened. It does not use
+// the standard library's parser, because a cluster has several hosts.
 func checkStore(text string) error {
 	for _, c := range []byte(text) {
 		if c <= ' ' || c >= 0x7f {
-			return errors.New("the URL has a space, a control character or a letter outside of ASCII in it; " +
+			return errors.New("the URL contains a space, a control character or a non-ASCII letter; " +
 				"write it percent-encoded, a space as %20")
 		}
 	}
 	scheme, rest, _ := strings.Cut(text, ":")
 	inner, slashes := strings.CutPrefix(rest, "//")
 	if !slices.Contains(schemes, scheme) {
-		_, near := wording.Nearest(scheme, schemes)
-		if slashes || near && rest == "" { // otherwise it may be anything, and is not shown
-			return wording.Unknown(scheme, "a kind of store", schemes)
+		_, near := errtext.Nearest(scheme, schemes)
+		if slashes || near && rest == "" { // otherwise it may be a secret, and is not shown
+			return errtext.Unknown(scheme, "a kind of store", schemes)
 		}
-		return errors.New("must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one")
+		return errors.New("must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that contains one")
 	}
 	host, parameters, _ := strings.Cut(inner, "?")
 	switch {
@@ -96,7 +96,7 @@ func checkStore(text string) error {
 	return checkEscapes(parameters)
 }
 
-// checkHosts checks what follows the scheme: who, at which hosts, and then a path and parameters.
+// checkHosts checks what follows the scheme: the user, the hosts, and then a path and parameters.
 func checkHosts(scheme, rest string) error {
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
@@ -107,9 +107,9 @@ func checkHosts(scheme, rest string) error {
 		hosts = after
 	}
 	if strings.Count(rest, "@") > 1 || strings.Contains(rest[end:], "@") || strings.Contains(rest, "#") {
-		return errors.New("a password with /, ?, # or @ in it must be written percent-encoded: %2F, %3F, %23, %40")
+		return errors.New("/, ?, # and @ in a password must be percent-encoded: %2F, %3F, %23, %40")
 	}
-	if hosts == "" && !strings.HasPrefix(scheme, "postgres") { // which has a socket where it is looked for
+	if hosts == "" && !strings.HasPrefix(scheme, "postgres") { // which defaults to a socket
 		return fmt.Errorf("the URL has no host; write %s://localhost, say", scheme)
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
@@ -121,7 +121,7 @@ func checkHosts(scheme, rest string) error {
 	return checkEscapes(rest)
 }
 
-// isHost tells whether text is a name or an address, which a port may follow.
+// isHost reports whether text is a name or an address, optionally followed by a port.
 func isHost(text string) bool {
 	name, port, hasPort := text, "", false
 	if inside, after, bracket := strings.Cut(text, "]"); bracket {
@@ -146,7 +146,7 @@ func isHost(text string) bool {
 // checkEscapes checks that every % begins an encoded byte.
 func checkEscapes(text string) error {
 	if _, err := url.PathUnescape(text); err != nil {
-		return errors.New("a % that is not followed by two hexadecimal digits; write %25 for one that is meant")
+		return errors.New("% must be followed by two hexadecimal digits; write %25 for a literal %")
 	}
 	return nil
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
-func TestStoresThatAreTaken(t *testing.T) {
+func TestValidStores(t *testing.T) {
 	for _, text := range []string{
 		"memory:", "memory://", "memory:?bytes=1000", "memory://?bytes=1000",
 		"redis://localhost", "redis://localhost:6379/2", "rediss://:pass@h:1", "rediss://user:p%40ss@h_1.example-2.com:65535",
@@ -19,20 +19,20 @@ func TestStoresThatAreTaken(t *testing.T) {
 		"memcached://a:11211,b",
 	} {
 		if err := checkStore(text); err != nil {
-			t.Errorf("%s is refused: %v", text, err)
+			t.Errorf("%s is rejected: %v", text, err)
 		}
-		if err := checkStore(wording.Redact(text)); err != nil {
-			t.Errorf("%s, which is %s: %v", wording.Redact(text), text, err)
+		if err := checkStore(errtext.Redact(text)); err != nil {
+			t.Errorf("%s, redacted from %s: %v", errtext.Redact(text), text, err)
 		}
 	}
 	for _, host := range []string{"", ":1", "a:", "a:0", "a:65536", "a:-1", "a:1:2", "a b", "::1", "[::1", "[::1]1", "[::1]:", "[1.2.3.4]", "[[::1]]", "x[::1]", "a,", ",a", "a/@", "a%41"} {
 		if err := checkStore("redis://" + host); err == nil {
-			t.Errorf("redis://%s is taken", host)
+			t.Errorf("redis://%s is accepted, want an error", host)
 		}
 	}
 	for _, text := range []string{"nats:", "nats:localhost", "nats:embed?dir=d", "nats:embedded?dir=%zz", "nats://", "memcached:h"} {
 		if err := checkStore(text); err == nil {
-			t.Errorf("%s is taken", text)
+			t.Errorf("%s is accepted, want an error", text)
 		}
 	}
 }
@@ -48,33 +48,33 @@ func TestVariables(t *testing.T) {
 		{"${SLIDEGATE_TEST_URL}", "redis://u:hunter2@h", ""},
 		{"redis://:${SLIDEGATE_TEST_B}@h", "redis://:@h", ""},
 		{"redis://$SLIDEGATE_TEST_A:$@h", "redis://$SLIDEGATE_TEST_A:$@h", ""},
-		{"${SLIDEGATE_TEST_NEST}", "", `the variable "SLIDEGATE_TEST_NEST" has ${ in it, and variables cannot name others; write $%7B if it is meant`},
-		{"${SLIDEGATE_TEST_B}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one"},
-		{"${SLIDEGATE_TEST_JUNK}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one"},
-		{"${}", "", "after ${ must stand the name of a variable, of letters, digits and _, or file: and a path, and then }; write $%7B for a ${ that is meant"},
-		{"${SLIDEGATE_TEST_C}", "", `the environment has no variable "SLIDEGATE_TEST_C"; set it`},
+		{"${SLIDEGATE_TEST_NEST}", "", `the variable "SLIDEGATE_TEST_NEST" contains ${, which is not expanded in variables; write $%7B for a literal ${`},
+		{"${SLIDEGATE_TEST_B}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that contains one"},
+		{"${SLIDEGATE_TEST_JUNK}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that contains one"},
+		{"${}", "", "${ must be followed by the name of a variable, of letters, digits and _, or by file: and a path, and then by }; write $%7B for a literal ${"},
+		{"${SLIDEGATE_TEST_C}", "", `the environment variable "SLIDEGATE_TEST_C" is not set; set it`},
 	} {
 		file, err := Parse("f", []byte(fmt.Sprintf("store: %q\npolicies: {a: {limits: [1/s]}}\n", test.store)))
 		switch {
 		case test.err == "" && (err != nil || file.Service.Store != test.want):
 			t.Errorf("%s: got %+v, %v, want the store %q", test.store, file, err, test.want)
 		case test.err != "" && (err == nil || err.Error() != "f:1:8: store: "+test.err):
-			t.Errorf("%s: %v\nwant f:1:8: store: %s", test.store, err, test.err)
+			t.Errorf("%s: got %v\nwant f:1:8: store: %s", test.store, err, test.err)
 		}
 	}
-	// Elsewhere they mean nothing.
+	// Elsewhere variables are not expanded.
 	file, err := Parse("f", []byte("policies: {a: {limits: [1/s], overrides: [{key: \"${SLIDEGATE_TEST_A}\", unlimited: true}]}}"))
 	if err != nil || file.Policies[0].Overrides[0].Key != "${SLIDEGATE_TEST_A}" {
 		t.Errorf("a variable in a key: %+v, %v", file, err)
 	}
 }
 
-// TestNoErrorHasAPassword has a password in the places where it is wrong, and sometimes where it is right.
+// TestNoErrorHasAPassword has a password where it is invalid, and sometimes where it is valid.
 func TestNoErrorHasAPassword(t *testing.T) {
 	for _, bad := range badServiceFiles {
 		_, err := Parse("f", []byte(bad.text))
 		if err != nil && strings.Contains(err.Error(), "hunter") {
-			t.Errorf("%s: the error has the password: %v", bad.name, err)
+			t.Errorf("%s: got an error with the password: %v", bad.name, err)
 		}
 	}
 	const address = "redis://u:hunter2@h"
@@ -90,7 +90,7 @@ func TestNoErrorHasAPassword(t *testing.T) {
 	} {
 		_, err := Parse("f", []byte(text))
 		if err == nil || strings.Contains(err.Error(), "hunter") {
-			t.Errorf("%s: got the error %v, want one without the password", text, err)
+			t.Errorf("%s: got error %v, want one without the password", text, err)
 		}
 	}
 }

@@ -6,30 +6,30 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
 // Template makes the key of a request out of its fields. The zero value has no fields, makes empty keys, and stands for a
-// template that was not given; ParseTemplate makes all others. A Template does not change and is safe to share.
+// template that was not given; use ParseTemplate for all others. A Template does not change and is safe for concurrent use.
 //
-// Two requests have the same key only if all the fields of the template are the same in both: AppendKey says how. A template
-// may have others that count where the fields by which clients name themselves are missing; FirstOf makes such a one.
+// Two requests have the same key only if all the fields of the template are the same in both; see AppendKey. A template made by
+// FirstOf has alternatives, which apply if fields by which clients name themselves are missing.
 type Template struct {
 	fields   []Field
-	literals []string // what stands before each field, and after the last one
-	encoded  byteSet  // what is percent-encoded in values; empty if there is only one field
-	missing  string   // what stands for a value that is missing
+	literals []string // the text before each field, and after the last one
+	encoded  byteSet  // bytes that are percent-encoded in values; empty if there is only one field
+	missing  string   // replaces a missing value
 
-	others []Template // what counts where a field of this one is missing, the first of them first
-	mark   string     // what keys begin with if this is one of the others
+	others []Template // alternatives if a field of this one is missing, in order
+	mark   string     // prefix of keys if this is one of the others
 }
 
 // ParseTemplate reads a template: a field by itself (address, header:X-Api-Key), or a text with fields in braces
 // ("{user} {path}", "tenant/{header:X-Tenant}"). The fields are address, user, method, path, query, host, status, key,
 // header:NAME, claim:NAME and field:PATH; {{ and }} stand for braces.
 //
-// Between two fields must be something that tells where one ends and the other begins, and it must not begin with "%",
-// which marks the bytes of a value that are encoded.
+// Two fields must be separated by text, so that it is clear where one ends and the other begins. The text must not begin with
+// "%", which marks the encoded bytes of a value.
 func ParseTemplate(text string) (Template, error) {
 	t, err := parseTemplate(text)
 	if err != nil {
@@ -66,7 +66,7 @@ func parseTemplate(text string) (Template, error) {
 		}
 		inside, rest, closed := strings.Cut(text[1:], "}")
 		if text[0] == '}' || !closed || strings.Contains(inside, "{") {
-			return t, fmt.Errorf("a brace without its other half at %s; write {{ or }} for a brace that is meant", wording.Quote(text))
+			return t, fmt.Errorf("unpaired brace at %s; write {{ or }} for a literal one", errtext.Quote(text))
 		}
 		field, err := parseField(inside)
 		if err != nil {
@@ -81,27 +81,27 @@ func parseTemplate(text string) (Template, error) {
 	return t.complete(), t.check()
 }
 
-// check refuses templates whose keys would not tell requests apart.
+// check rejects templates whose keys would not distinguish requests.
 func (t *Template) check() error {
 	if len(t.fields) == 0 {
-		return errors.New("the template has no field, so that all requests would have the same key; " +
+		return errors.New("the template has no field, so all requests would have the same key; " +
 			"write one in braces, such as {address}")
 	}
 	for i, field := range t.fields[1:] {
 		before, between := t.fields[i], t.literals[i+1]
 		if between == "" {
-			return fmt.Errorf("nothing stands between {%s} and {%s}, so that different requests would have the same key; "+
+			return fmt.Errorf("{%s} and {%s} are not separated, so different requests could have the same key; "+
 				"write {%s} {%s}", before, field, before, field)
 		}
 		if between[0] == '%' {
-			return fmt.Errorf("what follows {%s} begins with %%, which marks encoded bytes; "+
+			return fmt.Errorf("the text after {%s} begins with %%, which marks encoded bytes; "+
 				"begin it with something else, such as a space", before)
 		}
 	}
 	return nil
 }
 
-// complete works out what AppendKey needs.
+// complete computes what AppendKey needs.
 func (t Template) complete() Template {
 	t.missing = missing
 	if len(t.fields) < 2 {
@@ -110,7 +110,7 @@ func (t Template) complete() Template {
 	t.encoded.add('%')
 	for _, between := range t.literals[1:len(t.fields)] {
 		if between == "" {
-			continue // check reports it
+			continue // reported by check
 		}
 		t.encoded.add(between[0])
 		if between[0] == missing[0] {
@@ -120,8 +120,7 @@ func (t Template) complete() Template {
 	return t
 }
 
-// Fields returns the fields of the template in the order in which they appear, and then those of the templates that count
-// where it does not.
+// Fields returns the fields of the template in the order in which they appear, followed by those of its alternatives.
 func (t Template) Fields() []Field {
 	fields := slices.Clone(t.fields)
 	for _, other := range t.others {
@@ -130,11 +129,11 @@ func (t Template) Fields() []Field {
 	return fields
 }
 
-// IsZero tells whether t is the zero value, and no template at all.
+// IsZero reports whether t is the zero value, which is not a template.
 func (t Template) IsZero() bool { return len(t.fields) == 0 }
 
-// String returns t as ParseTemplate reads it, with braces around a field even if it stands alone; "" for the zero value. Of a
-// template that FirstOf made it returns all, with commas between them, which is for people to read.
+// String returns t as ParseTemplate reads it, with braces around a field even if it stands alone; "" for the zero value. For a
+// template made by FirstOf it returns all alternatives, separated by commas, for people to read.
 func (t Template) String() string {
 	if t.IsZero() {
 		return ""
@@ -157,7 +156,7 @@ func (t Template) String() string {
 // MarshalText returns String, so that templates read well in JSON and YAML.
 func (t Template) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText reads what ParseTemplate reads.
+// UnmarshalText reads the text as ParseTemplate does.
 func (t *Template) UnmarshalText(text []byte) error {
 	parsed, err := ParseTemplate(string(text))
 	if err == nil {

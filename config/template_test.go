@@ -26,28 +26,28 @@ func TestParseTemplate(t *testing.T) {
 		{"{{{user}}}", "{{{user}}}", []Field{field(FieldUser)}},
 		{"}}{{{user}", "}}{{{user}", []Field{field(FieldUser)}},
 		{"{user} {user}", "{user} {user}", []Field{field(FieldUser), field(FieldUser)}},
-		{"%{user}%", "%{user}%", []Field{field(FieldUser)}}, // only between fields does it matter
+		{"%{user}%", "%{user}%", []Field{field(FieldUser)}}, // it matters only between fields
 	}
 	for _, test := range tests {
 		var template Template
 		if err := template.UnmarshalText([]byte(test.text)); err != nil {
-			t.Errorf("%s is refused: %v", test.text, err)
+			t.Errorf("%s is rejected: %v", test.text, err)
 			continue
 		}
 		if !reflect.DeepEqual(template.Fields(), test.fields) {
-			t.Errorf("%s has the fields %v, want %v", test.text, template.Fields(), test.fields)
+			t.Errorf("%s: got fields %v, want %v", test.text, template.Fields(), test.fields)
 		}
 		text, err := template.MarshalText()
 		if err != nil || string(text) != test.back || template.IsZero() {
-			t.Errorf("%s becomes %q, %v, want %q", test.text, text, err, test.back)
+			t.Errorf("%s: got text %q, %v, want %q", test.text, text, err, test.back)
 		}
 		if again := mustTemplate(t, string(text)); !reflect.DeepEqual(again, template) {
-			t.Errorf("%s is read again as %+v, was %+v", text, again, template)
+			t.Errorf("%s: got %+v from its own text, want %+v", text, again, template)
 		}
 	}
 }
 
-func TestParseTemplateRefuses(t *testing.T) {
+func TestParseTemplateRejects(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"", "the template is empty; write a field, such as {address}"},
 		{"adress", `"adress" is not a field; did you mean "address"? ` + fieldList},
@@ -58,27 +58,27 @@ func TestParseTemplateRefuses(t *testing.T) {
 		{"bytes", `"bytes" is not a field ` + fieldList},
 		{"global", `"global" is not a field ` + fieldList},
 		{"user:x", `the field user takes no name, as in "user:x"`},
-		{"header", "the field header needs a name, such as header:X-Api-Key"},
-		{"{header:}", "the field header needs a name, such as header:X-Api-Key"},
-		{"header:X Key", `"X Key" is not the name of a header: " " cannot be in one`},
-		{"field", "the field field needs a path, such as field:user.id"},
-		{"field:.a", `the path ".a" has an empty name; write names with one dot between them, such as user.id`},
-		{"field:a.", `the path "a." has an empty name; write names with one dot between them, such as user.id`},
-		{`field:a\`, `the path "a\\" ends in a backslash; write two for one that is meant`},
-		{"all{{}}", "the template has no field, so that all requests would have the same key; write one in braces, such as {address}"},
-		{"{user", `a brace without its other half at "{user"; write {{ or }} for a brace that is meant`},
-		{"a {us{er}", `a brace without its other half at "{us{er}"; write {{ or }} for a brace that is meant`},
-		{"user}", `a brace without its other half at "}"; write {{ or }} for a brace that is meant`},
-		{"{user}{path}", "nothing stands between {user} and {path}, so that different requests would have the same key; write {user} {path}"},
-		{"{user}%{path}", "what follows {user} begins with %, which marks encoded bytes; begin it with something else, such as a space"},
+		{"header", "header: needs a name, such as header:X-Api-Key"},
+		{"{header:}", "header: needs a name, such as header:X-Api-Key"},
+		{"header:X Key", `"X Key" is not a valid header name: it must not contain " "`},
+		{"field", "field: needs a path, such as field:user.id"},
+		{"field:.a", `the path ".a" has an empty name; separate names by one dot, such as user.id`},
+		{"field:a.", `the path "a." has an empty name; separate names by one dot, such as user.id`},
+		{`field:a\`, `the path "a\\" ends in a backslash; write two for a literal one`},
+		{"all{{}}", "the template has no field, so all requests would have the same key; write one in braces, such as {address}"},
+		{"{user", `unpaired brace at "{user"; write {{ or }} for a literal one`},
+		{"a {us{er}", `unpaired brace at "{us{er}"; write {{ or }} for a literal one`},
+		{"user}", `unpaired brace at "}"; write {{ or }} for a literal one`},
+		{"{user}{path}", "{user} and {path} are not separated, so different requests could have the same key; write {user} {path}"},
+		{"{user}%{path}", "the text after {user} begins with %, which marks encoded bytes; begin it with something else, such as a space"},
 	}
 	for _, test := range tests {
 		template, err := ParseTemplate(test.text)
 		if err == nil || err.Error() != "config: key: "+test.want {
-			t.Errorf("%s: %v\nwant config: key: %s", test.text, err, test.want)
+			t.Errorf("%s: got %v\nwant config: key: %s", test.text, err, test.want)
 		}
 		if !template.IsZero() {
-			t.Errorf("%s: a template is returned with the error", test.text)
+			t.Errorf("%s: got a template with the error, want the zero value", test.text)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestParseTemplateRefuses(t *testing.T) {
 func TestZeroTemplate(t *testing.T) {
 	var zero Template
 	if !zero.IsZero() || zero.String() != "" || zero.Fields() != nil || string(zero.AppendKey([]byte("x"), nil)) != "x" {
-		t.Errorf("the zero template is %+v, %q, want no text, no fields, and nothing appended to a key", zero, zero)
+		t.Errorf("zero template: got %+v, %q, want no text, no fields, and nothing appended to a key", zero, zero)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestFieldsAreACopy(t *testing.T) {
 	template := mustTemplate(t, "user")
 	template.Fields()[0].Kind = FieldPath
 	if template.String() != "{user}" {
-		t.Errorf("the template became %s", template)
+		t.Errorf("the template changed to %s", template)
 	}
 }
 

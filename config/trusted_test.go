@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTrustedProxies: a list that is empty trusts nobody, which is not the same as no list, and both survive being printed.
+// An empty list trusts no proxy, which is not the same as no list, and both survive Format.
 func TestTrustedProxies(t *testing.T) {
 	for _, test := range []struct {
 		line, want string

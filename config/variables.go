@@ -10,34 +10,34 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// fileMark stands before the path of a file, where the name of a variable could stand.
+// fileMark precedes the path of a file in ${...}, in place of the name of a variable.
 const fileMark = "file:"
 
-// maxSecret is how large a file may be that ${file:PATH} stands for, in bytes.
+// maxSecret is the maximum size of a file in ${file:PATH}, in bytes.
 const maxSecret = 64 << 10
 
-// values is what ${...} stands for.
+// values looks up the values of ${...}.
 type values struct {
 	lookup func(name string) (string, bool)  // a variable
 	read   func(path string) (string, error) // a file
-	keep   bool                              // what is not there is kept as it was written
+	keep   bool                              // missing variables and files are kept as written
 }
 
-// piece is a part of a URL: text as it was written, or what stands in ${ and }.
+// piece is a part of a URL: literal text, or the name between ${ and }.
 type piece struct {
 	text string
 	name bool
 }
 
-// expand puts in the values of variables and files. What is in a value is not looked at again. A variable that is not set, and
-// a file that cannot be read, is an error, or is kept as it was written.
+// expand replaces variables and files by their values. Values are not expanded again. A variable that is not set, or a file
+// that cannot be read, is an error, unless v.keep leaves it as written.
 //
-// In the user name and password, characters that a URL cannot have there are percent-encoded: /, ?, # and @, say. What comes from
-// a variable may have been encoded by those who set it, since that used to be required, so a % that begins an encoded byte is left
-// alone. What comes from a file is always taken literally there and in parameters.
+// In the user name and password, characters that are not valid there in a URL are percent-encoded, such as /, ?, # and @. The
+// value of a variable may already be encoded, since that used to be required, so a % that begins an encoded byte is kept. The
+// content of a file is always taken literally there and in parameters.
 func expand(text string, v values) (string, error) {
 	pieces, err := piecesOf(text)
 	if err != nil {
@@ -59,7 +59,7 @@ func expand(text string, v values) (string, error) {
 	return b.String(), nil
 }
 
-// piecesOf splits a URL at what stands in ${ and }.
+// piecesOf splits a URL at its ${...}.
 func piecesOf(text string) (pieces []piece, err error) {
 	for {
 		before, after, found := strings.Cut(text, "${")
@@ -71,8 +71,8 @@ func piecesOf(text string) (pieces []piece, err error) {
 		path, isFile := strings.CutPrefix(name, fileMark)
 		switch {
 		case !closed || name == "" || !isFile && strings.ContainsFunc(name, notInVariable):
-			return nil, errors.New("after ${ must stand the name of a variable, of letters, digits and _, or file: and a path, and then }; " +
-				"write $%7B for a ${ that is meant")
+			return nil, errors.New("${ must be followed by the name of a variable, of letters, digits and _, or by file: and a path, and then by }; " +
+				"write $%7B for a literal ${")
 		case isFile && !filepath.IsAbs(path):
 			return nil, fmt.Errorf("${file:%s}: the path must begin with /, such as ${file:/run/secrets/redis_password}", path)
 		}
@@ -81,7 +81,7 @@ func piecesOf(text string) (pieces []piece, err error) {
 	}
 }
 
-// place is the part of a URL that a value stands in, as far as it matters.
+// place is the part of a URL that contains a value, as far as it matters.
 type place uint8
 
 const (
@@ -90,7 +90,7 @@ const (
 	parameter
 )
 
-// placesOf returns the place of each piece. Only what was written literally counts: a value cannot move others.
+// placesOf returns the place of each piece. Only literal text counts: a value cannot move others.
 func placesOf(pieces []piece) []place {
 	places := make([]place, len(pieces))
 	authority, parameters := false, false
@@ -123,7 +123,7 @@ func placesOf(pieces []piece) []place {
 	return places
 }
 
-// beforeScheme reports whether a piece stands before the scheme has ended.
+// beforeScheme reports whether a piece comes before the end of the scheme.
 func beforeScheme(pieces []piece, i int) bool {
 	for _, p := range pieces[:i] {
 		if !p.name && strings.Contains(p.text, "://") {
@@ -133,7 +133,7 @@ func beforeScheme(pieces []piece, i int) bool {
 	return true
 }
 
-// of returns the value of a variable or of a file, as it must stand at a place of a URL.
+// of returns the value of a variable or of a file, encoded for its place in a URL.
 func (v *values) of(name string, at place) (string, error) {
 	path, isFile := strings.CutPrefix(name, fileMark)
 	if isFile {
@@ -146,7 +146,7 @@ func (v *values) of(name string, at place) (string, error) {
 		case at != elsewhere:
 			return encode(value, false), nil
 		case strings.Contains(value, "${"):
-			return "", fmt.Errorf("the file %s has ${ in it, and files cannot name others; write $%%7B if it is meant", wording.Quote(path))
+			return "", fmt.Errorf("the file %s contains ${, which is not expanded in files; write $%%7B for a literal ${", errtext.Quote(path))
 		}
 		return value, nil
 	}
@@ -155,21 +155,21 @@ func (v *values) of(name string, at place) (string, error) {
 	case !set && v.keep:
 		return "${" + name + "}", nil
 	case !set:
-		return "", fmt.Errorf("the environment has no variable %s; set it", wording.Quote(name))
+		return "", fmt.Errorf("the environment variable %s is not set; set it", errtext.Quote(name))
 	case strings.Contains(value, "${"):
-		return "", fmt.Errorf("the variable %s has ${ in it, and variables cannot name others; write $%%7B if it is meant",
-			wording.Quote(name))
+		return "", fmt.Errorf("the variable %s contains ${, which is not expanded in variables; write $%%7B for a literal ${",
+			errtext.Quote(name))
 	case at == userInfo:
 		return encode(value, true), nil
 	}
 	return value, nil
 }
 
-// notInVariable reports whether the name of a variable cannot have this in it.
+// notInVariable reports whether c is invalid in the name of a variable.
 func notInVariable(c rune) bool { return c == '-' || c == '.' || notInName(c) }
 
-// encode percent-encodes a value for the user name, the password or a parameter of a URL. If some of it may have been encoded
-// before, it encodes only what cannot stand there.
+// encode percent-encodes a value for the user name, the password or a parameter of a URL. If partly is set, some of it may
+// already be encoded, and only invalid characters are encoded.
 func encode(value string, partly bool) string {
 	var b strings.Builder
 	for i := range len(value) {
@@ -196,13 +196,13 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// readSecret returns what is in a file, without the newline at its end. No error has any of it.
+// readSecret returns the content of a file, without the newline at its end. Errors contain nothing of it.
 func readSecret(path string) (string, error) {
-	quoted := wording.Quote(path)
+	quoted := errtext.Quote(path)
 	f, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("there is no file %s; make it, or mount the secret there: %w", quoted, fs.ErrNotExist)
+		return "", fmt.Errorf("the file %s does not exist; create it, or mount the secret there: %w", quoted, fs.ErrNotExist)
 	case errors.Is(err, fs.ErrPermission):
 		return "", fmt.Errorf("the file %s cannot be read by this user; change its owner or its mode: %w", quoted, fs.ErrPermission)
 	case err != nil:
@@ -219,16 +219,16 @@ func readSecret(path string) (string, error) {
 	text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
 	switch {
 	case len(text) > maxSecret:
-		return "", fmt.Errorf("the file %s is larger than 64 KiB, which no password is; is it the right one?", quoted)
+		return "", fmt.Errorf("the file %s is larger than 64 KiB, too large for a password; is it the right one?", quoted)
 	case len(text) == 0:
 		return "", fmt.Errorf("the file %s is empty; write the secret into it", quoted)
 	case bytes.ContainsAny(text, "\x00\r\n"):
-		return "", fmt.Errorf("the file %s has several lines, or a zero byte; write the secret into one line", quoted)
+		return "", fmt.Errorf("the file %s has several lines, or a zero byte; write the secret on one line", quoted)
 	}
 	return string(text), nil
 }
 
-// reasonOf returns an error of the operating system without the path, which stands before it already.
+// reasonOf returns an error of the operating system without the path, which the caller has already written.
 func reasonOf(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// parseStore reads a file with this store, with the line and column of the URL in its errors.
+// parseStore reads a file with this store, so that errors have the position of the URL.
 func parseStore(text string, read func(string, []byte) (*File, error)) (string, error) {
 	file, err := read("f", []byte(fmt.Sprintf("store: %q\npolicies: {a: {limits: [1/s]}}\n", text)))
 	if err != nil {
@@ -17,7 +17,7 @@ func parseStore(text string, read func(string, []byte) (*File, error)) (string, 
 	return file.Service.Store, nil
 }
 
-// secretFile makes a file and returns its path.
+// secretFile creates a file and returns its path.
 func secretFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -27,8 +27,9 @@ func secretFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// Characters that a URL cannot have in a password need no encoding in a file, and none in a variable unless it looks encoded.
-func TestSecretsAreEncodedWhereTheyStand(t *testing.T) {
+// Characters that are not valid in the password of a URL need no encoding in a file, and none in a variable unless it looks
+// encoded.
+func TestSecretsAreEncoded(t *testing.T) {
 	plain := secretFile(t, "plain", "s3cret\n")
 	windows := secretFile(t, "windows", "s3cret\r\n")
 	odd := secretFile(t, "odd", "a/b@c:d?e#f%41 g${h}ü\n")
@@ -52,7 +53,7 @@ func TestSecretsAreEncodedWhereTheyStand(t *testing.T) {
 	}
 }
 
-func TestSecretsThatCannotBeRead(t *testing.T) {
+func TestInvalidSecrets(t *testing.T) {
 	folder := t.TempDir()
 	missing := filepath.Join(folder, "missing")
 	empty, newline := secretFile(t, "empty", ""), secretFile(t, "newline", "\n")
@@ -60,44 +61,44 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 	large := secretFile(t, "large", strings.Repeat("hunter2", maxSecret/7+1))
 	nested := secretFile(t, "nested", "${HOME}hunter2")
 	for _, test := range []struct{ name, path, want string }{
-		{"missing", missing, fmt.Sprintf("there is no file %q; make it, or mount the secret there: file does not exist", missing)},
+		{"missing", missing, fmt.Sprintf("the file %q does not exist; create it, or mount the secret there: file does not exist", missing)},
 		{"folder", folder, fmt.Sprintf("%q is a folder; name the file in it", folder)},
 		{"empty", empty, fmt.Sprintf("the file %q is empty; write the secret into it", empty)},
 		{"only a newline", newline, fmt.Sprintf("the file %q is empty; write the secret into it", newline)},
-		{"several lines", lines, fmt.Sprintf("the file %q has several lines, or a zero byte; write the secret into one line", lines)},
-		{"large", large, fmt.Sprintf("the file %q is larger than 64 KiB, which no password is; is it the right one?", large)},
+		{"several lines", lines, fmt.Sprintf("the file %q has several lines, or a zero byte; write the secret on one line", lines)},
+		{"large", large, fmt.Sprintf("the file %q is larger than 64 KiB, too large for a password; is it the right one?", large)},
 		{"relative", "secret", "${file:secret}: the path must begin with /, such as ${file:/run/secrets/redis_password}"},
 		{"no path", "", "${file:}: the path must begin with /, such as ${file:/run/secrets/redis_password}"},
 	} {
 		_, err := parseStore("redis://:${file:"+test.path+"}@h", Parse)
 		if err == nil || err.Error() != "f:1:8: store: "+test.want {
-			t.Errorf("%s: %v\nwant f:1:8: store: %s", test.name, err, test.want)
+			t.Errorf("%s: got %v\nwant f:1:8: store: %s", test.name, err, test.want)
 		}
 	}
-	if _, err := parseStore("${file:"+nested+"}", Parse); err == nil || strings.Contains(err.Error(), "hunter") || !strings.Contains(err.Error(), "cannot name others") {
-		t.Errorf("a file that names a variable: %v", err)
+	if _, err := parseStore("${file:"+nested+"}", Parse); err == nil || strings.Contains(err.Error(), "hunter") || !strings.Contains(err.Error(), "is not expanded in files") {
+		t.Errorf("a file that contains a variable: got %v", err)
 	}
-	if os.Getuid() != 0 { // who may read everything
+	if os.Getuid() != 0 { // root may read everything
 		hidden := secretFile(t, "hidden", "hunter2")
 		if err := os.Chmod(hidden, 0); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := parseStore("redis://:${file:"+hidden+"}@h", Parse); err == nil || !strings.Contains(err.Error(), "cannot be read by this user") {
-			t.Errorf("a file that may not be read: %v", err)
+			t.Errorf("a file without permission: got %v", err)
 		}
 	}
 }
 
-// A program that never connects needs no secret, but what is there must be right.
-func TestOfflineASecretNeedNotBeThere(t *testing.T) {
+// A program that never connects needs no secret, but existing ones must be valid.
+func TestOfflineSecretsMayBeMissing(t *testing.T) {
 	written := "redis://:${file:/nowhere/at/all}@h"
 	if got, err := parseStore(written, ParseOffline); err != nil || got != written {
 		t.Errorf("got %q, %v, want the URL as it was written", got, err)
 	}
 	if _, err := parseStore("redsi://:${file:/nowhere/at/all}@h", ParseOffline); err == nil {
-		t.Error("a kind of store that there is not is taken")
+		t.Error("an unknown kind of store is accepted, want an error")
 	}
 	if _, err := parseStore("redis://:${file:"+t.TempDir()+"}@h", ParseOffline); err == nil {
-		t.Error("a folder is taken for a secret")
+		t.Error("a folder is accepted as a secret, want an error")
 	}
 }

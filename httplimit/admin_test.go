@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// An administrator sees and resets exactly what a policy limits, by its name and the client's key.
+// An administrator sees and resets exactly the usage under a policy, by its name and the client's key.
 func TestPeekAndReset(t *testing.T) {
 	one := func(text string) []slidegate.Limit { return []slidegate.Limit{slidegate.MustParseLimit(text)} }
 	user := ByHeader("X-User")
@@ -25,7 +25,7 @@ func TestPeekAndReset(t *testing.T) {
 		limit     string // the limiter's own
 		reset     string // the policy,
 		key       string // and the key
-		byRequest bool   // the key alone does not say what is limited
+		byRequest bool   // the key alone does not determine what is limited
 	}{
 		{"the zero policy", Options{}, "2/1m", "", "192.0.2.1", false},
 		{"a named limit", Options{}, "2/1m name=api", "", "192.0.2.1", false},
@@ -47,22 +47,22 @@ func TestPeekAndReset(t *testing.T) {
 			p := newPlay(t, test.opts, nil, slidegate.MustParseLimit(test.limit))
 			ask := func() int { return p.ask(request("X-User: ann")).Code }
 			if got := []int{ask(), ask(), ask()}; got[0] != 200 || got[1] != 200 || got[2] != 429 {
-				t.Fatalf("the statuses are %d, want 200 200 429", got)
+				t.Fatalf("got statuses %d, want 200 200 429", got)
 			}
 			peek := func(remaining int64) {
 				t.Helper()
-				for range 2 { // and charges nothing
+				for range 2 { // it charges nothing
 					event, err := p.limits.Peek(t.Context(), test.reset, test.key)
 					if test.byRequest {
 						if !errors.Is(err, slidegate.ErrUnsupported) || !strings.Contains(err.Error(), "PeekRequest") {
-							t.Errorf("Peek returns %v, want an error that names PeekRequest", err)
+							t.Errorf("Peek returned %v, want an error that names PeekRequest", err)
 						}
 					} else if err != nil || event.Decision.Remaining != remaining || event.Refused != (remaining == 0) {
-						t.Errorf("Peek returns %+v, %v; want %d remaining", event, err, remaining)
+						t.Errorf("Peek returned %+v, %v; want %d remaining", event, err, remaining)
 					}
 					event, err = p.limits.PeekRequest(request("X-User: ann"))
 					if err != nil || event.Decision.Remaining != remaining || event.Refused != (remaining == 0) {
-						t.Errorf("PeekRequest returns %+v, %v; want %d remaining", event, err, remaining)
+						t.Errorf("PeekRequest returned %+v, %v; want %d remaining", event, err, remaining)
 					}
 				}
 			}
@@ -81,7 +81,7 @@ func TestPeekAndReset(t *testing.T) {
 	}
 }
 
-// Nobody else is reset.
+// No other client is reset.
 func TestResetIsOfOneKey(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Key: ByHeader("X-User")}}}, nil, slidegate.PerMinute(1))
 	p.ask(request("X-User: ann"))
@@ -90,30 +90,30 @@ func TestResetIsOfOneKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ann, bob := p.ask(request("X-User: ann")).Code, p.ask(request("X-User: bob")).Code; ann != 200 || bob != 429 {
-		t.Errorf("ann gets %d and bob %d, want 200 and 429", ann, bob)
+		t.Errorf("got %d for ann and %d for bob, want 200 and 429", ann, bob)
 	}
 }
 
-// The group is part of the address, so it takes a request to say which.
+// The group is part of the address, so only a request determines it.
 func TestPeekAndResetInAGroup(t *testing.T) {
 	tenant := func(r *http.Request) string { return r.Header.Get("X-Tenant") }
 	p := newPlay(t, Options{Group: tenant}, nil, slidegate.PerMinute(1))
 	p.ask(request("X-Tenant: acme"))
 	if _, err := p.limits.Peek(t.Context(), "", "192.0.2.1"); !errors.Is(err, slidegate.ErrUnsupported) {
-		t.Errorf("Peek returns %v, want ErrUnsupported", err)
+		t.Errorf("Peek returned %v, want ErrUnsupported", err)
 	}
 	if err := p.limits.Reset(t.Context(), "", "192.0.2.1"); !errors.Is(err, slidegate.ErrUnsupported) {
-		t.Errorf("Reset returns %v, want ErrUnsupported", err)
+		t.Errorf("Reset returned %v, want ErrUnsupported", err)
 	}
 	if err := p.limits.ResetRequest(request("X-Tenant: acme")); err != nil {
 		t.Error(err)
 	}
 	if event, err := p.limits.PeekRequest(request("X-Tenant: acme")); err != nil || event.Decision.Remaining != 1 {
-		t.Errorf("PeekRequest returns %+v, %v; want 1 remaining", event, err)
+		t.Errorf("PeekRequest returned %+v, %v; want 1 remaining", event, err)
 	}
 }
 
-// A guess that is wrong is an error.
+// An unknown policy or request is an error.
 func TestPeekAndResetOfNothing(t *testing.T) {
 	several := newPlay(t, Options{Policies: []Policy{
 		{Name: "api", Match: "/api/", Limits: []slidegate.Limit{slidegate.PerMinute(1)}},
@@ -131,36 +131,36 @@ func TestPeekAndResetOfNothing(t *testing.T) {
 	} {
 		_, err := test.play.limits.Peek(t.Context(), test.name, "ann")
 		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("Peek of %q returns %v, want %s", test.name, err, test.want)
+			t.Errorf("Peek of %q returned %v, want %s", test.name, err, test.want)
 		}
 		if err := test.play.limits.Reset(t.Context(), test.name, "ann"); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("Reset of %q returns %v, want %s", test.name, err, test.want)
+			t.Errorf("Reset of %q returned %v, want %s", test.name, err, test.want)
 		}
 	}
 	elsewhere := request("X-User: ann")
 	elsewhere.URL.Path = "/elsewhere"
 	if _, err := several.limits.PeekRequest(elsewhere); err == nil {
-		t.Error("PeekRequest of a request without a policy returns no error")
+		t.Error("PeekRequest of a request without a policy returned no error")
 	}
 	if err := several.limits.ResetRequest(elsewhere); err == nil {
-		t.Error("ResetRequest of a request without a policy returns no error")
+		t.Error("ResetRequest of a request without a policy returned no error")
 	}
 }
 
-// A store that does not answer has nothing to show, whatever the failure mode.
+// A store that does not answer is an error, whatever the failure mode.
 func TestPeekAndResetDuringAnOutage(t *testing.T) {
 	for _, mode := range []policy.Mode{policy.Open, policy.Closed, policy.Local} {
 		p := (&play{t: t}).over(newBetween(t, func(context.Context, *store.Request) error { return errBroken }), Options{Failure: mode}, nil, slidegate.PerMinute(1))
 		if event, err := p.limits.Peek(t.Context(), "", "192.0.2.1"); err == nil {
-			t.Errorf("%v: Peek returns %+v, want an error", mode, event)
+			t.Errorf("%v: Peek returned %+v, want an error", mode, event)
 		}
 		if err := p.limits.Reset(t.Context(), "", "192.0.2.1"); err == nil {
-			t.Errorf("%v: Reset returns no error", mode)
+			t.Errorf("%v: Reset returned no error", mode)
 		}
 	}
 }
 
-// A client on a list has that for an answer.
+// Peek reports that a client is on a list.
 func TestPeekOfAListedClient(t *testing.T) {
 	memory := testkit.Must(memstore.New(memstore.Options{}))(t)
 	m := testkit.Must(New(testkit.Must(slidegate.New(memory, slidegate.PerMinute(1)))(t), Options{Policies: []Policy{{
@@ -173,7 +173,7 @@ func TestPeekOfAListedClient(t *testing.T) {
 	}
 }
 
-// Nobody has the empty key where clients without a name are counted by address: a look at it would show a whole quota.
+// No client has the empty key where clients without a name are counted by address: Peek would report a whole quota.
 func TestAdminOfEmptyKey(t *testing.T) {
 	one := []slidegate.Limit{slidegate.PerMinute(1)}
 	for _, shared := range []bool{false, true} {
@@ -181,10 +181,10 @@ func TestAdminOfEmptyKey(t *testing.T) {
 		p.serveFrom("203.0.113.7:1", "")
 		event, err := p.limits.Peek(t.Context(), "a", "")
 		if shared != (err == nil) || shared && event.Decision.Remaining != 0 {
-			t.Errorf("shared is %t: Peek returns %d units, %v", shared, event.Decision.Remaining, err)
+			t.Errorf("shared is %t: Peek returned %d units, %v", shared, event.Decision.Remaining, err)
 		}
 		if err := p.limits.Reset(t.Context(), "a", ""); shared != (err == nil) {
-			t.Errorf("shared is %t: Reset returns %v", shared, err)
+			t.Errorf("shared is %t: Reset returned %v", shared, err)
 		}
 	}
 }

@@ -5,20 +5,19 @@ import "net/http"
 // CostAfter returns the actual cost of a request, once its response is known. It must not be negative.
 type CostAfter func(r *http.Request, response Response) int64
 
-// Response is what became of a request.
+// Response describes the response to a request.
 type Response struct {
-	Status int   // what the handler wrote, or 200 if it wrote nothing; 500 if it panicked before that
-	Bytes  int64 // of the body as the handler wrote it, which in answer to HEAD is not sent
-	Cost   int64 // what the handler said by SetCost, or else what the request was let in for
+	Status int   // as the handler wrote it, or 200 if it wrote none; 500 if it panicked before that
+	Bytes  int64 // of the body that the handler wrote, even if it is not sent, as for HEAD
+	Cost   int64 // set by SetCost, or otherwise the cost at which the request was admitted
 }
 
-// CostFromHandler charges what the handler says by SetCost, or else what the request was let in for.
+// CostFromHandler charges the cost that the handler sets by SetCost, or otherwise the cost at which the request was admitted.
 func CostFromHandler() CostAfter {
 	return func(_ *http.Request, response Response) int64 { return response.Cost }
 }
 
-// CostOfBytes charges one unit for every so many bytes of the response's body, rounded up. It panics if bytesPerUnit is
-// below 1.
+// CostOfBytes charges one unit per bytesPerUnit bytes of the response's body, rounded up. It panics if bytesPerUnit is below 1.
 func CostOfBytes(bytesPerUnit int64) CostAfter {
 	if bytesPerUnit < 1 {
 		panic("httplimit: CostOfBytes: bytesPerUnit must be at least 1")
@@ -26,7 +25,7 @@ func CostOfBytes(bytesPerUnit int64) CostAfter {
 	return func(_ *http.Request, response Response) int64 { return ceil(response.Bytes, bytesPerUnit) }
 }
 
-// CostIfStatus charges only requests whose status counts, and gives the others back. If failed logins count, a client that
+// CostIfStatus charges only requests whose status counts, and refunds the others. If only failed logins count, a client that
 // knows the password is never locked out.
 func CostIfStatus(counts func(status int) bool) CostAfter {
 	return func(_ *http.Request, response Response) int64 {
@@ -41,21 +40,21 @@ type recorderKey struct{}
 
 // SetCost lets a handler set the actual cost of the request that it serves, for policies with a CostAfter. It reports whether
 // there is such a policy. With several middlewares around the handler it sets the cost for all of them. The last call counts.
-// It is safe for concurrent use, and too late once the handler has returned.
+// It is safe for concurrent use, and has no effect once the handler has returned.
 func SetCost(r *http.Request, cost int64) bool {
 	found := false
 	for c := recorderOf(r); c != nil; c = c.outer {
 		if c.settles {
-			c.said.Store(&cost)
+			c.cost.Store(&cost)
 			found = true
 		}
 	}
 	return found
 }
 
-// NeedsResponse reports whether a policy that the request has passed will see its response, as one with a CostAfter does: for
-// adapters of routers, which may have to complete the response before the middleware returns. Otherwise the middleware looks only
-// for a connection that the handler takes over, if at anything.
+// NeedsResponse reports whether the response will be shown to a policy that admitted the request, such as one with a CostAfter.
+// It is for adapters of routers, which may have to complete the response before the middleware returns. Otherwise the
+// middleware looks at most for a connection that the handler takes over.
 func NeedsResponse(r *http.Request) bool {
 	for c := recorderOf(r); c != nil; c = c.outer {
 		if c.settles {
@@ -65,7 +64,7 @@ func NeedsResponse(r *http.Request) bool {
 	return false
 }
 
-// recorderOf returns the recorder of the innermost middleware that the request has passed, or nil.
+// recorderOf returns the recorder of the innermost middleware around the request's handler, or nil.
 func recorderOf(r *http.Request) *recorder {
 	c, _ := r.Context().Value(recorderKey{}).(*recorder)
 	return c

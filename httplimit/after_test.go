@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// left returns what remains of the limit of 10 an hour for the address that httptest uses.
+// left returns what remains of the limit of 10 per hour for the address that httptest uses.
 func (p *play) left() int64 {
 	p.t.Helper()
 	d, err := p.limiter.Peek(context.Background(), "192.0.2.1")
@@ -25,7 +25,7 @@ func (p *play) left() int64 {
 	return d.Remaining
 }
 
-// afterPlay is a play with a CostAfter and a limit of 10 an hour.
+// afterPlay is a play with a CostAfter and a limit of 10 per hour.
 func afterPlay(t *testing.T, after CostAfter, handler http.HandlerFunc) *play {
 	return newPlay(t, Options{Policies: []Policy{{CostAfter: after}}}, handler, slidegate.PerHour(10))
 }
@@ -64,7 +64,7 @@ func TestCostAfter(t *testing.T) {
 			p := afterPlay(t, test.after, test.handler)
 			p.ask(httptest.NewRequest("GET", "/", nil))
 			if got := p.left(); got != test.left {
-				t.Errorf("%d are left, want %d", got, test.left)
+				t.Errorf("got %d left, want %d", got, test.left)
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func TestSetCostWithoutAfter(t *testing.T) {
 	p.from("192.0.2.1")
 }
 
-// A handler that panics before it wrote anything has failed, and the panic goes on.
+// A handler that panics before it has written anything has failed, and the panic continues.
 func TestPanicIsSettled(t *testing.T) {
 	for _, test := range []struct {
 		after CostAfter
@@ -88,7 +88,7 @@ func TestPanicIsSettled(t *testing.T) {
 	}{
 		{CostIfStatus(func(code int) bool { return code >= 500 }), "/", 9},
 		{CostIfStatus(func(code int) bool { return code < 500 }), "/", 10},
-		{CostIfStatus(func(code int) bool { return code == 404 }), "/written", 9}, // what was written stands
+		{CostIfStatus(func(code int) bool { return code == 404 }), "/written", 9}, // the written status counts
 	} {
 		p := afterPlay(t, test.after, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/written" {
@@ -105,17 +105,17 @@ func TestPanicIsSettled(t *testing.T) {
 			p.ask(httptest.NewRequest("GET", test.path, nil))
 		}()
 		if got := p.left(); got != test.left {
-			t.Errorf("%d are left, want %d", got, test.left)
+			t.Errorf("got %d left, want %d", got, test.left)
 		}
 	}
 }
 
-// wrapped is a writer as other middleware has it.
+// wrapped is a writer as other middleware wraps it.
 type wrapped struct{ http.ResponseWriter }
 
 func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// What a handler says reaches all middlewares around it, and the writers of others between them do not keep it back.
+// The cost that a handler sets reaches all middlewares around it, through the writers of others between them.
 func TestSetCostReachesAll(t *testing.T) {
 	p := afterPlay(t, CostFromHandler(), func(_ http.ResponseWriter, r *http.Request) {
 		if !SetCost(r, 5) {
@@ -127,7 +127,7 @@ func TestSetCostReachesAll(t *testing.T) {
 	outmost.from("192.0.2.1")
 	for i, play := range []*play{p, outer, outmost} {
 		if got := play.left(); got != 5 {
-			t.Errorf("middleware %d from inside: %d are left of 10, want 5", i, got)
+			t.Errorf("middleware %d from inside: got %d of 10 left, want 5", i, got)
 		}
 	}
 }
@@ -142,14 +142,14 @@ func TestAfterOfOnePolicy(t *testing.T) {
 	p.from("192.0.2.1")
 	w := p.from("192.0.2.1")
 	if got, want := w.Header().Get("RateLimit"), `"requests";r=8;`; !strings.HasPrefix(got, want) {
-		t.Errorf("RateLimit is %q, want it to begin with %q", got, want)
+		t.Errorf("got RateLimit %q, want prefix %q", got, want)
 	}
 	if got, want := w.Header().Get("RateLimit"), `"bytes";r=4;`; !strings.Contains(got, want) { // 10 - 5 - 1 for now
-		t.Errorf("RateLimit is %q, want %q in it", got, want)
+		t.Errorf("got RateLimit %q, want it to contain %q", got, want)
 	}
 }
 
-// Streaming handlers keep what they need, through a real server.
+// Streaming handlers keep the features they need, through a real server.
 func TestStreamingThroughServer(t *testing.T) {
 	p := afterPlay(t, CostOfBytes(1_000_000), func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -201,19 +201,18 @@ func TestStreamingThroughServer(t *testing.T) {
 	}
 }
 
-// Where all is paid afterwards, a limit that is overdrawn refuses, and says when to come back.
+// If everything is charged afterwards, an overdrawn limit refuses, with a Retry-After.
 func TestPayAfterwards(t *testing.T) {
 	free := func(*http.Request) int64 { return 0 }
 	p := newPlay(t, Options{Policies: []Policy{{Cost: free, CostAfter: CostOfBytes(1)}}},
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 6)) }, slidegate.PerHour(10))
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 200, 429)
 	if w := p.from("192.0.2.1"); w.Header().Get("Retry-After") == "" || p.served != 2 {
-		t.Errorf("%d were served and the last got the header %v, want 2, and a Retry-After", p.served, w.Header())
+		t.Errorf("got %d served and header %v of the last, want 2, and a Retry-After", p.served, w.Header())
 	}
 }
 
-// A request that costs nothing is admitted although a smaller plan has less than was used, so it is not told to come back
-// later.
+// A request that costs nothing is admitted although a smaller plan has less than was used, so it gets no Retry-After.
 func TestNoRetryAfterOnAdmission(t *testing.T) {
 	for _, dialect := range []Headers{HeadersIETF, HeadersX, HeadersNone} {
 		cost, plan := int64(5), policy.Limits(named("", 5))

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// claims is what a writer says that it can do.
+// claims lists the optional interfaces of a writer.
 func claims(w http.ResponseWriter) string {
 	_, flushes := w.(http.Flusher)
 	_, hijacks := w.(http.Hijacker)
@@ -23,7 +23,7 @@ func claims(w http.ResponseWriter) string {
 	return fmt.Sprintf("flushes %t, hijacks %t, pushes %t", flushes, hijacks, pushes)
 }
 
-// A handler behind a CostAfter finds a writer that claims what the server's own does, over HTTP/1 and HTTP/2.
+// Behind a CostAfter a handler gets a writer with the same optional interfaces as the server's own, over HTTP/1 and HTTP/2.
 func TestWriterClaimsWhatTheServerCan(t *testing.T) {
 	for _, two := range []bool{false, true} {
 		var plain, limited string
@@ -41,12 +41,12 @@ func TestWriterClaimsWhatTheServerCan(t *testing.T) {
 		response.Body.Close()
 		server.Close()
 		if plain != limited || plain == "" || two != strings.HasSuffix(plain, "pushes true") {
-			t.Errorf("HTTP/2 %t: the server %s, the middleware %s; want the same", two, plain, limited)
+			t.Errorf("HTTP/2 %t: got %s from the server and %s from the middleware, want the same", two, plain, limited)
 		}
 	}
 }
 
-// The same holds for every writer that a middleware in between may have made.
+// The same applies to every writer that a middleware in between may have made.
 func TestWriterClaimsWhatTheWriterBelowCan(t *testing.T) {
 	all := &able{ResponseRecorder: httptest.NewRecorder()}
 	for name, w := range map[string]http.ResponseWriter{
@@ -78,47 +78,47 @@ func TestWriterClaimsWhatTheWriterBelowCan(t *testing.T) {
 		}{plain{all}, all, all},
 	} {
 		if got, want := claims((&recorder{ResponseWriter: w}).shown()), claims(w); got != want {
-			t.Errorf("%s: the recorder %s, want %s", name, got, want)
+			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}
 }
 
-// SetCost reaches all middlewares, also over a writer between them that has no Unwrap.
+// SetCost reaches all middlewares, also through a writer without Unwrap between them.
 func TestSetCostOverAWriterWithoutUnwrap(t *testing.T) {
 	inner := afterPlay(t, CostFromHandler(), func(_ http.ResponseWriter, r *http.Request) { SetCost(r, 4) })
 	outer := afterPlay(t, CostFromHandler(), func(w http.ResponseWriter, r *http.Request) { inner.handler.ServeHTTP(plain{w}, r) })
 	outer.ask(httptest.NewRequest("GET", "/", nil))
 	if in, out := inner.left(), outer.left(); in != 6 || out != 6 {
-		t.Errorf("%d and %d are left of 10 inside and outside, want 6 and 6", in, out)
+		t.Errorf("got %d and %d of 10 left inside and outside, want 6 and 6", in, out)
 	}
 }
 
-// All that is wrong with policies is said at once.
+// All errors in policies are reported together.
 func TestMatchAndLimitsAreBothWrong(t *testing.T) {
 	limiter := testkit.Must(slidegate.NewPerCall(testkit.Must(memstore.New(memstore.Options{}))(t), ""))(t)
 	_, err := New(limiter, Options{Policies: []Policy{{Name: "a", Match: "login"}, {Name: "b", Match: "/{x"}}})
 	for _, want := range []string{`policy "a"`, `"login"`, `policy "b"`, `"{x"`, "no limits"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error is %v, want %s in it", err, want)
+			t.Errorf("got error %v, want it to contain %s", err, want)
 		}
 	}
 }
 
-// A limit that is called what its policy is called shows once.
+// A limit with the name of its policy is shown under one name.
 func TestALimitOfThePolicysName(t *testing.T) {
 	for want, limits := range map[string][]slidegate.Limit{
 		`"api";r=4`:                 {named("api", 5)},
-		`"api/api";r=4, "api";r=6`:  {named("api", 5), named("", 7)}, // which is the policy's own
+		`"api/api";r=4, "api";r=6`:  {named("api", 5), named("", 7)}, // which has the policy's name
 		`"api";r=4, "api/hour";r=6`: {named("api", 5), named("hour", 7)},
 	} {
 		p := newPlay(t, Options{Policies: []Policy{{Name: "api", Limits: limits}}}, nil)
 		if got := timesOf.ReplaceAllString(p.from("192.0.2.1").Header().Get("RateLimit"), ""); got != want {
-			t.Errorf("RateLimit is %s, want %s", got, want)
+			t.Errorf("got RateLimit %s, want %s", got, want)
 		}
 	}
 }
 
-// Names that cannot stand in header fields, or make them too long, are refused wherever a name can be.
+// Names that are not valid in header fields, or make them too long, are rejected everywhere.
 func TestNamesInHeaders(t *testing.T) {
 	limiter := testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t), slidegate.PerMinute(1)))(t)
 	long := strings.Repeat("n", policy.MaxName+1)
@@ -129,23 +129,23 @@ func TestNamesInHeaders(t *testing.T) {
 			"override": {Name: "p", Overrides: []policy.Override{{Key: "k", Limits: bad}}},
 		} {
 			if _, err := New(limiter, Options{Policies: []Policy{given}}); err == nil || !strings.Contains(err.Error(), fix) || len(err.Error()) > 200 {
-				t.Errorf("%s: %v, want an error that says: %s", where, err, fix)
+				t.Errorf("%s: got %v, want an error that contains %q", where, err, fix)
 			}
 		}
 		p := newPlay(t, Options{Policies: []Policy{{Plan: func(*http.Request) policy.Plan { return policy.Limits(bad...) }}}}, nil, slidegate.PerMinute(1))
 		if w := p.from("192.0.2.1"); w.Code != 500 || !strings.Contains(p.last().Err.Error(), fix) {
-			t.Errorf("a plan: status %d, %v; want 500 and an error that says: %s", w.Code, p.last().Err, fix)
+			t.Errorf("a plan: got status %d, %v; want 500 and an error that contains %q", w.Code, p.last().Err, fix)
 		}
 	}
 	if _, err := New(limiter, Options{Policies: []Policy{{Name: long[1:], Limits: []slidegate.Limit{named(long[1:], 1), named("x"+long[2:], 1)}}}}); err != nil {
-		t.Errorf("names of %d bytes are refused: %v", policy.MaxName, err)
+		t.Errorf("names of %d bytes are rejected: %v", policy.MaxName, err)
 	}
 	if _, err := NewHeaderItem(named(strings.Repeat("n", 5000), 1)); err == nil || !strings.Contains(err.Error(), "use at most 64") {
 		t.Errorf("a header item of 5000 bytes: %v, want an error", err)
 	}
 }
 
-// What policy.Local keeps in this process is bounded by LocalBytes.
+// LocalBytes bounds the memory of policy.Local in this process.
 func TestLocalBytes(t *testing.T) {
 	for _, bytes := range []int64{0, 256 << 10} {
 		opts := Options{Failure: policy.Local, LocalBytes: bytes, Headers: HeadersNone, Policies: []Policy{{Key: ByHeader("X-User")}}}
@@ -167,7 +167,7 @@ func TestLocalBytes(t *testing.T) {
 			}
 		}
 		if admitted > 0 || (bytes == 0) != (inherited == 0) {
-			t.Errorf("%d bytes: %d of %d users are admitted again, and %d were forgotten; want no one admitted, and some forgotten only in little memory",
+			t.Errorf("%d bytes: %d of %d users were admitted again, and %d forgotten; want none admitted, and some forgotten only with little memory",
 				bytes, admitted, users, inherited)
 		}
 	}

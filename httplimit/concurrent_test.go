@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// crowd is a middleware for many at once, in front of a handler, at noon.
+// crowd is a middleware for many concurrent requests, in front of a handler, at noon.
 func crowd(t *testing.T, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) http.Handler {
 	t.Helper()
 	store := testkit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return noon }}))(t)
@@ -24,7 +24,7 @@ func crowd(t *testing.T, opts Options, handler http.HandlerFunc, limits ...slide
 	return m.Wrap(handler)
 }
 
-// However many ask at once, exactly the quota is served, and each response is its own.
+// However many requests are concurrent, exactly the quota is served, and no response shares memory with another.
 func TestManyAtOnce(t *testing.T) {
 	const quota, workers, each = 100, 8, 50
 	hundred := []slidegate.Limit{slidegate.PerHour(quota)}
@@ -35,12 +35,12 @@ func TestManyAtOnce(t *testing.T) {
 		"plan":    {{Limits: hundred, Plan: func(*http.Request) policy.Plan { return policy.Limits(hundred...) }}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var served, told, admitted, refused atomic.Int64
-			handler := crowd(t, Options{Policies: policies, OnDecision: func(*http.Request, Event) { told.Add(1) }},
+			var served, events, admitted, refused atomic.Int64
+			handler := crowd(t, Options{Policies: policies, OnDecision: func(*http.Request, Event) { events.Add(1) }},
 				func(w http.ResponseWriter, _ *http.Request) {
 					served.Add(1)
 					for name := range w.Header() {
-						w.Header()[name][0] = "mine" // if responses shared anything, the race detector would see it
+						w.Header()[name][0] = "mine" // if responses shared memory, the race detector would report it
 						w.Header().Add(name, "mine too")
 					}
 				})
@@ -60,15 +60,15 @@ func TestManyAtOnce(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if served.Load() != quota || admitted.Load() != quota || refused.Load() != workers*each-quota || told.Load() != workers*each {
-				t.Errorf("served %d, admitted %d, refused %d, told %d; want %d, %d, %d, %d", served.Load(), admitted.Load(), refused.Load(), told.Load(),
+			if served.Load() != quota || admitted.Load() != quota || refused.Load() != workers*each-quota || events.Load() != workers*each {
+				t.Errorf("got served %d, admitted %d, refused %d, events %d; want %d, %d, %d, %d", served.Load(), admitted.Load(), refused.Load(), events.Load(),
 					quota, quota, workers*each-quota, workers*each)
 			}
 		})
 	}
 }
 
-// Plans that nobody has seen yet come from many at once, while others look for theirs.
+// Many new plans are used concurrently, while others are looked up.
 func TestNewPlansAtOnce(t *testing.T) {
 	const workers, plans = 4, 100
 	handler := crowd(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(r *http.Request) policy.Plan {
@@ -81,7 +81,7 @@ func TestNewPlansAtOnce(t *testing.T) {
 				w, plan := httptest.NewRecorder(), strconv.Itoa(i)
 				handler.ServeHTTP(w, request("X-Plan: "+plan))
 				if got, want := w.Header().Get("RateLimit-Policy"), `"api/`+plan+`";q=1099511627776;w=60`; got != want {
-					t.Errorf("RateLimit-Policy is %s, want %s", got, want)
+					t.Errorf("got RateLimit-Policy %s, want %s", got, want)
 				}
 			}
 		})
@@ -89,7 +89,7 @@ func TestNewPlansAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// What is added to one response's headers, or written over them, is not seen in the next one.
+// Values that are appended to or overwritten in one response's headers do not show in the next response.
 func TestHeadersAreNotShared(t *testing.T) {
 	for dialect := range dialects {
 		for _, quota := range []int64{1, 100} { // the second request is refused, or admitted
@@ -103,18 +103,18 @@ func TestHeadersAreNotShared(t *testing.T) {
 			first := ask()
 			for name := range first {
 				first.Add(name, "added")
-				_ = append(first[name][:1], "written behind") // into the room behind the value, if there is any
+				_ = append(first[name][:1], "written behind") // into the spare capacity behind the value, if there is any
 			}
 			for name, values := range ask() {
 				if values = values[:cap(values)]; len(values) != 1 || values[0] == "added" {
-					t.Errorf("dialect %d: %s is %q, want one value that no other response has written", dialect, name, values)
+					t.Errorf("dialect %d: got %s %q, want one value that no other response has written", dialect, name, values)
 				}
 			}
 		}
 	}
 }
 
-// A handler that has run out of time goes on, and may say its cost when that is being settled.
+// A handler that has timed out continues to run, and may set its cost while it is being settled.
 func TestSetCostTooLate(t *testing.T) {
 	late := make(chan bool)
 	p := afterPlay(t, CostFromHandler(), func(_ http.ResponseWriter, r *http.Request) {
@@ -127,6 +127,6 @@ func TestSetCostTooLate(t *testing.T) {
 	p.ask(httptest.NewRequest("GET", "/", nil))
 	<-late
 	if got := p.left(); got != 7 && got != 6 {
-		t.Errorf("%d are left of 10 after a cost of 3 or 4, want 7 or 6", got)
+		t.Errorf("got %d of 10 left after a cost of 3 or 4, want 7 or 6", got)
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// heldConn is a connection that a handler has taken over from a request that holds slots. They are released when it is closed, or
-// when it is collected because a handler has lost it without Close.
+// heldConn is a connection that a handler has taken over from a request that holds slots. The slots are released when it is
+// closed, or when it is garbage collected because a handler lost it without closing it.
 type heldConn struct {
 	net.Conn
 	release func()
 }
 
-// holdConn returns a connection that releases when it is closed. It has those of the optional interfaces of TCP and TLS connections
-// that the one below has.
+// holdConn returns a connection that calls release when it is closed. It implements the optional interfaces of TCP and TLS
+// connections that conn implements.
 func holdConn(conn net.Conn, release func()) net.Conn {
 	held := &heldConn{conn, release}
 	runtime.AddCleanup(held, func(release func()) { release() }, release)

@@ -1,6 +1,6 @@
-// Package httplimit limits HTTP requests. On the server it wraps any http.Handler: it identifies the client, decides by a
-// slidegate.Limiter, reports what is left in header fields, and refuses with 429 and an exact Retry-After. On the
-// client it wraps an http.RoundTripper that keeps to a limit of its own and to what servers answer.
+// Package httplimit limits HTTP requests. On the server it wraps any http.Handler: it identifies the client, calls a
+// slidegate.Limiter for a decision, reports what is left in header fields, and refuses with 429 and an exact Retry-After. On
+// the client it wraps an http.RoundTripper that obeys its own limit and the responses of servers.
 //
 //	limiter, err := slidegate.New(store, slidegate.PerMinute(100))
 //	// ...

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// The application's functions are called once for a request, also when the store fails: they may be slow, or count.
+// The application's functions are called once per request, also when the store fails: they may be slow, or count.
 func TestFunctionsAreCalledOnce(t *testing.T) {
 	for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
 		for name, after := range map[string]CostAfter{"alone": nil, "settled": CostFromHandler()} {
@@ -35,7 +35,7 @@ func TestFunctionsAreCalledOnce(t *testing.T) {
 	}
 }
 
-// Lists, overrides and candidates are those of the engine.
+// Lists, overrides and candidates are decided by the policy engine.
 func TestListsOverridesAndCandidates(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{
 		Name: "api", Limits: []slidegate.Limit{named("", 2)}, Candidate: []slidegate.Limit{named("", 1)},
@@ -50,10 +50,10 @@ func TestListsOverridesAndCandidates(t *testing.T) {
 	}
 	w := p.from("198.51.100.1")
 	if got := w.Body.String(); got != denied[BodyProblem] || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" {
-		t.Errorf("on the deny list: got the body %q with %v, want %q without Retry-After and RateLimit", got, w.Header(), denied[BodyProblem])
+		t.Errorf("on the deny list: got body %q with %v, want %q without Retry-After and RateLimit", got, w.Header(), denied[BodyProblem])
 	}
 	if e := p.last(); e.By != policy.ByDenyList || !e.Refused {
-		t.Errorf("the event is %+v, want a refusal by the deny list", e)
+		t.Errorf("got event %+v, want a refusal by the deny list", e)
 	}
 	p.events = nil
 	p.from("192.0.2.2")
@@ -62,15 +62,15 @@ func TestListsOverridesAndCandidates(t *testing.T) {
 	for _, e := range p.events {
 		seen = append(seen, e.Candidate)
 		if e.Candidate && e.Refused {
-			t.Errorf("the event of a candidate is %+v, want no refusal", e)
+			t.Errorf("got candidate event %+v, want no refusal", e)
 		}
 	}
 	if want := []bool{true, false, true, false}; !slices.Equal(seen, want) || p.events[2].Decision.Allowed {
-		t.Errorf("the events are %+v, want candidates where %v, and a denial by the second candidate", p.events, want)
+		t.Errorf("got events %+v, want candidates where %v, and a denial by the second candidate", p.events, want)
 	}
 }
 
-// The forms in one line.
+// The one-line constructors.
 func TestOneLine(t *testing.T) {
 	for name, test := range map[string]struct {
 		wrap func(http.Handler) http.Handler
@@ -88,13 +88,13 @@ func TestOneLine(t *testing.T) {
 			r.RemoteAddr = []string{"192.0.2.1:1", "192.0.2.2:1"}[i/2]
 			w := httptest.NewRecorder()
 			if handler.ServeHTTP(w, r); w.Code != want {
-				t.Errorf("%s, request %d: status %d, want %d", name, i+1, w.Code, want)
+				t.Errorf("%s, request %d: got status %d, want %d", name, i+1, w.Code, want)
 			}
 		}
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("a limit of nothing is accepted, want a panic")
+			t.Error("an empty limit is accepted, want a panic")
 		}
 	}()
 	LimitByIP(0, time.Hour)

@@ -22,7 +22,7 @@ func TestErrorsNamePackageOnce(t *testing.T) {
 	} {
 		_, err := New(limiter, Options{Policies: []Policy{given}})
 		if err == nil || !strings.HasPrefix(err.Error(), `httplimit: policy "a": `) || strings.Count(err.Error(), "httplimit: ") != 1 {
-			t.Errorf("%s: the error is %v, want the package and the policy once", what, err)
+			t.Errorf("%s: got error %v, want the package and the policy once", what, err)
 		}
 		if _, ok := errors.AsType[*PatternError](err); ok != (given.Match != "") {
 			t.Errorf("%s: the error is a PatternError: %t", what, ok)
@@ -32,12 +32,12 @@ func TestErrorsNamePackageOnce(t *testing.T) {
 	long.Name = "ä"
 	limiter = testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t), long))(t)
 	if _, err := New(limiter, Options{}); err == nil || strings.Count(err.Error(), "httplimit: ") != 1 {
-		t.Errorf("the limiter's own limit: the error is %v, want the package once", err)
+		t.Errorf("the limiter's own limit: got error %v, want the package once", err)
 	}
 	if _, err := NewHeaderItem(long); err == nil || !strings.HasPrefix(err.Error(), "httplimit: ") {
-		t.Errorf("a header item: the error is %v, want the package", err)
+		t.Errorf("a header item: got error %v, want the package", err)
 	}
 	if _, err := NewMatcher("/api/*"); err == nil || !strings.HasPrefix(err.Error(), "httplimit: match: ") {
-		t.Errorf("a matcher: the error is %v, want the package", err)
+		t.Errorf("a matcher: got error %v, want the package", err)
 	}
 }

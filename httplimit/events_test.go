@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// every is a policy that every request faces, decided alone, or as a policy.Request because it has a CostAfter.
+// every is a policy for every request, decided alone, or as a policy.Request because it has a CostAfter.
 func every(alone bool, given Policy) []Policy {
 	if !alone {
 		given.CostAfter = CostFromHandler()
@@ -24,7 +24,7 @@ func every(alone bool, given Policy) []Policy {
 	return []Policy{given}
 }
 
-// Each decision is told exactly once, before the handler runs or the refusal is written, with the request it is about.
+// Each decision is reported exactly once, before the handler runs or the refusal is written, with its request.
 func TestOnDecisionOnceAndFirst(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		var trace []string
@@ -52,7 +52,7 @@ func TestOnDecisionOnceAndFirst(t *testing.T) {
 	}
 }
 
-// The policies in the shadow are each told once, and the others once together. Who is let off is not told about.
+// Shadow policies are reported once each, and the others once together. Exempt requests are not reported.
 func TestEventsOfSeveralPolicies(t *testing.T) {
 	limits := []slidegate.Limit{slidegate.PerMinute(5)}
 	p := newPlay(t, Options{Policies: []Policy{
@@ -67,11 +67,11 @@ func TestEventsOfSeveralPolicies(t *testing.T) {
 		names = append(names, fmt.Sprint(e.Policy, e.Shadow))
 	}
 	if want := []string{"triedtrue", "againtrue", "bfalse"}; !slices.Equal(names, want) {
-		t.Errorf("events of %q, want %q", names, want)
+		t.Errorf("got events of %q, want %q", names, want)
 	}
 }
 
-// A middleware without OnDecision does all the rest.
+// A middleware without OnDecision works otherwise.
 func TestWithoutOnDecision(t *testing.T) {
 	store := newBetween(t, func(_ context.Context, r *store.Request) error {
 		if r.Op != rule.Take {
@@ -92,12 +92,12 @@ func TestWithoutOnDecision(t *testing.T) {
 		w := httptest.NewRecorder()
 		m.Wrap(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if w.Code != http.StatusNotFound {
-			t.Errorf("%s: status %d, want 404", name, w.Code)
+			t.Errorf("%s: got status %d, want 404", name, w.Code)
 		}
 	}
 }
 
-// What could not be settled is told, after the handler, as an error without a decision.
+// A failed settlement is reported after the handler, as an error without a decision.
 func TestSettleFails(t *testing.T) {
 	store := newBetween(t, func(_ context.Context, r *store.Request) error {
 		if r.Op != rule.Take {
@@ -107,25 +107,25 @@ func TestSettleFails(t *testing.T) {
 	})
 	p := (&play{t: t}).over(store, Options{Policies: []Policy{{Name: "api", CostAfter: CostOfBytes(1)}}}, nil, slidegate.PerMinute(5))
 	if w := p.from("192.0.2.1"); w.Code != 200 {
-		t.Errorf("status %d, want 200", w.Code)
+		t.Errorf("got status %d, want 200", w.Code)
 	}
 	if len(p.events) != 2 {
-		t.Fatalf("%d events, want one for the decision and one for settling", len(p.events))
+		t.Fatalf("got %d events, want one for the decision and one for settling", len(p.events))
 	}
 	if e := p.last(); !errors.Is(e.Err, errBroken) || e.Policy != "api" || e.Refused || e.Decision.At != 0 {
-		t.Errorf("the event is %+v, want errBroken for the policy api, no refusal and no decision", e)
+		t.Errorf("got event %+v, want errBroken for the policy api, no refusal and no decision", e)
 	}
 }
 
-// A layer under the limiter may decide when its store has failed. There is then nothing to tell about what is left, and a
-// refusal is 503, as if the middleware had decided so.
+// A layer below the limiter may decide when its store has failed. There is then nothing to report about what is left, and a
+// refusal is 503, as if the middleware had decided.
 func TestFlagsOfTheStore(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		for _, test := range []struct {
-			allowed bool
-			flags   rule.Flags
-			status  int
-			told    bool
+			allowed  bool
+			flags    rule.Flags
+			status   int
+			reported bool
 		}{
 			{true, rule.FallbackOpen, 200, false},
 			{false, rule.FallbackClosed, 503, false},
@@ -137,20 +137,20 @@ func TestFlagsOfTheStore(t *testing.T) {
 			opts := Options{Policies: every(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}})}
 			p := (&play{t: t}).over(store, opts, nil)
 			w := p.from("192.0.2.1")
-			_, told := w.Header()["Ratelimit"]
+			_, reported := w.Header()["Ratelimit"]
 			_, retry := w.Header()["Retry-After"]
-			if w.Code != test.status || told != test.told || retry != (w.Code == 429) {
-				t.Errorf("alone %v, %+v: status %d with %v; want %d, RateLimit there %v, and Retry-After exactly with 429",
-					alone, test, w.Code, w.Header(), test.status, test.told)
+			if w.Code != test.status || reported != test.reported || retry != (w.Code == 429) {
+				t.Errorf("alone %v, %+v: got status %d with %v; want %d, RateLimit present %v, and Retry-After exactly with 429",
+					alone, test, w.Code, w.Header(), test.status, test.reported)
 			}
 			if e := p.last(); e.Decision.Flags != test.flags || e.Refused == test.allowed {
-				t.Errorf("alone %v, %+v: the event is %+v, want the flags %v and refused %v", alone, test, e, test.flags, !test.allowed)
+				t.Errorf("alone %v, %+v: got event %+v, want the flags %v and refused %v", alone, test, e, test.flags, !test.allowed)
 			}
 		}
 	}
 }
 
-// A refusal because the store failed leaves the application's own answer to say so, without a time that nobody knows.
+// When the store has failed, Options.Refuse writes the refusal, without a Retry-After, since the time is unknown.
 func TestRefuseWhenClosed(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		p := (&play{t: t}).over(&broken{}, Options{
@@ -163,12 +163,12 @@ func TestRefuseWhenClosed(t *testing.T) {
 		}, nil)
 		w := p.from("192.0.2.1")
 		if w.Code != 503 || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" || p.served != 0 {
-			t.Errorf("status %d with %v, served %d; want 503 without Retry-After and RateLimit, served 0", w.Code, w.Header(), p.served)
+			t.Errorf("got status %d with %v, served %d; want 503 without Retry-After and RateLimit, served 0", w.Code, w.Header(), p.served)
 		}
 	}
 }
 
-// What is said when nobody could decide, whatever the body.
+// The bodies of requests that could not be decided.
 func TestUnavailableBodies(t *testing.T) {
 	for body, want := range map[Body]struct{ contentType, text string }{
 		BodyProblem: {"application/problem+json", `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +

@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// Reports take long, so each client may have one at a time, and three an hour.
+// Reports take long, so each client may have one at a time, and three per hour.
 func Example_inFlight() {
 	limiter, _ := slidegate.NewPerCall(memstore.NewDefault(), "")
 	limits, _ := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{{
@@ -52,7 +52,7 @@ func Example_inFlight() {
 	// 200
 }
 
-// A handler that answers at once and goes on working keeps its slot until the work is done.
+// A handler that responds immediately and continues to work keeps its slot until the work is done.
 func ExampleKeepSlots() {
 	limiter, _ := slidegate.New(memstore.NewDefault(), slidegate.Slots(1, 30*time.Second))
 	limits, _ := httplimit.New(limiter, httplimit.Options{})
@@ -72,7 +72,7 @@ func ExampleKeepSlots() {
 		fmt.Println(w.Code)
 	}
 	ask()
-	ask() // the first job is still being worked on
+	ask() // the first job is still running
 	work <- true
 	<-idle
 	ask()

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// Three lines make any handler limited.
+// Three lines limit any handler.
 func Example() {
 	store := memstore.NewDefault()
 
@@ -32,7 +32,7 @@ func Example() {
 	// 429 application/problem+json
 }
 
-// At a route of http.ServeMux the key can be a part of the path: here every user gets one request an hour.
+// At a route of http.ServeMux the key can be a part of the path: here every user gets one request per hour.
 func ExampleMiddleware_Wrap() {
 	store, _ := memstore.New(memstore.Options{})
 	limiter, _ := slidegate.New(store, slidegate.PerHour(1))
@@ -53,7 +53,7 @@ func ExampleMiddleware_Wrap() {
 	// ada 429
 }
 
-// A login that counts failures by address, and an API with a quota per key and a budget for everybody, behind a proxy.
+// A login that counts failures by address, and an API with a quota per key and a quota for all keys together, behind a proxy.
 func Example_policies() {
 	limiter, _ := slidegate.NewPerCall(memstore.NewDefault(), "")
 	proxies, _ := clientip.ParseProxies("10.0.0.0/8")
@@ -92,17 +92,17 @@ func Example_policies() {
 	// "api";q=100;w=60, "everybody";q=10000;w=60
 }
 
-// A handler that decides by itself writes what the middleware would.
+// A handler that decides by itself writes the same response as the middleware.
 func ExampleHeaders_Write() {
 	store, _ := memstore.New(memstore.Options{Now: func() slidegate.Micros { return 1_767_268_800_000_000 }})
 	limit := slidegate.PerHour(1)
 	limit.Name = "api"
 	limiter, _ := slidegate.New(store, limit)
-	var items httplimit.HeaderItems // remembers limits; keep it beside the limiter
+	var items httplimit.HeaderItems // caches limits; keep it with the limiter
 
 	for range 2 {
 		d, err := limiter.Allow(context.Background(), "ann")
-		if err != nil { // nobody could decide
+		if err != nil { // the store could not decide
 			d = httplimit.Undecided()
 		}
 		h := http.Header{}
@@ -119,7 +119,7 @@ func ExampleHeaders_Write() {
 	// 429 The quota is used up. Try again in 3600 seconds.
 }
 
-// One line, for a program of one process.
+// One line, for a program with one process.
 func ExampleLimitByIP() {
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 	handler := httplimit.LimitByIP(2, time.Minute)(hello)
@@ -134,7 +134,7 @@ func ExampleLimitByIP() {
 	// 429
 }
 
-// An administrator looks at what a client has left, and forgets what it has used.
+// An administrator sees what a client has left, and resets its usage.
 func ExampleMiddleware_Reset() {
 	store, _ := memstore.New(memstore.Options{})
 	limiter, _ := slidegate.New(store, slidegate.PerHour(2))
@@ -159,7 +159,7 @@ func ExampleMiddleware_Reset() {
 	// httplimit: policy: unknown policy "apii"; want one of ["api"]
 }
 
-// Where a key has several parts or limits depend on a plan, a request says which client is meant.
+// If a key has several parts or limits depend on a plan, a request identifies the client.
 func ExampleMiddleware_ResetRequest() {
 	store, _ := memstore.New(memstore.Options{})
 	limiter, _ := slidegate.New(store, slidegate.PerHour(1))

@@ -8,17 +8,17 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// maxItems is how many limits are remembered; further ones work too, and are prepared at each request.
+// maxItems is how many limits are cached; further limits work too, and are prepared for each request.
 const maxItems = 1024
 
-// HeaderItems prepares limits for header fields and remembers them, so that one that comes again costs a look-up. The zero
-// value is empty and ready to use. It is safe for concurrent use, and must not be copied.
+// HeaderItems prepares limits for header fields and caches them, so that a limit that was seen before costs one look-up. The
+// zero value is empty and ready to use. It is safe for concurrent use, and must not be copied.
 type HeaderItems struct {
-	known atomic.Pointer[map[slidegate.Limit]*HeaderItem] // read without a lock, so never written to
+	known atomic.Pointer[map[slidegate.Limit]*HeaderItem] // read without a lock, so never modified
 	mu    sync.Mutex
 }
 
-// Append appends the items of limits. A limit whose name is not printable ASCII goes by its text.
+// Append appends the items of limits. A limit whose name is not printable ASCII is named by its text.
 func (c *HeaderItems) Append(items []*HeaderItem, limits []slidegate.Limit) []*HeaderItem {
 	for _, limit := range limits {
 		item := c.find(limit)
@@ -35,12 +35,12 @@ func lenientItem(limit slidegate.Limit) *HeaderItem {
 	item, err := NewHeaderItem(limit)
 	if err != nil {
 		limit.Name = ""
-		item, _ = NewHeaderItem(limit) // a limit's text is numbers and words
+		item, _ = NewHeaderItem(limit) // a limit's text is always printable ASCII
 	}
 	return item
 }
 
-// find returns what is remembered of a limit, or nil.
+// find returns the cached item of a limit, or nil.
 func (c *HeaderItems) find(limit slidegate.Limit) *HeaderItem {
 	if known := c.known.Load(); known != nil {
 		return (*known)[limit]
@@ -48,7 +48,7 @@ func (c *HeaderItems) find(limit slidegate.Limit) *HeaderItem {
 	return nil
 }
 
-// keep remembers an item of a limit, if there is room.
+// keep caches the item of a limit, unless the cache is full.
 func (c *HeaderItems) keep(limit slidegate.Limit, item *HeaderItem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

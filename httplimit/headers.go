@@ -12,10 +12,10 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Headers is how a response reports what is left.
+// Headers is the dialect in which a response reports what is left.
 type Headers uint8
 
-// The dialects. A time to wait is always in whole seconds, rounded up.
+// The dialects. Waiting times are always in whole seconds, rounded up.
 const (
 	// HeadersIETF are RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-11, one item per limit:
 	//	RateLimit-Policy: "api";q=100;w=60, "api/slots";q=5;qu="concurrent-requests"
@@ -28,7 +28,7 @@ const (
 	HeadersX
 	// HeadersXDelta are the same with X-RateLimit-Reset in seconds from now.
 	HeadersXDelta
-	// HeadersNone writes only Retry-After, with a refusal.
+	// HeadersNone writes only Retry-After, and only with a refusal.
 	HeadersNone
 	dialects
 )
@@ -36,21 +36,20 @@ const (
 // sfMax is the largest integer of a structured field.
 const sfMax = 999_999_999_999_999
 
-// undecided are the flags of a decision that no limit made: there is nothing to say about what is left.
+// undecided are the flags of a decision that no limit made: there is nothing to report about what is left.
 const undecided = rule.FallbackOpen | rule.FallbackClosed
 
-// HeaderItem is a limit as header fields write it, prepared once by NewHeaderItem or HeaderItems. It is safe for concurrent
-// use.
+// HeaderItem is a limit prepared for header fields by NewHeaderItem or HeaderItems. It is safe for concurrent use.
 type HeaderItem struct {
 	limit  slidegate.Limit
-	name   string // as a structured field writes it, with its quotes
+	name   string // as in a structured field, with its quotes
 	policy string // its item of RateLimit-Policy
 	quota  string
 	slots  bool // it is an in-flight limit
 }
 
-// NewHeaderItem prepares a limit under its name, or under its text if it has no name. The error is about a name that
-// cannot stand in a header.
+// NewHeaderItem prepares a limit under its name, or under its text if it has no name. It returns an error if the name is not
+// valid in a header.
 func NewHeaderItem(limit slidegate.Limit) (*HeaderItem, error) {
 	item, err := newHeaderItem(limit)
 	if err != nil {
@@ -59,7 +58,7 @@ func NewHeaderItem(limit slidegate.Limit) (*HeaderItem, error) {
 	return item, nil
 }
 
-// newHeaderItem is NewHeaderItem with an error that does not name the package, for callers whose own errors do.
+// newHeaderItem is NewHeaderItem without the package name in its error, for callers that add it.
 func newHeaderItem(limit slidegate.Limit) (*HeaderItem, error) {
 	name := limit.Name
 	if name == "" {
@@ -70,7 +69,7 @@ func newHeaderItem(limit slidegate.Limit) (*HeaderItem, error) {
 	}
 	quoted, ok := quote(name)
 	if !ok {
-		return nil, fmt.Errorf("the name %q cannot stand in a header: use printable ASCII", name)
+		return nil, fmt.Errorf("the name %q is not valid in a header; use printable ASCII", name)
 	}
 	return &HeaderItem{
 		limit: limit, name: quoted, policy: quoted + policyParameters(limit), quota: strconv.FormatInt(limit.Quota, 10),
@@ -78,9 +77,9 @@ func newHeaderItem(limit slidegate.Limit) (*HeaderItem, error) {
 	}, nil
 }
 
-// policyParameters returns the parameters of a limit's item of RateLimit-Policy. The window is in whole seconds, so one that is not, or
-// that differs from one to the next as months do, is left out; t says how much of it is left. An in-flight limit has no
-// window: a slot is free as soon as a request has ended.
+// policyParameters returns the parameters of a limit's item of RateLimit-Policy. The window is in whole seconds, so a window
+// that is not, or that varies in length as months do, is left out; t still reports how much of it is left. An in-flight limit
+// has no window: a slot is free as soon as a request has ended.
 func policyParameters(limit slidegate.Limit) string {
 	text := ";q=" + strconv.FormatInt(min(limit.Quota, sfMax), 10)
 	switch {
@@ -92,8 +91,8 @@ func policyParameters(limit slidegate.Limit) string {
 	return text
 }
 
-// quote returns a text as a String of a structured field (RFC 9651), which is JSON too, and whether it can be one: only
-// printable ASCII can.
+// quote returns a text as a String of a structured field (RFC 9651), which is also valid JSON. It reports whether the text is
+// printable ASCII, as it must be.
 func quote(text string) (quoted string, ok bool) {
 	b := append(make([]byte, 0, len(text)+2), '"')
 	for i := range len(text) {
@@ -109,18 +108,19 @@ func quote(text string) (quoted string, ok bool) {
 	return string(append(b, '"')), true
 }
 
-// Write sets the fields that say what a decision left of its limits, whose items are in the order of d.Answers, and
-// Retry-After if d is a refusal that waiting ends. If the store failed and no limit was asked, it writes nothing about
-// limits, nor if there are no items.
+// Write sets the fields that report what a decision left of its limits, whose items are in the order of d.Answers, and
+// Retry-After if d is a refusal that ends with time. It writes nothing about limits if the store failed and no limit decided,
+// or if there are no items.
 //
-// What a middleware around this one has written stays: the items of RateLimit and RateLimit-Policy are added to those that are
-// there, three fields are written unless those that are there say that less remains, and of two Retry-After the later stays.
+// Fields that a middleware around this one has written are kept: items of RateLimit and RateLimit-Policy are added to the
+// existing ones, the three fields of the other dialects are written unless the existing ones report less remaining, and the
+// later of two Retry-After is kept.
 func (dialect Headers) Write(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 	dialect.write(h, items, d, !d.Allowed)
 }
 
-// write is Write for a request that need not be refused although the limits have nothing left for it: one that costs nothing. It
-// reports whether the fields of the same limits were there already.
+// write is Write for a request that is not necessarily refused although the limits have nothing left for it: one that costs
+// nothing. It reports whether fields for the same limits were already present.
 func (dialect Headers) write(h http.Header, items []*HeaderItem, d *slidegate.Decision, refused bool) (again bool) {
 	if dialect == HeadersNone && !refused {
 		return false
@@ -144,7 +144,7 @@ func (dialect Headers) write(h http.Header, items []*HeaderItem, d *slidegate.De
 	return outer != nil && outer.join(h, dialect, refused)
 }
 
-// itemBytes is about how long an item of RateLimit or of RateLimit-Policy is.
+// itemBytes is the approximate length of an item of RateLimit or RateLimit-Policy.
 const itemBytes = 64
 
 // writeIETF writes RateLimit-Policy and RateLimit.
@@ -155,7 +155,7 @@ func writeIETF(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 		from := len(v.text)
 		v.text = appendItem(v.text, items[0], d.Remaining, items[0].effective(d.Allowed, d.Remaining, max(d.RetryAfter, d.NextAfter), d.ResetAfter))
 		h["Ratelimit"] = v.line(v.cut(from))
-		v.giveBack()
+		v.putBack()
 		return
 	}
 	v := newValues(2, 2*itemBytes*len(items))
@@ -176,7 +176,7 @@ func writeIETF(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 		v.text = appendItem(v.text, item, a.Remaining, item.effective(a.Allowed, a.Remaining, duration(a.After()), duration(a.ResetAfter)))
 	}
 	h["Ratelimit"] = v.line(v.cut(from))
-	v.giveBack()
+	v.putBack()
 }
 
 func appendItem(b []byte, item *HeaderItem, remaining, t int64) []byte {
@@ -190,10 +190,11 @@ func appendItem(b []byte, item *HeaderItem, remaining, t int64) []byte {
 	return strconv.AppendInt(b, min(t, sfMax), 10)
 }
 
-// effective is how long, in seconds, what remains has to do: until the same cost is admitted again after a refusal, until a unit is
-// free if an admission took the last one, or else until all is free. It is -1, and left out, if that never comes or is not
-// known: nobody knows when the requests that hold the slots of an in-flight limit will end, and a client that waited for the latest
-// moment would wait in vain. After a refusal it must wait for something: that is until the first slot ends, if it is not renewed.
+// effective returns how many seconds the remaining units must last: after a refusal, until the same cost is admitted; after an
+// admission that took the last unit, until a unit is free; otherwise until all are free. It is -1, and left out, if that never
+// happens or is unknown: it is unknown when the requests that hold the slots of an in-flight limit will end, and a client that
+// waited for the latest possible time would wait in vain. After a refusal the client needs a time: it is when the first slot
+// expires unless it is renewed.
 func (item *HeaderItem) effective(allowed bool, remaining int64, next, reset time.Duration) int64 {
 	switch {
 	case !allowed:
@@ -209,7 +210,8 @@ func (item *HeaderItem) effective(allowed bool, remaining int64, next, reset tim
 	}
 }
 
-// trio writes three fields, whose names differ by dialect. The last one is left out if an in-flight limit admitted: see effective.
+// trio writes three fields, whose names depend on the dialect. The last one is left out if an in-flight limit admitted: see
+// effective.
 func (dialect Headers) trio(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 	names, item := dialect.names(), items[d.Index]
 	v := newValues(3, itemBytes)
@@ -217,8 +219,8 @@ func (dialect Headers) trio(h http.Header, items []*HeaderItem, d *slidegate.Dec
 	v.text = strconv.AppendInt(v.text, d.Remaining, 10)
 	h[names[0]], h[names[1]] = v.line(item.quota), v.line(v.cut(from))
 	if item.slots && d.Allowed {
-		delete(h, names[2]) // of a middleware around this one, whose limits have more left
-		v.giveBack()
+		delete(h, names[2]) // written by a middleware around this one, whose limits have more left
+		v.putBack()
 		return
 	}
 	wait := d.ResetAfter
@@ -235,7 +237,7 @@ func (dialect Headers) trio(h http.Header, items []*HeaderItem, d *slidegate.Dec
 	from = len(v.text)
 	v.text = strconv.AppendInt(v.text, reset, 10)
 	h[names[2]] = v.line(v.cut(from))
-	v.giveBack()
+	v.putBack()
 }
 
 var (
@@ -243,7 +245,7 @@ var (
 	xNames     = [3]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
 )
 
-// names are what the three fields are called.
+// names returns the names of the three fields.
 func (dialect Headers) names() *[3]string {
 	if dialect == HeadersDraft03 {
 		return &plainNames
@@ -251,8 +253,8 @@ func (dialect Headers) names() *[3]string {
 	return &xNames
 }
 
-// retrySeconds is how many whole seconds a refused client has to wait, at least one. It is -1 if waiting does not help, or if
-// the time is unknown because the store could not be asked.
+// retrySeconds returns how many whole seconds a refused client has to wait, at least one. It is -1 if waiting does not help, or
+// if the time is unknown because the store did not decide.
 func retrySeconds(d *slidegate.Decision) int64 {
 	if d.RetryAfter == slidegate.Never || d.RetryAfter <= 0 && d.Flags&rule.FallbackClosed != 0 {
 		return -1
@@ -260,7 +262,7 @@ func retrySeconds(d *slidegate.Decision) int64 {
 	return max(1, seconds(d.RetryAfter))
 }
 
-// setRetryAfter writes when to come back, if that is known.
+// setRetryAfter writes Retry-After, if the time is known.
 func setRetryAfter(h http.Header, d *slidegate.Decision) {
 	wait := retrySeconds(d)
 	switch {
@@ -272,11 +274,11 @@ func setRetryAfter(h http.Header, d *slidegate.Decision) {
 		from := len(v.text)
 		v.text = strconv.AppendInt(v.text, wait, 10)
 		h["Retry-After"] = v.line(v.cut(from))
-		v.giveBack()
+		v.putBack()
 	}
 }
 
-// waits are the usual values of Retry-After, made once. They are shared, and appending to one makes a copy.
+// waits are the usual values of Retry-After, allocated once. They are shared; appending to one makes a copy.
 var waits = func() (all [301][]string) {
 	for i := range all {
 		all[i] = []string{strconv.Itoa(i)}
@@ -284,7 +286,7 @@ var waits = func() (all [301][]string) {
 	return all
 }()
 
-// seconds rounds up, and is -1 for what never comes.
+// seconds rounds up. It is -1 for a time that never comes.
 func seconds(d time.Duration) int64 {
 	if d == slidegate.Never {
 		return -1
@@ -297,7 +299,7 @@ func ceil(n, unit int64) int64 {
 }
 
 func duration(m rule.Micros) time.Duration {
-	if m > math.MaxInt64/1000 { // Never, or centuries
+	if m > math.MaxInt64/1000 { // rule.Never, or centuries
 		return slidegate.Never
 	}
 	return time.Duration(m) * time.Microsecond

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// With several limits, a refusal names the one that takes longest, and tells about all.
+// With several limits, a refusal names the one that takes longest, and reports all.
 func TestRefusalOfSeveral(t *testing.T) {
 	for dialect, want := range map[Headers]map[string]string{
 		HeadersIETF: {"RateLimit": `"m";r=1;t=60, "h";r=0;t=3600`, "RateLimit-Policy": `"m";q=2;w=60, "h";q=1;w=3600`},
@@ -29,20 +29,20 @@ func TestRefusalOfSeveral(t *testing.T) {
 		p.from("192.0.2.1")
 		w := p.from("192.0.2.1")
 		if body := `{"error":"rate limited","limit":"h","retry_after":3600}` + "\n"; w.Code != 429 || w.Body.String() != body {
-			t.Errorf("dialect %d: status %d, %s; want 429, %s", dialect, w.Code, w.Body, body)
+			t.Errorf("dialect %d: got status %d, %s; want 429, %s", dialect, w.Code, w.Body, body)
 		}
 		if w.Header().Get("Retry-After") != "3600" {
-			t.Errorf("dialect %d: Retry-After is %q, want 3600", dialect, w.Header().Get("Retry-After"))
+			t.Errorf("dialect %d: got Retry-After %q, want 3600", dialect, w.Header().Get("Retry-After"))
 		}
 		for name, value := range want {
 			if got := w.Header().Get(name); got != value {
-				t.Errorf("dialect %d: %s is %q, want %q", dialect, name, got, value)
+				t.Errorf("dialect %d: got %s %q, want %q", dialect, name, got, value)
 			}
 		}
 	}
 }
 
-// A time is rounded up once, and never to an earlier second than the true one.
+// A time is rounded up once, and never to a second before the exact time.
 func TestTimesAreRoundedUpOnce(t *testing.T) {
 	const second = rule.Micros(1e6)
 	for _, test := range []struct {
@@ -63,29 +63,29 @@ func TestTimesAreRoundedUpOnce(t *testing.T) {
 				h := http.Header{}
 				dialect.Write(h, []*HeaderItem{{quota: "1"}}, &d)
 				if got := h.Get("X-RateLimit-Reset") + h.Get("RateLimit-Reset"); got != strconv.FormatInt(want, 10) {
-					t.Errorf("dialect %d, allowed %v, %+v: the reset is %s, want %d", dialect, allowed, test, got, want)
+					t.Errorf("dialect %d, allowed %v, %+v: got reset %s, want %d", dialect, allowed, test, got, want)
 				}
 			}
 		}
 	}
 }
 
-// Where no waiting helps there is no time to come back at, and the reset is when all is free.
+// If waiting does not help there is no Retry-After, and the reset is when all units are free.
 func TestNeverInTheOlderDialects(t *testing.T) {
 	d := slidegate.Decision{RetryAfter: slidegate.Never, ResetAfter: 5 * time.Second, At: noon, Remaining: 7}
 	for dialect, want := range map[Headers]string{HeadersX: strconv.FormatInt(int64(noon)/1e6+5, 10), HeadersXDelta: "5", HeadersDraft03: "5"} {
 		h := http.Header{}
 		dialect.Write(h, []*HeaderItem{{quota: "10"}}, &d)
 		if got := h.Get("X-RateLimit-Reset") + h.Get("RateLimit-Reset"); got != want {
-			t.Errorf("dialect %d: the reset is %s, want %s", dialect, got, want)
+			t.Errorf("dialect %d: got reset %s, want %s", dialect, got, want)
 		}
 		if got := h.Get("X-RateLimit-Remaining") + h.Get("RateLimit-Remaining"); got != "7" {
-			t.Errorf("dialect %d: %s remain, want 7", dialect, got)
+			t.Errorf("dialect %d: got %s remaining, want 7", dialect, got)
 		}
 	}
 }
 
-// Retry-After is at least a second, whole, and not there if it never comes. The body says the same.
+// Retry-After is a whole number of seconds, at least one, and left out if waiting does not help. The body agrees.
 func TestRetryAfterAndSentence(t *testing.T) {
 	for wait, want := range map[time.Duration]string{
 		0: "1", time.Microsecond: "1", time.Second: "1", time.Second + time.Microsecond: "2", 299 * time.Second: "299",
@@ -95,9 +95,9 @@ func TestRetryAfterAndSentence(t *testing.T) {
 		d := &slidegate.Decision{RetryAfter: wait}
 		api := []*HeaderItem{{name: `"api"`}}
 		HeadersNone.Write(h, api, d)
-		told := retrySeconds(d)
-		if got := h.Get("Retry-After"); got != want || (told == -1) != (want == "") {
-			t.Errorf("%v: Retry-After is %q and retrySeconds %d, want %q, and -1 only without Retry-After", wait, got, told, want)
+		reported := retrySeconds(d)
+		if got := h.Get("Retry-After"); got != want || (reported == -1) != (want == "") {
+			t.Errorf("%v: got Retry-After %q and retrySeconds %d, want %q, and -1 only without Retry-After", wait, got, reported, want)
 		}
 		sentence := "The quota is used up. Try again in " + want + " seconds."
 		switch want {
@@ -107,7 +107,7 @@ func TestRetryAfterAndSentence(t *testing.T) {
 			sentence = "The request is larger than the quota, and will never be admitted."
 		}
 		if got := string(BodyText.AppendRefusal(nil, api, d)); got != sentence+"\n" {
-			t.Errorf("%v: the text is %q, want %q", wait, got, sentence+"\n")
+			t.Errorf("%v: got text %q, want %q", wait, got, sentence+"\n")
 		}
 		for _, body := range []Body{BodyProblem, BodyJSON} {
 			var document map[string]any
@@ -115,14 +115,14 @@ func TestRetryAfterAndSentence(t *testing.T) {
 				t.Fatal(err)
 			}
 			seconds, there := document["retry_after"]
-			if there != (want != "") || there && seconds != float64(told) {
-				t.Errorf("%v: the body is %v, want retry_after as in Retry-After, %q", wait, document, want)
+			if there != (want != "") || there && seconds != float64(reported) {
+				t.Errorf("%v: got body %v, want retry_after as in Retry-After, %q", wait, document, want)
 			}
 		}
 	}
 }
 
-// The largest numbers that a limit takes can stand in a header, and so can the smallest windows.
+// The largest numbers that a limit accepts are valid in a header, and so are the smallest windows.
 func TestLargeAndSmallLimits(t *testing.T) {
 	for _, test := range []struct {
 		limit          slidegate.Limit
@@ -137,18 +137,18 @@ func TestLargeAndSmallLimits(t *testing.T) {
 		p := newPlay(t, Options{}, nil, test.limit)
 		w := p.from("192.0.2.1")
 		if got := w.Header().Get("RateLimit-Policy"); got != `"x"`+test.policy {
-			t.Errorf("%v: RateLimit-Policy is %s, want %s", test.limit, got, `"x"`+test.policy)
+			t.Errorf("%v: got RateLimit-Policy %s, want %s", test.limit, got, `"x"`+test.policy)
 		}
 		if got := w.Header().Get("RateLimit"); !strings.HasPrefix(got, `"x"`+test.fields) {
-			t.Errorf("%v: RateLimit is %s, want it to begin with %s", test.limit, got, `"x"`+test.fields)
+			t.Errorf("%v: got RateLimit %s, want prefix %s", test.limit, got, `"x"`+test.fields)
 		}
 		if got := w.Header().Get("X-RateLimit-Limit"); got != "" {
-			t.Errorf("X-RateLimit-Limit of another dialect is %q, want none", got)
+			t.Errorf("got X-RateLimit-Limit %q of another dialect, want none", got)
 		}
 	}
 }
 
-// A time of centuries is never, and not a negative number.
+// A time of centuries counts as never, and does not overflow to a negative number.
 func TestLongAnswers(t *testing.T) {
 	for wait, want := range map[rule.Micros]string{
 		math.MaxInt64: `"x";r=0`, math.MaxInt64/1000 + 1: `"x";r=0`, 1<<61 + 1<<40: `"x";r=0`, math.MaxInt64 / 1000: `"x";r=0;t=9223372037`, 1: `"x";r=0;t=1`,
@@ -157,12 +157,12 @@ func TestLongAnswers(t *testing.T) {
 		h := http.Header{}
 		HeadersIETF.Write(h, []*HeaderItem{{name: `"x"`}}, &d)
 		if got := h.Get("RateLimit"); got != want {
-			t.Errorf("%d: RateLimit is %q, want %q", wait, got, want)
+			t.Errorf("%d: got RateLimit %q, want %q", wait, got, want)
 		}
 	}
 }
 
-// What nobody could decide is not the client's fault, and the body says when to come back only if somebody knows.
+// An undecided request is not the client's fault, and the body contains a time only if it is known.
 func TestBodiesOfUndecided(t *testing.T) {
 	for body, want := range map[Body][2]string{
 		BodyProblem: {`{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Service unavailable","status":503,` +
@@ -179,12 +179,12 @@ func TestBodiesOfUndecided(t *testing.T) {
 			}
 			text += want[1]
 			if got := string(body.AppendRefusal(nil, nil, d)); got != text {
-				t.Errorf("body %d, %v: %s\nwant %s", body, retry, got, text)
+				t.Errorf("body %d, %v: got %s\nwant %s", body, retry, got, text)
 			}
 			h := http.Header{}
 			HeadersIETF.Write(h, nil, d)
 			if got := h.Get("Retry-After"); got != seconds || len(h) > 1 || RefusalStatus(d) != 503 {
-				t.Errorf("%v: %v, status %d; want Retry-After %q and 503", retry, h, RefusalStatus(d), seconds)
+				t.Errorf("%v: got %v, status %d; want Retry-After %q and 503", retry, h, RefusalStatus(d), seconds)
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// fields are header fields that a middleware around this one has written already.
+// fields are header fields that a middleware around this one has already written.
 type fields struct {
 	names *[3]string
 	lines [3][]string
@@ -16,7 +16,7 @@ type fields struct {
 
 var ietfNames = [3]string{"Ratelimit-Policy", "Ratelimit", ""}
 
-// outerFields returns what there is in h, and nil if there is nothing.
+// outerFields returns the fields that are present in h, or nil if there are none.
 func outerFields(h http.Header, dialect Headers) *fields {
 	names := &ietfNames
 	if dialect != HeadersIETF {
@@ -29,7 +29,7 @@ func outerFields(h http.Header, dialect Headers) *fields {
 	return &fields{names: names, lines: [3][]string{h[names[0]], left, h[names[2]]}, retry: retry}
 }
 
-// join puts what was there together with what h has now. It reports whether both are about the same limits.
+// join merges the earlier fields into h. It reports whether both are about the same limits.
 func (f *fields) join(h http.Header, dialect Headers, refused bool) (again bool) {
 	if later(f.retry, h["Retry-After"]) {
 		h["Retry-After"] = f.retry
@@ -49,10 +49,10 @@ func (f *fields) join(h http.Header, dialect Headers, refused bool) (again bool)
 	return again
 }
 
-// joinItems adds the items of h to those that were there. A limit has one item: of two, the one with less remaining.
+// joinItems adds the items of h to the earlier ones. A limit has one item: of two, the one with less remaining.
 func (f *fields) joinItems(h http.Header) (again bool) {
 	policies, items := splitItems(f.lines[0]), splitItems(f.lines[1])
-	if len(policies) != len(items) { // not ours; they are added up all the same
+	if len(policies) != len(items) { // written by other software; append without matching
 		h[f.names[0]] = append(slices.Clip(f.lines[0]), h[f.names[0]]...)
 		h[f.names[1]] = append(slices.Clip(f.lines[1]), h[f.names[1]]...)
 		return false
@@ -95,20 +95,20 @@ func splitItems(lines []string) (items []string) {
 
 // remains returns the r of an item of RateLimit.
 func remains(item string) int64 {
-	_, r, _ := strings.Cut(item[strings.LastIndexByte(item, '"')+1:], ";r=") // a name may contain that too
+	_, r, _ := strings.Cut(item[strings.LastIndexByte(item, '"')+1:], ";r=") // a name may contain ;r= too
 	digits, _, _ := strings.Cut(r, ";")
 	n, _ := strconv.ParseInt(digits, 10, 64)
 	return n
 }
 
-// less reports whether the first of two fields is a smaller number.
+// less reports whether a is a smaller number than b.
 func less(a, b []string) bool {
 	m, ok := number(a)
 	n, also := number(b)
 	return ok && also && m < n
 }
 
-// later reports whether a is a time to wait and b is none, or a shorter one.
+// later reports whether a is a waiting time and b is not one, or is a shorter one.
 func later(a, b []string) bool {
 	_, ok := number(a)
 	return ok && (len(b) == 0 || less(b, a))

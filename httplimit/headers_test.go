@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// At half past noon 30 of 100 are used, in an hour's window that starts at noon.
+// At half past noon 30 of 100 units are used, in an hour's window that starts at noon.
 func TestDialects(t *testing.T) {
 	limit := slidegate.Limit{Name: "api", Quota: 100, Window: time.Hour, Algorithm: slidegate.SlidingWindow}
 	for _, test := range []struct {
@@ -31,13 +31,13 @@ func TestDialects(t *testing.T) {
 		w := p.from("192.0.2.1")
 		for name, want := range test.want {
 			if got := w.Header().Get(name); got != want {
-				t.Errorf("dialect %d: %s is %q, want %q", test.dialect, name, got, want)
+				t.Errorf("dialect %d: got %s %q, want %q", test.dialect, name, got, want)
 			}
 		}
 	}
 }
 
-// Several limits have an item each, also those with names that need quoting.
+// Several limits have one item each, also those with names that need quoting.
 func TestIETFWithSeveralLimits(t *testing.T) {
 	first, second := slidegate.PerMinute(2), slidegate.PerHour(1000)
 	first.Name = `a "quoted" \ name`
@@ -45,14 +45,14 @@ func TestIETFWithSeveralLimits(t *testing.T) {
 	p := newPlay(t, Options{}, nil, first, second)
 	h := p.from("192.0.2.1").Header()
 	if got, want := h.Get("RateLimit-Policy"), `"a \"quoted\" \\ name";q=2;w=60, "1000/1.5s";q=1000`; got != want {
-		t.Errorf("RateLimit-Policy is %s, want %s", got, want)
+		t.Errorf("got RateLimit-Policy %s, want %s", got, want)
 	}
 	if got, want := h.Get("RateLimit"), `"a \"quoted\" \\ name";r=1;t=60, "1000/1.5s";r=999;t=`; !strings.HasPrefix(got, want) {
-		t.Errorf("RateLimit is %s, want %s", got, want)
+		t.Errorf("got RateLimit %s, want %s", got, want)
 	}
 }
 
-// Only printable ASCII can stand in a header.
+// Only printable ASCII is valid in a header.
 func TestNamesOfItems(t *testing.T) {
 	for name, want := range map[string]string{
 		"api": `"api"`, "": `"5/1m"`, ` !~`: `" !~"`, `\`: `"\\"`, `"`: `"\""`, "a\tb": "", "a\x00": "", "\x7f": "", "grün": "", "\xff": "",
@@ -62,20 +62,20 @@ func TestNamesOfItems(t *testing.T) {
 		item, err := NewHeaderItem(limit)
 		switch {
 		case want == "" && err == nil:
-			t.Errorf("%q is written as %s, want an error", name, item.name)
+			t.Errorf("%q: got %s, want an error", name, item.name)
 		case want != "" && (err != nil || item.name != want || item.policy != want+";q=5;w=60"):
-			t.Errorf("%q: %+v, %v; want %s", name, item, err, want)
+			t.Errorf("%q: got %+v, %v; want %s", name, item, err, want)
 		}
 		if want == "" {
 			want = `"5/1m"`
 		}
 		if got := new(HeaderItems).Append(nil, []slidegate.Limit{limit}); got[0].name != want {
-			t.Errorf("%q is remembered as %s, want %s", name, got[0].name, want)
+			t.Errorf("%q: got cached %s, want %s", name, got[0].name, want)
 		}
 	}
 }
 
-// A limit that comes again is not prepared again, and one too many still works.
+// A limit that was seen before is not prepared again, and limits beyond the cache still work.
 func TestHeaderItemsRemember(t *testing.T) {
 	var items HeaderItems
 	limits := []slidegate.Limit{slidegate.PerMinute(5), slidegate.PerHour(7)}
@@ -85,7 +85,7 @@ func TestHeaderItemsRemember(t *testing.T) {
 		t.Errorf("got %+v, then %+v; want the same two items twice, the first with the policy %s", first, again, `"5/1m";q=5;w=60`)
 	}
 	if got := testing.AllocsPerRun(100, func() { again = items.Append(again[:0], limits) }); got > 0 {
-		t.Errorf("%v allocations for limits that are known, want 0", got)
+		t.Errorf("got %v allocations for cached limits, want 0", got)
 	}
 	full := make(map[slidegate.Limit]*HeaderItem, maxItems)
 	for i := range int64(maxItems) {
@@ -93,7 +93,7 @@ func TestHeaderItemsRemember(t *testing.T) {
 	}
 	items.known.Store(&full)
 	if got := items.Append(nil, limits[1:]); got[0].policy != `"7/1h";q=7;w=3600` || len(*items.known.Load()) != maxItems {
-		t.Errorf("one too many is %+v, and %d are remembered; want the policy %s and %d", got[0], len(*items.known.Load()), `"7/1h";q=7;w=3600`, maxItems)
+		t.Errorf("got %+v beyond the cache, and %d cached; want the policy %s and %d", got[0], len(*items.known.Load()), `"7/1h";q=7;w=3600`, maxItems)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestBodies(t *testing.T) {
 			t.Errorf("body %d: got %d as %q\n%s\nwant 429 as %q\n%s", body, w.Code, w.Header().Get("Content-Type"), w.Body, want.contentType, want.text)
 		}
 		if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Retry-After") != "60" {
-			t.Errorf("body %d: headers %v, want Cache-Control no-store and Retry-After 60", body, w.Header())
+			t.Errorf("body %d: got headers %v, want Cache-Control no-store and Retry-After 60", body, w.Header())
 		}
 		if body <= BodyJSON && !json.Valid(w.Body.Bytes()) {
 			t.Errorf("body %d: got %s, want valid JSON", body, w.Body)

@@ -9,17 +9,17 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// holding is what an admitted request has taken and will settle, and the slots that it holds until its handler has returned and all
-// callers of KeepSlots have released them.
+// holding is what an admitted request has taken and will settle, and the slots that it holds until its handler has returned and
+// all callers of KeepSlots have released them.
 type holding struct {
 	m       *Middleware
 	request *http.Request
 	taken   *policy.Request
-	policy  string       // that decided
-	keepers atomic.Int32 // the handler, until it has returned, and all who called KeepSlots; 0 when taken has ended
+	policy  string       // the one that decided
+	keepers atomic.Int32 // the handler, until it has returned, and the callers of KeepSlots; 0 when taken has ended
 }
 
-// hold begins to hold what a request took. The recorder that it returns must be told by handled when the handler has returned.
+// hold begins to hold what a request took. The caller must call handled on the returned recorder when the handler has returned.
 func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, q *policy.Request, name string) *recorder {
 	c := &recorder{
 		ResponseWriter: w, outer: recorderOf(r), settles: q.HoldsUnits(), slots: q.HoldsSlots(),
@@ -27,7 +27,7 @@ func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, q *policy.Requ
 	}
 	c.holding.keepers.Store(1)
 	if c.slots {
-		q.Keep(r.Context(), c.holding.tell)
+		q.Keep(r.Context(), c.holding.report)
 	}
 	return c
 }
@@ -36,7 +36,7 @@ func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, q *policy.Requ
 func (c *recorder) handled() {
 	h := &c.holding
 	if !c.finished && c.status == 0 {
-		c.status = http.StatusInternalServerError // the handler panicked, and still does
+		c.status = http.StatusInternalServerError // the handler is panicking
 	}
 	c.begin()
 	var actual func(int, int64) int64
@@ -52,13 +52,13 @@ func (c *recorder) handled() {
 		h.taken.Finish(h.request.Context(), actual, h.failed)
 		return
 	}
-	defer h.letGo() // also if actual panics
+	defer h.unhold() // also if actual panics
 	if actual != nil {
 		h.failed(h.taken.Settle(h.request.Context(), actual))
 	}
 }
 
-// keep notes one more that keeps the slots, and reports whether they are still held.
+// keep adds a holder of the slots, and reports whether they are still held.
 func (h *holding) keep() bool {
 	for {
 		n := h.keepers.Load()
@@ -71,8 +71,8 @@ func (h *holding) keep() bool {
 	}
 }
 
-// letGo is called by everybody who keeps the slots. The last one releases them.
-func (h *holding) letGo() {
+// unhold removes a holder of the slots. The last one releases them.
+func (h *holding) unhold() {
 	if h.keepers.Add(-1) == 0 {
 		h.taken.Finish(h.request.Context(), nil, h.failed)
 	}
@@ -80,22 +80,23 @@ func (h *holding) letGo() {
 
 func (h *holding) failed(err error) {
 	if err != nil {
-		h.tell(Event{Policy: h.policy, Err: err})
+		h.report(Event{Policy: h.policy, Err: err})
 	}
 }
 
-func (h *holding) tell(event Event) {
+func (h *holding) report(event Event) {
 	if h.m.opts.OnDecision != nil {
 		h.m.opts.OnDecision(h.request, event)
 	}
 }
 
-// KeepSlots keeps the slots of in-flight limits that a request holds after its handler has returned, until release is called: for a
-// handler that leaves work behind, and for routers whose responses are sent after the handler. It keeps those of all middlewares
-// around the handler, and must be called before they return: later it does nothing. A handler inside http.TimeoutHandler runs on after
-// the timeout, but its slot is released then, unless it called KeepSlots first. Release may be called several times, and must be called in
-// the end: nothing else releases the slots while the process lives. Connections that a handler takes over by
-// http.Hijacker keep theirs by themselves, until they are closed. Where the request holds no slots, release does nothing.
+// KeepSlots keeps the slots of in-flight limits that a request holds beyond the return of its handler, until release is called.
+// It is for handlers that leave work behind, and for routers that send responses after the handler has returned. It keeps the
+// slots of all middlewares around the handler, and must be called before they return: later it does nothing. A handler inside
+// http.TimeoutHandler continues to run after the timeout, but its slot is released at the timeout unless it called KeepSlots
+// first. release may be called several times, and must be called eventually: nothing else releases the slots while the process
+// lives. Connections that a handler takes over by http.Hijacker keep their slots until they are closed, without a call to
+// KeepSlots. If the request holds no slots, release does nothing.
 func KeepSlots(r *http.Request) (release func()) { return recorderOf(r).keepSlots() }
 
 // keepSlots is KeepSlots for the recorder of the innermost middleware, which may be nil.
@@ -108,13 +109,14 @@ func (c *recorder) keepSlots() (release func()) {
 	}
 	return sync.OnceFunc(func() {
 		for _, h := range kept {
-			h.letGo()
+			h.unhold()
 		}
 	})
 }
 
-// Drain waits until the slots of requests that have ended are released, or ctx ends. A program calls it before it ends, after
-// http.Server.Shutdown: with a store that has round trips, a slot is released after the answer was sent. Slots that are not released
-// end by themselves after their time to live. Connections that handlers have taken over hold their slots until they are
-// closed; http.Server.RegisterOnShutdown is the place to close them. It also charges what was admitted by policy.Optimistic.
+// Drain waits until the slots of requests that have ended are released, or ctx ends. A program calls it before it exits, after
+// http.Server.Shutdown: with a store that has round trips, a slot is released after the response was sent. Slots that are not
+// released expire after their time to live. Connections that handlers have taken over hold their slots until they are closed;
+// http.Server.RegisterOnShutdown is the place to close them. Drain also charges the units that were admitted by
+// policy.Optimistic.
 func (m *Middleware) Drain(ctx context.Context) error { return prefixed(m.set.Drain(ctx)) }

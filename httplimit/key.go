@@ -11,12 +11,13 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 )
 
-// Key identifies the client that a request belongs to. Requests with the same key share their quota. A request for which it
-// returns "" is not exempt, or else leaving out a header would be a way around the limit: its address counts instead, since
-// otherwise one client without the header could use up the quota of all. FirstOf and Policy.ShareEmptyKey are other choices.
+// Key identifies the client that a request belongs to. Requests with the same key share a quota. A request for which it returns
+// "" is not exempt, since leaving out a header would then be a way around the limit. It is counted by its address, since
+// otherwise one client without the header could use up the quota of all such clients. FirstOf and Policy.ShareEmptyKey are
+// alternatives.
 type Key func(*http.Request) string
 
-// ByAddress is the client's address, grouped, as from says. A nil from trusts no proxy: it is the address of the
+// ByAddress is the client's address, found and grouped by from. A nil from trusts no proxy: it uses the address of the
 // connection, which behind a proxy is the proxy's.
 func ByAddress(from *clientip.Source) Key {
 	if from == nil {
@@ -25,8 +26,8 @@ func ByAddress(from *clientip.Source) Key {
 	return from.Key
 }
 
-// ByHeader is the value of a header field that clients are trusted to be honest about. For tokens and other secrets, use
-// ByAPIKey: keys are visible to everyone who can read the store.
+// ByHeader is the value of a header field that clients are trusted to set honestly. For tokens and other secrets, use ByAPIKey:
+// keys are visible to everyone who can read the store.
 func ByHeader(name string) Key {
 	name = http.CanonicalHeaderKey(name)
 	return func(r *http.Request) string {
@@ -37,7 +38,7 @@ func ByHeader(name string) Key {
 	}
 }
 
-// ByCookie is the value of a cookie, hashed, for it is mostly a secret.
+// ByCookie is the value of a cookie, hashed, since it is usually a secret.
 func ByCookie(name string) Key {
 	return func(r *http.Request) string {
 		cookie, err := r.Cookie(name)
@@ -48,14 +49,14 @@ func ByCookie(name string) Key {
 	}
 }
 
-// ByPathValue is the part of the path that a pattern of http.ServeMux names: id in /users/{id}. It is only there inside of
-// the mux, so wrap the route's handler and not the mux.
+// ByPathValue is a named part of the path in a pattern of http.ServeMux: id in /users/{id}. It is set only inside the mux, so
+// wrap the route's handler and not the mux.
 func ByPathValue(name string) Key {
 	return func(r *http.Request) string { return r.PathValue(name) }
 }
 
-// ByBearerToken is the token of the Authorization header, hashed. It is not validated: a client that invents tokens gets
-// a new key with each, so use it behind authentication, or together with a limit by address.
+// ByBearerToken is the token of the Authorization header, hashed. It is not validated: a client that invents tokens gets a new
+// key with each, so use it behind authentication, or together with a limit by address.
 func ByBearerToken() Key {
 	const scheme = "bearer "
 	return func(r *http.Request) string {
@@ -67,13 +68,13 @@ func ByBearerToken() Key {
 	}
 }
 
-// ByAPIKey is the value of a header field that holds a secret, hashed. What is said of ByBearerToken holds here too.
+// ByAPIKey is the value of a header field that contains a secret, hashed. It is not validated either; see ByBearerToken.
 func ByAPIKey(header string) Key {
 	value := ByHeader(header)
 	return func(r *http.Request) string { return hashed(value(r)) }
 }
 
-// hashed makes a key of a secret, from which the secret cannot be recovered. The empty text stays empty.
+// hashed returns a key for a secret, from which the secret cannot be recovered. The empty text stays empty.
 func hashed(secret string) string {
 	if secret == "" {
 		return ""
@@ -87,16 +88,16 @@ func Global() Key { return global }
 
 func global(*http.Request) string { return "" }
 
-// isGlobal reports whether a key is that of Global, whose empty key is meant.
+// isGlobal reports whether a key is Global, whose empty key is intended.
 func isGlobal(key Key) bool {
 	return reflect.ValueOf(key).Pointer() == reflect.ValueOf(global).Pointer()
 }
 
-// addressMark is what stands before an address that counts because a client has no name.
+// addressMark precedes the address of a client that is counted by address because it has no name.
 const addressMark = "address:"
 
-// nameOrAddress returns the name that a client gives itself, or its address where that is empty. A name that looks like such an
-// address gets a % before it, so that no client can have the key of another.
+// nameOrAddress returns the name that a client gives itself, or its address if the name is empty. A name that looks like such
+// an address is prefixed with %, so that no client can take the key of another.
 func nameOrAddress(name string, r *http.Request, client *clientip.Source) string {
 	switch {
 	case name == "":
@@ -109,10 +110,10 @@ func nameOrAddress(name string, r *http.Request, client *clientip.Source) string
 	return name
 }
 
-// Each is several keys together: requests share their quota if they agree in all of them. Different values never run into
-// one another: "a" and "bc" are another key than "ab" and "c". It panics if a key is nil.
+// Each combines several keys: requests share a quota if all of their keys are equal. Different values never collide: "a" and
+// "bc" make another key than "ab" and "c". It panics if a key is nil.
 //
-// An empty part is a part like any other, and requests that lack it share the key if they agree in the rest. To count those by
+// An empty part is a part like any other: requests without it share the key if their other parts are equal. To count those by
 // address, write Each(FirstOf(ByHeader("X-User"), ByAddress(nil)), ByPathValue("id")).
 func Each(keys ...Key) Key {
 	mustHaveKeys("Each", keys)
@@ -125,8 +126,8 @@ func Each(keys ...Key) Key {
 	}
 }
 
-// FirstOf is the first of several keys that is not empty: the user, or else the address. The same text from two of them
-// is two keys. It panics if a key is nil.
+// FirstOf is the first of several keys that is not empty, such as the user, or otherwise the address. The same text from two of
+// them makes two keys. It panics if a key is nil.
 func FirstOf(keys ...Key) Key {
 	mustHaveKeys("FirstOf", keys)
 	return func(r *http.Request) string {
@@ -139,7 +140,7 @@ func FirstOf(keys ...Key) Key {
 	}
 }
 
-// mustHaveKeys panics if a key is nil: at the first request it would be too late, and nobody could tell which one it is.
+// mustHaveKeys panics if a key is nil: a panic at the first request would come too late, and would not name the key.
 func mustHaveKeys(function string, keys []Key) {
 	for i, key := range keys {
 		if key == nil {
@@ -148,7 +149,7 @@ func mustHaveKeys(function string, keys []Key) {
 	}
 }
 
-// writePart writes a text so that no two lists of texts are written alike.
+// writePart writes a text so that different lists of texts are never written alike.
 func writePart(b *strings.Builder, part string) {
 	b.WriteString(strconv.Itoa(len(part)))
 	b.WriteByte(':')

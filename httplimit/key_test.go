@@ -57,7 +57,7 @@ func TestKeys(t *testing.T) {
 		{"first of none", FirstOf(ByHeader("A"), ByHeader("B")), request(), ""},
 	} {
 		if got := test.key(test.r); got != test.want {
-			t.Errorf("%s: the key is %q, want %q", test.name, got, test.want)
+			t.Errorf("%s: got key %q, want %q", test.name, got, test.want)
 		}
 	}
 }
@@ -68,11 +68,11 @@ func TestPathValue(t *testing.T) {
 	mux.HandleFunc("/users/{id}", func(_ http.ResponseWriter, r *http.Request) { got = ByPathValue("id")(r) })
 	mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/users/42", nil))
 	if got != "42" {
-		t.Errorf("the key is %q, want 42", got)
+		t.Errorf("got key %q, want 42", got)
 	}
 }
 
-// Whatever clients write, a key is made of it, the same each time, and no secret is in it.
+// Any input of clients makes a key, the same each time, and without secrets in it.
 func FuzzKeys(f *testing.F) {
 	f.Add("192.0.2.1:1234", "Bearer hunter2", "a=b; session=x", "ann", "/users/42")
 	f.Add("@", "bearer ", "session=\"\\\"", "\x00\xff:", "/%zz/")
@@ -96,21 +96,21 @@ func FuzzKeys(f *testing.F) {
 			switch name {
 			case "bearer", "cookie", "api key":
 				if _, err := hex.DecodeString(got); err != nil || len(got) != 32 && got != "" {
-					t.Errorf("%s: the key is %q, want 32 hexadecimal digits or nothing", name, got)
+					t.Errorf("%s: got key %q, want 32 hexadecimal digits or nothing", name, got)
 				}
 			case "header":
 				if got != user {
-					t.Errorf("%s: the key is %q, want %q", name, got, user)
+					t.Errorf("%s: got key %q, want %q", name, got, user)
 				}
 			}
 		}
 		if (keys["api key"](r) == "") != (user == "") {
-			t.Errorf("the key of %q is %q, want one exactly if the header is not empty", user, keys["api key"](r))
+			t.Errorf("%q: got key %q, want one exactly if the header is not empty", user, keys["api key"](r))
 		}
 	})
 }
 
-// Different values are different keys, whatever they are.
+// Different values always make different keys.
 func TestEachIsUnambiguous(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.StringMatching(`[0-9:a]{0,4}`), 4, 4)
@@ -128,7 +128,7 @@ func TestEachIsUnambiguous(t *testing.T) {
 	})
 }
 
-// A nil key is found where it is given, and not at the first request.
+// A nil key panics where it is given, and not at the first request.
 func TestNilKeys(t *testing.T) {
 	some := Global()
 	for want, call := range map[string]func(){
@@ -141,7 +141,7 @@ func TestNilKeys(t *testing.T) {
 		func() {
 			defer func() {
 				if text, _ := recover().(string); !strings.HasPrefix(text, "httplimit: "+want) {
-					t.Errorf("the panic says %q, want %q", text, want)
+					t.Errorf("got panic %q, want %q", text, want)
 				}
 			}()
 			call()
@@ -149,7 +149,7 @@ func TestNilKeys(t *testing.T) {
 	}
 }
 
-// Clients without the header that they are counted by do not share a key, and none can name another's address.
+// Clients without the header that they are counted by do not share a key, and none can use another's address as its name.
 func TestEmptyKeyIsAddress(t *testing.T) {
 	one := []slidegate.Limit{slidegate.PerMinute(1)}
 	for name, key := range map[string]Key{
@@ -160,7 +160,7 @@ func TestEmptyKeyIsAddress(t *testing.T) {
 		for i, want := range []int{200, 429} {
 			for _, address := range []string{"203.0.113.7:1", "203.0.113.8:1", "[2001:db8::1]:1"} {
 				if got := p.serveFrom(address, ""); got != want {
-					t.Errorf("%s: request %d from %s without a name is answered %d, want %d", name, i+1, address, got, want)
+					t.Errorf("%s: request %d from %s without a name: got %d, want %d", name, i+1, address, got, want)
 				}
 			}
 		}
@@ -168,19 +168,19 @@ func TestEmptyKeyIsAddress(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{Name: "a", Key: ByHeader("X-User"), Limits: one}}}, nil)
 	for _, user := range []string{"203.0.113.7", "address:203.0.113.7", "%address:203.0.113.7", "%%address:203.0.113.7", ""} {
 		if got := p.serveFrom("203.0.113.7:1", user); got != 200 {
-			t.Errorf("the first request of %q is answered %d, want 200: nobody else has this key", user, got)
+			t.Errorf("the first request of %q: got %d, want 200: no other client has this key", user, got)
 		}
 	}
 	for name, policy := range map[string]Policy{"global": {Key: Global()}, "shared": {Key: ByHeader("X-User"), ShareEmptyKey: true}} {
 		policy.Name, policy.Limits = "a", one
 		p := newPlay(t, Options{Policies: []Policy{policy}}, nil)
 		if first, second := p.serveFrom("203.0.113.7:1", ""), p.serveFrom("203.0.113.8:1", ""); first != 200 || second != 429 {
-			t.Errorf("%s: two clients are answered %d and %d, want one key for both", name, first, second)
+			t.Errorf("%s: two clients: got %d and %d, want one key for both", name, first, second)
 		}
 	}
 }
 
-// serveFrom answers a request of an address, with a name unless it is empty, and returns the status.
+// serveFrom serves a request from an address, with a name unless it is empty, and returns the status.
 func (p *play) serveFrom(address, user string) int {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.RemoteAddr = address

@@ -10,12 +10,12 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// between is a store in process whose requests go through apply first, which sees them and may fail. It is no SingleTaker.
+// between is a store in process that passes requests to apply first, which may fail. It is not a SingleTaker.
 type between struct {
-	store store.Store
-	apply func(ctx context.Context, r *store.Request) error
-	most  int // charges at once; 16 if it is 0
-	trips int // as traits tell: a store with round trips is one that can be away
+	store      store.Store
+	apply      func(ctx context.Context, r *store.Request) error
+	maxCharges int // maximum of charges; 16 if it is 0
+	trips      int // in its traits: only a store with round trips can have outages
 }
 
 // newBetween returns a store at noon.
@@ -38,19 +38,19 @@ func (b *between) Traits() store.Traits {
 	traits := b.store.Traits()
 	traits.Name = "between"
 	traits.MaxCharges, traits.RoundTrips = 16, b.trips
-	if b.most > 0 {
-		traits.MaxCharges = b.most
+	if b.maxCharges > 0 {
+		traits.MaxCharges = b.maxCharges
 	}
 	return traits
 }
 
-// blocked answers nothing until the context ends.
+// blocked does not answer until the context ends.
 func blocked(ctx context.Context, _ *store.Request) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// flagged is a store that answers every request with these flags, as a layer does whose own store has failed.
+// flagged is a store that answers every request with these flags, as a layer does when its own store has failed.
 type flagged struct {
 	between
 	allowed bool

@@ -15,19 +15,19 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// play is a middleware in front of a handler, with a clock of its own.
+// play is a middleware in front of a handler, with its own clock.
 type play struct {
 	t       tester
 	clock   storetest.Clock
 	limiter *slidegate.Limiter
-	mu      sync.Mutex // of events, for those that come from other goroutines
+	mu      sync.Mutex // guards events, some of which come from other goroutines
 	events  []Event
 	served  int
 	limits  *Middleware
 	handler http.Handler
 }
 
-// tester is what a play needs of a testing.TB, which a rapid.T has too.
+// tester is the part of a testing.TB that a play needs, which a rapid.T has too.
 type tester interface {
 	Helper()
 	Fatal(...any)
@@ -37,7 +37,7 @@ type tester interface {
 // noon is when every play begins, at the start of a minute and of an hour.
 const noon = rule.Micros(1_767_614_400_000_000)
 
-// newPlay puts a middleware in front of a handler that answers 200, or of handler if that is not nil.
+// newPlay puts a middleware in front of a handler that returns 200, or of handler if it is not nil.
 func newPlay(t tester, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) *play {
 	t.Helper()
 	p := &play{t: t}
@@ -49,7 +49,7 @@ func newPlay(t tester, opts Options, handler http.HandlerFunc, limits ...slidega
 	return p.over(store, opts, handler, limits...)
 }
 
-// limiterOn returns a limiter of limits, or without any one for limits that are given per call.
+// limiterOn returns a limiter of limits, or one for limits per call if there are none.
 func limiterOn(store store.Store, limits []slidegate.Limit) (*slidegate.Limiter, error) {
 	if len(limits) == 0 {
 		return slidegate.NewPerCall(store, "")
@@ -57,7 +57,7 @@ func limiterOn(store store.Store, limits []slidegate.Limit) (*slidegate.Limiter,
 	return slidegate.New(store, limits...)
 }
 
-// over is newPlay on a store of the test's own.
+// over is newPlay on the test's own store.
 func (p *play) over(store store.Store, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) *play {
 	p.t.Helper()
 	var err error
@@ -87,7 +87,7 @@ func (p *play) over(store store.Store, opts Options, handler http.HandlerFunc, l
 	return p
 }
 
-// from asks as a client of the given address.
+// from sends a request as a client of the given address.
 func (p *play) from(address string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.RemoteAddr = address + ":1234"
@@ -100,7 +100,7 @@ func (p *play) ask(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// wait lets time pass.
+// wait advances the clock.
 func (p *play) wait(d time.Duration) { p.clock.Advance(rule.Micros(d.Microseconds())) }
 
 // last returns the last event.
@@ -119,15 +119,15 @@ func (p *play) want(ask func() *httptest.ResponseRecorder, statuses ...int) {
 	p.t.Helper()
 	for i, status := range statuses {
 		if got := ask().Code; got != status {
-			p.t.Fatalf("request %d: status %d, want %d", i+1, got, status)
+			p.t.Fatalf("request %d: got status %d, want %d", i+1, got, status)
 		}
 	}
 }
 
-// broken is a store that cannot be reached.
+// broken is a store that is unreachable.
 type broken struct{ asked int }
 
-var errBroken = errors.New("the store cannot be reached")
+var errBroken = errors.New("the store is unreachable")
 
 func (b *broken) Apply(context.Context, []store.Request) error { b.asked++; return errBroken }
 func (b *broken) Check(*store.Limit) error                     { return nil }

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Matcher reports which requests one or several patterns of http.ServeMux are for. It is stricter than a router, so that another
-// spelling is not a way around a limit: hosts are compared without regard to case, a trailing dot and the port, and a path in which
-// slashes or dots are percent-encoded, or that has backslashes, which Node takes for slashes, matches if any reading of it does. It
-// is safe for concurrent use. A nil Matcher matches every request.
+// Matcher matches requests against one or several patterns of http.ServeMux. It is stricter than a router, so that another
+// spelling is not a way around a limit: hosts are compared without regard to case, a trailing dot and the port; and a path with
+// percent-encoded slashes or dots, or with backslashes, which Node treats as slashes, matches if any reading of it does. It is
+// safe for concurrent use. A nil Matcher matches every request.
 type Matcher struct {
 	muxes    []*http.ServeMux // one, unless patterns overlap and neither is more specific
-	patterns []string         // as the muxes have them
-	places   map[string]int   // of the patterns
+	patterns []string         // as registered in the muxes
+	places   map[string]int   // index of each pattern
 	hosted   bool             // a pattern has a host
-	narrower map[[2]int]bool  // the first of the two places is the more specific pattern; nil if there is one mux
+	narrower map[[2]int]bool  // whether the pattern at the first index is more specific than the one at the second; nil if there is one mux
 }
 
 // NewMatcher returns the Matcher of patterns such as "POST /login" or "api.example.com/"; nil if there are none, or only an
-// empty one. A pattern that ServeMux would take and that fits nothing it was meant for is an error: the * of a glob, a regular
-// expression, a query, a port. So are two patterns that are for the same requests. The error is a PatternError.
+// empty one. A pattern that ServeMux would accept but that cannot match what it was meant for is an error: the * of a glob, a
+// regular expression, a query, a port. So are two patterns that match the same requests. The error is a *PatternError.
 func NewMatcher(patterns ...string) (*Matcher, error) {
 	if len(patterns) == 0 || len(patterns) == 1 && patterns[0] == "" {
 		return nil, nil
@@ -46,24 +46,24 @@ func NewMatcher(patterns ...string) (*Matcher, error) {
 func splitPattern(pattern string) (method, host, path string) {
 	slash := strings.IndexByte(pattern, '/')
 	if slash < 0 {
-		return "", "", pattern // which ServeMux refuses
+		return "", "", pattern // ServeMux rejects it
 	}
 	before := strings.LastIndexAny(pattern[:slash], " \t") + 1
 	return pattern[:before], pattern[before:slash], pattern[slash:]
 }
 
-// CanonicalHost returns a host in lower case, without dots at its end and without a port: all spellings of a host that reach
-// the same site are one, as matches compare them and keys should have them.
+// CanonicalHost returns a host in lower case, without trailing dots and without a port. All spellings of a host that reach the
+// same site become one, as patterns compare them and keys should contain them.
 func CanonicalHost(host string) string {
 	if !strings.HasPrefix(host, "[") {
 		host, _, _ = strings.Cut(host, ":")
-	} else if end := strings.IndexByte(host, ']'); end > 0 { // an IPv6 address, with colons of its own
+	} else if end := strings.IndexByte(host, ']'); end > 0 { // an IPv6 address, which contains colons
 		host = host[:end+1]
 	}
 	return strings.ToLower(strings.TrimRight(host, "."))
 }
 
-// Match reports whether one of the patterns is for this request.
+// Match reports whether one of the patterns matches this request.
 func (m *Matcher) Match(r *http.Request) bool {
 	if m == nil {
 		return true
@@ -72,12 +72,12 @@ func (m *Matcher) Match(r *http.Request) bool {
 	return len(m.AppendPlaces(room[:0], r)) > 0
 }
 
-// maxReadings is how many readings of a path there are: as it is, decoded, and with backslashes as slashes.
+// maxReadings is the number of readings of a path: as it is, decoded, and with backslashes as slashes.
 const maxReadings = 3
 
-// AppendPlaces appends the place of the pattern that decides about a request, among those that NewMatcher was given; nothing if
-// none is for it. That is the most specific pattern, as ServeMux has it, and of several of which none is more specific the first. A
-// path that can be read in several ways may have one for each.
+// AppendPlaces appends the index of the pattern that decides about a request, among the patterns given to NewMatcher; nothing
+// if none matches. That is the most specific pattern, in the sense of ServeMux, and the first of several if none is more
+// specific. A path with several readings may add one index per reading.
 func (m *Matcher) AppendPlaces(to []int, r *http.Request) []int {
 	if m == nil {
 		return to
@@ -100,8 +100,8 @@ func (m *Matcher) AppendPlaces(to []int, r *http.Request) []int {
 	return to
 }
 
-// withCanonicalHost returns r with the host as patterns have it. A copy is made only of a request that needs one: ServeMux cuts
-// the port off by itself, but for CONNECT, and with it the brackets of an IPv6 address.
+// withCanonicalHost returns r with its host as patterns have it. Only a request that needs it is copied: ServeMux removes the
+// port itself, except for CONNECT, and with it the brackets of an IPv6 address.
 func withCanonicalHost(r *http.Request) *http.Request {
 	host := CanonicalHost(r.Host)
 	if strings.HasPrefix(r.Host, host) && !strings.HasPrefix(host, "[") && (len(r.Host) == len(host) ||
@@ -113,10 +113,10 @@ func withCanonicalHost(r *http.Request) *http.Request {
 	return &seen
 }
 
-// wildcard is what stands for any segment, for the rest of a path, or for its end.
+// wildcard matches a wildcard for one segment, for the rest of a path, or for its end.
 var wildcard = regexp.MustCompile(`\{[^}]*\}`)
 
-// Samples returns a request for each of the patterns that it is for; one request for a nil Matcher.
+// Samples returns one matching request per pattern; one request for a nil Matcher.
 func (m *Matcher) Samples() (samples []*http.Request) {
 	if m == nil {
 		return []*http.Request{sampleOf("/")}
@@ -127,7 +127,7 @@ func (m *Matcher) Samples() (samples []*http.Request) {
 	return samples
 }
 
-// sampleOf returns a request that a pattern is for.
+// sampleOf returns a request that a pattern matches.
 func sampleOf(pattern string) *http.Request {
 	method, host, path := splitPattern(pattern)
 	if host == "" {
@@ -143,7 +143,7 @@ func sampleOf(pattern string) *http.Request {
 		return "x"
 	})
 	r, err := http.NewRequest(method, "http://"+host+path, nil)
-	if err != nil { // a pattern that no request has, and so one that meets no other
+	if err != nil { // no request can match the pattern, so it overlaps with no other
 		r, _ = http.NewRequest(http.MethodGet, "http://sample.invalid/", nil)
 	}
 	return r

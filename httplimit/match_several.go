@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// add adds a pattern to the first mux that takes it. ServeMux refuses two patterns that overlap if neither is more specific; here
-// both are wanted, so each has a mux of its own.
+// add adds a pattern to the first mux that accepts it. ServeMux rejects two patterns that overlap if neither is more specific;
+// here both are wanted, so each gets its own mux.
 func (m *Matcher) add(pattern string) error {
 	fresh := http.NewServeMux()
 	if err := register(fresh, pattern); err != nil {
@@ -16,7 +16,7 @@ func (m *Matcher) add(pattern string) error {
 	}
 	for _, other := range m.patterns {
 		if sameRequests(pattern, other) {
-			return fmt.Errorf("%s is for the same requests as %s; leave one out", quoted(pattern), quoted(other))
+			return fmt.Errorf("%s matches the same requests as %s; remove one", quoted(pattern), quoted(other))
 		}
 	}
 	m.places[pattern] = len(m.patterns)
@@ -30,7 +30,7 @@ func (m *Matcher) add(pattern string) error {
 	return nil
 }
 
-// sameRequests reports whether two patterns are for the same requests, whatever their wildcards are called.
+// sameRequests reports whether two patterns match the same requests, regardless of the names of their wildcards.
 func sameRequests(a, b string) bool {
 	return unnamed(a) == unnamed(b)
 }
@@ -43,14 +43,14 @@ func unnamed(pattern string) string {
 		case name == "{$}":
 			return name
 		case strings.HasSuffix(name, "...}"):
-			return "" // /files/{rest...} is /files/
+			return "" // /files/{rest...} is the same as /files/
 		}
 		return "{}"
 	})
 	return strings.TrimSpace(method) + " " + host + path
 }
 
-// compareAll finds out which patterns are more specific than others.
+// compareAll records which patterns are more specific than others.
 func (m *Matcher) compareAll() {
 	m.narrower = map[[2]int]bool{}
 	for i, a := range m.patterns {
@@ -62,20 +62,20 @@ func (m *Matcher) compareAll() {
 	}
 }
 
-// isNarrower reports whether ServeMux prefers pattern to other where both fit, because it is more specific.
+// isNarrower reports whether ServeMux prefers pattern to other where both match, because it is more specific.
 func isNarrower(pattern, other string) bool {
 	alone, both := http.NewServeMux(), http.NewServeMux()
 	if register(alone, other) != nil || register(both, pattern) != nil || register(both, other) != nil {
 		return false
 	}
-	// A request for the more specific pattern is one for the other too.
+	// A request that matches the more specific pattern matches the other too.
 	sample := sampleOf(pattern)
 	_, fits := alone.Handler(sample)
 	_, chosen := both.Handler(sample)
 	return fits != "" && chosen == pattern
 }
 
-// appendPlace appends the place of the pattern that decides about one reading of a request.
+// appendPlace appends the index of the pattern that decides about one reading of a request.
 func (m *Matcher) appendPlace(to []int, r *http.Request) []int {
 	if len(m.muxes) == 1 {
 		if _, pattern := m.muxes[0].Handler(r); pattern != "" {

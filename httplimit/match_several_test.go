@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Of several patterns the most specific decides, and of those that ServeMux would not take together the first in the list.
+// Of several patterns the most specific decides, and the first in the list of those that ServeMux would not accept together.
 func TestSeveralPatterns(t *testing.T) {
 	for _, test := range []struct {
 		patterns     []string
@@ -17,7 +17,7 @@ func TestSeveralPatterns(t *testing.T) {
 		{[]string{"/api/", "POST /api/search", "/api/{id}"}, "POST", "/api/search", []int{1}},
 		{[]string{"/api/", "POST /api/search", "/api/{id}"}, "GET", "/api/search", []int{2}},
 		{[]string{"/api/", "POST /api/search", "/api/{id}"}, "GET", "/other", nil},
-		{[]string{"/api/", "POST /api/search"}, "GET", "/api", []int{0}}, // redirected there
+		{[]string{"/api/", "POST /api/search"}, "GET", "/api", []int{0}}, // ServeMux redirects it there
 		{[]string{"/x", "shop.example/", "shop.example/x"}, "GET", "http://SHOP.example.:80/x", []int{2}},
 		// These overlap, and neither is more specific than the other.
 		{[]string{"POST /", "/login"}, "POST", "/login", []int{0}},
@@ -25,13 +25,13 @@ func TestSeveralPatterns(t *testing.T) {
 		{[]string{"POST /", "/login"}, "GET", "/login", []int{1}},
 		{[]string{"POST /", "/login"}, "POST", "/other", []int{0}},
 		{[]string{"POST /", "/login"}, "GET", "/other", nil},
-		// The third is more specific than both, though it has a mux to share with one of them only.
+		// The third is more specific than both, though it shares a mux with only one of them.
 		{[]string{"POST /", "/login", "POST /login"}, "POST", "/login", []int{2}},
 		{[]string{"/", "POST /", "/a/", "POST /a/b", "/a/b"}, "POST", "/a/b", []int{3}},
 		{[]string{"/", "POST /", "/a/", "POST /a/b", "/a/b"}, "GET", "/a/b", []int{4}},
 		{[]string{"/", "POST /", "/a/", "POST /a/b", "/a/b"}, "POST", "/a/c", []int{1}},
 		{[]string{"/", "POST /", "/a/", "POST /a/b", "/a/b"}, "GET", "/", []int{0}},
-		// A path that can be read in several ways has a pattern for each.
+		// A path with several readings has one pattern per reading.
 		{[]string{"/a/", "/a/b"}, "GET", "/a/x%2F..%2Fb", []int{0, 1}},
 	} {
 		m, err := NewMatcher(test.patterns...)
@@ -40,10 +40,10 @@ func TestSeveralPatterns(t *testing.T) {
 		}
 		r := httptest.NewRequest(test.method, test.path, nil)
 		if got := m.AppendPlaces(nil, r); !slices.Equal(got, test.want) {
-			t.Errorf("%s %s among %q is decided by %d, want %d", test.method, test.path, test.patterns, got, test.want)
+			t.Errorf("%s %s among %q : got %d, want %d", test.method, test.path, test.patterns, got, test.want)
 		}
 		if got := m.Match(r); got != (test.want != nil) {
-			t.Errorf("%s %s matches %q: %t", test.method, test.path, test.patterns, got)
+			t.Errorf("%s %s : got a match with %q: %t", test.method, test.path, test.patterns, got)
 		}
 		for i, sample := range m.Samples() {
 			if !m.Match(sample) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSpellingsOfPaths: a path that can be read in two ways faces a policy if either of them fits, so that nobody gets around
-// a limit by percent-encoding.
+// A path with two readings is subject to a policy if either of them matches, so that percent-encoding is not a way around a
+// limit.
 func TestSpellingsOfPaths(t *testing.T) {
 	for _, test := range []struct {
 		match, target string
@@ -17,11 +17,11 @@ func TestSpellingsOfPaths(t *testing.T) {
 		{"/login", "/x/%2e%2e/login", true},
 		{"/login", "/x%2F..%2Flogin", true},
 		{"/users/{id}", "/users/1", true},
-		{"/users/{id}", "/users/1%2Fx", true}, // for an application that keeps it in the name
+		{"/users/{id}", "/users/1%2Fx", true}, // for an application that keeps it in the segment
 		{"/users/{id}/x", "/users/1%2Fx", true},
 		{"/users/{id}", "/users/1/x", false},
 		{"/login", "/log%2Fin", false},
-		{"/login", `/x\..\login`, true}, // as the URL of Node and of browsers is read
+		{"/login", `/x\..\login`, true}, // as Node and browsers read URLs
 		{"/login", `/.\login`, true},
 		{"/login", `/x%2f..\login`, true},
 		{"/login", `/x\login`, false},
@@ -31,7 +31,7 @@ func TestSpellingsOfPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := m.Match(httptest.NewRequest("GET", test.target, nil)); got != test.want {
-			t.Errorf("%s matches %s: %v, want %v", test.match, test.target, got, test.want)
+			t.Errorf("%s matches %s: got %v, want %v", test.match, test.target, got, test.want)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestSpellingsOfHosts(t *testing.T) {
 		"shop.example:": "shop.example", "shop.example:80:81": "shop.example", "shop.example..": "shop.example", ".": "", ":80": "", "[::1": "[::1",
 	} {
 		if got := CanonicalHost(written); got != want {
-			t.Errorf("CanonicalHost(%q) is %q, want %q", written, got, want)
+			t.Errorf("CanonicalHost(%q): got %q, want %q", written, got, want)
 		}
 		if want != "shop.example" {
 			continue

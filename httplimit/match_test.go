@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The host of CONNECT, from which ServeMux does not cut the port, is compared without it too.
+// The host of CONNECT is compared without the port too, although ServeMux does not remove it.
 func TestMatcherOfConnect(t *testing.T) {
 	m, err := NewMatcher("api.example/x")
 	if err != nil {
@@ -15,12 +15,12 @@ func TestMatcherOfConnect(t *testing.T) {
 		r := httptest.NewRequest("CONNECT", "/x", nil)
 		r.Host = host
 		if got := m.Match(r); got != want || r.Host != host {
-			t.Errorf("%q is matched: %t, want %t; the request's host is then %q", host, got, want, r.Host)
+			t.Errorf("%q: got match %t, want %t; the request's host is then %q", host, got, want, r.Host)
 		}
 	}
 }
 
-// A pattern is for its own sample, whatever it has in it.
+// A pattern matches its own sample, whatever it contains.
 func TestMatcherSample(t *testing.T) {
 	for _, pattern := range []string{
 		"", "/", "/api/", "POST /login", "GET  api.example/", "API.Example./x", "/users/{id}", "/users/{id}/{$}", "/files/{rest...}",

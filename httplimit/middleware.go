@@ -14,64 +14,65 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Options configure a Middleware. The zero value holds every address that connects to the limiter's
-// own limits, reports what is left in the headers of the newest IETF draft, and lets requests pass when the store fails.
+// Options configures a Middleware. The zero value is valid: it applies the limiter's own limits to every address that connects,
+// reports what is left in the headers of the newest IETF draft, and admits requests when the store fails.
 type Options struct {
-	// Policies are what requests face. Of several that match, all admit and all are charged, or none is. If there is none,
-	// it is the zero Policy. Policies that match the same requests and have more limits than the store decides at once are
-	// an error from New as far as it can tell from their Match, and otherwise refused with 500.
+	// Policies apply to requests. Of several that match, all admit and all are charged, or none is. If empty, the zero Policy
+	// applies. If policies that match the same requests have more limits together than the store decides in one call, New
+	// returns an error as far as their Match shows it; otherwise such requests are refused with 500.
 	Policies []Policy
-	// Client finds the client's address, for policies without a Key and for lists of addresses. nil trusts no proxy: it
-	// is the address of the connection, which behind a proxy is the proxy's.
+	// Client finds the client's address, for policies without a Key and for lists of addresses. nil trusts no proxy: the
+	// address is that of the connection, which behind a proxy is the proxy's.
 	Client *clientip.Source
-	// Headers is how responses report what is left.
+	// Headers is the dialect in which responses report what is left.
 	Headers Headers
-	// Body is what a refusal says.
+	// Body is the format of the body of a refusal.
 	Body Body
-	// Refuse answers a refused request instead of Body. Headers and Retry-After are set already; it writes the status, which
-	// should be 429, or 403 if the event is Forbidden, 500 if the event is a Mistake, and 503 if it is Ended or the flags of
-	// the decision say rule.FallbackClosed.
+	// Refuse writes the response to a refused request instead of Body. Headers and Retry-After are already set; Refuse writes
+	// the status, which should be 429, or 403 if the event is Forbidden, 500 if the event is a Mistake, and 503 if it is Ended
+	// or the flags of the decision contain rule.FallbackClosed.
 	Refuse func(w http.ResponseWriter, r *http.Request, event Event)
-	// Failure is what happens to requests that the store cannot decide: policy.Open, the default, lets them pass, so that an
-	// outage of the limiter is not one of the service; policy.Closed refuses them with 503; policy.Local counts them in this
-	// process meanwhile; policy.Optimistic admits a few of each key and charges them when the store is back. A store that does not answer is not asked for a while; see package layer/failure. If the limiter's
-	// store has that layer already, the layer decides, and Failure and Timeout do nothing.
+	// Failure is what happens to requests that the store cannot decide: policy.Open, the default, admits them, so that an
+	// outage of the limiter is not an outage of the service; policy.Closed refuses them with 503; policy.Local counts them in
+	// this process; policy.Optimistic admits a few of each key and charges them when the store is back. A store that does not
+	// answer is not called for a while; see package layer/failure. If the limiter's store already has that layer, the layer
+	// decides, and Failure and Timeout have no effect.
 	Failure policy.Mode
-	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
-	// store in process is asked without a deadline. Negative means no deadline.
+	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a store
+	// in process is called without a deadline. Negative means no deadline.
 	Timeout time.Duration
-	// Optimism is how many units of a key policy.Optimistic admits in this process that the store has not acknowledged; 0 means
+	// Optimism is how many units of a key policy.Optimistic admits in this process before the store acknowledges them; 0 means
 	// policy.DefaultOptimism. Drain charges what is owed when the program ends.
 	Optimism int64
-	// LocalBytes is how much memory policy.Local takes in this process at most; 0 means what memstore.Options do.
+	// LocalBytes is the most memory that policy.Local uses in this process; 0 means the default of memstore.Options.
 	LocalBytes int64
-	// Group names the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
+	// Group returns the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(*http.Request) string
-	// OnDecision is called with every decision, before the handler: with those of policies in the shadow and of candidates
-	// too, and with errors. It is called after the handler with the error if a CostAfter could not be settled or a slot not be
-	// released, and while the handler runs if a slot could not be renewed; those events have an Err, and a decision only if
-	// Err is a policy.ErrSlotLost. It must be quick and safe for concurrent use.
+	// OnDecision is called with every decision, before the handler; also with decisions of shadow policies and of candidates,
+	// and with errors. It is called after the handler with the error if a CostAfter could not be settled or a slot could not be
+	// released, and while the handler runs if a slot could not be renewed; those events have an Err, and a decision only if Err
+	// is a policy.ErrSlotLost. It must be quick and safe for concurrent use. nil disables it.
 	OnDecision func(r *http.Request, event Event)
 }
 
-// Event is a decision as OnDecision sees it.
+// Event is a decision as passed to OnDecision.
 type Event = policy.Verdict
 
-// Middleware limits requests. It is safe for concurrent use. The zero value is not usable; New makes it.
+// Middleware limits requests. It is safe for concurrent use. The zero value is not usable; call New.
 type Middleware struct {
 	set      *policy.Set
 	opts     Options
 	policies []*compiled
-	simple   *compiled // the only one, if every request faces it and it can be decided alone
+	simple   *compiled // the only policy, if it applies to every request and can be decided alone
 }
 
-// New returns a middleware over a limiter, or an error that says which option is wrong.
+// New returns a middleware over a limiter. An error names the option that is wrong.
 func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	switch {
 	case limiter == nil:
-		return nil, errors.New("httplimit: limiter: must not be nil; slidegate.New makes one")
+		return nil, errors.New("httplimit: limiter: must not be nil; use slidegate.New")
 	case opts.Headers >= dialects:
-		return nil, fmt.Errorf("httplimit: headers: %d is not a dialect", opts.Headers)
+		return nil, fmt.Errorf("httplimit: headers: unknown Headers %d", opts.Headers)
 	case opts.Body >= bodies:
 		return nil, fmt.Errorf("httplimit: body: unknown Body %d", opts.Body)
 	}
@@ -82,7 +83,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	}
 	var rules []policy.Policy
 	var samples []*http.Request
-	var wrong error // all that is, at once
+	var wrong error // all errors, joined
 	for i, one := range given {
 		p, err := newPolicy(one, i, &m.opts)
 		wrong = errors.Join(wrong, err)
@@ -113,8 +114,9 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	return m, nil
 }
 
-// sameKey returns what reports whether two policies count by the same key; nil if requests have a group. Keys that one function
-// made, such as those of two headers, cannot be told apart here: the first request that faces both finds out.
+// sameKey returns a function that reports whether two policies count by the same key; nil if requests have a group. Keys made
+// by the same function, such as those of two headers, are indistinguishable here: an error then comes with the first request
+// that both apply to.
 func (m *Middleware) sameKey() func(policy, other int) bool {
 	if m.opts.Group != nil {
 		return nil
@@ -133,7 +135,7 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serveAny(w, r, next) })
 }
 
-// serveAny serves a request whatever the policies ask for.
+// serveAny serves a request by all policies that apply to it.
 func (m *Middleware) serveAny(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	var room [4]*compiled
 	facing := room[:0]
@@ -152,13 +154,14 @@ func (m *Middleware) serveAny(w http.ResponseWriter, r *http.Request, next http.
 	}
 }
 
-// serveAlone serves a request that faces one policy, which can be decided alone. Most requests do, so it must be fast.
+// serveAlone serves a request to which one policy applies that can be decided alone. Most requests are like that, so it must be
+// fast.
 func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next http.Handler, p *compiled) {
 	var part policy.Part
 	var v policy.Verdict
 	p.part(r, &m.opts, &part)
 	m.set.Ask(r.Context(), rule.Take, &part, &v)
-	if v.Mistake() && errors.Is(v.Err, policy.ErrSlots) { // by its Plan
+	if v.Mistake() && errors.Is(v.Err, policy.ErrSlots) { // its Plan returned slots
 		q := m.set.Begin()
 		q.Add(part)
 		m.serveRequest(w, r, next, q)
@@ -172,7 +175,7 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 	}
 }
 
-// serveTogether serves a request that faces several policies, or one that needs more than a decision.
+// serveTogether serves a request to which several policies apply, or one that needs more than a decision.
 func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next http.Handler, facing []*compiled) {
 	q := m.set.Begin()
 	for _, p := range facing {
@@ -187,7 +190,7 @@ func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next 
 	m.serveRequest(w, r, next, q)
 }
 
-// serveRequest serves a request whose parts are put together.
+// serveRequest serves a request whose parts have been assembled.
 func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next http.Handler, q *policy.Request) {
 	q.Tell, q.Slots = m.opts.OnDecision != nil, policy.SlotsHeld
 	var v policy.Verdict
@@ -213,7 +216,8 @@ func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next h
 	}
 }
 
-// admit tells the client and the application what was decided, and answers a request that is refused.
+// admit reports the decision to the client and to the application, and writes the response to a refused request. It reports
+// whether the request is admitted.
 func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Verdict) bool {
 	var items []*HeaderItem
 	if v.By == policy.ByLimits && !v.Shadow && !v.Mistake() && !v.Ended() {
@@ -231,7 +235,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Ver
 	return !v.Refused
 }
 
-// answer writes a refusal in the application's own way, or ours. The items are of the limits that decided, if any did.
+// answer writes a refusal, by Options.Refuse or by default. The items are those of the limits that decided, if any did.
 func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, items []*HeaderItem, v *policy.Verdict) {
 	switch {
 	case m.opts.Refuse != nil:
@@ -252,7 +256,7 @@ func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, items []*Hea
 	}
 }
 
-// wordsOf returns what the refusals of a policy say.
+// wordsOf returns the texts of a policy's refusals.
 func (m *Middleware) wordsOf(policy string) *Words {
 	for _, p := range m.policies {
 		if p.Name == policy {
@@ -262,8 +266,8 @@ func (m *Middleware) wordsOf(policy string) *Words {
 	return nil
 }
 
-// What is said to clients that are blocked for good or are on a deny list, and when the policies cannot be decided: the client has
-// no part in that, so it is not told why.
+// Texts for clients that are blocked for good or are on a deny list, and for requests that could not be decided because the
+// policies are wrong: the client is not responsible for that, so the response does not give the reason.
 var (
 	barred = [bodies]string{
 		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is blocked."}` + "\n",

@@ -19,11 +19,11 @@ func TestLimitsByAddress(t *testing.T) {
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 200, 429, 429)
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.2") }, 200, 200, 429)
 	if p.served != 4 {
-		t.Errorf("%d requests were served, want the 4 admitted", p.served)
+		t.Errorf("got %d requests served, want the 4 admitted", p.served)
 	}
 }
 
-// A policy is only for the requests that match it.
+// A policy applies only to the requests that match it.
 func TestMatch(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{Name: "shorten", Match: "POST /shorten", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}}}, nil)
 	post := func() *httptest.ResponseRecorder { return p.ask(httptest.NewRequest("POST", "/shorten", nil)) }
@@ -31,11 +31,11 @@ func TestMatch(t *testing.T) {
 	p.want(post, 200, 429)
 	p.want(get, 200, 200, 200)
 	if w := get(); w.Header().Get("RateLimit") != "" {
-		t.Errorf("RateLimit is %q for a request that matches no policy, want none", w.Header().Get("RateLimit"))
+		t.Errorf("got RateLimit %q for a request that matches no policy, want none", w.Header().Get("RateLimit"))
 	}
 }
 
-// Of several policies all are charged, or none is.
+// Of several policies, all are charged or none is.
 func TestAllOrNone(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{
 		{Name: "user", Key: ByHeader("X-User"), Limits: []slidegate.Limit{slidegate.PerMinute(2)}},
@@ -50,11 +50,11 @@ func TestAllOrNone(t *testing.T) {
 	}
 	p.want(as("ann"), 200, 200, 429, 429, 429)
 	if e := p.last(); e.Policy != "user" || !e.Refused {
-		t.Errorf("the event is %+v, want a refusal by the policy user", e)
+		t.Errorf("got event %+v, want a refusal by the policy user", e)
 	}
-	p.want(as("bob"), 200, 429) // the refusals of ann took nothing from everybody
+	p.want(as("bob"), 200, 429) // the refusals of ann took nothing from the policy everybody
 	if e := p.last(); e.Policy != "all" {
-		t.Errorf("decided by the policy %q, want all", e.Policy)
+		t.Errorf("got policy %q, want all", e.Policy)
 	}
 }
 
@@ -79,8 +79,8 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	p.want(with("free"), 200, 429)
-	p.want(with(""), 200, 429)     // the usual limits, and what the other plan used counts
-	p.want(with("paid"), 200, 429) // upgraded: one more
+	p.want(with(""), 200, 429)     // the default limits, with the usage under the other plan
+	p.want(with("paid"), 200, 429) // upgraded: one unit more
 }
 
 func TestCostAndSkip(t *testing.T) {
@@ -96,16 +96,16 @@ func TestCostAndSkip(t *testing.T) {
 		status     int
 	}{{"/", "1234567", 200}, {"/", "1234", 429}, {"/", "123", 200}, {"/", "1", 429}, {"/health", "12345678901", 200}, {"/", "", 200}} {
 		if got := send(step.path, step.body); got != step.status {
-			t.Errorf("step %d: status %d, want %d", i, got, step.status)
+			t.Errorf("step %d: got status %d, want %d", i, got, step.status)
 		}
 	}
 	w := p.ask(httptest.NewRequest("POST", "/", strings.NewReader("12345678901"))) // more than the quota
 	if w.Code != 429 || w.Header().Get("Retry-After") != "" {
-		t.Errorf("status %d with Retry-After %q for what can never be admitted, want 429 without", w.Code, w.Header().Get("Retry-After"))
+		t.Errorf("got status %d with Retry-After %q for a request that is never admitted, want 429 without", w.Code, w.Header().Get("Retry-After"))
 	}
 }
 
-// To be let off is all that a policy needs to be asked for.
+// A policy may have only a Skip.
 func TestSkipAlone(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{Skip: func(r *http.Request) bool { return r.URL.Path == "/health" }}}}, nil, slidegate.PerMinute(1))
 	for i, step := range []struct {
@@ -113,12 +113,12 @@ func TestSkipAlone(t *testing.T) {
 		status int
 	}{{"/health", 200}, {"/health", 200}, {"/", 200}, {"/", 429}, {"/health", 200}} {
 		if got := p.ask(httptest.NewRequest("GET", step.path, nil)).Code; got != step.status {
-			t.Errorf("step %d: status %d, want %d", i, got, step.status)
+			t.Errorf("step %d: got status %d, want %d", i, got, step.status)
 		}
 	}
 }
 
-// A policy in the shadow decides and reports, and refuses nothing.
+// A shadow policy decides and reports, and refuses nothing.
 func TestShadow(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{
 		{Name: "tried", Shadow: true, Limits: []slidegate.Limit{slidegate.PerMinute(1)}},
@@ -133,12 +133,12 @@ func TestShadow(t *testing.T) {
 				denied++
 			}
 			if e.Refused || e.Policy != "tried" {
-				t.Errorf("the event of the shadow is %+v, want the policy tried and no refusal", e)
+				t.Errorf("got shadow event %+v, want the policy tried and no refusal", e)
 			}
 		}
 	}
 	if tried != 4 || denied != 3 {
-		t.Errorf("tried %d times and denied %d, want 4 and 3", tried, denied)
+		t.Errorf("got %d tried and %d denied, want 4 and 3", tried, denied)
 	}
 }
 
@@ -161,17 +161,17 @@ func TestStoreFails(t *testing.T) {
 				p := (&play{t: t}).over(store, test.opts, nil)
 				p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, test.statuses...)
 				if e := p.last(); e.Err == nil || e.Decision.Flags != test.flags || e.Refused != (test.statuses[1] != 200) {
-					t.Errorf("the event is %+v, want an error, the flags %v and refused %v", e, test.flags, test.statuses[1] != 200)
+					t.Errorf("got event %+v, want an error, the flags %v and refused %v", e, test.flags, test.statuses[1] != 200)
 				}
 				if store.asked != len(test.statuses) {
-					t.Errorf("a store that fails was asked %d times, want once for each of %d requests", store.asked, len(test.statuses))
+					t.Errorf("the failing store was called %d times, want once for each of %d requests", store.asked, len(test.statuses))
 				}
 			})
 		}
 	}
 }
 
-// A few requests of each client pass without the store, and what they owe is charged at the end.
+// A few requests of each client are admitted without the store, and their cost is charged at the end.
 func TestStoreFailsAndIsHopedFor(t *testing.T) {
 	p := (&play{t: t}).over(&broken{}, Options{
 		Failure: policy.Optimistic, Optimism: 2, Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(100)}}},
@@ -179,11 +179,11 @@ func TestStoreFailsAndIsHopedFor(t *testing.T) {
 	for _, client := range []string{"192.0.2.1", "192.0.2.2"} {
 		p.want(func() *httptest.ResponseRecorder { return p.from(client) }, 200, 200, 429)
 		if e := p.last(); e.Err == nil || e.Decision.Flags != rule.FallbackOptimistic || !e.Refused {
-			t.Errorf("the event is %+v, want a refusal with an error and the flag", e)
+			t.Errorf("got event %+v, want a refusal with an error and the flag", e)
 		}
 	}
 	if err := p.limits.Drain(t.Context()); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "httplimit: ") {
-		t.Errorf("drained, and the store cannot be reached: %v", err)
+		t.Errorf("Drain with an unreachable store: got %v, want errBroken with the package name", err)
 	}
 }
 
@@ -203,8 +203,8 @@ func TestWrongOptions(t *testing.T) {
 	}{
 		{nil, Options{}, "limiter: must not be nil"},
 		{none, Options{}, "no limits"},
-		{limiter, Options{Headers: 99}, "headers: 99"},
-		{limiter, Options{Headers: HeadersNone + 1}, "headers: 5"},
+		{limiter, Options{Headers: 99}, "headers: unknown Headers 99"},
+		{limiter, Options{Headers: HeadersNone + 1}, "headers: unknown Headers 5"},
 		{limiter, Options{Body: 99}, "unknown Body 99"},
 		{limiter, Options{Body: BodyNone + 1}, "unknown Body 4"},
 		{limiter, Options{Failure: 99}, "failure: unknown mode 99"},
@@ -218,12 +218,12 @@ func TestWrongOptions(t *testing.T) {
 	} {
 		_, err := New(test.limiter, test.opts)
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "httplimit: ") {
-			t.Errorf("the error is %v, want one of httplimit that says %q", err, test.want)
+			t.Errorf("got error %v, want one of httplimit that contains %q", err, test.want)
 		}
 	}
 }
 
-// What the application writes in place of our answer.
+// The application writes the response to a refusal.
 func TestRefuse(t *testing.T) {
 	p := newPlay(t, Options{Refuse: func(w http.ResponseWriter, _ *http.Request, e Event) {
 		w.WriteHeader(http.StatusTeapot)
@@ -232,6 +232,6 @@ func TestRefuse(t *testing.T) {
 	p.from("192.0.2.1")
 	w := p.from("192.0.2.1")
 	if w.Code != http.StatusTeapot || w.Body.String() != "1/1m" || w.Header().Get("Retry-After") == "" || w.Header().Get("RateLimit") == "" {
-		t.Errorf("answered %d %q with %v; want 418 %q with Retry-After and RateLimit", w.Code, w.Body, w.Header(), "1/1m")
+		t.Errorf("got %d %q with %v; want 418 %q with Retry-After and RateLimit", w.Code, w.Body, w.Header(), "1/1m")
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 var timesOf = regexp.MustCompile(`;t=[0-9]+`)
 
-// logged returns what is logged from now on, until the test ends.
+// logged returns what is logged until the test ends.
 func logged(t *testing.T) *bytes.Buffer {
 	before, text := slog.Default(), new(bytes.Buffer)
 	slog.SetDefault(slog.New(slog.NewTextHandler(text, nil)))
@@ -27,7 +27,7 @@ func logged(t *testing.T) *bytes.Buffer {
 	return text
 }
 
-// nest returns a middleware inside another, and what each decides.
+// nest returns a middleware inside another, and the events of each.
 func nest(t *testing.T, outerStore, innerStore store.Store, outer, inner Options, outerLimit, innerLimit slidegate.Limit) (
 	serve func() http.Header, outerEvents, innerEvents *[]Event,
 ) {
@@ -48,7 +48,7 @@ func nest(t *testing.T, outerStore, innerStore store.Store, outer, inner Options
 	}, outerEvents, innerEvents
 }
 
-// A middleware inside another that charges the same limit of the same store for the same key says so, in its events and once
+// A middleware inside another that charges the same limit of the same store for the same key reports it, in its events and once
 // in the log; others do not.
 func TestOneRequestIsChargedTwice(t *testing.T) {
 	newStore := func() store.Store { return testkit.Must(memstore.New(memstore.Options{}))(t) }
@@ -89,26 +89,26 @@ func TestOneRequestIsChargedTwice(t *testing.T) {
 			}
 			for i, event := range *inner {
 				if event.Twice != test.twice {
-					t.Errorf("event %d of the inner one says twice=%t, want %t", i, event.Twice, test.twice)
+					t.Errorf("event %d of the inner middleware: got Twice %t, want %t", i, event.Twice, test.twice)
 				}
 			}
 			for i, event := range *outer {
 				if event.Twice {
-					t.Errorf("event %d of the outer one says twice", i)
+					t.Errorf("event %d of the outer middleware: got Twice, want it not set", i)
 				}
 			}
 			if len(*inner) != 3 {
-				t.Errorf("%d events of the inner one, want 3", len(*inner))
+				t.Errorf("got %d events of the inner middleware, want 3", len(*inner))
 			}
 			lines := strings.Count(text.String(), "charged twice")
 			if lines != map[bool]int{true: 1}[test.twice] || strings.Contains(text.String(), "ann-the-secret") {
-				t.Errorf("logged %d times, want once if twice is %t, without the key: %s", lines, test.twice, text)
+				t.Errorf("got %d log lines, want one if Twice is %t, without the key: %s", lines, test.twice, text)
 			}
 		})
 	}
 }
 
-// A refusal that comes of charging twice says so too.
+// A refusal caused by a double charge reports it too.
 func TestARefusalOfOneChargedTwice(t *testing.T) {
 	logged(t)
 	st := testkit.Must(memstore.New(memstore.Options{}))(t)
@@ -116,11 +116,11 @@ func TestARefusalOfOneChargedTwice(t *testing.T) {
 	serve()
 	serve()
 	if last := (*inner)[len(*inner)-1]; len(*inner) != 2 || !last.Refused || !last.Twice {
-		t.Errorf("the last of %d events is %+v, want a refusal that is charged twice", len(*inner), last)
+		t.Errorf("the last of %d events: got %+v, want a refusal that is charged twice", len(*inner), last)
 	}
 }
 
-// One middleware around itself shows at the second request: by the fields that it finds in the response.
+// A middleware around itself is detected at the second request, by its fields in the response.
 func TestAMiddlewareAroundItself(t *testing.T) {
 	for name, headers := range map[string]Headers{"IETF": HeadersIETF, "X": HeadersX} {
 		text := logged(t)
@@ -135,12 +135,12 @@ func TestAMiddlewareAroundItself(t *testing.T) {
 			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 		}
 		if len(twice) != 6 || twice[2] || !twice[3] || twice[4] || !twice[5] || strings.Count(text.String(), "charged twice") != 1 {
-			t.Errorf("%s: the events say twice %t, want it of the inner one from the second request on; logged: %s", name, twice, text)
+			t.Errorf("%s: got Twice %t, want it for the inner middleware from the second request on; logged: %s", name, twice, text)
 		}
 	}
 }
 
-// What the outer middleware wrote about its limits stays in the response.
+// The fields that the outer middleware wrote stay in the response.
 func TestHeadersOfNestedMiddlewares(t *testing.T) {
 	for _, test := range []struct {
 		name                   string
@@ -172,13 +172,13 @@ func TestHeadersOfNestedMiddlewares(t *testing.T) {
 				h = serve()
 			}
 			if got := withoutTimes(h); got != test.want {
-				t.Errorf("the fields are\n%s, want\n%s", got, test.want)
+				t.Errorf("got fields\n%s, want\n%s", got, test.want)
 			}
 		})
 	}
 }
 
-// withoutTimes writes the fields about limits in one line, without the seconds in them.
+// withoutTimes formats the fields about limits in one line, without their seconds.
 func withoutTimes(h http.Header) string {
 	var all []string
 	for _, name := range []string{"Ratelimit-Policy", "Ratelimit", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "Ratelimit-Limit", "Ratelimit-Remaining"} {
@@ -192,7 +192,7 @@ func withoutTimes(h http.Header) string {
 	return strings.Join(all, "|")
 }
 
-// Of two times to wait the later stays.
+// The later of two Retry-After stays.
 func TestLaterRetryAfter(t *testing.T) {
 	d := slidegate.Decision{RetryAfter: 5e9}
 	for before, want := range map[string]string{"": "5", "3": "5", "7": "7", "Wed, 21 Oct 2026 07:28:00 GMT": "5"} {
@@ -202,7 +202,7 @@ func TestLaterRetryAfter(t *testing.T) {
 		}
 		HeadersNone.Write(h, nil, &d)
 		if got := h.Get("Retry-After"); got != want {
-			t.Errorf("after %q it is %q, want %q", before, got, want)
+			t.Errorf("after %q: got %q, want %q", before, got, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The admission that takes the last unit says exactly when the next one is free, for every way to count.
+// The admission that takes the last unit reports exactly when the next unit is free, for every algorithm.
 func TestNextAfterTheLastUnit(t *testing.T) {
 	for _, text := range []string{
 		"1/1s", "5/1m", "5/1m sliding-window", "5/1m sliding-window segments=6", "5/1m sliding-window overlap=whole", "5/1m sliding-window overlap=down",
@@ -25,7 +25,7 @@ func TestNextAfterTheLastUnit(t *testing.T) {
 		if limit.Burst > 0 {
 			capacity = limit.Burst
 		}
-		for _, first := range []int64{1, capacity} { // one by one, and all at once
+		for _, first := range []int64{1, capacity} { // one by one, and all together
 			cost := first
 			p := newPlay(t, Options{Policies: []Policy{{Cost: func(*http.Request) int64 { return cost }}}}, nil, limit)
 			p.clock.Set(noon + 7_000_001)
@@ -38,34 +38,34 @@ func TestNextAfterTheLastUnit(t *testing.T) {
 	}
 }
 
-// checkNext wants the last event to say when the next unit is free, and the header to say it in whole seconds.
+// checkNext checks that the last event reports when the next unit is free, and the header in whole seconds.
 func (p *play) checkNext(t *testing.T, what string, header http.Header) {
 	t.Helper()
 	event := p.last()
 	next := event.Decision.NextAfter
 	if !event.Decision.Allowed || next <= 0 {
-		t.Errorf("%s: NextAfter is %v of %+v, want a time", what, next, event.Decision)
+		t.Errorf("%s: got NextAfter %v of %+v, want a time", what, next, event.Decision)
 		return
 	}
 	if value := header.Get("RateLimit"); !strings.HasSuffix(value, ";r=0;t="+itoa(seconds(next))) {
-		t.Errorf("%s: RateLimit is %s, want t=%d", what, value, seconds(next))
+		t.Errorf("%s: got RateLimit %s, want t=%d", what, value, seconds(next))
 	}
 	if event.Decision.RetryAfter != 0 {
-		t.Errorf("%s: RetryAfter of an admission is %v, want 0", what, event.Decision.RetryAfter)
+		t.Errorf("%s: got RetryAfter %v of an admission, want 0", what, event.Decision.RetryAfter)
 	}
 	at := event.Decision.At + slidegate.Micros(next.Microseconds())
 	for early, want := range map[slidegate.Micros]int64{1: 0, 0: 1} {
 		p.clock.Set(at - early)
 		peeked, err := p.limits.PeekRequest(httptest.NewRequest("GET", "/", nil))
 		if err != nil || min(1, peeked.Decision.Remaining) != want {
-			t.Errorf("%s: %d microseconds before, %d remain (%v), want %d", what, early, peeked.Decision.Remaining, err, want)
+			t.Errorf("%s: %d microseconds before: got %d remaining (%v), want %d", what, early, peeked.Decision.Remaining, err, want)
 		}
 	}
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// All dialects say it, and each of several limits.
+// All dialects report it, for each of several limits.
 func TestNextInHeaders(t *testing.T) {
 	for headers, want := range map[Headers]string{
 		HeadersIETF: `Ratelimit-Policy: "1/1m";q=1;w=60, "3/1h";q=3;w=3600|Ratelimit: "1/1m";r=0;t=60, "3/1h";r=2`,
@@ -76,18 +76,18 @@ func TestNextInHeaders(t *testing.T) {
 		got := withoutTimes(h)
 		want = strings.ReplaceAll(strings.ReplaceAll(want, `1/1m`, `1/1m sliding-log`), `3/1h`, `3/1h sliding-log`)
 		if got != strings.ReplaceAll(want, ";t=60", "") {
-			t.Errorf("the fields are %s, want %s", got, want)
+			t.Errorf("got fields %s, want %s", got, want)
 		}
 		if headers == HeadersIETF && !strings.Contains(h.Get("RateLimit"), `r=0;t=60,`) {
-			t.Errorf("RateLimit is %s, want t=60", h.Get("RateLimit"))
+			t.Errorf("got RateLimit %s, want t=60", h.Get("RateLimit"))
 		}
 		if headers == HeadersX && h.Get("X-RateLimit-Reset") != itoa(ceil(int64(noon), 1e6)+60) {
-			t.Errorf("X-RateLimit-Reset is %s, want a minute from now", h.Get("X-RateLimit-Reset"))
+			t.Errorf("got X-RateLimit-Reset %s, want a minute from now", h.Get("X-RateLimit-Reset"))
 		}
 	}
 }
 
-// No request asks the store twice, whatever headers it writes: the answer says when the next unit is free.
+// No request calls the store twice, whatever headers it writes: the decision contains when the next unit is free.
 func TestStoreIsAskedOnce(t *testing.T) {
 	for _, headers := range []Headers{HeadersIETF, HeadersX, HeadersNone} {
 		for _, policies := range [][]Policy{nil, {{Name: "a", Match: "/"}, {Name: "b", Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1h token-bucket")}}}} {
@@ -97,7 +97,7 @@ func TestStoreIsAskedOnce(t *testing.T) {
 			for i := range 4 {
 				calls, requests = 0, 0
 				if p.from("192.0.2.1"); calls != 1 || requests != 1 {
-					t.Errorf("headers %d, %d policies: request %d asked the store %d times with %d requests, want 1 with 1", headers, len(policies), i+1, calls, requests)
+					t.Errorf("headers %d, %d policies: request %d made %d calls to the store with %d requests, want 1 with 1", headers, len(policies), i+1, calls, requests)
 				}
 			}
 		}

@@ -9,30 +9,31 @@ import (
 	"strings"
 )
 
-// PatternError reports a pattern that NewMatcher does not take. It is not changed after it is returned, and safe for concurrent
+// PatternError reports a pattern that NewMatcher rejects. It does not change after it is returned, and is safe for concurrent
 // use.
 type PatternError struct {
 	// Pattern is the pattern as it was given.
 	Pattern string
-	// Err is what is wrong with it, and what to write instead, without the name of the package.
+	// Err describes the error and what to write instead, without the package name.
 	Err error
 
-	policy string // that has the pattern, as the text names it
+	policy string // prefix of the text that names the policy
 }
 
-// Error returns the package, the policy if the pattern came with one, the option and what is wrong.
+// Error returns the package, the policy if the pattern belongs to one, the option and the error.
 func (e *PatternError) Error() string { return "httplimit: " + e.policy + "match: " + e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *PatternError) Unwrap() error { return e.Err }
 
-// checkPattern refuses a pattern that http.ServeMux takes and that fits none of the requests it was written for: a wildcard or a
-// regular expression of another program, which ServeMux compares as it is, or a part of a URL that it never sees. A limit that
-// was written and never holds is worse than an error. Characters that are meant can be percent-encoded.
+// checkPattern rejects a pattern that http.ServeMux accepts but that matches none of the requests it was written for: a
+// wildcard or a regular expression of another program, which ServeMux compares literally, or a part of a URL that it never
+// sees. A limit that never applies is worse than an error. Such characters can be percent-encoded where they are meant
+// literally.
 func checkPattern(pattern string) error {
 	switch {
 	case pattern != strings.TrimSpace(pattern):
-		return errors.New("there is a space before or after the pattern; remove it")
+		return errors.New("space before or after the pattern; remove it")
 	case strings.Contains(pattern, "://"):
 		return schemeError(pattern)
 	case !strings.Contains(pattern, "/"):
@@ -48,7 +49,7 @@ func checkPattern(pattern string) error {
 	return checkPath(method+host, path)
 }
 
-// schemeError is about a whole URL. It shows neither a password nor a query.
+// schemeError reports a pattern that is a whole URL. It shows neither a password nor a query.
 func schemeError(pattern string) error {
 	_, rest, _ := strings.Cut(pattern, "://")
 	rest, _, _ = strings.Cut(rest, "?")
@@ -57,7 +58,7 @@ func schemeError(pattern string) error {
 	return fmt.Errorf("a pattern is not a URL; write %s, or %s for every host", quoted(CanonicalHost(host)+"/"+path), quoted("/"+path))
 }
 
-// noPathError is about a pattern without a slash.
+// noPathError reports a pattern without a slash.
 func noPathError(pattern string) error {
 	switch {
 	case strings.Trim(pattern, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "":
@@ -68,7 +69,7 @@ func noPathError(pattern string) error {
 	return fmt.Errorf("%s has no path; write %s for a path, or %s for a host", quoted(pattern), quoted("/"+pattern), quoted(pattern+"/"))
 }
 
-// checkMethod checks the method of a pattern, which is empty if there is none; the rest follows it.
+// checkMethod checks the method of a pattern, or "" if there is none; rest is what follows it.
 func checkMethod(method, rest string) error {
 	switch upper := strings.ToUpper(method); {
 	case method == "":
@@ -85,7 +86,7 @@ func checkMethod(method, rest string) error {
 	return nil
 }
 
-// checkHost checks the host of a pattern, which is empty if there is none; method and path stand around it.
+// checkHost checks the host of a pattern, or "" if there is none, between method and path.
 func checkHost(method, host, path string) error {
 	canonical := CanonicalHost(host)
 	switch {
@@ -104,7 +105,7 @@ func checkHost(method, host, path string) error {
 	case strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789.-_:") != "" || canonical == "":
 		return notHostError(host)
 	case canonical == strings.ToLower(host) && !strings.Contains(host, ".") && canonical != "localhost":
-		return fmt.Errorf("%s would be taken for a host; write %s for a path, or %s for the host of this name",
+		return fmt.Errorf("%s would be read as a host; write %s for a path, or %s for the host of this name",
 			quoted(host), quoted(method+"/"+host+path), quoted(method+host+"."+path))
 	}
 	if strings.HasSuffix(host, ":") || strings.Count(host, ":") > strings.Count(canonical, ":") {
@@ -115,10 +116,10 @@ func checkHost(method, host, path string) error {
 
 func notHostError(host string) error {
 	return fmt.Errorf("%s is not a host; write a name in ASCII such as api.example.com (xn--... for other letters), or an address, "+
-		"and before it a method and a space if need be", quoted(host))
+		"optionally after a method and a space", quoted(host))
 }
 
-// checkPath checks the path of a pattern; before is what stands before it.
+// checkPath checks the path of a pattern; before is the part before the path.
 func checkPath(before, path string) error {
 	segments := strings.Split(path, "/")[1:]
 	for i, segment := range segments {
@@ -138,7 +139,7 @@ func checkPath(before, path string) error {
 	return nil
 }
 
-// plainLength returns how much of a path stands before the first segment that is not plain.
+// plainLength returns the length of a path before its first segment that is not plain.
 func plainLength(path string) int {
 	length := 0
 	for segment := range strings.SplitAfterSeq(path, "/") {
@@ -195,8 +196,9 @@ func wordIn(text string) string {
 	return "name"
 }
 
-// unusual returns where the first character of a segment stands that means something elsewhere, or that no path has; -1 if there
-// is none. A + is one only where it repeats something, and a : only where it begins a name: a+b and item:archive are usual.
+// unusual returns the index of the first character of a segment that has a special meaning in other syntaxes, or that is not
+// valid in a path; -1 if there is none. A + counts only where it would repeat something, and a : only where it would begin a
+// name: a+b and item:archive are usual.
 func unusual(segment string) int {
 	for i := 0; i < len(segment); i++ {
 		switch c := segment[i]; {
@@ -226,42 +228,42 @@ func isWordByte(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_' || c >= 0x80
 }
 
-// unusualError says what to write instead of the character at a place of a segment.
+// unusualError returns an error that says what to write instead of the character at an index of a segment.
 func unusualError(before, path, segment string, at int) error {
 	c := segment[at]
-	plain, _, _ := strings.Cut(path, string(rune(c))) // what stands before it
+	plain, _, _ := strings.Cut(path, string(rune(c))) // the part before it
 	below := quoted(before + plain[:strings.LastIndexByte(plain, '/')+1])
 	itself := fmt.Sprintf("%%%02X for the character itself", c)
 	switch c {
 	case '*':
 		return fmt.Errorf("* is not a wildcard here; write %s for everything below it, {name} for one whole segment, or %s", below, itself)
 	case '?', '#':
-		return fmt.Errorf("a pattern has no query and no fragment, and holds for all of them; write %s, or %s", quoted(before+plain), itself)
+		return fmt.Errorf("a pattern has no query or fragment, and matches all of them; write %s, or %s", quoted(before+plain), itself)
 	case ':', '<':
 		return fmt.Errorf("%s is not a wildcard; write {%s} for one whole segment, or %s", quoted(segment), wordIn(segment[at:]), itself)
 	case '%':
 		return fmt.Errorf("%% must be followed by two hexadecimal digits; write %s", itself)
 	case '^', '$', '(', ')', '[', ']', '|', '\\', '+':
-		return fmt.Errorf("%c is compared as it is, since a pattern is not a regular expression; write %s for everything below it, "+
+		return fmt.Errorf("%c is compared literally, since a pattern is not a regular expression; write %s for everything below it, "+
 			"{name} for one whole segment, or %s", c, below, itself)
 	}
-	return fmt.Errorf("%q cannot be in a path as it is; write %s", rune(c), itself)
+	return fmt.Errorf("%q is not valid in a path; write %s", rune(c), itself)
 }
 
-// quoted quotes a part of a pattern, and cuts it short if there is no end to it.
+// quoted quotes a part of a pattern, and truncates a long one.
 func quoted(text string) string {
-	const most = 100
-	if len(text) > most {
-		return fmt.Sprintf("%q...", text[:most])
+	const maxBytes = 100
+	if len(text) > maxBytes {
+		return fmt.Sprintf("%q...", text[:maxBytes])
 	}
 	return fmt.Sprintf("%q", text)
 }
 
-// register has ServeMux take a pattern. It reports what is wrong by panicking.
+// register registers a pattern with mux. It returns the panic of ServeMux as an error.
 func register(mux *http.ServeMux, pattern string) (err error) {
 	defer func() {
 		if wrong := recover(); wrong != nil {
-			err = fmt.Errorf("%s is not a pattern of net/http: %v", quoted(pattern), wrong)
+			err = fmt.Errorf("%s is not a valid pattern of net/http: %v", quoted(pattern), wrong)
 		}
 	}()
 	mux.Handle(pattern, http.NotFoundHandler())

@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// wrongPatterns are patterns in the languages of other programs, each with what the error says to write instead. ServeMux takes
-// nearly all of them, and then they fit nothing.
+// wrongPatterns are patterns in the syntax of other programs, each with what the error says to write instead. ServeMux accepts
+// nearly all of them, and they match nothing.
 var wrongPatterns = []struct{ pattern, want string }{
 	{"/api/*", `write "/api/" for everything below it`},
 	{"/api/**", `write "/api/"`},
@@ -94,10 +94,10 @@ var wrongPatterns = []struct{ pattern, want string }{
 	{"/a/../b/", `write "/b/"`},
 	{"/a/..", `write "/"`},
 	{"//", `write "/"`},
-	{"/users/{id}/{id}", `is not a pattern of net/http`},
+	{"/users/{id}/{id}", `is not a valid pattern of net/http`},
 }
 
-// A pattern of another language is an error that says what to write, and never a limit that holds for nobody.
+// A pattern in another syntax is an error that says what to write, and never a limit that applies to nothing.
 func TestPatternsOfOtherLanguages(t *testing.T) {
 	for _, test := range wrongPatterns {
 		_, err := NewMatcher(test.pattern)
@@ -107,13 +107,13 @@ func TestPatternsOfOtherLanguages(t *testing.T) {
 			continue
 		}
 		if text := err.Error(); !strings.Contains(text, test.want) || !strings.HasPrefix(text, "httplimit: match: ") || strings.Contains(text, "hunter2") {
-			t.Errorf("NewMatcher(%q) says %q, want it to say %q", test.pattern, text, test.want)
+			t.Errorf("NewMatcher(%q) : got error %q, want it to contain %q", test.pattern, text, test.want)
 		}
 	}
 }
 
-// The middleware refuses such a pattern too.
-func TestMiddlewareRefusesPatternsOfOtherLanguages(t *testing.T) {
+// The middleware rejects such a pattern too.
+func TestMiddlewareRejectsPatternsOfOtherLanguages(t *testing.T) {
 	store, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -124,13 +124,13 @@ func TestMiddlewareRefusesPatternsOfOtherLanguages(t *testing.T) {
 	}
 	for _, test := range wrongPatterns {
 		if _, err := New(limiter, Options{Policies: []Policy{{Match: test.pattern}}}); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("New with the pattern %q returned %v, want an error that says %q", test.pattern, err, test.want)
+			t.Errorf("New with the pattern %q returned %v, want an error that contains %q", test.pattern, err, test.want)
 		}
 	}
 }
 
-// What is meant literally can be written: some of it as it is, and all of it percent-encoded.
-func TestPatternsThatAreMeant(t *testing.T) {
+// Literal characters can be written: some of them as they are, and all of them percent-encoded.
+func TestLiteralPatterns(t *testing.T) {
 	for _, test := range []struct{ pattern, target string }{
 		{"/v1/items:archive", "/v1/items:archive"},
 		{"/v1/items/1:cancel", "/v1/items/1:cancel"},

@@ -10,91 +10,91 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Policy is a named set of limits with a rule that makes the key, and which requests it is for. The zero value limits
-// every request by its address to the limiter's own limits.
+// Policy is a named set of limits, with a rule for the key and a choice of requests it applies to. The zero value is valid: it
+// applies the limiter's own limits to every request by its address.
 type Policy struct {
-	// Name distinguishes policies, in state, headers and events. It is required where there are several.
+	// Name distinguishes policies in state, headers and events. It is required if there are several.
 	Name string
-	// Match is a pattern as http.ServeMux takes it, such as "POST /login" or "/api/"; empty means every request. Matcher says
-	// how it is compared. A router that takes /LOGIN or /login/ for /login too has a way around it: wrap its routes one by
-	// one instead.
+	// Match is a pattern of http.ServeMux, such as "POST /login" or "/api/"; empty means every request. See Matcher for how it
+	// is compared. A router that also routes /LOGIN or /login/ to /login offers a way around it: wrap its routes individually
+	// instead.
 	Match string
-	// Matches are further patterns: the policy is for requests that Match or any of them is for.
+	// Matches are further patterns: the policy applies to requests that match Match or any of them.
 	Matches []string
 	// Skip exempts a request; nil exempts none.
 	Skip func(*http.Request) bool
-	// Key identifies the client that a request belongs to; nil means ByAddress(Options.Client). Where it is empty, as that of
-	// ByHeader is if the header is missing, the client's address counts instead, as "address:203.0.113.7".
+	// Key identifies the client that a request belongs to; nil means ByAddress(Options.Client). A request with an empty key,
+	// such as one without the header of ByHeader, is counted by the client's address, as "address:203.0.113.7".
 	Key Key
-	// ShareEmptyKey has all requests with an empty Key share it, instead of counting them by address, and takes keys that
-	// begin with "address:" as they are. Global needs no such word.
+	// ShareEmptyKey makes all requests with an empty Key share it, instead of counting them by address, and accepts keys that
+	// begin with "address:" unchanged. Global does not need it.
 	ShareEmptyKey bool
-	// Limits are what every key faces, all at once; if empty, the limiter's own. A request holds a slot of an in-flight limit
-	// (slidegate.Slots) from its admission until its handler has returned, and the connection is closed if the handler took it
-	// over; the middleware renews it as long as that takes.
+	// Limits apply to every key, all of them together; if empty, the limiter's own. A request holds a slot of an in-flight
+	// limit (slidegate.Slots) from its admission until its handler has returned, and until the connection is closed if the
+	// handler took it over; the middleware renews the slot for that long.
 	Limits []slidegate.Limit
 	// Plan returns the limits of one request, for clients with different plans: policy.Limits, policy.Unlimited or
-	// policy.Refused. The zero Plan, and a nil func, mean Limits.
+	// policy.Refused. The zero Plan and a nil func mean Limits.
 	Plan func(*http.Request) policy.Plan
 	// Plans are limits that Plan may return by policy.Named. See policy.NamedPlan.
 	Plans []policy.NamedPlan
-	// Cost is how many units a request takes; nil means 1. A cost of 0 is a peek: the request is told what is left, charged
-	// nothing, and reported to OnDecision only if it is refused. One below 0, as the ContentLength of a body of unknown
-	// length is, counts as 1. Of an in-flight limit a request always takes one slot, also if it costs nothing otherwise; it is
-	// then refused while more than the quota of another limit is used.
+	// Cost is how many units a request takes; nil means 1. A cost of 0 is a peek: the response reports what is left, nothing is
+	// charged, and OnDecision is called only if the request is refused. A cost below 0, such as the ContentLength of a body of
+	// unknown length, counts as 1. A request always takes one slot of an in-flight limit, even if it costs nothing otherwise;
+	// it is then refused while more than the quota of another limit is used.
 	Cost func(*http.Request) int64
-	// CostAfter returns the actual cost of a request, known once its response is written; nil leaves it at Cost. The
-	// difference is given back or charged, beyond the quota if need be: under Shadow and for a Candidate too. CostOfBytes,
-	// CostIfStatus and CostFromHandler are the usual ones. With a CostAfter, a Cost of 0 is not a peek but means that all is
-	// paid afterwards: the request is refused while more than the quota is used, or all of it if the limit is a sliding log,
-	// which then takes one unit until the cost is known.
+	// CostAfter returns the actual cost of a request, known once its response is written; nil leaves it at Cost. The difference
+	// is refunded or charged, beyond the quota if necessary, also under Shadow and for a Candidate. CostOfBytes, CostIfStatus
+	// and CostFromHandler are the usual ones. With a CostAfter, a Cost of 0 is not a peek but means that everything is charged
+	// afterwards: the request is refused while more than the quota is used, or all of it if the limit is a sliding log, which
+	// then takes one unit until the cost is known.
 	CostAfter CostAfter
-	// Overrides are other limits for some keys, Allow and Deny lists of clients by key and by address: see policy.Policy. A
+	// Overrides are other limits for some keys; Allow and Deny are lists of clients by key and by address: see policy.Policy. A
 	// client on the deny list is refused with 403.
 	Overrides   []policy.Override
 	Allow, Deny policy.List
-	// Shadow decides and reports, and never refuses: to try a policy on real traffic.
+	// Shadow decides and reports, and never refuses, to try a policy on real traffic.
 	Shadow bool
-	// Candidate are limits that are counted beside the policy's own and only reported to OnDecision.
+	// Candidate are limits that are counted beside the policy's own limits and only reported to OnDecision.
 	Candidate []slidegate.Limit
-	// Penalty keeps a key out for this long after a refusal by the limits; see policy.Policy.
+	// Penalty refuses a key for this long after a refusal by the limits; see policy.Policy.
 	Penalty time.Duration
 	// Failure is what happens when the store cannot decide; the zero value means Options.Failure.
 	Failure policy.Mode
-	// Refusal is what clients are told when the limits refuse a request; the zero value means the usual words.
+	// Refusal replaces the default texts of refusals by the limits. The zero value means the default texts.
 	Refusal Refusal
 }
 
-// compiled is a Policy made ready.
+// compiled is a Policy prepared for requests.
 type compiled struct {
 	Policy
-	place   int // among the policies
+	place   int // index among the policies
 	matcher *Matcher
 	listed  bool // the client's address is needed for a list
-	named   bool // clients name themselves, and may leave that out
+	named   bool // clients name themselves, and may omit the name
 	slots   bool // it has an in-flight limit
 	words   *Words
 }
 
-// newPolicy compiles a policy. Of one with an error, the rest can be checked all the same.
+// newPolicy compiles a policy. The rest of a policy with an error can still be checked.
 func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
 	p := &compiled{Policy: given, place: place, listed: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
 	p.named = p.Key != nil && !p.ShareEmptyKey && !isGlobal(p.Key)
 	if p.Key == nil {
 		p.Key = ByAddress(opts.Client)
 	}
-	var err, unsaid error
+	var err, badRefusal error
 	p.matcher, err = NewMatcher(p.patterns()...)
 	if wrong, ok := errors.AsType[*PatternError](err); ok {
 		wrong.policy = fmt.Sprintf("policy %q: ", given.Name)
 	}
-	if p.words, unsaid = given.Refusal.Words(given.Name); unsaid != nil {
-		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: refusal: %w", given.Name, unsaid))
+	if p.words, badRefusal = given.Refusal.Words(given.Name); badRefusal != nil {
+		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: refusal: %w", given.Name, badRefusal))
 	}
 	return p, err
 }
 
-// Rules returns what the policy engine needs to know about the policy: everything that is not about HTTP.
+// Rules returns the policy as the policy engine needs it: everything that is not about HTTP.
 func (p *Policy) Rules() policy.Policy {
 	return policy.Policy{
 		Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
@@ -102,7 +102,7 @@ func (p *Policy) Rules() policy.Policy {
 	}
 }
 
-// patterns returns Match and Matches; nothing if the policy is for every request.
+// patterns returns Match and Matches; nothing if the policy applies to every request.
 func (p *Policy) patterns() []string {
 	if p.Match == "" {
 		return p.Matches
@@ -110,17 +110,17 @@ func (p *Policy) patterns() []string {
 	return append([]string{p.Match}, p.Matches...)
 }
 
-// matches reports whether the policy is for this request.
+// matches reports whether the policy applies to this request.
 func (p *compiled) matches(r *http.Request) bool {
 	return p.matcher.Match(r) && (p.Skip == nil || !p.Skip(r))
 }
 
-// alone reports whether a policy can be decided without a request to put together.
+// alone reports whether a policy can be decided without assembling a policy.Request.
 func (p *compiled) alone(opts *Options) bool {
 	return !p.Shadow && !p.slots && p.CostAfter == nil && opts.Group == nil && (p.Candidate == nil || opts.OnDecision == nil)
 }
 
-// part fills in the policy's part in a request. The application's functions are called here, once.
+// part fills in the policy's part in a request. This is the only place where the application's functions are called.
 func (p *compiled) part(r *http.Request, opts *Options, part *policy.Part) {
 	part.Policy, part.Key, part.Cost = p.place, p.Key(r), 1
 	if p.named {
@@ -137,7 +137,7 @@ func (p *compiled) part(r *http.Request, opts *Options, part *policy.Part) {
 	}
 }
 
-// prepare makes limits ready for header fields.
+// prepare prepares limits for header fields.
 func prepare(limits []slidegate.Limit) (any, error) {
 	items := make([]*HeaderItem, 0, len(limits))
 	for _, limit := range limits {

@@ -17,16 +17,17 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// named returns a limit of so many a minute.
+// named returns a limit of quota per minute.
 func named(name string, quota int64) slidegate.Limit {
 	limit := slidegate.PerMinute(quota)
 	limit.Name = name
 	return limit
 }
 
-// The counts of a policy have its name and the limit's, so that policies on one store are apart, and others find them.
+// The counts of a policy are named by the policy and the limit, so that policies on one store are separate, and others find
+// them.
 func TestStateNames(t *testing.T) {
-	for _, test := range []struct{ policy, limit, want, told string }{
+	for _, test := range []struct{ policy, limit, want, reported string }{
 		{"", "", "", "5/1m"}, {"", "fast", "fast", "fast"}, {"api", "", "api", "api"}, {"api", "fast", "api/fast", "api/fast"},
 		{"api", "fast/", "api/fast/", "api/fast/"}, {"api/v1", "", "api/v1", "api/v1"},
 	} {
@@ -43,17 +44,17 @@ func TestStateNames(t *testing.T) {
 			}
 			p := (&play{t: t}).over(store, Options{Policies: []Policy{given}}, nil)
 			w := p.from("192.0.2.1")
-			if told, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";"); got != test.want || told != `"`+test.told+`"` {
-				t.Errorf("%+v, planned %v: the state is named %q and the item %s, want %q and %q", test, planned, got, told, test.want, test.told)
+			if reported, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";"); got != test.want || reported != `"`+test.reported+`"` {
+				t.Errorf("%+v, planned %v: got state %q and item %s, want %q and %q", test, planned, got, reported, test.want, test.reported)
 			}
 		}
 	}
 }
 
-// Two policies whose counts could be the same are refused when they are made, and so is what no store could decide.
+// New rejects two policies that would share counts, and limits that no store could decide.
 func TestWrongTogether(t *testing.T) {
 	narrow := newBetween(t, func(context.Context, *store.Request) error { return nil })
-	narrow.most = 2
+	narrow.maxCharges = 2
 	limiter, err := slidegate.NewPerCall(narrow, "")
 	if err != nil {
 		t.Fatal(err)
@@ -63,12 +64,12 @@ func TestWrongTogether(t *testing.T) {
 	for name, test := range map[string]struct {
 		limiter  *slidegate.Limiter
 		policies []Policy
-		want     string // or nothing, if it is right
+		want     string // empty if it is valid
 	}{
 		"a limit's name completes another's": {spare(t), []Policy{{Name: "a", Limits: two}, {Name: "a/x", Limits: one}}, `"a" and "a/x"`},
 		"the other way round":                {spare(t), []Policy{{Name: "a/x", Limits: one}, {Name: "a", Limits: two}}, `"a/x" and "a"`},
 		"names that only begin alike":        {spare(t), []Policy{{Name: "a", Limits: two}, {Name: "ax", Limits: one}, {Name: "b/x", Limits: one}}, ""},
-		"more at once than the store can":    {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one}}, `policies ["a" "b"]: policy: not supported`},
+		"more limits than the store decides": {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one}}, `policies ["a" "b"]: policy: not supported`},
 		"for the same requests of a path":    {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one, Match: "POST h.example/b/{id}/{rest...}"}}, `policies ["a" "b"]`},
 		"not for the same requests":          {limiter, []Policy{{Name: "a", Limits: two, Match: "/a"}, {Name: "b", Limits: one, Match: "/b"}}, ""},
 		"perhaps not for the same requests":  {limiter, []Policy{{Name: "a", Limits: two, Skip: never}, {Name: "b", Limits: one}}, ""},
@@ -78,12 +79,12 @@ func TestWrongTogether(t *testing.T) {
 	} {
 		_, err := New(test.limiter, Options{Policies: test.policies})
 		if wrong := err != nil; wrong != (test.want != "") || wrong && !strings.Contains(err.Error(), "httplimit: ") || wrong && !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: the error is %v, want one of httplimit that says %q, or none if that is empty", name, err, test.want)
+			t.Errorf("%s: got error %v, want one of httplimit that contains %q, or none if that is empty", name, err, test.want)
 		}
 	}
 }
 
-// A plan that cannot be is an error, whichever policy it is of, and never a limit that is not there.
+// An invalid plan is an error, whichever policy it belongs to, and never a missing limit.
 func TestWrongPlan(t *testing.T) {
 	usual := []slidegate.Limit{named("usual", 7)}
 	right := func(*http.Request) policy.Plan { return policy.Limits(named("plan", 5)) }
@@ -97,16 +98,16 @@ func TestWrongPlan(t *testing.T) {
 		} {
 			p := newPlay(t, Options{Policies: policies}, nil, slidegate.PerMinute(3))
 			if w := p.from("192.0.2.1"); w.Code != 500 || p.served > 0 {
-				t.Errorf("%s, first of %s: status %d, served %d; want 500, served 0", name, policies[0].Name, w.Code, p.served)
+				t.Errorf("%s, first of %s: got status %d, served %d; want 500, served 0", name, policies[0].Name, w.Code, p.served)
 			}
 			if e := p.last(); e.Err == nil || !e.Mistake() || !e.Refused || e.Decision.Flags != 0 || e.Policy != policies[0].Name {
-				t.Errorf("%s: the event is %+v, want a refusal by %s for a mistake, without flags", name, e, policies[0].Name)
+				t.Errorf("%s: got event %+v, want a refusal by %s for a mistake, without flags", name, e, policies[0].Name)
 			}
 		}
 	}
 }
 
-// A policy counts the same whether it is decided alone or with others, for one request and the next.
+// A policy counts the same whether it is decided alone or with others, from one request to the next.
 func TestAloneAndTogether(t *testing.T) {
 	window := func(name string, quota int64) slidegate.Limit {
 		limit := named(name, quota)
@@ -117,25 +118,25 @@ func TestAloneAndTogether(t *testing.T) {
 		{Name: "all", Limits: []slidegate.Limit{window("x", 4), window("y", 9)}}, {Name: "api", Match: "/api/", Limits: []slidegate.Limit{window("", 2)}},
 	}}, nil)
 	for i, step := range []struct {
-		path   string
-		status int
-		told   string
+		path     string
+		status   int
+		reported string
 	}{
 		{"/", 200, `"all/x";r=3;t=120, "all/y";r=8;t=120`},
 		{"/api/", 200, `"all/x";r=2;t=120, "all/y";r=7;t=120, "api";r=1;t=120`},
 		{"/api/", 200, `"all/x";r=1;t=120, "all/y";r=6;t=120, "api";r=0;t=90`},
-		{"/api/", 429, `"all/x";r=1;t=120, "all/y";r=6;t=120, "api";r=0;t=90`}, // and nothing is taken from the others
+		{"/api/", 429, `"all/x";r=1;t=120, "all/y";r=6;t=120, "api";r=0;t=90`}, // nothing is taken from the others
 		{"/", 200, `"all/x";r=0;t=75, "all/y";r=5;t=120`},
 		{"/", 429, `"all/x";r=0;t=75, "all/y";r=5;t=120`}, // 4 fall to 3 when a quarter of the next minute has passed
 	} {
 		w := p.ask(httptest.NewRequest("GET", step.path, nil))
-		if got := w.Header().Get("RateLimit"); w.Code != step.status || got != step.told {
-			t.Errorf("step %d: status %d with RateLimit %s, want %d with %s", i, w.Code, got, step.status, step.told)
+		if got := w.Header().Get("RateLimit"); w.Code != step.status || got != step.reported {
+			t.Errorf("step %d: got status %d with RateLimit %s, want %d with %s", i, w.Code, got, step.status, step.reported)
 		}
 	}
 }
 
-// Plans are remembered, each as what it is, and however many there are.
+// Plans are cached, each with its own limits, however many there are.
 func TestManyPlans(t *testing.T) {
 	var quota int64
 	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(*http.Request) policy.Plan {
@@ -146,29 +147,29 @@ func TestManyPlans(t *testing.T) {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.RemoteAddr = fmt.Sprintf("192.0.%d.%d:1", quota>>8, quota&255)
 			if got, want := p.ask(r).Header().Get("RateLimit-Policy"), fmt.Sprintf(`"api";q=%d;w=60`, quota); got != want {
-				t.Fatalf("RateLimit-Policy is %s, want %s", got, want)
+				t.Fatalf("got RateLimit-Policy %s, want %s", got, want)
 			}
 		}
 	}
 }
 
-// A plan's limit is remembered by its own name: one that is called as another's counts are is not taken for it.
+// A plan's limit is cached by its own name: it is not confused with a limit whose name equals the name of another's counts.
 func TestPlansOfSimilarNames(t *testing.T) {
 	var name string
 	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(*http.Request) policy.Plan {
 		return policy.Limits(named(name, 5))
 	}}}}, nil, slidegate.PerMinute(1))
-	for _, step := range []struct{ name, told string }{
+	for _, step := range []struct{ name, reported string }{
 		{"x", `"api/x";r=4;t=60`}, {"api/x", `"api/api/x";r=4;t=60`}, {"x", `"api/x";r=3;t=60`}, {"", `"api";r=4;t=60`},
 	} {
 		name = step.name
-		if got := p.from("192.0.2.1").Header().Get("RateLimit"); got != step.told {
-			t.Errorf("%q: RateLimit is %s, want %s", step.name, got, step.told)
+		if got := p.from("192.0.2.1").Header().Get("RateLimit"); got != step.reported {
+			t.Errorf("%q: got RateLimit %s, want %s", step.name, got, step.reported)
 		}
 	}
 }
 
-// No cost is a way around the limit: what is below 0 counts as 1, and what is above all quotas is refused.
+// No cost is a way around the limit: a cost below 0 counts as 1, and a cost above all quotas is refused.
 func TestCostOutOfRange(t *testing.T) {
 	for _, test := range []struct {
 		cost     int64
@@ -181,21 +182,21 @@ func TestCostOutOfRange(t *testing.T) {
 		for i, want := range test.statuses {
 			w := p.from("192.0.2.1")
 			if w.Code != want || w.Header().Get("RateLimit") == "" {
-				t.Errorf("cost %d, request %d: status %d with %v, want %d with RateLimit", test.cost, i+1, w.Code, w.Header(), want)
+				t.Errorf("cost %d, request %d: got status %d with %v, want %d with RateLimit", test.cost, i+1, w.Code, w.Header(), want)
 			}
-			if told := len(p.events); told != i+1 && test.cost != 0 || told != 0 && test.cost == 0 {
-				t.Errorf("cost %d, request %d: %d events, want one per request, or none if the cost is 0", test.cost, i+1, told)
+			if reported := len(p.events); reported != i+1 && test.cost != 0 || reported != 0 && test.cost == 0 {
+				t.Errorf("cost %d, request %d: got %d events, want one per request, or none if the cost is 0", test.cost, i+1, reported)
 			}
 			if never := w.Code == 429 && w.Header().Get("Retry-After") == ""; never != (test.cost > 2) {
-				t.Errorf("cost %d, request %d: status %d with %v, want a refusal without Retry-After exactly if the cost is above 2",
+				t.Errorf("cost %d, request %d: got status %d with %v, want a refusal without Retry-After exactly if the cost is above 2",
 					test.cost, i+1, w.Code, w.Header())
 			}
 		}
 	}
 }
 
-// However a path is written that http.ServeMux takes to the same handler, the policy is for it.
-func TestMatchIsAsServeMux(t *testing.T) {
+// A policy applies to every spelling of a path that http.ServeMux routes to the same handler.
+func TestMatchesLikeServeMux(t *testing.T) {
 	for _, test := range []struct {
 		match, method, target string
 		limited               bool
@@ -215,7 +216,7 @@ func TestMatchIsAsServeMux(t *testing.T) {
 		{"POST /login", "GET", "/login", false},
 		{"GET /page", "HEAD", "/page", true},
 		{"/api/", "PATCH", "/api/a/b", true},
-		{"/api/", "GET", "/api", true}, // redirected there
+		{"/api/", "GET", "/api", true}, // ServeMux redirects it there
 		{"/api/", "CONNECT", "/api", true},
 		{"CONNECT /api/", "CONNECT", "/api", true},
 		{"/api/", "GET", "/apis", false},
@@ -231,13 +232,13 @@ func TestMatchIsAsServeMux(t *testing.T) {
 		p := newPlay(t, Options{Policies: []Policy{{Match: test.match}}}, nil, slidegate.PerMinute(1))
 		p.ask(httptest.NewRequest(test.method, test.target, nil))
 		if limited := len(p.events) == 1; limited != test.limited || p.served != 1 {
-			t.Errorf("%q limits %s %s: %v, served %d; want %v, served 1", test.match, test.method, test.target, limited, p.served, test.limited)
+			t.Errorf("%q limits %s %s: got %v, served %d; want %v, served 1", test.match, test.method, test.target, limited, p.served, test.limited)
 		}
 	}
 }
 
-// Limits of one policy share its key and its cost, and CostAfter is asked once for all of them.
-func TestAfterOnceAPolicy(t *testing.T) {
+// Limits of one policy share its key and its cost, and CostAfter is called once for all of them.
+func TestCostAfterIsCalledOncePerPolicy(t *testing.T) {
 	asked := 0
 	p := newPlay(t, Options{Policies: []Policy{
 		{Name: "first", Key: Global(), Limits: []slidegate.Limit{named("", 100)}},
@@ -247,7 +248,7 @@ func TestAfterOnceAPolicy(t *testing.T) {
 	}}, nil)
 	p.from("192.0.2.1")
 	if asked != 1 {
-		t.Errorf("CostAfter was called %d times, want once", asked)
+		t.Errorf("got %d calls of CostAfter, want 1", asked)
 	}
 	for key, want := range map[slidegate.Claim]int64{
 		{Limit: named("first", 100), Key: ""}: 99, {Limit: named("two/x", 100), Key: "192.0.2.1"}: 93,
@@ -255,58 +256,58 @@ func TestAfterOnceAPolicy(t *testing.T) {
 	} {
 		d, err := p.limiter.For(key).Peek(t.Context())
 		if err != nil || d.Remaining != want {
-			t.Errorf("%s has %d left and the error %v, want %d and none", key.Limit.Name, d.Remaining, err, want)
+			t.Errorf("%s: got %d left and error %v, want %d and none", key.Limit.Name, d.Remaining, err, want)
 		}
 	}
 }
 
-// A refused request is not settled: nothing was taken. Neither is one that nobody decided.
+// A refused request is not settled, since nothing was taken. Neither is an undecided one.
 func TestNothingToSettle(t *testing.T) {
 	asked := 0
 	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 1)}, CostAfter: func(*http.Request, Response) int64 { asked++; return 1 }}}
 	p := newPlay(t, Options{Policies: policies}, nil)
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 429)
 	if asked != 1 || len(p.events) != 2 {
-		t.Errorf("CostAfter was called %d times, with %d events; want 1 and 2", asked, len(p.events))
+		t.Errorf("got %d calls of CostAfter and %d events, want 1 and 2", asked, len(p.events))
 	}
 	open := (&play{t: t}).over(&broken{}, Options{Policies: policies}, nil)
 	if w := open.from("192.0.2.1"); w.Code != 200 || asked != 1 || len(open.events) != 1 {
-		t.Errorf("status %d, CostAfter was called %d times, with %d events; want 200, 1 and 1", w.Code, asked, len(open.events))
+		t.Errorf("got status %d, %d calls of CostAfter and %d events; want 200, 1 and 1", w.Code, asked, len(open.events))
 	}
 }
 
-// What the fallback let in is settled with the fallback.
+// A request that the fallback admitted is settled with the fallback.
 func TestSettleWithFallback(t *testing.T) {
 	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 10)}, CostAfter: CostOfBytes(1)}}
 	p := (&play{t: t}).over(&broken{}, Options{Policies: policies, Failure: policy.Local},
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 4)) })
 	p.from("192.0.2.1")
 	if len(p.events) != 1 || !errors.Is(p.last().Err, errBroken) || p.last().Decision.Remaining != 9 {
-		t.Errorf("%d events, the last %+v; want 1, with errBroken and 9 remaining", len(p.events), p.last())
+		t.Errorf("got %d events, the last %+v; want 1, with errBroken and 9 remaining", len(p.events), p.last())
 	}
 	p.from("192.0.2.1")
 	if got := p.last().Decision.Remaining; got != 5 {
-		t.Errorf("%d are left of 10 after 4 bytes and with one unit taken, want 5", got)
+		t.Errorf("got %d of 10 left after 4 bytes and with one unit taken, want 5", got)
 	}
 }
 
-// A policy in the shadow takes what its requests cost, and says nothing in headers.
+// A shadow policy charges the cost of its requests, and writes no headers.
 func TestShadowAlone(t *testing.T) {
 	for _, after := range []CostAfter{nil, CostOfBytes(1)} {
 		p := newPlay(t, Options{Policies: []Policy{{Name: "tried", Shadow: true, CostAfter: after, Limits: []slidegate.Limit{named("", 1)}}}},
 			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a")) })
 		for range 2 {
 			if w := p.from("192.0.2.1"); w.Code != 200 || len(w.Header()) != 1 {
-				t.Errorf("status %d with %v, want 200 with a Content-Type and no other field", w.Code, w.Header())
+				t.Errorf("got status %d with %v, want 200 with a Content-Type and no other field", w.Code, w.Header())
 			}
 		}
 		if e := p.last(); e.Decision.Allowed || !e.Shadow || e.Refused || e.Decision.RetryAfter != time.Minute {
-			t.Errorf("the event is %+v, want a denial by a shadow, not refused, to retry after 1m", e)
+			t.Errorf("got event %+v, want a denial by a shadow, not refused, to retry after 1m", e)
 		}
 	}
 }
 
-// A policy in the shadow, and a candidate, are charged by the response like one that decides.
+// A shadow policy and a candidate are charged by the response like a policy that decides.
 func TestShadowIsSettled(t *testing.T) {
 	limits := []slidegate.Limit{named("", 10)}
 	for name, tried := range map[string]Policy{
@@ -318,7 +319,7 @@ func TestShadowIsSettled(t *testing.T) {
 			p.events = nil
 			p.from("192.0.2.1")
 			if e := p.events[0]; !e.Shadow && !e.Candidate || e.Decision.Allowed != allowed {
-				t.Errorf("%s: request %d: the event is %+v, want one that allows %v", name, i, e, allowed)
+				t.Errorf("%s: request %d: got event %+v, want allowed %v", name, i, e, allowed)
 			}
 		}
 	}
@@ -329,7 +330,7 @@ func TestCostOfBytes(t *testing.T) {
 		{0, 1, 0}, {1, 1, 1}, {999, 1000, 1}, {1000, 1000, 1}, {1001, 1000, 2}, {5, math.MaxInt64, 1}, {math.MaxInt64, 2, 1 << 62},
 	} {
 		if got := CostOfBytes(test.per)(nil, Response{Bytes: test.bytes}); got != test.want {
-			t.Errorf("%d bytes by %d cost %d, want %d", test.bytes, test.per, got, test.want)
+			t.Errorf("%d bytes by %d: got cost %d, want %d", test.bytes, test.per, got, test.want)
 		}
 	}
 	defer func() {

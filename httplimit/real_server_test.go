@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// onTheWire runs a test over HTTP/1.1 and over HTTP/2, each with a server of its own. get asks it for a path.
+// onTheWire runs a test over HTTP/1.1 and over HTTP/2, each with its own server. get requests a path from it.
 func onTheWire(t *testing.T, handler func(t *testing.T) http.Handler, test func(t *testing.T, get func(method, path string) (*http.Response, string))) {
 	for name, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func onTheWire(t *testing.T, handler func(t *testing.T) http.Handler, test func(
 				defer response.Body.Close()
 				body, err := io.ReadAll(response.Body)
 				if err != nil || response.ProtoMajor != major {
-					t.Fatalf("got %s and the error %v, want HTTP/%d and none", response.Proto, err, major)
+					t.Fatalf("got %s and error %v, want HTTP/%d and none", response.Proto, err, major)
 				}
 				return response, string(body)
 			})
@@ -42,7 +42,7 @@ func onTheWire(t *testing.T, handler func(t *testing.T) http.Handler, test func(
 	}
 }
 
-// A quota of two over a connection: what is left is told, and then the refusal, with all its fields.
+// A quota of two over a connection: responses report what is left, and then the refusal, with all its fields.
 func TestWire(t *testing.T) {
 	handler := func(t *testing.T) http.Handler {
 		return crowd(t, Options{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, slidegate.PerMinute(2))
@@ -66,19 +66,19 @@ func TestWire(t *testing.T) {
 				t.Errorf("request %d: got %d with %v\n%s\nwant %+v", i+1, response.StatusCode, h, body, want)
 			}
 			if h.Get("RateLimit-Policy") != `"2/1m";q=2;w=60` {
-				t.Errorf("request %d: RateLimit-Policy is %q, want %q", i+1, h.Get("RateLimit-Policy"), `"2/1m";q=2;w=60`)
+				t.Errorf("request %d: got RateLimit-Policy %q, want %q", i+1, h.Get("RateLimit-Policy"), `"2/1m";q=2;w=60`)
 			}
 			if want.status == 429 && (h.Get("Content-Type") != "application/problem+json" || h.Get("Cache-Control") != "no-store") {
-				t.Errorf("request %d: refused with %v, want application/problem+json and no-store", i+1, h)
+				t.Errorf("request %d: got refusal %v, want application/problem+json and no-store", i+1, h)
 			}
 		}
 	})
 }
 
-// What a handler does with its response is what the client gets, and what CostAfter is told.
+// The client and CostAfter get exactly the response that the handler wrote.
 func TestWireThroughRecorder(t *testing.T) {
-	var told Response
-	after := func(_ *http.Request, response Response) int64 { told = response; return 0 }
+	var reported Response
+	after := func(_ *http.Request, response Response) int64 { reported = response; return 0 }
 	handler := func(t *testing.T) http.Handler {
 		return crowd(t, Options{Policies: []Policy{{CostAfter: after}}}, func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
@@ -110,10 +110,10 @@ func TestWireThroughRecorder(t *testing.T) {
 		} {
 			response, body := get("GET", path)
 			if response.StatusCode != want.Status || len(body) != int(want.Bytes) {
-				t.Errorf("%s: the client got %d and %d bytes, want %d and %d", path, response.StatusCode, len(body), want.Status, want.Bytes)
+				t.Errorf("%s: client: got %d and %d bytes, want %d and %d", path, response.StatusCode, len(body), want.Status, want.Bytes)
 			}
-			if told != want {
-				t.Errorf("%s: CostAfter got %+v, want %+v", path, told, want)
+			if reported != want {
+				t.Errorf("%s: CostAfter: got %+v, want %+v", path, reported, want)
 			}
 		}
 	})
@@ -145,6 +145,6 @@ func TestWireEarlyHints(t *testing.T) {
 	}
 	response.Body.Close()
 	if hints != http.StatusEarlyHints || response.StatusCode != 200 {
-		t.Errorf("status %d, then %d; want 103, then 200", hints, response.StatusCode)
+		t.Errorf("got status %d, then %d; want 103, then 200", hints, response.StatusCode)
 	}
 }

@@ -9,14 +9,13 @@ import (
 	"sync/atomic"
 )
 
-// recorder sees what is written to a response. What the http.ResponseWriter below it can do still works, by
-// http.ResponseController and by the older type assertions, for which there is shown; only http.CloseNotifier, long
-// deprecated, is gone.
+// recorder records what is written to a response. The features of the http.ResponseWriter below it still work, by
+// http.ResponseController and by the older type assertions, through shown; only http.CloseNotifier, long deprecated, is gone.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
-	said   atomic.Pointer[int64] // by SetCost; atomic because http.TimeoutHandler lets a handler run on
+	cost   atomic.Pointer[int64] // by SetCost; atomic because http.TimeoutHandler lets a handler run on
 	outer  *recorder             // of a middleware around this one; nil if there is none
 
 	holding  holding
@@ -25,8 +24,8 @@ type recorder struct {
 	finished bool // the handler returned, and did not panic
 }
 
-// shown returns the recorder as the handler gets it: with the optional interfaces that the writer below has, itself or by
-// Unwrap, and no others, since handlers choose by what a writer claims.
+// shown returns the recorder as the handler sees it: with exactly the optional interfaces that the writer below has, directly
+// or by Unwrap, since handlers rely on the interfaces that a writer implements.
 func (c *recorder) shown() http.ResponseWriter {
 	_, flushes := below[http.Flusher](c.ResponseWriter)
 	_, hijacks := below[http.Hijacker](c.ResponseWriter)
@@ -77,7 +76,7 @@ func (c *recorder) shown() http.ResponseWriter {
 	return b
 }
 
-// bare is a recorder that claims no optional interface, but for what is always there.
+// bare is a recorder without optional interfaces, except those that always work.
 type bare struct{ c *recorder }
 
 func (b bare) Header() http.Header                    { return b.c.Header() }
@@ -98,10 +97,10 @@ func below[T any](w http.ResponseWriter) (found T, ok bool) {
 	return found, false
 }
 
-// response returns what became of a request that was let in for cost.
+// response returns the response to a request that was admitted at cost.
 func (c *recorder) response(cost int64) Response {
-	if said := c.said.Load(); said != nil {
-		cost = *said
+	if actual := c.cost.Load(); actual != nil {
+		cost = *actual
 	}
 	return Response{Status: c.status, Bytes: c.bytes, Cost: cost}
 }
@@ -110,7 +109,7 @@ func (c *recorder) response(cost int64) Response {
 func (c *recorder) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 func (c *recorder) WriteHeader(status int) {
-	// 1xx answers come before the one that counts, but for 101, after which no other comes.
+	// 1xx responses precede the final one, except 101, which is final.
 	if c.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		c.status = status
 	}
@@ -124,10 +123,10 @@ func (c *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom lets files be sent without a copy where the server can.
+// ReadFrom lets the server send files without a copy if it can.
 func (c *recorder) ReadFrom(from io.Reader) (int64, error) {
 	n, err := io.Copy(c.ResponseWriter, from)
-	if n > 0 { // a source that fails at once leaves the status to the handler
+	if n > 0 { // if the source fails immediately, the handler still chooses the status
 		c.begin()
 	}
 	c.bytes += n
@@ -151,7 +150,7 @@ func (c *recorder) Push(target string, opts *http.PushOptions) error {
 	return http.ErrNotSupported
 }
 
-// Hijack hands over the connection, if the server can. The slots of the request are then held until it is closed.
+// Hijack hands over the connection, if the server can. The slots of the request are then held until the connection is closed.
 func (c *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(c.ResponseWriter).Hijack()
 	if err != nil {
@@ -161,7 +160,7 @@ func (c *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		c.status = http.StatusSwitchingProtocols
 	}
 	if c.slots && c.holding.keep() {
-		conn = holdConn(conn, sync.OnceFunc(c.holding.letGo))
+		conn = holdConn(conn, sync.OnceFunc(c.holding.unhold))
 	}
 	return conn, rw, nil
 }

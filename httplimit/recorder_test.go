@@ -12,7 +12,7 @@ import (
 
 var errGone = errors.New("the client has gone")
 
-// able is a response that can do what servers can, and fails at it.
+// able is a response with all features of servers, each of which fails.
 type able struct {
 	*httptest.ResponseRecorder
 	pushed   string
@@ -24,7 +24,7 @@ func (a *able) Push(target string, _ *http.PushOptions) error { a.pushed = targe
 func (a *able) SetWriteDeadline(t time.Time) error            { a.deadline = t; return errGone }
 func (a *able) Hijack() (net.Conn, *bufio.ReadWriter, error)  { return nil, nil, errGone }
 
-// Whatever a response can do goes through the recorder, with its errors.
+// All features of a response work through the recorder, with their errors.
 func TestRecorderPassesOn(t *testing.T) {
 	below := &able{ResponseRecorder: httptest.NewRecorder()}
 	c := &recorder{ResponseWriter: below}
@@ -43,11 +43,11 @@ func TestRecorderPassesOn(t *testing.T) {
 	}
 }
 
-// plain is a response that can do no more than it must.
+// plain is a response without optional features.
 type plain struct{ http.ResponseWriter }
 
-// What a response cannot do, the recorder cannot either, and says so.
-func TestRecorderCannot(t *testing.T) {
+// The recorder reports http.ErrNotSupported for features that the response below it lacks.
+func TestRecorderWithoutFeatures(t *testing.T) {
 	c := &recorder{ResponseWriter: plain{httptest.NewRecorder()}}
 	control := http.NewResponseController(c)
 	if _, _, err := control.Hijack(); !errors.Is(err, http.ErrNotSupported) || c.status != 0 {
@@ -59,15 +59,15 @@ func TestRecorderCannot(t *testing.T) {
 	if err := control.Flush(); !errors.Is(err, http.ErrNotSupported) {
 		t.Errorf("Flush returned %v, want http.ErrNotSupported", err)
 	}
-	c.Flush() // as the older way has it, without a word
+	c.Flush() // the older method has no error
 }
 
-// hijackable is a response whose connection can be had.
+// hijackable is a response whose connection can be hijacked.
 type hijackable struct{ *httptest.ResponseRecorder }
 
 func (hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
 
-// The first status counts, but for 1xx; a connection that is handed over is 101, unless a status was written before.
+// The first status counts, except 1xx; a hijacked connection is 101, unless a status was written before.
 func TestRecorderStatus(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(c *recorder)
@@ -83,7 +83,7 @@ func TestRecorderStatus(t *testing.T) {
 	} {
 		c := &recorder{ResponseWriter: hijackable{httptest.NewRecorder()}}
 		if test.do(c); c.status != test.want {
-			t.Errorf("%s: status %d, want %d", name, c.status, test.want)
+			t.Errorf("%s: got status %d, want %d", name, c.status, test.want)
 		}
 	}
 }

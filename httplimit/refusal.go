@@ -15,53 +15,53 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Refusal is what clients are told when the limits of a policy refuse a request, in place of the usual words. An empty field
-// stands for the usual one. It has no say in what is told to clients on a deny list, for a request that could not be decided, or
-// for one that is larger than the quota: its words would not be true of them.
+// Refusal replaces the default texts of a policy's refusals by its limits. An empty field keeps the default. It does not apply
+// to clients on a deny list, to requests that could not be decided, or to requests that are larger than the quota: its texts
+// would not be true of them.
 type Refusal struct {
 	// Type is the type of the problem document (RFC 9457): an absolute URI, which should lead to a page that explains it.
 	Type string
-	// Title is its title, the same for all refusals of the type. BodyJSON has it as its error.
+	// Title is its title, the same for all refusals of the type. In BodyJSON it is the value of "error".
 	Title string
-	// Detail says what happened and what to do, and is all of BodyText. {retry_after} in it is how many seconds are left until the
-	// request is admitted, {limit} the limit that refused, and {policy} its policy; {{ and }} are braces.
+	// Detail says what happened and what to do; it is all of BodyText. In it, {retry_after} is the number of seconds until the
+	// request is admitted, {limit} is the limit that refused, and {policy} its policy; {{ and }} are braces.
 	Detail string
 }
 
-// The bounds of the texts, in bytes.
+// Bounds of the texts, in bytes.
 const (
 	maxType   = 256
 	maxTitle  = 128
 	maxDetail = 1024
 )
 
-// placeholders are the words that stand in braces in a Detail.
+// Placeholders of a Detail, without their braces.
 const (
 	retryAfterWord = "retry_after"
 	limitWord      = "limit"
 	policyWord     = "policy"
 )
 
-// RefusalError says which field of a Refusal is wrong.
+// RefusalError reports which field of a Refusal is invalid.
 type RefusalError struct {
 	Field string // type, title or detail
 	Err   error
 }
 
-// Error returns the field and what is wrong with it.
+// Error returns the field and the error.
 func (e *RefusalError) Error() string { return e.Field + ": " + e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *RefusalError) Unwrap() error { return e.Err }
 
-// Check returns an error if the fields cannot stand in an answer. It is a RefusalError.
+// Check returns an error if a field is not valid in a response. It is a *RefusalError.
 func (r Refusal) Check() error {
 	_, err := r.Words("")
 	return err
 }
 
-// Words are a Refusal made ready for the refusals of one policy. They are safe for concurrent use. A nil pointer stands for the usual
-// words.
+// Words is a Refusal prepared for the refusals of one policy. It is safe for concurrent use. A nil pointer means the default
+// texts.
 type Words struct {
 	problem []byte // the document up to its detail
 	title   []byte // in quotes
@@ -71,11 +71,11 @@ type Words struct {
 // detailPart is a part of a detail: text, or a placeholder.
 type detailPart struct {
 	text string
-	json string // the same as it stands in a JSON string
-	word string // what stands in braces; empty for text
+	json string // the text escaped for a JSON string
+	word string // the placeholder; empty for text
 }
 
-// Words returns the refusal of a policy, or nil if all of it is as usual.
+// Words returns the refusal of a policy, or nil if all of it is the default.
 func (r Refusal) Words(policy string) (*Words, error) {
 	if r == (Refusal{}) {
 		return nil, nil
@@ -102,20 +102,20 @@ func (r Refusal) Words(policy string) (*Words, error) {
 	return w, nil
 }
 
-// checkText returns an error about a text that is too long or has what nobody can read in it.
-func checkText(text string, most int) error {
+// checkText rejects a text that is too long, not UTF-8, or has control characters.
+func checkText(text string, maxBytes int) error {
 	switch {
-	case len(text) > most:
-		return fmt.Errorf("has %d bytes; write %d at most", len(text), most)
+	case len(text) > maxBytes:
+		return fmt.Errorf("has %d bytes; use at most %d", len(text), maxBytes)
 	case !utf8.ValidString(text):
 		return errors.New("is not UTF-8")
 	case strings.ContainsFunc(text, unicode.IsControl):
-		return errors.New("has a control character, such as the end of a line, in it; write one line")
+		return errors.New("contains a control character, such as a line break; write one line")
 	}
 	return nil
 }
 
-// checkType returns an error about a type that is not an absolute URI.
+// checkType rejects a type that is not an absolute URI.
 func checkType(text string) error {
 	if text == "" {
 		return nil
@@ -160,14 +160,14 @@ func parseDetail(text, policy string) (parts []detailPart, err error) {
 		word, rest, closed := strings.Cut(strings.TrimPrefix(text, "{"), "}")
 		switch {
 		case text[0] == '}' || !closed:
-			return nil, errors.New("has a brace by itself; write {{ or }} for one that is meant")
+			return nil, errors.New("unpaired brace; write {{ or }} for a literal one")
 		case word == policyWord:
 			b.WriteString(policy)
 		case word == retryAfterWord, word == limitWord:
 			flush()
 			parts = append(parts, detailPart{word: word})
 		default:
-			return nil, fmt.Errorf("there is no {%s}; there are {retry_after}, {limit} and {policy}, and {{ is a brace", word)
+			return nil, fmt.Errorf("unknown placeholder {%s}; want {retry_after}, {limit} or {policy}, or {{ for a literal brace", word)
 		}
 		text = rest
 	}
@@ -181,12 +181,12 @@ func quoteJSON(text string) []byte {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // it is not HTML, and people may read it
 	if err := enc.Encode(text); err != nil {
-		panic(err) // a text can be written
+		panic(err) // encoding a string cannot fail
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// AppendRefusal is Body.AppendRefusal with these words.
+// AppendRefusal is Body.AppendRefusal with these texts.
 func (w *Words) AppendRefusal(b []byte, body Body, items []*HeaderItem, d *slidegate.Decision) []byte {
 	wait := retrySeconds(d)
 	if w == nil || wait < 0 || d.Flags&rule.FallbackClosed != 0 || int(d.Index) >= len(items) {
@@ -212,7 +212,7 @@ func (w *Words) AppendRefusal(b []byte, body Body, items []*HeaderItem, d *slide
 	return append(strconv.AppendInt(b, wait, 10), "}\n"...)
 }
 
-// appendDetail appends the detail, or the usual sentence if there is none, as text or for a JSON string.
+// appendDetail appends the detail, or the default sentence if there is none, as text or for a JSON string.
 func (w *Words) appendDetail(b []byte, item *HeaderItem, wait int64, forJSON bool) []byte {
 	if len(w.detail) == 0 {
 		return appendSentence(b, item.slots, wait)

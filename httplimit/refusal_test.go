@@ -45,14 +45,14 @@ func TestRefusalWords(t *testing.T) {
 		}
 		if test.body == BodyProblem || test.body == BodyJSON {
 			if !json.Valid([]byte(got)) {
-				t.Errorf("%s is not JSON", got)
+				t.Errorf("got %s, want valid JSON", got)
 			}
 		}
 	}
 	words := testkit.Must(own.Words("api"))(t)
 	for _, d := range []*slidegate.Decision{{RetryAfter: slidegate.Never}, {Flags: rule.FallbackClosed, RetryAfter: time.Second}} {
 		if got, want := words.AppendRefusal(nil, BodyProblem, items, d), BodyProblem.AppendRefusal(nil, items, d); string(got) != string(want) {
-			t.Errorf("%+v: got %s, want the usual words: %s", d, got, want)
+			t.Errorf("%+v: got %s, want the default texts: %s", d, got, want)
 		}
 	}
 	if words, err := (Refusal{}).Words("api"); words != nil || err != nil {
@@ -68,25 +68,25 @@ func TestRefusalMistakes(t *testing.T) {
 		{Refusal{Type: "rate-limited"}, `type: "rate-limited" is not an absolute URI, such as https://example.com/problems/rate-limited`},
 		{Refusal{Type: "https:///x"}, `type: "https:///x" is not an absolute URI, such as https://example.com/problems/rate-limited`},
 		{Refusal{Type: "https://example.com/a b"}, `type: "https://example.com/a b" is not an absolute URI, such as https://example.com/problems/rate-limited`},
-		{Refusal{Type: "https://example.com/" + strings.Repeat("a", 256)}, "type: has 276 bytes; write 256 at most"},
-		{Refusal{Title: "two\nlines"}, "title: has a control character, such as the end of a line, in it; write one line"},
-		{Refusal{Title: strings.Repeat("a", 129)}, "title: has 129 bytes; write 128 at most"},
+		{Refusal{Type: "https://example.com/" + strings.Repeat("a", 256)}, "type: has 276 bytes; use at most 256"},
+		{Refusal{Title: "two\nlines"}, "title: contains a control character, such as a line break; write one line"},
+		{Refusal{Title: strings.Repeat("a", 129)}, "title: has 129 bytes; use at most 128"},
 		{Refusal{Title: "\xff"}, "title: is not UTF-8"},
-		{Refusal{Detail: "wait {seconds}"}, "detail: there is no {seconds}; there are {retry_after}, {limit} and {policy}, and {{ is a brace"},
-		{Refusal{Detail: "wait {retry_after"}, "detail: has a brace by itself; write {{ or }} for one that is meant"},
-		{Refusal{Detail: "wait }"}, "detail: has a brace by itself; write {{ or }} for one that is meant"},
-		{Refusal{Detail: strings.Repeat("a", 1025)}, "detail: has 1025 bytes; write 1024 at most"},
+		{Refusal{Detail: "wait {seconds}"}, "detail: unknown placeholder {seconds}; want {retry_after}, {limit} or {policy}, or {{ for a literal brace"},
+		{Refusal{Detail: "wait {retry_after"}, "detail: unpaired brace; write {{ or }} for a literal one"},
+		{Refusal{Detail: "wait }"}, "detail: unpaired brace; write {{ or }} for a literal one"},
+		{Refusal{Detail: strings.Repeat("a", 1025)}, "detail: has 1025 bytes; use at most 1024"},
 	} {
 		if err := test.given.Check(); err == nil || err.Error() != test.want {
 			t.Errorf("%+v: got %v, want %s", test.given, err, test.want)
 		}
 	}
 	if err := (Refusal{Type: "urn:example:limited"}).Check(); err != nil {
-		t.Errorf("a URN is refused: %v", err)
+		t.Errorf("a URN is rejected: %v", err)
 	}
 }
 
-// The policy that refuses has its own words, and one without them the usual ones.
+// A policy's refusals have its own texts, and those of a policy without any the default texts.
 func TestRefusalOfAPolicy(t *testing.T) {
 	limit := []slidegate.Limit{{Quota: 1, Window: time.Hour}}
 	m, err := New(testkit.Must(slidegate.NewPerCall(testkit.Must(memstore.New(memstore.Options{}))(t), ""))(t), Options{Body: BodyText, Policies: []Policy{
@@ -108,7 +108,7 @@ func TestRefusalOfAPolicy(t *testing.T) {
 		}
 	}
 	_, err = New(testkit.Must(slidegate.NewPerCall(testkit.Must(memstore.New(memstore.Options{}))(t), ""))(t), Options{Policies: []Policy{{Name: "p", Refusal: Refusal{Detail: "{x}"}}}})
-	if err == nil || !strings.Contains(err.Error(), `httplimit: policy "p": refusal: detail: there is no {x}`) {
-		t.Errorf("got %v", err)
+	if err == nil || !strings.Contains(err.Error(), `httplimit: policy "p": refusal: detail: unknown placeholder {x}`) {
+		t.Errorf("got error %v, want one about the placeholder {x}", err)
 	}
 }

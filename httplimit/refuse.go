@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Body is what a refusal says.
+// Body is the format of the body of a refusal.
 type Body uint8
 
 // The bodies.
@@ -30,7 +30,7 @@ const (
 // unchecked is the sentence for requests that could not be decided.
 const unchecked = "The rate limit could not be checked."
 
-// The content types of the bodies, as header fields have them.
+// Header values, allocated once.
 var (
 	noStore      = []string{"no-store"}
 	contentTypes = [bodies][]string{{"application/problem+json"}, {"application/json"}, {"text/plain; charset=utf-8"}, {""}}
@@ -48,14 +48,13 @@ func RefusalStatus(d *slidegate.Decision) int {
 	return http.StatusTooManyRequests
 }
 
-// Undecided returns the decision on a request that could not be decided, for handlers that write their own answers: a
-// refusal with 503.
+// Undecided returns the decision on a request that could not be decided, for handlers that write their own responses: a refusal
+// with 503.
 func Undecided() slidegate.Decision { return slidegate.Decision{Flags: rule.FallbackClosed} }
 
-// AppendRefusal appends the body of a refusal by the limits that the items are of; see Headers.Write. It names the limit
-// that refused as the header fields do. A decision with rule.FallbackClosed needs no items: its body says that the
-// request could not be checked. Without items, the body of any other decision says that the client is blocked, as a ruling
-// has it until its end.
+// AppendRefusal appends the body of a refusal by the limits of the items; see Headers.Write. It names the limit that refused as
+// the header fields do. A decision with rule.FallbackClosed needs no items: its body says that the request could not be
+// checked. Without items, the body of any other decision says that the client is blocked, as it is by a ruling with an end.
 func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decision) []byte {
 	wait, closed := retrySeconds(d), d.Flags&rule.FallbackClosed != 0
 	slots := int(d.Index) < len(items) && items[d.Index].slots
@@ -90,7 +89,7 @@ func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decis
 	return append(b, "}\n"...)
 }
 
-// appendBlocked appends the body of a refusal by a ruling that ends.
+// appendBlocked appends the body of a refusal by a ruling with an end.
 func (body Body) appendBlocked(b []byte, wait int64) []byte {
 	switch body {
 	case BodyNone:
@@ -108,10 +107,10 @@ func (body Body) appendBlocked(b []byte, wait int64) []byte {
 	return append(b, "}\n"...)
 }
 
-// blockedFor begins the sentence for clients that a ruling refuses until its end.
+// blockedFor begins the sentence for clients that are blocked by a ruling with an end.
 const blockedFor = "The client is blocked. Try again in "
 
-// refuse answers a request that was refused. Its header says already when to come back.
+// refuse writes the response to a refused request. Retry-After is already set.
 func (m *Middleware) refuse(w http.ResponseWriter, words *Words, items []*HeaderItem, d *slidegate.Decision) {
 	text := bodyTexts.Get().(*[]byte)
 	*text = words.AppendRefusal((*text)[:0], m.opts.Body, items, d)
@@ -128,11 +127,11 @@ func (m *Middleware) send(w http.ResponseWriter, status int, text []byte) {
 	}
 	h["Content-Type"] = contentTypes[m.opts.Body]
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // a client that has gone away is not worth an error
+	_, _ = w.Write(text) // the client may be gone
 }
 
-// appendSentence says why a limit refused. A slot of an in-flight limit is free as soon as a request ends, so the client
-// is told to try sooner than the time at which a slot would end by itself.
+// appendSentence appends why a limit refused. A slot of an in-flight limit is free as soon as a request ends, so the sentence
+// suggests to try again sooner than the time at which a slot would expire.
 func appendSentence(b []byte, slots bool, wait int64) []byte {
 	switch {
 	case wait < 0:

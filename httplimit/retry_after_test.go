@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A client that comes back after Retry-After, to the second, is admitted: for every algorithm and choice, also where
-// refusals count, and whatever it did before.
-func TestRetryAfterIsTrue(t *testing.T) {
+// A client that returns after Retry-After, to the second, is admitted: for every algorithm and option, also where refusals
+// count, and whatever it did before.
+func TestRetryAfterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := slidegate.Limit{
 			Quota:       rapid.Int64Range(1, 20).Draw(t, "quota"),
@@ -40,11 +40,11 @@ func TestRetryAfterIsTrue(t *testing.T) {
 			refused++
 			seconds, err := strconv.ParseInt(w.Header().Get("Retry-After"), 10, 64)
 			if err != nil || seconds < 1 {
-				t.Fatalf("Retry-After is %q, want a whole number of seconds, at least 1", w.Header().Get("Retry-After"))
+				t.Fatalf("got Retry-After %q, want a whole number of seconds, at least 1", w.Header().Get("Retry-After"))
 			}
 			p.clock.Advance(slidegate.Micros(seconds * 1e6))
 			if again := p.from("192.0.2.1"); again.Code != 200 {
-				t.Fatalf("%v: status %d with %v after the %d seconds of Retry-After, want 200", limit, again.Code, again.Header(), seconds)
+				t.Fatalf("%v: got status %d with %v after the %d seconds of Retry-After, want 200", limit, again.Code, again.Header(), seconds)
 			}
 		}
 		if refused == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// A client that is blocked is told for how long, in every body; one that is blocked for good is forbidden.
+// The response to a blocked client contains for how long, in every body; a client that is blocked for good gets 403.
 func TestBlockedClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for body, want := range map[Body][2]string{
@@ -22,7 +22,7 @@ func TestBlockedClients(t *testing.T) {
 			opts := Options{Body: body, Policies: []Policy{{Name: "api", Key: ByHeader("X-User")}}}
 			p := newPlay(t, opts, nil, slidegate.MustParseLimit("2/1m"))
 			if p.limits.Rule("apy") == nil {
-				t.Error("rulings of an unknown policy were taken")
+				t.Error("rulings of an unknown policy are accepted, want an error")
 			}
 			for i, end := range []time.Time{time.Now().Add(90 * time.Second), {}} {
 				if err := p.limits.Rule("api", policy.Ruling{Key: "ann", Refused: true, Until: end}); err != nil {

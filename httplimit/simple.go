@@ -8,9 +8,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// LimitByIP limits each client address to quota requests in window, in the memory of this process. It panics if quota
-// or window is invalid. Behind a proxy, where all clients have the proxy's address, use Limit with a ByAddress that
-// knows the proxy.
+// LimitByIP limits each client address to quota requests in window, in the memory of this process. It panics if quota or window
+// is invalid. Behind a proxy, where all clients have the proxy's address, use Limit with a ByAddress that trusts the proxy.
 func LimitByIP(quota int64, window time.Duration) func(http.Handler) http.Handler {
 	return Limit(quota, window, ByAddress(nil))
 }
@@ -21,8 +20,8 @@ func LimitAll(quota int64, window time.Duration) func(http.Handler) http.Handler
 	return Limit(quota, window)
 }
 
-// Limit limits requests that agree in all keys to quota in window, in the memory of this process; without keys, all
-// requests together. It panics if quota or window is invalid, or a key is nil. New has all other choices.
+// Limit limits requests with the same keys to quota in window, in the memory of this process; without keys, all requests
+// together. It panics if quota or window is invalid, or a key is nil. New offers all other options.
 func Limit(quota int64, window time.Duration, keys ...Key) func(http.Handler) http.Handler {
 	mustHaveKeys("Limit", keys)
 	key := Global()

@@ -23,17 +23,17 @@ import (
 
 const ttl = 3 * time.Second
 
-// running is a play in virtual time under a limit of one slot, whose requests last until the test ends them.
+// running is a play in virtual time with a limit of one slot, whose requests last until the test ends them.
 type running struct {
 	*play
 	between *between
 	mu      sync.Mutex
-	fails   map[rule.Op]error // what the store fails with, after it has done what it was asked if lost is set
+	fails   map[rule.Op]error // the store's errors by op; if lost is set, it fails after it has executed the request
 	lost    bool
 	asked   map[rule.Op]int
 }
 
-// newRunning makes one. The handler of a request for /stream ends when a value comes from done.
+// newRunning returns a running play. The handler of a request for /stream ends when it receives from done.
 func newRunning(t *testing.T, trips int, done <-chan bool) *running {
 	r := &running{fails: map[rule.Op]error{}, asked: map[rule.Op]int{}}
 	memory := testkit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(time.Now().UnixMicro()) }}))(t)
@@ -61,7 +61,7 @@ func newRunning(t *testing.T, trips int, done <-chan bool) *running {
 	return r
 }
 
-// fail makes an op fail, or nothing if err is nil.
+// fail makes an op fail with err, or succeed if err is nil.
 func (r *running) fail(op rule.Op, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func (r *running) begin() {
 	synctest.Wait()
 }
 
-// A request of ten times the time to live keeps its slot, by a renewal every third of it.
+// A request that lasts ten times the time to live keeps its slot, by a renewal every third of it.
 func TestLongRequestsKeepTheirSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan bool)
@@ -89,25 +89,25 @@ func TestLongRequestsKeepTheirSlot(t *testing.T) {
 		for range 100 {
 			testkit.Pass(ttl / 10)
 			if w := r.from("192.0.2.1"); w.Code != 429 || w.Header().Get("Retry-After") == "" {
-				t.Fatalf("status %d with %v beside a request that holds the only slot, want 429 with a Retry-After", w.Code, w.Header())
+				t.Fatalf("got status %d with %v beside a request that holds the only slot, want 429 with a Retry-After", w.Code, w.Header())
 			}
 		}
-		synctest.Wait() // for the one that is due now
+		synctest.Wait() // for the renewal that is due now
 		if got := r.count(rule.Renew); got != 30 {
-			t.Errorf("%d renewals in ten times the time to live, want 30", got)
+			t.Errorf("got %d renewals in ten times the time to live, want 30", got)
 		}
 		done <- true
 		synctest.Wait()
 		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200, 200)
 		testkit.Pass(10 * ttl)
 		if got := r.count(rule.Renew); got != 30 {
-			t.Errorf("%d renewals after the request has ended, want no more than 30", got)
+			t.Errorf("got %d renewals after the request has ended, want no more than 30", got)
 		}
 	})
 }
 
-// A renewal that fails is tried again in time, and reported once.
-func TestRenewalsAreTriedAgain(t *testing.T) {
+// A failed renewal is retried in time, and reported once.
+func TestRenewalsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan bool)
 		r := newRunning(t, 0, done)
@@ -116,10 +116,10 @@ func TestRenewalsAreTriedAgain(t *testing.T) {
 			r.fail(rule.Renew, errBroken)
 			testkit.Pass(ttl - 400*time.Millisecond) // since the slot was taken or renewed
 			r.fail(rule.Renew, nil)
-			testkit.Pass(150 * time.Millisecond) // a twelfth of the time to live lies between two tries
+			testkit.Pass(150 * time.Millisecond) // retries are a twelfth of the time to live apart
 			synctest.Wait()
 			if w := r.from("192.0.2.1"); w.Code != 429 {
-				t.Fatalf("status %d, want 429: the slot is still held", w.Code)
+				t.Fatalf("got status %d, want 429: the slot is still held", w.Code)
 			}
 		}
 		done <- true
@@ -127,20 +127,20 @@ func TestRenewalsAreTriedAgain(t *testing.T) {
 		failed := 0
 		for _, e := range r.seen() {
 			if errors.Is(e.Err, policy.ErrSlotLost) {
-				t.Errorf("the event %+v, want no slot lost", e)
+				t.Errorf("got event %+v, want no slot lost", e)
 			}
 			if errors.Is(e.Err, errBroken) {
 				failed++
 			}
 		}
 		if failed != 5 {
-			t.Errorf("%d events say that a renewal failed, want 5", failed)
+			t.Errorf("got %d events of failed renewals, want 5", failed)
 		}
 	})
 }
 
-// A slot that was lost while the store was away is taken again if there is room, and that is reported; if there is none, the request
-// goes on and tries again.
+// A slot that was lost during an outage is taken again if one is free, and that is reported; if none is free, the request
+// continues and tries again.
 func TestLostSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan bool)
@@ -148,12 +148,12 @@ func TestLostSlots(t *testing.T) {
 		r.begin()
 		r.fail(rule.Renew, errBroken)
 		testkit.Pass(2 * ttl)
-		r.begin() // another one takes the slot
+		r.begin() // another request takes the slot
 		r.fail(rule.Renew, nil)
 		testkit.Pass(2 * ttl)
 		lost := r.lostSlots()
 		if len(lost) != 1 || lost[0].Decision.Allowed || lost[0].Policy != "" || len(lost[0].Limits) != 1 || lost[0].Limits[0].Name != "slots" {
-			t.Errorf("the events are %+v, want one of a slot that was lost", lost)
+			t.Errorf("got events %+v, want one lost slot", lost)
 		}
 		done <- true // one of them has the slot
 		done <- true
@@ -167,7 +167,7 @@ func TestLostSlots(t *testing.T) {
 		r.fail(rule.Renew, nil)
 		testkit.Pass(ttl)
 		if lost = r.lostSlots(); len(lost) != 1 || !lost[0].Decision.Allowed {
-			t.Errorf("the events are %+v, want one of a slot that was lost and taken again", lost)
+			t.Errorf("got events %+v, want one slot lost and taken again", lost)
 		}
 		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 429)
 		done <- true
@@ -176,7 +176,7 @@ func TestLostSlots(t *testing.T) {
 	})
 }
 
-// lostSlots returns the events of slots that were lost.
+// lostSlots returns the events of lost slots.
 func (r *running) lostSlots() (lost []Event) {
 	for _, e := range r.seen() {
 		if errors.Is(e.Err, policy.ErrSlotLost) {
@@ -186,9 +186,9 @@ func (r *running) lostSlots() (lost []Event) {
 	return lost
 }
 
-// A release whose outcome is unknown is tried again a few times, and reported if it never is known.
-func TestReleasesAreTriedAgain(t *testing.T) {
-	for _, lost := range []bool{false, true} { // whether the store has done what it failed to answer
+// A release whose outcome is unknown is retried a few times, and reported if it stays unknown.
+func TestReleasesAreRetried(t *testing.T) {
+	for _, lost := range []bool{false, true} { // whether the store executed the release that failed
 		synctest.Test(t, func(t *testing.T) {
 			r := newRunning(t, 1, nil)
 			r.lost = lost
@@ -200,7 +200,7 @@ func TestReleasesAreTriedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			if last := r.last(); last.Err != nil || r.count(rule.Settle) != 4 {
-				t.Errorf("lost %v: the store was asked %d times, and the last event is %+v; want 4 times and no error", lost, r.count(rule.Settle), last)
+				t.Errorf("lost %v: got %d calls to the store, and the last event %+v; want 4 and no error", lost, r.count(rule.Settle), last)
 			}
 			r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200)
 			if err := r.limits.Drain(t.Context()); err != nil {
@@ -213,14 +213,14 @@ func TestReleasesAreTriedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			if last := r.last(); !errors.Is(last.Err, errBroken) || r.count(rule.Settle) != 4+1+4 {
-				t.Errorf("lost %v: the store was asked %d times, and the last event is %+v; want 9 times and its error", lost, r.count(rule.Settle), last)
+				t.Errorf("lost %v: got %d calls to the store, and the last event %+v; want 9 and its error", lost, r.count(rule.Settle), last)
 			}
 		})
 	}
 }
 
-// The answer does not wait for the release, Drain does, and the client's next request finds the slot free.
-func TestAnswersDoNotWaitForReleases(t *testing.T) {
+// The response does not wait for the release, Drain does, and the client's next request finds the slot free.
+func TestResponsesDoNotWaitForReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunning(t, 1, nil)
 		release := make(chan bool)
@@ -231,37 +231,37 @@ func TestAnswersDoNotWaitForReleases(t *testing.T) {
 			}
 			return apply(ctx, q)
 		}
-		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200) // nothing is released yet
+		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200) // no slot is released so far
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := r.limits.Drain(ended); !errors.Is(err, context.Canceled) {
-			t.Errorf("Drain returned %v while a release is under way, want context.Canceled", err)
+			t.Errorf("Drain returned %v during a release, want context.Canceled", err)
 		}
 		next := make(chan int)
 		go func() { next <- r.from("192.0.2.1").Code }()
 		synctest.Wait()
 		if got := r.count(rule.Take); got != 2 {
-			t.Fatalf("the store was asked for %d slots, want 2", got)
+			t.Fatalf("got %d requests for slots, want 2", got)
 		}
 		release <- true
 		if status := <-next; status != 200 {
-			t.Errorf("the next request got %d, want 200", status)
+			t.Errorf("the next request: got %d, want 200", status)
 		}
 		begun := time.Now()
 		if status := r.from("192.0.2.1").Code; status != 429 || time.Since(begun) != 200*time.Millisecond {
-			t.Errorf("a request whose slot is not released got %d after %v, want 429 after 200ms", status, time.Since(begun))
+			t.Errorf("a request while the slot is not released: got %d after %v, want 429 after 200ms", status, time.Since(begun))
 		}
 		go func() { release <- true }()
 		if err := r.limits.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if got := r.count(rule.Settle); got != 2 {
-			t.Errorf("%d releases after Drain, want 2", got)
+			t.Errorf("got %d releases after Drain, want 2", got)
 		}
 	})
 }
 
-// A refusal does not wait for releases that the store does not carry out.
+// A refusal does not wait for releases that the store does not execute.
 func TestRefusalsDoNotWaitForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunning(t, 1, nil)
@@ -270,7 +270,7 @@ func TestRefusalsDoNotWaitForLong(t *testing.T) {
 		begun := time.Now()
 		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 429)
 		if took := time.Since(begun); took > time.Second/2 {
-			t.Errorf("the refusal took %v, want less than half a second", took)
+			t.Errorf("got a refusal after %v, want less than half a second", took)
 		}
 		if err := r.limits.Drain(t.Context()); err != nil {
 			t.Error(err)
@@ -278,7 +278,7 @@ func TestRefusalsDoNotWaitForLong(t *testing.T) {
 	})
 }
 
-// A client that goes away while the store is asked may have got a slot, which is then released.
+// A client that disconnects during the call to the store may have got a slot, which is then released.
 func TestSlotsOfUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunning(t, 1, nil)
@@ -296,8 +296,8 @@ func TestSlotsOfUnknownOutcome(t *testing.T) {
 	})
 }
 
-// A websocket holds its slot for ten times the time to live, on a real connection: the store's clock goes on by a third of it with each
-// renewal.
+// A websocket holds its slot for ten times the time to live, on a real connection: the store's clock advances by a third of it
+// with each renewal.
 func TestWebsocketsKeepTheirSlot(t *testing.T) {
 	const ttl = 60 * time.Millisecond
 	var clock storetest.Clock
@@ -331,7 +331,7 @@ func TestWebsocketsKeepTheirSlot(t *testing.T) {
 	conn := h.dial(t)
 	<-enough
 	if now := clock.Now() - noon; now < 10*rule.Micros(ttl.Microseconds()) {
-		t.Errorf("the store's clock went on by %v, want ten times the time to live", now.Duration())
+		t.Errorf("the store's clock advanced by %v, want ten times the time to live", now.Duration())
 	}
 	response, err := http.Get(h.server.URL)
 	if err != nil {
@@ -340,16 +340,16 @@ func TestWebsocketsKeepTheirSlot(t *testing.T) {
 	_, _ = io.Copy(io.Discard, response.Body)
 	response.Body.Close()
 	if response.StatusCode != 429 || lost.Load() > 0 {
-		t.Errorf("status %d beside the websocket with %d errors, want 429 and none", response.StatusCode, lost.Load())
+		t.Errorf("got status %d beside the websocket with %d errors, want 429 and none", response.StatusCode, lost.Load())
 	}
 	conn.Close()
 	h.conns.Wait()
 	if d := testkit.Must(limiter.Peek(t.Context(), ""))(t); d.Remaining != 1 {
-		t.Errorf("%d slots are free when the websocket is closed, want 1", d.Remaining)
+		t.Errorf("got %d free slots when the websocket is closed, want 1", d.Remaining)
 	}
 }
 
-// seen returns the events so far, and forgets them.
+// seen returns the events so far, and clears them.
 func (r *running) seen() []Event {
 	r.play.mu.Lock()
 	defer r.play.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// pass is an apply of a between that does nothing.
+// pass is the apply of a between that does nothing.
 func pass(context.Context, *store.Request) error { return nil }
 
 // held is a real server behind a middleware with an in-flight limit.
@@ -30,20 +30,20 @@ type held struct {
 	conns  sync.WaitGroup // requests, and the connections that handlers have taken over
 }
 
-// newHeld serves a handler on loopback under a limit of n slots for all clients, in a store with so many round trips.
+// newHeld serves a handler on loopback with a limit of n slots for all clients, in a store with this many round trips.
 func newHeld(t *testing.T, n int64, trips int, handler func(h *held, w http.ResponseWriter, r *http.Request)) *held {
 	t.Helper()
 	between := newBetween(t, pass)
 	between.trips = trips
 	h := &held{}
-	var mu sync.Mutex // the play's own hook is for one goroutine
+	var mu sync.Mutex // the play's own hook is not safe for concurrent use
 	limiter, err := slidegate.NewPerCall(between, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.play = &play{t: t, limiter: limiter}
 	h.limits, err = New(limiter, Options{
-		Timeout:  time.Minute, // so that a busy machine is not taken for an outage
+		Timeout:  time.Minute, // so that a busy machine does not look like an outage
 		Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{slots("", n)}, Key: func(*http.Request) string { return "192.0.2.1" }, ShareEmptyKey: true}},
 		OnDecision: func(_ *http.Request, e Event) {
 			mu.Lock()
@@ -62,7 +62,7 @@ func newHeld(t *testing.T, n int64, trips int, handler func(h *held, w http.Resp
 	return h
 }
 
-// counted counts the requests to a handler: a server does not wait for those whose connections were taken over.
+// counted counts the requests to a handler: a server does not wait for requests whose connections were hijacked.
 func (h *held) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.conns.Add(1)
@@ -71,7 +71,7 @@ func (h *held) counted(next http.Handler) http.Handler {
 	})
 }
 
-// hijack takes over a connection and reads from it until the client closes it, or closes it at once.
+// hijack hijacks a connection and reads from it until the client closes it, or closes it immediately.
 func (h *held) hijack(t *testing.T, w http.ResponseWriter, atOnce bool) {
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -87,7 +87,7 @@ func (h *held) hijack(t *testing.T, w http.ResponseWriter, atOnce bool) {
 	})
 }
 
-// dial sends a request to take over the connection, and waits for the answer.
+// dial sends a request to hijack the connection, and waits for the response.
 func (h *held) dial(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", h.server.Listener.Addr().String())
@@ -102,8 +102,9 @@ func (h *held) dial(t *testing.T) net.Conn {
 	return conn
 }
 
-// Two hundred requests at once with fifty slots: fifty run, the others are refused and told when the last slot ends at the latest.
-func TestAtMostSoManyAtOnce(t *testing.T) {
+// Two hundred concurrent requests with fifty slots: fifty run, and the others are refused with the time when the last slot
+// expires at the latest.
+func TestConcurrentRequestsAreBounded(t *testing.T) {
 	const all, most = 200, 50
 	for trips := range 2 {
 		release := make(chan struct{})
@@ -126,31 +127,31 @@ func TestAtMostSoManyAtOnce(t *testing.T) {
 				}
 				response.Body.Close()
 				if after := response.Header.Get("Retry-After"); (response.StatusCode == 429) != (after == "60") {
-					t.Errorf("status %d with Retry-After %q, want 60 with a refusal alone", response.StatusCode, after)
+					t.Errorf("got status %d with Retry-After %q, want 60 with refusals only", response.StatusCode, after)
 				}
 				statuses <- response.StatusCode
 			}()
 		}
 		for i := range all - most {
 			if status := <-statuses; status != 429 {
-				t.Fatalf("%d round trips: answer %d while all slots are held is %d, want 429", trips, i, status)
+				t.Fatalf("%d round trips: response %d while all slots are held: got %d, want 429", trips, i, status)
 			}
 		}
 		close(release)
 		for range most {
 			if status := <-statuses; status != 200 {
-				t.Errorf("%d round trips: a request that held a slot got %d, want 200", trips, status)
+				t.Errorf("%d round trips: a request that held a slot: got %d, want 200", trips, status)
 			}
 		}
 		if got := peak.Load(); got != most {
-			t.Errorf("%d round trips: %d ran at once, want %d", trips, got, most)
+			t.Errorf("%d round trips: got %d concurrent requests, want %d", trips, got, most)
 		}
 		http.DefaultClient.CloseIdleConnections()
 		h.wantFree("afterwards", "api", most)
 	}
 }
 
-// Whatever becomes of requests, no slot stays held.
+// No slot stays held, however requests end.
 func TestNoSlotIsLeftBehind(t *testing.T) {
 	const requests, workers = 1000, 20
 	for trips := range 2 {
@@ -198,7 +199,7 @@ func TestNoSlotIsLeftBehind(t *testing.T) {
 		h.wantFree(fmt.Sprintf("%d round trips, after %d requests", trips, requests), "api", workers)
 		for _, e := range h.events {
 			if e.Err != nil && !e.Ended() {
-				t.Errorf("%d round trips: the event %+v, want no errors but those of clients that have gone", trips, e)
+				t.Errorf("%d round trips: got event %+v, want no errors except of clients that are gone", trips, e)
 			}
 		}
 	}
@@ -223,13 +224,13 @@ func (h *held) cut(t *testing.T, random *rand.Rand) {
 	if err != nil {
 		return // the handler panicked
 	}
-	if response.StatusCode == http.StatusTooManyRequests { // as many as slots at most run at once, but for those of clients that have gone
+	if response.StatusCode == http.StatusTooManyRequests { // requests of clients that are gone may hold slots
 		return
 	}
 	_, _ = io.CopyN(io.Discard, response.Body, int64(random.IntN(40)))
 }
 
-// A connection that was taken over holds its slot until it is closed, by either side, and though the handler has returned.
+// A hijacked connection holds its slot until either side closes it, even after the handler has returned.
 func TestHijackedConnectionsHoldTheirSlot(t *testing.T) {
 	h := newHeld(t, 2, 0, func(h *held, w http.ResponseWriter, r *http.Request) { h.hijack(t, w, r.URL.Path == "/close") })
 	first, second := h.dial(t), h.dial(t)
@@ -243,7 +244,7 @@ func TestHijackedConnectionsHoldTheirSlot(t *testing.T) {
 	h.wantFree("both are closed", "api", 2)
 }
 
-// A connection that a handler loses without closing it is collected, and its slot with it.
+// A connection that a handler loses without closing it is garbage collected, and its slot is released.
 func TestLostConnectionsReleaseTheirSlot(t *testing.T) {
 	h := newHeld(t, 1, 0, func(_ *held, w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -257,23 +258,23 @@ func TestLostConnectionsReleaseTheirSlot(t *testing.T) {
 	defer conn.Close()
 	for deadline := time.Now().Add(10 * time.Second); h.free("api")[0] == 0; runtime.Gosched() {
 		if runtime.GC(); time.Now().After(deadline) {
-			t.Fatal("the connection was lost, and its slot is still held")
+			t.Fatal("the slot of a lost connection is still held")
 		}
 	}
 }
 
-// What a connection of TCP can do still works through the one that is handed out, and nothing else is claimed.
+// The features of a TCP connection work through the held one, which has no other optional interfaces.
 func TestHeldConnections(t *testing.T) {
 	client, server := net.Pipe()
 	defer client.Close()
 	released := 0
 	plain := holdConn(server, func() { released++ })
 	if _, ok := plain.(halfCloser); ok {
-		t.Error("a pipe claims that it can be closed by half")
+		t.Error("a held pipe implements CloseWrite, want it not to")
 	}
 	_ = plain.Close()
 	if released != 1 {
-		t.Errorf("released %d times, want once", released)
+		t.Errorf("got %d releases, want 1", released)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -292,12 +293,12 @@ func TestHeldConnections(t *testing.T) {
 	conn := holdConn(holdConn(accepted, func() {}), func() {})
 	defer conn.Close()
 	if _, ok := conn.(tcpConn); !ok {
-		t.Fatalf("%T is not what connections of TCP are", conn)
+		t.Fatalf("%T lacks interfaces of TCP connections", conn)
 	}
 	if err := conn.(halfCloser).CloseWrite(); err != nil {
 		t.Error(err)
 	}
 	if rest, err := io.ReadAll(dialled); len(rest) > 0 || err != nil {
-		t.Errorf("the other side read %q, %v; want the end", rest, err)
+		t.Errorf("the other side: got %q, %v; want the end", rest, err)
 	}
 }

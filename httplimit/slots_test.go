@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// slots is an in-flight limit of n slots with a name.
+// slots returns a named in-flight limit of n slots.
 func slots(name string, n int64) slidegate.Limit {
 	limit := slidegate.Slots(n, time.Minute)
 	limit.Name = name
@@ -50,11 +50,11 @@ func (p *play) wantFree(when, name string, want ...int64) {
 		same = same && got[i] == want[i]
 	}
 	if !same {
-		p.t.Fatalf("%s: %v are left, want %v", when, got, want)
+		p.t.Fatalf("%s: got %v left, want %v", when, got, want)
 	}
 }
 
-// A request holds one slot while its handler runs, whatever it costs, and takes what it costs of the other limits.
+// A request holds one slot while its handler runs, whatever its cost, and takes its cost from the other limits.
 func TestSlotIsHeldWhileTheHandlerRuns(t *testing.T) {
 	for _, cost := range []int64{0, 1, 7} {
 		for _, panics := range []bool{false, true} {
@@ -70,7 +70,7 @@ func TestSlotIsHeldWhileTheHandlerRuns(t *testing.T) {
 			func() {
 				defer func() {
 					if got := recover(); panics != (got == http.ErrAbortHandler) {
-						t.Errorf("the handler panics %v, and %v came out", panics, got)
+						t.Errorf("handler panics %v: got panic %v", panics, got)
 					}
 				}()
 				p.from("192.0.2.1")
@@ -80,7 +80,7 @@ func TestSlotIsHeldWhileTheHandlerRuns(t *testing.T) {
 	}
 }
 
-// A rate limit that refuses leaves the slot free, and an in-flight limit that refuses leaves the rate limit alone.
+// A rate limit that refuses leaves the slot free, and an in-flight limit that refuses does not charge the rate limit.
 func TestSlotsAreTakenWithTheRest(t *testing.T) {
 	var p *play
 	var inner []int
@@ -93,12 +93,12 @@ func TestSlotsAreTakenWithTheRest(t *testing.T) {
 		})
 	outer := httptest.NewRequest("GET", "/outer", nil)
 	if w := p.ask(outer); w.Code != 200 || len(inner) != 1 || inner[0] != 429 {
-		t.Errorf("status %d, and inside it %v; want 200, and 429", w.Code, inner)
+		t.Errorf("got status %d, and inside it %v; want 200, and 429", w.Code, inner)
 	}
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 429)
 	p.wantFree("afterwards", "api", 1, 0)
 	if p.served != 2 {
-		t.Errorf("%d were served, want 2", p.served)
+		t.Errorf("got %d served, want 2", p.served)
 	}
 }
 
@@ -117,15 +117,15 @@ func TestSlotsOfPlansAndOverrides(t *testing.T) {
 			}
 		})
 		if w := p.from("192.0.2.1"); w.Code != 200 || status != 429 {
-			t.Errorf("%s: status %d, and %d inside it; want 200 and 429", name, w.Code, status)
+			t.Errorf("%s: got status %d, and %d inside it; want 200 and 429", name, w.Code, status)
 		}
 		if w := p.from("192.0.2.1"); w.Code != 200 || w.Header().Get("RateLimit") != `"api/s";r=0` {
-			t.Errorf("%s: then status %d with RateLimit %s; want 200 with \"api/s\";r=0", name, w.Code, w.Header().Get("RateLimit"))
+			t.Errorf("%s: then got status %d with RateLimit %s; want 200 with \"api/s\";r=0", name, w.Code, w.Header().Get("RateLimit"))
 		}
 	}
 }
 
-// A policy in the shadow, and a candidate, hold slots while requests run; those of a request that is refused are released at once.
+// A shadow policy and a candidate hold slots while requests run; the slots of a refused request are released immediately.
 func TestSlotsInTheShadow(t *testing.T) {
 	left := func(p *play, place int, candidate bool) int64 {
 		var v policy.Verdict
@@ -138,43 +138,43 @@ func TestSlotsInTheShadow(t *testing.T) {
 		{Name: "tried", Shadow: true, Limits: []slidegate.Limit{slots("", 5)}},
 	}}, func(http.ResponseWriter, *http.Request) {
 		if shadow, candidate := left(p, 1, false), left(p, 0, true); shadow != 4 || candidate != 2 {
-			t.Errorf("while the handler runs %d are left of the shadow and %d of the candidate, want 4 and 2", shadow, candidate)
+			t.Errorf("while the handler runs: got %d left of the shadow and %d of the candidate, want 4 and 2", shadow, candidate)
 		}
 	})
 	for i, status := range []int{200, 429} {
 		if w := p.from("192.0.2.1"); w.Code != status {
-			t.Errorf("request %d: status %d, want %d", i, w.Code, status)
+			t.Errorf("request %d: got status %d, want %d", i, w.Code, status)
 		}
 		if shadow, candidate := left(p, 1, false), left(p, 0, true); shadow != 5 || candidate != 3 {
-			t.Errorf("after request %d, %d are left of the shadow and %d of the candidate, want 5 and 3", i, shadow, candidate)
+			t.Errorf("after request %d: got %d left of the shadow and %d of the candidate, want 5 and 3", i, shadow, candidate)
 		}
 	}
 }
 
-// One middleware inside another: each has its slot, and what the inner one refuses leaves no slot behind in the outer one.
+// With nested middlewares each holds its slot, and a refusal of the inner one leaves no slot held in the outer one.
 func TestSlotsOfNestedMiddlewares(t *testing.T) {
 	inner := newPlay(t, Options{Policies: []Policy{{Name: "inner", Limits: []slidegate.Limit{slots("", 2), named("units", 1)}}}}, nil)
 	outer := newPlay(t, Options{Policies: []Policy{{Name: "outer", Limits: []slidegate.Limit{slots("", 1)}}}}, inner.handler.ServeHTTP)
 	outer.want(func() *httptest.ResponseRecorder { return outer.from("192.0.2.1") }, 200, 429, 429)
 	outer.wantFree("afterwards", "outer", 1)
 	inner.wantFree("afterwards", "inner", 2, 0)
-	// The same limit of the same store in both: a request needs two slots of it.
+	// The same limit of the same store in both: a request needs two of its slots.
 	twice := newPlay(t, Options{Policies: []Policy{{Name: "same", Limits: []slidegate.Limit{slots("", 1)}}}}, nil)
 	around := twice.limits.Wrap(twice.handler)
 	for range 3 {
 		w := httptest.NewRecorder()
 		around.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if w.Code != 429 {
-			t.Errorf("a middleware inside itself with one slot: status %d, want 429", w.Code)
+			t.Errorf("a middleware inside itself with one slot: got status %d, want 429", w.Code)
 		}
 		twice.wantFree("afterwards", "same", 1)
 	}
 	if e := twice.last(); !e.Twice {
-		t.Errorf("the event is %+v, want Twice", e)
+		t.Errorf("got event %+v, want Twice", e)
 	}
 }
 
-// What a CostAfter corrects and the slot that is released are one request to the store, once.
+// The correction by a CostAfter and the release of the slot are one request to the store, sent once.
 func TestSettleAndReleaseTogether(t *testing.T) {
 	var ops []rule.Op
 	ids := map[rule.ID]int{}
@@ -188,12 +188,12 @@ func TestSettleAndReleaseTogether(t *testing.T) {
 	}}}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 4)) })
 	p.from("192.0.2.1")
 	if len(ops) != 2 || ops[0] != rule.Take || ops[1] != rule.Settle || len(ids) != 1 || ids[0] != 0 {
-		t.Errorf("the store was asked %v with the ids %v, want Take and Settle with the same one", ops, ids)
+		t.Errorf("got ops %v with the ids %v, want Take and Settle with the same one", ops, ids)
 	}
 	p.wantFree("afterwards", "api", 2, 6)
 }
 
-// A negative cost, and a CostAfter that panics, release the slot all the same.
+// A negative cost and a CostAfter that panics still release the slot.
 func TestSlotsOfWrongCosts(t *testing.T) {
 	for name, after := range map[string]CostAfter{
 		"negative": func(*http.Request, Response) int64 { return -1 }, "panics": func(*http.Request, Response) int64 { panic("a bug") },
@@ -202,19 +202,19 @@ func TestSlotsOfWrongCosts(t *testing.T) {
 		func() {
 			defer func() {
 				if got := recover(); (got != nil) != (name == "panics") {
-					t.Errorf("%s: %v came out", name, got)
+					t.Errorf("%s: got panic %v", name, got)
 				}
 			}()
 			p.from("192.0.2.1")
 		}()
 		p.wantFree(name, "api", 2, 9)
 		if name == "negative" && p.last().Err == nil {
-			t.Errorf("the last event is %+v, want an error", p.last())
+			t.Errorf("got last event %+v, want an error", p.last())
 		}
 	}
 }
 
-// A handler that leaves work behind keeps its slots for it; what it cost is settled when it has returned.
+// A handler that leaves work behind keeps its slots for it; its cost is settled when it has returned.
 func TestKeepSlots(t *testing.T) {
 	var release func()
 	inner := newPlay(t, Options{Policies: []Policy{{Name: "inner", Limits: []slidegate.Limit{slots("slots", 2), named("units", 10)}, CostAfter: CostFromHandler()}}},
@@ -233,14 +233,14 @@ func TestKeepSlots(t *testing.T) {
 	wg.Wait()
 	inner.wantFree("released", "inner", 2, 7)
 	outer.wantFree("released", "outer", 1)
-	KeepSlots(httptest.NewRequest("GET", "/", nil))() // there are none
+	KeepSlots(httptest.NewRequest("GET", "/", nil))() // it holds none
 }
 
-// SetCost and NeedsResponse are about policies with a CostAfter, and not about in-flight limits.
+// SetCost and NeedsResponse depend on policies with a CostAfter, and not on in-flight limits.
 func TestSlotsNeedNoResponse(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{Limits: []slidegate.Limit{slots("", 2)}}}}, func(_ http.ResponseWriter, r *http.Request) {
 		if SetCost(r, 2) || NeedsResponse(r) {
-			t.Error("the policy wants to know the cost or the response, want neither")
+			t.Error("got a policy that needs the cost or the response, want neither")
 		}
 	})
 	p.from("192.0.2.1")
@@ -252,7 +252,7 @@ func TestSlotsNeedNoResponse(t *testing.T) {
 	p.from("192.0.2.1")
 }
 
-// The fields of an in-flight limit: a quota without a window, what remains, and a time only where there is something to wait for.
+// The fields of an in-flight limit: a quota without a window, what remains, and a time only if the client has to wait.
 func TestHeadersOfSlots(t *testing.T) {
 	for dialect, want := range map[Headers][2]string{
 		HeadersIETF: {
@@ -275,13 +275,13 @@ func TestHeadersOfSlots(t *testing.T) {
 		for i, h := range []http.Header{admitted, refused} {
 			h.Del("Cache-Control")
 			if got := allFields(h); got != want[i] {
-				t.Errorf("dialect %d: the fields are\n%s\nwant\n%s", dialect, got, want[i])
+				t.Errorf("dialect %d: got fields\n%s\nwant\n%s", dialect, got, want[i])
 			}
 		}
 	}
 }
 
-// allFields writes a header in a fixed order.
+// allFields formats a header in a fixed order.
 func allFields(h http.Header) (text string) {
 	for _, name := range []string{"Ratelimit-Policy", "Ratelimit", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Retry-After"} {
 		if value := h.Get(name); value != "" {
@@ -298,7 +298,7 @@ func allFields(h http.Header) (text string) {
 	return text
 }
 
-// The body of a refusal for want of a slot says so, and to try again sooner than Retry-After.
+// The body of a refusal for lack of a slot says so, and to try again sooner than Retry-After.
 func TestBodiesOfSlots(t *testing.T) {
 	for body, want := range map[Body]string{
 		BodyText:    "Too many requests are being served at once. Try again in at most 60 seconds.\n",
@@ -315,31 +315,31 @@ func TestBodiesOfSlots(t *testing.T) {
 	}
 }
 
-// A transport has nothing that a slot could be held for.
-func TestTransportHasNoSlots(t *testing.T) {
+// A transport rejects in-flight limits, since it cannot hold slots.
+func TestTransportRejectsSlots(t *testing.T) {
 	limiter, err := slidegate.New(newBetween(t, pass), slots("s", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := NewTransport(nil, TransportOptions{Limiter: limiter}); !errors.Is(err, slidegate.ErrUnsupported) {
-		t.Errorf("the error is %v, want ErrUnsupported", err)
+		t.Errorf("got error %v, want ErrUnsupported", err)
 	}
 }
 
-// A limit of the calendar has no window of a fixed length, and its time is that to the end of the period.
+// A calendar limit has no window of a fixed length, and its time is the time to the end of the period.
 func TestHeadersOfCalendarLimits(t *testing.T) {
 	p := newPlay(t, Options{}, nil, slidegate.MustParseLimit("3/month zone=Europe/Berlin"), slidegate.MustParseLimit("5/day zone=UTC"))
 	h := p.from("192.0.2.1").Header() // noon is 12:00 UTC on January 5th
 	if got, want := h.Get("RateLimit-Policy"), `"3/month zone=Europe/Berlin";q=3, "5/day zone=UTC";q=5`; got != want {
-		t.Errorf("RateLimit-Policy is %s, want %s", got, want)
+		t.Errorf("got RateLimit-Policy %s, want %s", got, want)
 	}
 	if got, want := h.Get("RateLimit"), `"3/month zone=Europe/Berlin";r=2;t=2286000, "5/day zone=UTC";r=4;t=43200`; got != want {
-		t.Errorf("RateLimit is %s, want %s", got, want)
+		t.Errorf("got RateLimit %s, want %s", got, want)
 	}
 }
 
-// A handler that runs on when the middleware has returned, as inside http.TimeoutHandler, comes too late to keep slots: what it
-// would release may be another request's by then.
+// A handler that continues after the middleware has returned, as inside http.TimeoutHandler, is too late to keep slots: it
+// might release those of another request.
 func TestKeepSlotsTooLate(t *testing.T) {
 	for _, keeps := range []bool{false, true} {
 		var late *http.Request

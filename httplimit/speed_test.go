@@ -11,14 +11,14 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// discard is a response that nobody reads.
+// discard is a response whose content is discarded.
 type discard struct{ header http.Header }
 
 func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
 
-// served returns a call of the middleware alone, in front of a handler that does nothing.
+// served returns a function that calls the middleware alone, in front of a handler that does nothing.
 func served(t testing.TB, headers Headers, quota int64) func() {
 	return servedBy(t, Options{Headers: headers}, slidegate.PerMinute(quota))
 }
@@ -36,15 +36,15 @@ func servedBy(t testing.TB, opts Options, limits ...slidegate.Limit) func() {
 	}
 }
 
-// A request that only one policy matches is as quick as one where there is no other.
-func TestAllocationsOfOneThatMatches(t *testing.T) {
+// A request that matches one of several policies is as fast as with a single policy.
+func TestAllocationsOfOneMatchingPolicy(t *testing.T) {
 	limits := []slidegate.Limit{slidegate.PerMinute(1 << 40)}
 	serve := servedBy(t, Options{Headers: HeadersNone, Policies: []Policy{
 		{Name: "other", Limits: limits, Skip: func(*http.Request) bool { return true }},
 		{Name: "this", Match: "/", Limits: limits, Cost: func(*http.Request) int64 { return 2 }},
 	}})
 	if got := testing.AllocsPerRun(1000, serve); got > 0 {
-		t.Errorf("%v allocations, want 0", got)
+		t.Errorf("got %v allocations, want 0", got)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestAllocations(t *testing.T) {
 		serve := served(t, test.headers, test.quota)
 		serve()
 		if got := testing.AllocsPerRun(1000, serve); got > test.most {
-			t.Errorf("%s: %v allocations, want at most %v", test.name, got, test.most)
+			t.Errorf("%s: got %v allocations, want at most %v", test.name, got, test.most)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func BenchmarkServe(b *testing.B) {
 	}
 }
 
-// BenchmarkServePolicies is what requests take that need more than a key.
+// BenchmarkServePolicies measures requests that need more than a key.
 func BenchmarkServePolicies(b *testing.B) {
 	limits := []slidegate.Limit{slidegate.PerMinute(1 << 40)}
 	for name, policies := range map[string][]Policy{

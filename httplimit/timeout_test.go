@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// A store that answers nothing holds a request up for Timeout and no longer, and then the options decide.
+// A store that does not answer delays a request by Timeout and no longer, and then the failure mode decides.
 func TestTimeout(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -39,10 +39,10 @@ func TestTimeout(t *testing.T) {
 				p := (&play{t: t}).over(store, test.opts, nil, slidegate.PerMinute(1))
 				start := time.Now()
 				if w := p.from("192.0.2.1"); w.Code != test.status {
-					t.Errorf("status %d, want %d", w.Code, test.status)
+					t.Errorf("got status %d, want %d", w.Code, test.status)
 				}
 				if took := time.Since(start); took != 50*time.Millisecond {
-					t.Errorf("the decision took %v, want 50ms", took)
+					t.Errorf("got a decision after %v, want 50ms", took)
 				}
 				if e := p.last(); !errors.Is(e.Err, context.DeadlineExceeded) || e.Decision.Flags != test.flags || len(p.events) != 1 {
 					t.Errorf("got %d events, the last %+v; want 1, with context.DeadlineExceeded and the flags %v", len(p.events), e, test.flags)
@@ -52,7 +52,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// The time that a decision may take is not the handler's: its context has no end.
+// The timeout of a decision does not apply to the handler: its context has no deadline.
 func TestTimeoutIsNotTheHandlers(t *testing.T) {
 	p := newPlay(t, Options{Timeout: time.Hour}, func(_ http.ResponseWriter, r *http.Request) {
 		if _, ends := r.Context().Deadline(); ends || r.Context().Err() != nil {
@@ -62,8 +62,8 @@ func TestTimeoutIsNotTheHandlers(t *testing.T) {
 	p.from("192.0.2.1")
 }
 
-// Settling does not end with the client, nor does it take longer than Timeout.
-func TestSettleWhenTheClientHasGone(t *testing.T) {
+// Settling does not end with the client's context, nor does it take longer than Timeout.
+func TestSettlesAfterTheClientIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		var settled error
@@ -80,7 +80,7 @@ func TestSettleWhenTheClientHasGone(t *testing.T) {
 		start := time.Now()
 		p.ask(httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 		if settled != nil {
-			t.Errorf("settling got a context that has ended with %v, want one that has not", settled)
+			t.Errorf("settling: got a context that has ended with %v, want one that has not", settled)
 		}
 		if took := time.Since(start); took != 50*time.Millisecond {
 			t.Errorf("settling took %v, want 50ms", took)
@@ -91,8 +91,8 @@ func TestSettleWhenTheClientHasGone(t *testing.T) {
 	})
 }
 
-// What a client that has gone used counts all the same.
-func TestCountsWhenTheClientHasGone(t *testing.T) {
+// The usage of a client that is gone still counts.
+func TestCountsAfterTheClientIsGone(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	p := afterPlay(t, CostOfBytes(1), func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, 4))
@@ -100,11 +100,11 @@ func TestCountsWhenTheClientHasGone(t *testing.T) {
 	})
 	p.ask(httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 	if got := p.left(); got != 6 {
-		t.Errorf("%d are left of 10 after 4 bytes, want 6", got)
+		t.Errorf("got %d of 10 left after 4 bytes, want 6", got)
 	}
 }
 
-// The group of a request is part of the address, for decisions, reservations, settling and the shadow.
+// The group of a request is part of the address, for decisions, reservations, settling and shadow policies.
 func TestGroup(t *testing.T) {
 	var groups []string
 	see := func(_ context.Context, r *store.Request) error {
@@ -129,11 +129,11 @@ func TestGroup(t *testing.T) {
 		p := (&play{t: t}).over(newBetween(t, test.apply), test.opts, nil, slidegate.PerMinute(1))
 		p.ask(request("X-Tenant: acme"))
 		if len(groups) != test.asked {
-			t.Errorf("%s: the store was asked %d times, want %d", test.name, len(groups), test.asked)
+			t.Errorf("%s: got %d calls to the store, want %d", test.name, len(groups), test.asked)
 		}
 		for _, group := range groups {
 			if group != "acme" {
-				t.Errorf("%s: asked in the group %q, want acme", test.name, group)
+				t.Errorf("%s: got group %q, want acme", test.name, group)
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func TestGroup(t *testing.T) {
 		status int
 	}{{"acme", 200}, {"acme", 429}, {"other", 200}} {
 		if got := p.ask(request("X-Tenant: " + step.tenant)).Code; got != step.status {
-			t.Errorf("step %d: status %d, want %d", i, got, step.status)
+			t.Errorf("step %d: got status %d, want %d", i, got, step.status)
 		}
 	}
 }

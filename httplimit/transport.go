@@ -18,87 +18,87 @@ const (
 	defaultMaxKeys = 1024
 )
 
-// TransportOptions configure a Transport. The zero value obeys servers, has no limit of its own, and refuses at
-// once what may not be sent yet.
+// TransportOptions configures a Transport. The zero value is valid: it obeys servers, has no limit of its own, and refuses
+// immediately what may not be sent yet.
 type TransportOptions struct {
-	// Limiter is a limit of our own, which a request faces before it is sent. Nil means none. It is charged for every request
-	// that is sent, also for each one that follows a redirect and for those that fail on the way.
+	// Limiter is the transport's own limit, which decides before a request is sent. nil means none. It is charged for every
+	// request that is sent, including requests that follow a redirect and requests that fail on the way.
 	Limiter *slidegate.Limiter
-	// Key says which requests count together, for the Limiter and for what servers answer. It should cut requests up as the
-	// server does: with several accounts on one server, use a key for each. Nil means the server, as in
-	// https://example.com: scheme, host, and the port if it is not the usual one.
+	// Key determines which requests count together, for the Limiter and for the responses of servers. It should divide requests
+	// as the server does: with several accounts on one server, use one key per account. nil means the server, as in
+	// https://example.com: scheme, host, and the port if it is not the default one.
 	Key Key
-	// Cost is how many units of the Limiter a request takes; nil means 1. A cost of 0 passes the Limiter.
+	// Cost is how many units of the Limiter a request takes; nil means 1. A request with a cost of 0 skips the Limiter.
 	Cost func(*http.Request) int64
-	// Wait holds a request back until it may be sent, for as long as its context allows. When the wait would outlast the
-	// context's deadline, the request is refused at once, with an error that is also context.DeadlineExceeded. Without Wait
-	// every request that may not be sent now is refused at once.
+	// Wait delays a request until it may be sent, for as long as its context allows. If the wait would outlast the context's
+	// deadline, the request is refused immediately, with an error that is also context.DeadlineExceeded. Without Wait every
+	// request that may not be sent now is refused immediately.
 	Wait bool
-	// MaxWait is how long Wait may hold one request back in all. What would take longer is refused as soon as that is known.
-	// 0 leaves it to the request's context.
+	// MaxWait is the longest total time that Wait delays one request. A request that would wait longer is refused as soon as
+	// that is known. 0 leaves it to the request's context.
 	MaxWait time.Duration
-	// MaxObey is how long a server can block a key by one response; what asks for more is taken as this. It keeps a server
-	// that is wrong, or hostile, from stopping us for good. 0 means an hour.
+	// MaxObey is the longest time that a server can block a key by one response; longer times are cut to this. It keeps a
+	// faulty or hostile server from stopping the client for good. 0 means an hour.
 	MaxObey time.Duration
-	// MaxKeys is how many keys may be blocked by servers at once; 0 means 1024. When there are more, the block that ends
-	// soonest is forgotten. One that has ended is always forgotten before one that has not.
+	// MaxKeys is how many keys servers may block at a time; 0 means 1024. When there are more, the block that ends soonest is
+	// dropped; blocks that have ended are always dropped first.
 	MaxKeys int
-	// FailClosed fails a request when the Limiter's store cannot decide, with the store's error. Otherwise it is sent: an
-	// outage of the limiter is then not one of the client. A cost that is wrong is always an error.
+	// FailClosed fails a request when the Limiter's store cannot decide, with the store's error. Otherwise the request is sent,
+	// so that an outage of the limiter is not an outage of the client. An invalid cost is always an error.
 	FailClosed bool
 }
 
-// Transport is an http.RoundTripper that sends a request only when it may be sent: when a limit of its own admits it, and
-// when the server has not asked to be left alone. It is safe for concurrent use, runs nothing in the background and never
-// changes a request. The zero value is not usable; NewTransport makes it.
+// Transport is an http.RoundTripper that sends a request only when it may be sent: when its own limit admits it, and no server
+// has asked it to wait. It is safe for concurrent use, runs nothing in the background and never changes a request. The zero
+// value is not usable; call NewTransport.
 //
 // It obeys these fields of a response, each for the key of its request:
 //
-//   - Retry-After, in seconds or as a date, of a 429, 503 or 403. Where it is valid, no other field counts.
-//   - RateLimit, as the IETF drafts 08 to 11 have it ("api";r=0;t=18), and 07 (limit=5, remaining=0, reset=18). Every item
+//   - Retry-After, in seconds or as a date, of a 429, 503 or 403. If it is valid, no other field counts.
+//   - RateLimit, as in the IETF drafts 08 to 11 ("api";r=0;t=18), and 07 (limit=5, remaining=0, reset=18). Every item
 //     without anything remaining blocks for its time.
-//   - RateLimit-Remaining with RateLimit-Reset, of the drafts before these.
-//   - X-RateLimit-Remaining with X-RateLimit-Reset, and both spelt X-Rate-Limit.
+//   - RateLimit-Remaining with RateLimit-Reset, of the earlier drafts.
+//   - X-RateLimit-Remaining with X-RateLimit-Reset, and both spelled X-Rate-Limit.
 //
-// If several of the last three block, the longest time counts. A reset below 1,000,000,000 is in seconds from now, one
-// below 1,000,000,000,000 is a Unix time in seconds, and a larger one is in milliseconds: a reset is not 31 years from now,
-// nor in the year 33658. Times of day are compared with the response's Date where it has one, so that it does not matter
-// when the server's clock and ours disagree. What is malformed or longer than 8 KB is ignored, and so is all of a response
-// with an Age: it comes from a cache, and is about another client's request. A block is never cut short by another
-// response, for that may have been sent before.
+// If several of the last three block, the longest time counts. A reset below 1,000,000,000 is in seconds from now, one below
+// 1,000,000,000,000 is a Unix time in seconds, and a larger one is in milliseconds: a reset is neither 31 years from now, nor
+// in the year 33658. Absolute times are compared with the response's Date if it has one, so that a difference between the
+// server's clock and the local one does not matter. Fields that are malformed or longer than 8 KB are ignored, and so are all
+// fields of a response with an Age: it comes from a cache, and is about another client's request. A block is never shortened by
+// another response, which may have been sent earlier.
 //
 // It does not retry. A body that was sent cannot be read again, and only the caller knows whether the request may be made
-// twice. A 429 is returned like every response, and the next request for the key is what waits, or is refused; a client
-// that retries finds out from RefusedError when to.
+// twice. A 429 is returned like every response; the next request for the key waits or is refused. A client that retries finds
+// the time to do so in RefusedError.
 //
-// When a server's block ends, all that waited for it are sent at once, unless a Limiter spreads them. Waiting
+// When a server's block ends, all requests that waited for it are sent at the same time, unless a Limiter spreads them. Waiting
 // requests are not served in FIFO order.
 type Transport struct {
 	next   http.RoundTripper
 	opts   TransportOptions
 	blocks *blocks
-	peeks  bool // refusals count, so a waiting request must not take before its turn
+	peeks  bool // the limiter charges refusals, so a waiting request peeks before it takes
 }
 
-// NewTransport returns a transport that sends by next, or by http.DefaultTransport if that is nil. The error says which
-// option is wrong.
+// NewTransport returns a transport that sends requests by next, or by http.DefaultTransport if next is nil. An error names the
+// option that is wrong.
 func NewTransport(next http.RoundTripper, opts TransportOptions) (*Transport, error) {
 	switch {
 	case opts.Limiter != nil && len(opts.Limiter.Limits()) == 0:
-		return nil, errors.New("httplimit: limiter: it has no limit: give slidegate.New some")
+		return nil, errors.New("httplimit: limiter: has no limits; pass some to slidegate.New")
 	case opts.Limiter != nil && slices.ContainsFunc(opts.Limiter.Limits(), func(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight }):
 		return nil, fmt.Errorf("httplimit: limiter: %w: a transport holds no slots of in-flight limits; acquire and release them around the call",
 			slidegate.ErrUnsupported)
 	case opts.Limiter == nil && opts.Cost != nil:
-		return nil, errors.New("httplimit: cost: there is nothing to charge it to: set Limiter")
+		return nil, errors.New("httplimit: cost: has no effect without Limiter; set Limiter")
 	case opts.MaxWait < 0:
-		return nil, fmt.Errorf("httplimit: max wait: must not be negative, it is %v", opts.MaxWait)
+		return nil, fmt.Errorf("httplimit: max wait: must not be negative, got %v", opts.MaxWait)
 	case opts.MaxWait > 0 && !opts.Wait:
-		return nil, errors.New("httplimit: max wait: nothing waits: set Wait")
+		return nil, errors.New("httplimit: max wait: has no effect without Wait; set Wait")
 	case opts.MaxObey < 0:
-		return nil, fmt.Errorf("httplimit: max obey: must not be negative, it is %v", opts.MaxObey)
+		return nil, fmt.Errorf("httplimit: max obey: must not be negative, got %v", opts.MaxObey)
 	case opts.MaxKeys < 0:
-		return nil, fmt.Errorf("httplimit: max keys: must not be negative, it is %d", opts.MaxKeys)
+		return nil, fmt.Errorf("httplimit: max keys: must not be negative, got %d", opts.MaxKeys)
 	}
 	if next == nil {
 		next = http.DefaultTransport
@@ -119,10 +119,10 @@ func NewTransport(next http.RoundTripper, opts TransportOptions) (*Transport, er
 	return t, nil
 }
 
-// serverOf is the key of a request whose transport was given none.
+// serverOf is the default Key of a transport.
 func serverOf(r *http.Request) string {
 	if r.URL == nil {
-		return "" // the next transport says what is wrong with that
+		return "" // the next transport returns the error
 	}
 	scheme, host := strings.ToLower(r.URL.Scheme), strings.ToLower(r.URL.Host)
 	switch scheme {
@@ -134,13 +134,13 @@ func serverOf(r *http.Request) string {
 	return scheme + "://" + host
 }
 
-// RoundTrip sends a request when it may be sent. If that is not now, it waits or returns a *RefusedError, as the options
-// say, and then nothing was sent.
+// RoundTrip sends a request when it may be sent. If that is not now, it waits or returns a *RefusedError, depending on the
+// options. A refused request is not sent.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	key := t.opts.Key(r)
 	if err := t.admit(r, key); err != nil {
 		if r.Body != nil {
-			_ = r.Body.Close() // a RoundTripper must; what that says does not matter any more
+			_ = r.Body.Close() // a RoundTripper must close it; the error no longer matters
 		}
 		return nil, err
 	}
@@ -154,14 +154,14 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// CloseIdleConnections closes those of the next transport, if it can; http.Client.CloseIdleConnections calls it.
+// CloseIdleConnections closes the idle connections of the next transport, if it can; http.Client.CloseIdleConnections calls it.
 func (t *Transport) CloseIdleConnections() {
 	if next, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		next.CloseIdleConnections()
 	}
 }
 
-// admit returns when the request may be sent, or why it is not.
+// admit returns nil when the request may be sent, or the reason why it is not sent.
 func (t *Transport) admit(r *http.Request, key string) error {
 	cost := int64(1)
 	if t.opts.Cost != nil {
@@ -169,14 +169,14 @@ func (t *Transport) admit(r *http.Request, key string) error {
 	}
 	ctx, began := r.Context(), time.Now()
 	for {
-		if ctx.Err() != nil { // a caller that has gone away must not take anything
+		if ctx.Err() != nil { // a caller that is gone must not take anything
 			return context.Cause(ctx)
 		}
-		// The server comes first: units are taken only when they can be used at once.
+		// The server comes first: units are taken only when they can be used immediately.
 		refused := t.blocks.refusal(key, time.Now())
 		if refused == nil {
 			var err error
-			if refused, err = t.ask(ctx, key, cost); err != nil {
+			if refused, err = t.decide(ctx, key, cost); err != nil {
 				return err
 			}
 		}
@@ -189,9 +189,9 @@ func (t *Transport) admit(r *http.Request, key string) error {
 	}
 }
 
-// ask takes the cost from our own limiter. The refusal is nil if it was admitted, or if the store could not decide
-// and the options let the request pass.
-func (t *Transport) ask(ctx context.Context, key string, cost int64) (*RefusedError, error) {
+// decide takes the cost from the transport's own limiter. The refusal is nil if it was admitted, or if the store could not
+// decide and the options allow the request.
+func (t *Transport) decide(ctx context.Context, key string, cost int64) (*RefusedError, error) {
 	if t.opts.Limiter == nil || cost == 0 {
 		return nil, nil
 	}
@@ -218,7 +218,7 @@ func (t *Transport) take(ctx context.Context, key string, cost int64) (slidegate
 	return t.opts.Limiter.AllowN(ctx, key, cost)
 }
 
-// pause waits for as long as a refusal says, or returns at once if waiting is useless or not wanted.
+// pause waits for as long as a refusal requires, or returns immediately if waiting is useless or not wanted.
 func (t *Transport) pause(ctx context.Context, refused *RefusedError, waited time.Duration) error {
 	wait := refused.RetryAfter
 	deadline, ends := ctx.Deadline()
@@ -226,7 +226,7 @@ func (t *Transport) pause(ctx context.Context, refused *RefusedError, waited tim
 	case wait == slidegate.Never:
 		refused.cause = slidegate.ErrNever
 		return refused
-	case !t.opts.Wait, wait <= 0: // a failure policy below the limiter refuses without a time
+	case !t.opts.Wait, wait <= 0: // a failure mode below the limiter refuses without a time
 		return refused
 	case t.opts.MaxWait > 0 && wait > t.opts.MaxWait-waited:
 		return refused

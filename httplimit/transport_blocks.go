@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// block is a server's demand that a key not be used before a time.
+// block is a server's request not to use a key before a time.
 type block struct {
 	key   string
 	until time.Time
-	limit string // what the server calls it
-	place int    // in soonest
+	limit string // the server's name for the limit
+	place int    // index in soonest
 }
 
-// blocks are the keys that servers have blocked, never more than a number of them. They are safe for concurrent use.
+// blocks holds the keys that servers have blocked, up to a maximum number. It is safe for concurrent use.
 type blocks struct {
-	most int
+	maxKeys int
 
 	mu      sync.Mutex
 	byKey   map[string]*block
 	soonest soonest
 }
 
-func newBlocks(most int) *blocks { return &blocks{most: most, byKey: map[string]*block{}} }
+func newBlocks(maxKeys int) *blocks { return &blocks{maxKeys: maxKeys, byKey: map[string]*block{}} }
 
 // refusal returns how long key is blocked; nil means that it is not.
 func (b *blocks) refusal(key string, now time.Time) *RefusedError {
@@ -35,7 +35,7 @@ func (b *blocks) refusal(key string, now time.Time) *RefusedError {
 	return nil
 }
 
-// add blocks key until a time, unless it is blocked for longer already.
+// add blocks key until a time, unless it is already blocked for longer.
 func (b *blocks) add(key string, until time.Time, limit string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,9 +49,9 @@ func (b *blocks) add(key string, until time.Time, limit string, now time.Time) {
 	for len(b.soonest) > 0 && !b.soonest[0].until.After(now) {
 		b.forgetLocked()
 	}
-	if len(b.soonest) == b.most {
+	if len(b.soonest) == b.maxKeys {
 		if !until.After(b.soonest[0].until) {
-			return // the new one is what ends soonest
+			return // the new block ends soonest
 		}
 		b.forgetLocked()
 	}
@@ -60,7 +60,7 @@ func (b *blocks) add(key string, until time.Time, limit string, now time.Time) {
 	heap.Push(&b.soonest, one)
 }
 
-// forgetLocked forgets the block that ends soonest.
+// forgetLocked drops the block that ends soonest.
 func (b *blocks) forgetLocked() {
 	one := heap.Pop(&b.soonest).(*block)
 	delete(b.byKey, one.key)

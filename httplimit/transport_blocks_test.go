@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// slowBlocks is what blocks must do, written as plainly as can be.
+// slowBlocks is a model of blocks, as simple as possible.
 type slowBlocks struct {
 	most  int
 	until map[string]time.Time
@@ -38,8 +38,7 @@ func (s *slowBlocks) add(key string, until, now time.Time) {
 	delete(s.until, first)
 }
 
-// The blocks that are remembered are those of the model, whatever comes in whatever order. All ends differ, so that there
-// is always just one that ends soonest.
+// The remembered blocks are those of the model, for any sequence of calls. All ends differ, so that exactly one ends soonest.
 func TestBlocksAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 6).Draw(t, "most")
@@ -53,33 +52,33 @@ func TestBlocksAgainstModel(t *testing.T) {
 			fast.add(one, now.Add(hold), fmt.Sprint(i), now)
 			slow.add(one, now.Add(hold), now)
 			if len(fast.byKey) != len(slow.until) || len(fast.soonest) != len(slow.until) || len(slow.until) > most {
-				t.Fatalf("%d and %d are remembered, want %d of at most %d", len(fast.byKey), len(fast.soonest), len(slow.until), most)
+				t.Fatalf("got %d and %d blocks, want %d of at most %d", len(fast.byKey), len(fast.soonest), len(slow.until), most)
 			}
 			for c := 'a'; c <= 'j'; c++ {
 				want := max(0, slow.until[string(c)].Sub(now))
 				refused := fast.refusal(string(c), now)
 				if (refused == nil) != (want == 0) || refused != nil && refused.RetryAfter != want {
-					t.Fatalf("%c: %+v, want %v", c, refused, want)
+					t.Fatalf("%c: got %+v, want %v", c, refused, want)
 				}
 			}
 		}
 	})
 }
 
-// A key is refused by the limit that blocks it for longest, and until the moment that the block ends.
+// A key is refused by the limit that blocks it for longest, exactly until the block ends.
 func TestBlocksName(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	b := newBlocks(1)
 	b.add("k", now.Add(5), "five", now)
 	b.add("k", now.Add(3), "three", now)
 	if refused := b.refusal("k", now.Add(4)); refused == nil || refused.Limit != "five" || refused.RetryAfter != 1 || !refused.Server {
-		t.Errorf("%+v, want five", refused)
+		t.Errorf("got %+v, want five", refused)
 	}
 	b.add("k", now.Add(9), "nine", now)
 	if refused := b.refusal("k", now.Add(5)); refused == nil || refused.Limit != "nine" {
-		t.Errorf("%+v, want nine", refused)
+		t.Errorf("got %+v, want nine", refused)
 	}
 	if refused := b.refusal("k", now.Add(9)); refused != nil {
-		t.Errorf("after the block has ended the refusal is %+v, want nil", refused)
+		t.Errorf("after the block has ended: got %+v, want nil", refused)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// crowd sends n requests at once, and returns when all have been sent.
+// crowd sends n requests concurrently, and returns when all have been sent.
 func crowd(t *testing.T, transport http.RoundTripper, n int) {
 	var all sync.WaitGroup
 	for range n {
@@ -25,7 +25,7 @@ func crowd(t *testing.T, transport http.RoundTripper, n int) {
 	all.Wait()
 }
 
-// Those who waited for a server come all at once when its block ends, but for a limiter, which spreads them.
+// Requests that waited for a server are all sent at the same time when its block ends, unless a limiter spreads them.
 func TestTransportCrowdAfterBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alone := newOrigin(inTurn(answering(429, "Retry-After: 30")))
@@ -33,7 +33,7 @@ func TestTransportCrowdAfterBlock(t *testing.T) {
 		crowd(t, transport, 1)
 		crowd(t, transport, 12)
 		if want := append([]time.Duration{0}, slices.Repeat([]time.Duration{30 * time.Second}, 12)...); !slices.Equal(alone.sent, want) {
-			t.Errorf("sent at %v, want %v", alone.sent, want)
+			t.Errorf("got requests at %v, want %v", alone.sent, want)
 		}
 		spread := newOrigin(inTurn(answering(429, "Retry-After: 30")))
 		limiter := transportLimiter(t, "5/1s sliding-log")
@@ -45,12 +45,13 @@ func TestTransportCrowdAfterBlock(t *testing.T) {
 			want = append(want, time.Duration(30+i/5)*time.Second)
 		}
 		if !slices.Equal(spread.sent, want) {
-			t.Errorf("sent at %v, want %v", spread.sent, want)
+			t.Errorf("got requests at %v, want %v", spread.sent, want)
 		}
 	})
 }
 
-// A block that comes while a request waits for our own limit holds it too, and it takes no units before they are of use.
+// A block that begins while a request waits for the transport's own limit delays it too, and it takes no units before it can
+// use them.
 func TestTransportBlockWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := newOrigin(inTurn(answering(429, "Retry-After: 20")))
@@ -69,11 +70,11 @@ func TestTransportBlockWhileWaiting(t *testing.T) {
 			mustSend(t, transport, "https://secret.test/", 5*time.Second)
 		}()
 		synctest.Wait()
-		mustSend(t, transport, "https://secret.test/", 25*time.Second) // our own limit alone would have admitted it at 10s
+		mustSend(t, transport, "https://secret.test/", 25*time.Second) // the transport's own limit would have admitted it at 10s
 		mustSend(t, transport, "https://secret.test/", 10*time.Second)
 		<-first
 		if want := []time.Duration{0, 25 * time.Second, 35 * time.Second}; !slices.Equal(next.sent, want) {
-			t.Errorf("sent at %v, want %v", next.sent, want)
+			t.Errorf("got requests at %v, want %v", next.sent, want)
 		}
 	})
 }
@@ -82,8 +83,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Many at once, over more keys than are remembered, some refused by servers: the race detector looks on, no key exceeds
-// its limit in any second, and the bubble sees that nothing is left behind.
+// Many concurrent requests, over more keys than are remembered, some refused by servers: the race detector is satisfied, no key
+// exceeds its limit in any second, and the bubble sees that no goroutine is left.
 func TestTransportConcurrent(t *testing.T) {
 	const keys, each, quota = 8, 40, 5
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +113,7 @@ func TestTransportConcurrent(t *testing.T) {
 		all.Wait()
 		for host, times := range sent {
 			if len(times) != each {
-				t.Errorf("%s: %d were sent, want %d", host, len(times), each)
+				t.Errorf("%s: got %d sent, want %d", host, len(times), each)
 			}
 			for i := quota; i < len(times); i++ {
 				if within := times[i].Sub(times[i-quota]); within < time.Second {

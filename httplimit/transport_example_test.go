@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// A client that asks a server for no more than 100 things a minute, and leaves it alone for as long as it says.
+// A client that sends a server at most 100 requests per minute, and waits for as long as the server asks.
 func ExampleTransport() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "30")

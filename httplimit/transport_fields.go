@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// fieldMember is a member of a List or of a Dictionary (RFC 9651). Values are as they were written, and empty where there is
-// none; that of an inner list is empty too.
+// fieldMember is a member of a List or of a Dictionary (RFC 9651). Values are as they were written, and empty if absent; the
+// value of an inner list is empty too.
 type fieldMember struct {
 	key   string // of a Dictionary
 	value string
 	r, t  string // the parameters of RateLimit
 }
 
-// readMembers calls each with the members of a List, or of a Dictionary if they have keys. It reports whether the field is
-// well-formed: if not, nothing of it counts. The text of a Display String is not decoded.
+// readMembers calls each with the members of a List, or of a Dictionary if keyed. It reports whether the field is well-formed;
+// if it is not, the caller must ignore all of it. The text of a Display String is not decoded.
 func readMembers(lines []string, keyed bool, each func(fieldMember)) bool {
 	f := &fieldReader{strings.TrimLeft(strings.Join(lines, ", "), " ")}
 	for f.rest != "" {
@@ -40,7 +40,7 @@ func readMembers(lines []string, keyed bool, each func(fieldMember)) bool {
 	return true
 }
 
-// nameIn returns the text of a String. The drafts want one for a name; a Token is what some servers send.
+// nameIn returns the text of a String. The drafts require a String for a name; some servers send a Token.
 func nameIn(value string) (name string, ok bool) {
 	switch {
 	case value == "" || !strings.Contains(`"*`+letters, value[:1]):
@@ -60,7 +60,7 @@ func wholeIn(value string) (n int64, ok bool) {
 // fieldReader reads a field from its beginning.
 type fieldReader struct{ rest string }
 
-// next takes c away if it comes next, and reports whether it did.
+// next consumes c if it comes next, and reports whether it did.
 func (f *fieldReader) next(c byte) bool {
 	if f.rest == "" || f.rest[0] != c {
 		return false
@@ -69,7 +69,7 @@ func (f *fieldReader) next(c byte) bool {
 	return true
 }
 
-// skip takes characters away, and returns them.
+// skip consumes leading characters of the set, and returns them.
 func (f *fieldReader) skip(characters string) string {
 	before := f.rest
 	f.rest = strings.TrimLeft(before, characters)
@@ -107,7 +107,7 @@ func (f *fieldReader) itemOrList(m *fieldMember) (ok bool) {
 	}
 }
 
-// parameters reads what follows a value. Of a parameter that is there twice, the last counts.
+// parameters reads the parameters after a value. The last of duplicate parameters counts.
 func (f *fieldReader) parameters(m *fieldMember) bool {
 	for f.next(';') {
 		f.skip(" ")
@@ -127,7 +127,7 @@ func (f *fieldReader) parameters(m *fieldMember) bool {
 	return true
 }
 
-// value takes a value away, and returns it as it was written and whether it is well-formed.
+// value consumes a value, and returns it as written and whether it is well-formed.
 func (f *fieldReader) value() (value string, ok bool) {
 	before := f.rest
 	switch {
@@ -153,7 +153,7 @@ func (f *fieldReader) value() (value string, ok bool) {
 	return before[:len(before)-len(f.rest)], ok
 }
 
-// number takes an Integer away, or a Decimal if one may be there, and reports whether it is well-formed.
+// number consumes an Integer, or also a Decimal if decimal is set, and reports whether it is well-formed.
 func (f *fieldReader) number(decimal bool) bool {
 	f.next('-')
 	whole := len(f.skip(digits))
@@ -164,7 +164,7 @@ func (f *fieldReader) number(decimal bool) bool {
 	return whole >= 1 && whole <= 12 && fraction >= 1 && fraction <= 3
 }
 
-// quoted takes the rest of a String away, and reports whether it ends and has nothing in it that it must not have.
+// quoted consumes the rest of a String, and reports whether it is terminated and contains only valid characters.
 func (f *fieldReader) quoted() bool {
 	for i := 0; i < len(f.rest); i++ {
 		switch c := f.rest[i]; {

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	maxFieldBytes = 8 << 10 // of a response's field, all its lines together; what is longer is not read
+	maxFieldBytes = 8 << 10 // of all lines of a field together; longer fields are ignored
 	maxNameBytes  = 64      // of a server's name for a limit
 
-	// A reset from here on is a Unix time, in seconds and in milliseconds.
+	// Resets of at least this size are Unix times, in seconds and in milliseconds.
 	epochSeconds = 1_000_000_000
 	epochMillis  = 1_000_000_000_000
 )
 
-// heldFor returns how long a response asks for no other request, and the server's name for the limit, if it has one. 0
-// means that it asks for nothing. It is not bounded: a server may say anything.
+// heldFor returns for how long a response asks the client to send no other request, and the server's name for the limit, if it
+// has one. 0 means that it does not. The time is not bounded: a server may send anything.
 func heldFor(response *http.Response, now time.Time) (hold time.Duration, limit string) {
 	h := response.Header
 	if _, cached := h["Age"]; cached {
@@ -28,9 +28,9 @@ func heldFor(response *http.Response, now time.Time) (hold time.Duration, limit 
 		now = date
 	}
 	switch response.StatusCode {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusForbidden: // the last is GitHub's way
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusForbidden: // GitHub sends the last one
 		if hold, ok := retryAfter(h, now); ok {
-			_, limit := rateLimitHold(h) // which one refused
+			_, limit := rateLimitHold(h) // the limit that refused
 			return hold, limit
 		}
 	}
@@ -43,7 +43,7 @@ func heldFor(response *http.Response, now time.Time) (hold time.Duration, limit 
 	return hold, limit
 }
 
-// fieldLines returns the lines of a field, or nothing if they are too long to be meant seriously.
+// fieldLines returns the lines of a field, or nothing if they are too long.
 func fieldLines(h http.Header, name string) []string {
 	values, bytes := h[name], 0
 	for _, value := range values {
@@ -55,8 +55,8 @@ func fieldLines(h http.Header, name string) []string {
 	return values
 }
 
-// retryAfter returns the time of Retry-After, the longest if it is there several times, and whether any was valid. A date
-// that has passed is valid.
+// retryAfter returns the time of Retry-After, the longest if there are several, and whether any was valid. A date in the past
+// is valid.
 func retryAfter(h http.Header, now time.Time) (hold time.Duration, ok bool) {
 	for _, value := range fieldLines(h, "Retry-After") {
 		if n, valid := wholeUp(value); valid {
@@ -68,7 +68,7 @@ func retryAfter(h http.Header, now time.Time) (hold time.Duration, ok bool) {
 	return hold, ok
 }
 
-// rateLimitHold returns the longest time of an item of RateLimit of which nothing remains, and its name.
+// rateLimitHold returns the longest time of the items of RateLimit with nothing remaining, and the item's name.
 func rateLimitHold(h http.Header) (hold time.Duration, limit string) {
 	values := fieldLines(h, "Ratelimit")
 	if len(values) == 0 {
@@ -103,11 +103,11 @@ func draft07Hold(values []string) time.Duration {
 	return ofSeconds(seconds)
 }
 
-// trioHold returns the time of a reset if nothing remains. Of fields that are there several times, the strictest counts.
+// trioHold returns the time of a reset if nothing remains. The strictest of repeated fields counts.
 func trioHold(remaining, reset []string, now time.Time) (hold time.Duration) {
 	exhausted := false
 	for _, value := range remaining {
-		whole, _, _ := strings.Cut(strings.TrimSpace(value), ".") // less than one is not enough for a request
+		whole, _, _ := strings.Cut(strings.TrimSpace(value), ".") // a fraction of a unit is not enough for a request
 		n, valid := wholeUp(whole)
 		exhausted = exhausted || valid && n == 0
 	}
@@ -122,7 +122,7 @@ func trioHold(remaining, reset []string, now time.Time) (hold time.Duration) {
 	return hold
 }
 
-// untilReset returns the time of a reset, whose unit depends on how large it is.
+// untilReset returns the time until a reset, whose unit depends on its size.
 func untilReset(n int64, now time.Time) time.Duration {
 	switch {
 	case n < epochSeconds:
@@ -134,13 +134,13 @@ func untilReset(n int64, now time.Time) time.Duration {
 	}
 }
 
-// ofSeconds returns n seconds, or the longest time there is, and nothing for a negative n.
+// ofSeconds returns n seconds, at most the longest duration, and 0 for a negative n.
 func ofSeconds(n int64) time.Duration {
 	return time.Duration(max(0, min(n, math.MaxInt64/int64(time.Second)))) * time.Second
 }
 
-// wholeUp reads a number of digits, of which some may follow a point, and rounds it up. Signs, exponents and words such as
-// NaN are not valid. A number too large for an int64 is valid, and is the largest.
+// wholeUp reads a decimal number without a sign, and rounds it up. Signs, exponents and words such as NaN are not valid. A
+// number too large for an int64 is valid, and becomes the largest.
 func wholeUp(text string) (n int64, valid bool) {
 	whole, fraction, pointed := strings.Cut(strings.TrimSpace(text), ".")
 	if !onlyDigits(whole) || pointed && !onlyDigits(fraction) {
@@ -156,7 +156,7 @@ func wholeUp(text string) (n int64, valid bool) {
 	return n, true
 }
 
-// onlyDigits reports whether a text is one digit or more, and nothing else.
+// onlyDigits reports whether a text consists of one or more digits.
 func onlyDigits(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789") == ""
 }

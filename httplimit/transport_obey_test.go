@@ -13,13 +13,13 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// newYear is when the responses of these tests come: as a Unix time it is 1767225600.
+// newYear is the time of the responses in these tests: as a Unix time it is 1767225600.
 var newYear = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // newBubble is when time begins in a bubble.
 var newBubble = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// What a response says, and how many seconds the next request is held for it. An hour is the most.
+// Responses, and for how many seconds the next request is held. The maximum is an hour.
 var obeyed = []struct {
 	name   string
 	status int
@@ -82,7 +82,7 @@ var obeyed = []struct {
 	{"several lines", 200, []string{`RateLimit: "a";r=0;t=7`, `RateLimit: "b";r=0;t=9`}, 9},
 	{"one of them is wrong", 200, []string{`RateLimit: "a";r=0;t=7, "b";r=x;t=9`}, 7},
 	{"negative time", 200, []string{`RateLimit: "a";r=0;t=-7`}, 0},
-	{"so negative that it might turn round", 200, []string{`RateLimit: "a";r=0;t=-9223372037`}, 0}, // times 10^9 is below -2^63
+	{"so negative that it might overflow", 200, []string{`RateLimit: "a";r=0;t=-9223372037`}, 0}, // times 10^9 is below -2^63
 	{"the most negative", 200, []string{`RateLimit: "a";r=0;t=-999999999999999`}, 0},
 	{"negative remaining", 200, []string{`RateLimit: "a";r=-1;t=7`}, 0},
 	{"the largest time", 200, []string{`RateLimit: "a";r=0;t=999999999999999`}, 3600},
@@ -150,7 +150,7 @@ func manyLines(line string, n int) []string {
 	return lines
 }
 
-// The next request is held for exactly as long as the response asks: it waits for so long, or is told so.
+// The next request is held for exactly as long as the response asks: it waits for that long, or is refused with that time.
 func TestTransportObeys(t *testing.T) {
 	for _, test := range obeyed {
 		t.Run(test.name, func(t *testing.T) {
@@ -162,14 +162,14 @@ func TestTransportObeys(t *testing.T) {
 				mustSend(t, waits, "https://secret.test/", 0)
 				mustSend(t, waits, "https://secret.test/", hold)
 				if len(next.sent) != 2 || next.sent[1] != hold {
-					t.Errorf("sent at %v, want the second at %v", next.sent, hold)
+					t.Errorf("got requests at %v, want the second at %v", next.sent, hold)
 				}
 			})
 		})
 	}
 }
 
-// A refusal tells for how long, and what the server calls the limit, if that is not too long.
+// A refusal contains the time, and the server's name for the limit, if it is not too long.
 func TestTransportRefusesForServer(t *testing.T) {
 	long := strings.Repeat("n", 65)
 	for _, test := range []struct{ field, limit string }{
@@ -194,9 +194,9 @@ func TestTransportRefusesForServer(t *testing.T) {
 	}
 }
 
-// Responses to requests that were under way come in any order: a block is made longer by them, never shorter. Each counts
-// for MaxObey at most.
-func TestTransportBlockIsNotCutShort(t *testing.T) {
+// Responses to concurrent requests arrive in any order: they extend a block, and never shorten it. Each counts for at most
+// MaxObey.
+func TestTransportBlockIsNotShortened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := []string{"Retry-After: 7", "Retry-After: 2", "No: thing", "Retry-After: 99"}
 		next := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -217,8 +217,8 @@ func TestTransportBlockIsNotCutShort(t *testing.T) {
 	})
 }
 
-// Whatever a server sends, nobody panics or is blocked for longer than MaxObey, and what it sends from a cache blocks
-// nobody.
+// Whatever a server sends, nothing panics and no key is blocked for longer than MaxObey, and responses from a cache block no
+// key.
 func FuzzTransportObeys(f *testing.F) {
 	for _, test := range obeyed {
 		if text := strings.Join(test.fields, "\n"); len(text) < 1000 {
@@ -234,7 +234,7 @@ func FuzzTransportObeys(f *testing.F) {
 			t.Fatal(err)
 		}
 		if fmt.Sprint(response.Header) != before {
-			t.Errorf("the response's header is now %v, want %s", response.Header, before)
+			t.Errorf("got header %v of the response, want %s", response.Header, before)
 		}
 		_, err := send(t.Context(), transport, "https://secret.test/")
 		if err == nil {
@@ -242,16 +242,16 @@ func FuzzTransportObeys(f *testing.F) {
 		}
 		refused, ok := errors.AsType[*httplimit.RefusedError](err)
 		if !ok || refused.RetryAfter <= 0 || refused.RetryAfter > most || len(refused.Limit) > 64 || len(err.Error()) > 400 {
-			t.Errorf("blocked with %v (%T), want a RefusedError for more than 0 and at most %v, with a limit of at most 64 bytes and a text of at most 400",
+			t.Errorf("got %v (%T), want a RefusedError for more than 0 and at most %v, with a limit of at most 64 bytes and a text of at most 400",
 				err, err, most)
 		}
 		if _, cached := response.Header["Age"]; cached {
-			t.Errorf("blocked by a response from a cache with %v, want no block", err)
+			t.Errorf("got %v after a response from a cache, want no block", err)
 		}
 		if value := response.Header["Retry-After"]; len(value) == 1 && (status == 429 || status == 503) {
 			if n, ok := new(big.Int).SetString(value[0], 10); ok && n.Cmp(big.NewInt(90)) < 0 && n.Sign() >= 0 && value[0][0] != '+' {
 				if seconds := time.Duration(n.Int64()) * time.Second; refused.RetryAfter > seconds {
-					t.Errorf("blocked for %v, want at most the %v asked for", refused.RetryAfter, seconds)
+					t.Errorf("got a block of %v, want at most the requested %v", refused.RetryAfter, seconds)
 				}
 			}
 		}

@@ -9,43 +9,43 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// RefusedError is why a Transport did not send a request: nothing of it left the process, so it can be made again whatever
-// its method. http.Client returns it inside of a *url.Error, where errors.As finds it. It is also slidegate.ErrNever if no
-// waiting helps, and context.DeadlineExceeded if waiting would have outlasted the request's deadline.
+// RefusedError reports why a Transport did not send a request: nothing of it left the process, so it can be made again whatever
+// its method. http.Client returns it inside a *url.Error, where errors.As finds it. It is also slidegate.ErrNever if no waiting
+// helps, and context.DeadlineExceeded if waiting would have outlasted the request's deadline.
 type RefusedError struct {
-	// RetryAfter is how long to wait before the request may be sent, if nothing else is until then; slidegate.Never if its
-	// cost exceeds the limit. 0 means that the limiter could not tell.
+	// RetryAfter is how long to wait before the request may be sent, if no other request is sent until then; slidegate.Never if
+	// its cost exceeds the limit. 0 means that the time is unknown.
 	RetryAfter time.Duration
-	// Limit is which limit refused: the name of our own, or its text if it has none. Of a server's limit it is the name that
-	// came with RateLimit, cut after 64 bytes, and empty if no name came.
+	// Limit is the limit that refused: the name of the transport's own limit, or its text if it has none. For a server's limit
+	// it is the name in RateLimit, cut to 64 bytes, or empty if there was none.
 	Limit string
-	// Server says that the server asked to be left alone. Otherwise the Transport's own limiter refused.
+	// Server reports that the server asked the client to wait. Otherwise the Transport's own limiter refused.
 	Server bool
 
 	cause error
 }
 
 func (e *RefusedError) Error() string {
-	who := "our own limit"
+	limit := "our own limit"
 	if e.Server {
-		who = "the server's limit"
+		limit = "the server's limit"
 	}
 	if e.Limit != "" {
-		who = fmt.Sprintf("%s %q", who, e.Limit)
+		limit = fmt.Sprintf("%s %q", limit, e.Limit)
 	}
 	switch {
 	case e.RetryAfter == slidegate.Never:
-		return "httplimit: not sent: the cost exceeds what " + who + " ever admits"
+		return "httplimit: not sent: the cost exceeds what " + limit + " ever admits"
 	case e.RetryAfter <= 0:
-		return "httplimit: not sent: " + who + " refuses it, and not for a known time"
+		return "httplimit: not sent: " + limit + " refuses it, for an unknown time"
 	case e.cause != nil:
-		return fmt.Sprintf("httplimit: not sent: %s admits it only in %v, after the deadline", who, e.RetryAfter)
+		return fmt.Sprintf("httplimit: not sent: %s admits it only in %v, after the deadline", limit, e.RetryAfter)
 	}
-	return fmt.Sprintf("httplimit: not sent: %s admits it in %v", who, e.RetryAfter)
+	return fmt.Sprintf("httplimit: not sent: %s admits it in %v", limit, e.RetryAfter)
 }
 
 // Unwrap returns slidegate.ErrNever, context.DeadlineExceeded or nil.
 func (e *RefusedError) Unwrap() error { return e.cause }
 
-// Timeout reports whether the request's deadline was too near to wait. A *url.Error asks for it.
+// Timeout reports whether the request's deadline was too near to wait. *url.Error calls it.
 func (e *RefusedError) Timeout() bool { return errors.Is(e.cause, context.DeadlineExceeded) }

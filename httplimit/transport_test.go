@@ -23,7 +23,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// origin stands for all servers: it answers what its script says, and remembers when it was asked.
+// origin stands for all servers: it returns the responses of its script, and records when it was called.
 type origin struct {
 	answer func(r *http.Request) *http.Response
 
@@ -46,7 +46,7 @@ func (o *origin) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.answer(r), nil
 }
 
-// answering makes a response of lines such as "Retry-After: 5".
+// answering returns a response with lines such as "Retry-After: 5".
 func answering(status int, lines ...string) *http.Response {
 	response := &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody}
 	for _, line := range lines {
@@ -56,7 +56,7 @@ func answering(status int, lines ...string) *http.Response {
 	return response
 }
 
-// inTurn answers one response after the other, and then 200 for ever.
+// inTurn returns one response after the other, and then 200 forever.
 func inTurn(responses ...*http.Response) func(*http.Request) *http.Response {
 	var mu sync.Mutex
 	return func(*http.Request) *http.Response {
@@ -86,7 +86,7 @@ func transportLimiter(t *testing.T, limits ...string) *slidegate.Limiter {
 	return testkit.Must(slidegate.New(store, parsed...))(t)
 }
 
-// send sends a request and returns what became of it and how long that took.
+// send sends a request and returns its outcome and how long that took.
 func send(ctx context.Context, transport http.RoundTripper, address string) (time.Duration, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -100,44 +100,44 @@ func send(ctx context.Context, transport http.RoundTripper, address string) (tim
 func mustSend(t *testing.T, transport http.RoundTripper, address string, after time.Duration) {
 	t.Helper()
 	if took, err := send(t.Context(), transport, address); err != nil || took != after {
-		t.Errorf("%v after %v, want it sent after %v", err, took, after)
+		t.Errorf("got %v after %v, want it sent after %v", err, took, after)
 	}
 }
 
-// mustRefuse sends a request that is to be refused at once, and returns why it was.
+// mustRefuse sends a request that must be refused immediately, and returns the refusal.
 func mustRefuse(t *testing.T, ctx context.Context, transport http.RoundTripper, want httplimit.RefusedError) error {
 	t.Helper()
 	took, err := send(ctx, transport, "https://secret.test/")
 	refused, ok := errors.AsType[*httplimit.RefusedError](err)
 	if !ok || took != 0 {
-		t.Fatalf("%v after %v, want a *RefusedError at once", err, took)
+		t.Fatalf("got %v after %v, want a *RefusedError immediately", err, took)
 	}
 	if refused.RetryAfter != want.RetryAfter || refused.Limit != want.Limit || refused.Server != want.Server {
-		t.Errorf("refused with %+v, want %+v", *refused, want)
+		t.Errorf("got %+v, want %+v", *refused, want)
 	}
 	if !strings.HasPrefix(err.Error(), "httplimit: not sent: ") || strings.Contains(err.Error(), "secret") {
-		t.Errorf("the text is %q, want one that begins with %q and does not contain the key", err, "httplimit: not sent: ")
+		t.Errorf("got text %q, want prefix %q and no key", err, "httplimit: not sent: ")
 	}
 	return err
 }
 
-func TestNewTransportRefuses(t *testing.T) {
+func TestNewTransportRejects(t *testing.T) {
 	limiter := transportLimiter(t, "5/1m")
 	none, err := limiter.With()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for says, opts := range map[string]httplimit.TransportOptions{
-		"limiter: it has no":  {Limiter: none},
-		"cost: there is":      {Cost: func(*http.Request) int64 { return 1 }},
-		"max wait: must not":  {Wait: true, MaxWait: -1},
-		"max wait: nothing":   {MaxWait: 1},
-		"max obey: must not":  {MaxObey: -1},
-		"max keys: must not ": {MaxKeys: -1},
+		"limiter: has no limits":  {Limiter: none},
+		"cost: has no effect":     {Cost: func(*http.Request) int64 { return 1 }},
+		"max wait: must not":      {Wait: true, MaxWait: -1},
+		"max wait: has no effect": {MaxWait: 1},
+		"max obey: must not":      {MaxObey: -1},
+		"max keys: must not ":     {MaxKeys: -1},
 	} {
 		transport, err := httplimit.NewTransport(nil, opts)
 		if err == nil || transport != nil || !strings.HasPrefix(err.Error(), "httplimit: "+says) {
-			t.Errorf("%v, want %q", err, says)
+			t.Errorf("got %v, want prefix %q", err, says)
 		}
 	}
 	if _, err := httplimit.NewTransport(nil, httplimit.TransportOptions{}); err != nil {
@@ -145,7 +145,7 @@ func TestNewTransportRefuses(t *testing.T) {
 	}
 }
 
-// What a server says holds for its key, and for no other.
+// The response of a server applies to its key, and to no other.
 func TestTransportKeys(t *testing.T) {
 	byUser := func(r *http.Request) string { return r.Header.Get("User") + r.URL.Query().Get("user") }
 	for _, test := range []struct {
@@ -173,19 +173,19 @@ func TestTransportKeys(t *testing.T) {
 			}
 			_, err := send(t.Context(), transport, test.second)
 			if _, refused := errors.AsType[*httplimit.RefusedError](err); refused != test.same {
-				t.Errorf("%v, want refused: %v", err, test.same)
+				t.Errorf("got %v, want refused: %v", err, test.same)
 			}
 		})
 	}
 }
 
-// 1024 keys are blocked at once unless the options say otherwise, and then the one that ends soonest is forgotten.
+// By default up to 1024 keys are blocked at a time; beyond that, the block that ends soonest is dropped.
 func TestTransportMaxKeys(t *testing.T) {
 	next := newOrigin(func(r *http.Request) *http.Response { return answering(429, "Retry-After: "+r.URL.Query().Get("hold")) })
 	for given, most := range map[int]int{0: 1024, 3: 3} {
 		transport := newTransport(t, next, httplimit.TransportOptions{MaxKeys: given})
 		for i := range most + 2 {
-			hold := 1000 + (i+1)%most // key most-1 ends first of all, then key 0
+			hold := 1000 + (i+1)%most // key most-1 ends first, then key 0
 			if _, err := send(t.Context(), transport, fmt.Sprintf("https://%d.test/?hold=%d", i, hold)); err != nil {
 				t.Fatal(err)
 			}
@@ -198,15 +198,15 @@ func TestTransportMaxKeys(t *testing.T) {
 			}
 		}
 		if again := len(next.sent) - sent; blocked != most || again != 2 {
-			t.Errorf("%d keys are blocked and %d are not, want %d and 2", blocked, again, most)
+			t.Errorf("got %d keys blocked and %d not, want %d and 2", blocked, again, most)
 		}
 		if _, err := send(t.Context(), transport, fmt.Sprintf("https://%d.test/", most-1)); err != nil {
-			t.Errorf("the block that ended soonest: got the error %v, want it forgotten", err)
+			t.Errorf("the block that ends soonest: got error %v, want it dropped", err)
 		}
 	}
 }
 
-// What is wrong with a request is for the next transport to say.
+// An invalid request is left to the next transport to report.
 func TestTransportWrongRequest(t *testing.T) {
 	for _, request := range []*http.Request{{}, {URL: &url.URL{}}} {
 		if _, err := newTransport(t, nil, httplimit.TransportOptions{}).RoundTrip(request); err == nil {
@@ -226,8 +226,8 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// A body is closed whatever happens: here if the request is not sent, by the next transport if it is. Either way the
-// request stays as it was.
+// A body is always closed: by this transport if the request is not sent, by the next one if it is. Either way the request stays
+// unchanged.
 func TestTransportBody(t *testing.T) {
 	next := newOrigin(inTurn(answering(429, "Retry-After: 5")))
 	transport := newTransport(t, next, httplimit.TransportOptions{})
@@ -243,19 +243,19 @@ func TestTransportBody(t *testing.T) {
 		*before.URL = *request.URL
 		_, err = transport.RoundTrip(request)
 		if (err != nil) != (what == "refused") || body.closed != 1 {
-			t.Errorf("%s: got the error %v and the body closed %d times, want an error exactly if refused, and once", what, err, body.closed)
+			t.Errorf("%s: got error %v and the body closed %d times, want an error exactly if refused, and once", what, err, body.closed)
 		}
 		if !reflect.DeepEqual(before, *request) {
-			t.Errorf("%s: the request is now %+v, want %+v", what, *request, before)
+			t.Errorf("%s: got request %+v, want %+v", what, *request, before)
 		}
 	}
 }
 
-// brokenStore never decides, or decides to refuse without saying for how long.
+// brokenStore never decides, or refuses without a time.
 type brokenStore struct {
 	store.Store
 	err   error
-	while func() // happens meanwhile
+	while func() // called during the decision
 }
 
 func (s brokenStore) Apply(_ context.Context, batch []store.Request) error {
@@ -277,25 +277,25 @@ func TestTransportBrokenStore(t *testing.T) {
 	opts.FailClosed = true
 	closed := newTransport(t, next, opts)
 	if _, err := send(t.Context(), open, "https://secret.test/"); err != nil || len(next.sent) != 1 {
-		t.Errorf("while the store is down: got the error %v and %d sent, want none and 1", err, len(next.sent))
+		t.Errorf("while the store is down: got error %v and %d sent, want none and 1", err, len(next.sent))
 	}
 	if _, err := send(t.Context(), closed, "https://secret.test/"); !errors.Is(err, down) || !strings.HasPrefix(err.Error(), "httplimit: ") {
-		t.Errorf("%v, want the store's error", err)
+		t.Errorf("got %v, want the store's error", err)
 	}
 	cost = 0
 	if _, err := send(t.Context(), closed, "https://secret.test/"); err != nil || len(next.sent) != 2 {
-		t.Errorf("a request that costs nothing: got the error %v and %d sent, want none and 2", err, len(next.sent))
+		t.Errorf("a request that costs nothing: got error %v and %d sent, want none and 2", err, len(next.sent))
 	}
 	cost = 1
 	gone, leave := context.WithCancel(t.Context())
 	opts.FailClosed = false
 	opts.Limiter = testkit.Must(slidegate.New(brokenStore{memory, down, leave}, slidegate.PerMinute(1)))(t)
 	if _, err := send(gone, newTransport(t, next, opts), "https://secret.test/"); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want context.Canceled: whoever waits for the store has gone", err)
+		t.Errorf("got %v, want context.Canceled: the caller is gone", err)
 	}
 	cost = -1
 	if _, err := send(t.Context(), open, "https://secret.test/"); !errors.Is(err, slidegate.ErrCost) {
-		t.Errorf("%v, want ErrCost", err)
+		t.Errorf("got %v, want ErrCost", err)
 	}
 	cost = 1
 	opts.Limiter = testkit.Must(slidegate.New(brokenStore{memory, nil, func() {}}, slidegate.PerMinute(1)))(t)
@@ -303,20 +303,20 @@ func TestTransportBrokenStore(t *testing.T) {
 		mustRefuse(t, t.Context(), newTransport(t, next, opts), httplimit.RefusedError{Limit: slidegate.PerMinute(1).String()})
 	})
 	if len(next.sent) != 2 {
-		t.Errorf("%d were sent, want 2", len(next.sent))
+		t.Errorf("got %d sent, want 2", len(next.sent))
 	}
 }
 
 func TestRefusedErrorText(t *testing.T) {
 	for want, refused := range map[string]*httplimit.RefusedError{
-		`httplimit: not sent: our own limit "api" admits it in 1.5s`:                    {RetryAfter: 1500 * time.Millisecond, Limit: "api"},
-		`httplimit: not sent: the server's limit admits it in 1m0s`:                     {RetryAfter: time.Minute, Server: true},
-		`httplimit: not sent: the server's limit "day" admits it in 1m0s`:               {RetryAfter: time.Minute, Server: true, Limit: "day"},
-		`httplimit: not sent: the cost exceeds what our own limit "api" ever admits`:    {RetryAfter: slidegate.Never, Limit: "api"},
-		`httplimit: not sent: our own limit "api" refuses it, and not for a known time`: {Limit: "api"},
+		`httplimit: not sent: our own limit "api" admits it in 1.5s`:                 {RetryAfter: 1500 * time.Millisecond, Limit: "api"},
+		`httplimit: not sent: the server's limit admits it in 1m0s`:                  {RetryAfter: time.Minute, Server: true},
+		`httplimit: not sent: the server's limit "day" admits it in 1m0s`:            {RetryAfter: time.Minute, Server: true, Limit: "day"},
+		`httplimit: not sent: the cost exceeds what our own limit "api" ever admits`: {RetryAfter: slidegate.Never, Limit: "api"},
+		`httplimit: not sent: our own limit "api" refuses it, for an unknown time`:   {Limit: "api"},
 	} {
 		if refused.Error() != want || refused.Timeout() || errors.Unwrap(refused) != nil {
-			t.Errorf("%q, want %q", refused, want)
+			t.Errorf("got %q, want %q", refused, want)
 		}
 	}
 }
@@ -338,7 +338,7 @@ func TestTransportCloseIdleConnections(t *testing.T) {
 	newTransport(t, newOrigin(inTurn()), httplimit.TransportOptions{}).CloseIdleConnections() // it has none
 }
 
-// The whole way, through http.Client and a real server, with real time.
+// End to end, through http.Client and a real server, in real time.
 func TestTransportRealServer(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -354,17 +354,17 @@ func TestTransportRealServer(t *testing.T) {
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("status %d, want the server's own 429", response.StatusCode)
+		t.Errorf("got status %d, want the server's own 429", response.StatusCode)
 	}
 	_, err = client.Post(server.URL, "text/plain", strings.NewReader("body"))
 	refused, ok := errors.AsType[*httplimit.RefusedError](err)
 	if !ok || !refused.Server || refused.RetryAfter > 7*time.Second || refused.RetryAfter < 2*time.Second {
-		t.Errorf("%v, want a *RefusedError of at most 7s", err)
+		t.Errorf("got %v, want a *RefusedError of at most 7s", err)
 	}
 	if outer, ok := errors.AsType[*url.Error](err); !ok || !outer.Timeout() || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v, want a *url.Error that is a timeout", err)
+		t.Errorf("got %v, want a *url.Error that is a timeout", err)
 	}
 	if n := asked.Load(); n != 1 {
-		t.Errorf("the server was asked %d times, want once", n)
+		t.Errorf("got %d requests to the server, want 1", n)
 	}
 }

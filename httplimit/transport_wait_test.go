@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// The limit of our own holds requests for exactly as long as the limiter says, and charges what each costs.
+// The transport's own limit delays requests for exactly as long as the limiter requires, and charges the cost of each.
 func TestTransportOwnLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := newOrigin(inTurn())
@@ -28,23 +28,23 @@ func TestTransportOwnLimit(t *testing.T) {
 		took, err := send(t.Context(), prompt, "https://secret.test/1")
 		refused, ok := errors.AsType[*httplimit.RefusedError](err)
 		if !ok || took != 0 || refused.RetryAfter != 43*time.Second || refused.Limit != "mine" || refused.Server {
-			t.Errorf("%v after %v, want refused by mine for 43s", err, took)
+			t.Errorf("got %v after %v, want a refusal by the own limit for 43s", err, took)
 		}
 		mustSend(t, patient, "https://other.test/12345", 0)
-		mustSend(t, patient, "https://secret.test/1", 43*time.Second)    // at 60s, when the first 2 have gone
+		mustSend(t, patient, "https://secret.test/1", 43*time.Second)    // at 60s, when the first 2 have expired
 		mustSend(t, patient, "https://secret.test/1234", 10*time.Second) // at 70s
 		took, err = send(t.Context(), patient, "https://secret.test/123456")
 		refused, ok = errors.AsType[*httplimit.RefusedError](err)
 		if !ok || took != 0 || !errors.Is(err, slidegate.ErrNever) || refused.RetryAfter != slidegate.Never {
-			t.Errorf("%v after %v, want ErrNever at once", err, took)
+			t.Errorf("got %v after %v, want ErrNever immediately", err, took)
 		}
 		if len(next.sent) != 6 {
-			t.Errorf("%d were sent, want 6", len(next.sent))
+			t.Errorf("got %d sent, want 6", len(next.sent))
 		}
 	})
 }
 
-// Where refusals use quota, one who waits does not put its own turn off.
+// Where refusals are charged, a waiting request does not delay itself.
 func TestTransportWaitsWhereRefusalsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := transportLimiter(t, "1/1m sliding-log count-denied")
@@ -55,7 +55,7 @@ func TestTransportWaitsWhereRefusalsCount(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		mustSend(t, patient, "https://secret.test/", 40*time.Second)
 		time.Sleep(20 * time.Second)
-		if _, err := send(t.Context(), prompt, "https://secret.test/"); err == nil { // and is charged for it
+		if _, err := send(t.Context(), prompt, "https://secret.test/"); err == nil { // it is charged too
 			t.Error("the request was sent, want a refusal")
 		}
 		mustSend(t, patient, "https://secret.test/", time.Minute)
@@ -83,7 +83,7 @@ func TestTransportMaxWait(t *testing.T) {
 	})
 }
 
-// MaxWait is for all waits of a request together. The last one is not begun if it would be too long.
+// MaxWait applies to all waits of a request together. A last wait that would exceed it does not begin.
 func TestTransportMaxWaitInAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := transportLimiter(t, "1/12s sliding-log name=mine")
@@ -93,13 +93,13 @@ func TestTransportMaxWaitInAll(t *testing.T) {
 		took, err := send(t.Context(), transport, "https://secret.test/")
 		refused, ok := errors.AsType[*httplimit.RefusedError](err)
 		if !ok || took != 6*time.Second || refused.RetryAfter != 6*time.Second || refused.Limit != "mine" || refused.Server {
-			t.Errorf("%v after %v, want refused by mine after 6s, for 6s more", err, took)
+			t.Errorf("got %v after %v, want a refusal by the own limit after 6s, for 6s more", err, took)
 		}
 		mustSend(t, transport, "https://secret.test/", 6*time.Second) // nothing was charged
 	})
 }
 
-// A wait that would outlast the deadline does not begin; one that is cancelled ends.
+// A wait that would outlast the deadline does not begin; a cancelled wait ends.
 func TestTransportContext(t *testing.T) {
 	type opts = httplimit.TransportOptions
 	for name, choose := range map[string]func(t *testing.T) opts{
@@ -131,23 +131,23 @@ func TestTransportContext(t *testing.T) {
 				gone, leave := context.WithCancelCause(t.Context())
 				time.AfterFunc(3*time.Second, func() { leave(cause) })
 				if took, err := send(gone, transport, "https://secret.test/"); !errors.Is(err, cause) || took != 3*time.Second {
-					t.Errorf("%v after %v, want the cause after 3s", err, took)
+					t.Errorf("got %v after %v, want the cause after 3s", err, took)
 				}
 
 				enough, cancel := context.WithTimeout(t.Context(), 7*time.Second+1)
 				defer cancel()
 				if took, err := send(enough, transport, "https://secret.test/"); err != nil || took != 7*time.Second {
-					t.Errorf("%v after %v, want it sent after 7s", err, took)
+					t.Errorf("got %v after %v, want it sent after 7s", err, took)
 				}
 				if len(next.sent) != 2 {
-					t.Errorf("%d were sent, want 2", len(next.sent))
+					t.Errorf("got %d sent, want 2", len(next.sent))
 				}
 			})
 		})
 	}
 }
 
-// Whoever has gone before asking takes nothing.
+// A caller whose context has ended takes nothing.
 func TestTransportEndedContext(t *testing.T) {
 	limiter := transportLimiter(t, "1/1m sliding-log")
 	next := newOrigin(inTurn())
@@ -155,10 +155,10 @@ func TestTransportEndedContext(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, err := send(ended, transport, "https://secret.test/"); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want context.Canceled", err)
+		t.Errorf("got %v, want context.Canceled", err)
 	}
 	d, err := limiter.Peek(t.Context(), "https://secret.test")
 	if err != nil || d.Remaining != 1 || len(next.sent) != 0 {
-		t.Errorf("%d were sent, %d remain, the error is %v; want 0, 1 and none", len(next.sent), d.Remaining, err)
+		t.Errorf("got %d sent, %d remaining, error %v; want 0, 1 and none", len(next.sent), d.Remaining, err)
 	}
 }

@@ -5,23 +5,23 @@ import (
 	"unsafe"
 )
 
-// values is memory that the values of header fields are cut from. A response's values are small, and memory for each by
-// itself takes longer to get than a decision takes. What has been cut is never written to again; a block is freed with the
-// last response that has a value of it.
+// values is memory that the values of header fields are cut from. A response's values are small, and allocating each by itself
+// would take longer than a decision. Memory that has been cut off is never written to again; a block is freed with the last
+// response that uses a value in it.
 type values struct {
-	lines []string // each a field's only line
+	lines []string // each is a field's only line
 	text  []byte
 }
 
 var spareValues = sync.Pool{New: func() any { return new(values) }}
 
-// The sizes of a block: for about a hundred responses.
+// Sizes of a block: enough for about a hundred responses.
 const (
 	linesInBlock = 256
 	bytesInBlock = 4096
 )
 
-// newValues returns values with room for some lines and bytes. Give it back when they are cut.
+// newValues returns values with capacity for some lines and bytes. Call putBack when they are cut.
 func newValues(lines, bytes int) *values {
 	v := spareValues.Get().(*values)
 	if cap(v.lines)-len(v.lines) < lines {
@@ -33,16 +33,16 @@ func newValues(lines, bytes int) *values {
 	return v
 }
 
-// cut returns what has been appended to text since it was from bytes long.
+// cut returns what has been appended to v.text since it had length from.
 func (v *values) cut(from int) string {
-	return unsafe.String(unsafe.SliceData(v.text[from:]), len(v.text)-from) // nothing writes there any more
+	return unsafe.String(unsafe.SliceData(v.text[from:]), len(v.text)-from) // nothing writes there again
 }
 
-// line makes a text the value of a field. Appending to it makes a copy.
+// line returns a text as the value of a field. Appending to it makes a copy.
 func (v *values) line(text string) []string {
 	n := len(v.lines)
 	v.lines = append(v.lines, text)
 	return v.lines[n : n+1 : n+1]
 }
 
-func (v *values) giveBack() { spareValues.Put(v) }
+func (v *values) putBack() { spareValues.Put(v) }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What has been cut stays as it is, however much is cut after it.
+// Values that have been cut never change, however many are cut after them.
 func TestValuesStay(t *testing.T) {
 	var lines [][]string
 	for i := range 3 * linesInBlock {
@@ -13,14 +13,14 @@ func TestValuesStay(t *testing.T) {
 		from := len(v.text)
 		v.text = strconv.AppendInt(v.text, int64(i), 10)
 		lines = append(lines, v.line(v.cut(from)))
-		v.giveBack()
+		v.putBack()
 	}
 	for i, line := range lines {
 		if len(line) != 1 || line[0] != strconv.Itoa(i) {
-			t.Fatalf("the value %d is now %q, want it unchanged", i, line)
+			t.Fatalf("value %d: got %q, want it unchanged", i, line)
 		}
 		if longer := append(line, "more"); &longer[0] == &line[0] {
-			t.Fatalf("appending to the value %d writes into the block, want a copy", i)
+			t.Fatalf("appending to value %d writes into the block, want a copy", i)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestAskService(t *testing.T) {
 		{[]string{"charge", "he", "--cost", "0"}, exitFailure, "--cost: must be 1"},
 		{[]string{"charge", "he", "--cost=-1"}, exitFailure, "cost: must be"},
 		{[]string{"allow", "me", "--policy", "web"}, exitOK, "0 of 1"},
-		{[]string{"allow", "me", "--policy", "wbe"}, exitFailure, `"wbe" is not a policy; did you mean "web"? (there are default, web)`},
+		{[]string{"allow", "me", "--policy", "wbe"}, exitFailure, `"wbe" is not a policy; did you mean "web"? (want one of default, web)`},
 		{[]string{"reset", "me"}, exitFailure, "is not the admin door"},
 		{[]string{"allow", "me", "--store", "redis://127.0.0.1:1"}, exitFailure, "--server"},
 	}.play(t, "--server", s.url("http"))

@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
 // environmentPrefix is what the names of the program's variables begin with.
@@ -112,7 +112,7 @@ func (c *console) warnOfVariables(log *slog.Logger, environment, paths []string)
 			continue
 		}
 		hint := fmt.Sprintf("slidegate %s --help lists those that there are", c.node.Name)
-		if near, ok := wording.Nearest(strings.TrimPrefix(name, environmentPrefix), words); ok {
+		if near, ok := errtext.Nearest(strings.TrimPrefix(name, environmentPrefix), words); ok {
 			hint = fmt.Sprintf("did you mean %s%s?", environmentPrefix, near)
 		}
 		log.Warn("a variable of the environment sets nothing", slog.String("variable", name), slog.String("hint", hint))

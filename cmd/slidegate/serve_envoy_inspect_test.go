@@ -59,12 +59,12 @@ func TestEnvoyIsSeen(t *testing.T) {
 	asks{
 		{[]string{"explain", key, "--policy", "envoy:api"}, exitOK, "rule       api.path_/export/*.client\nanswer     refused, by its limits\nlimit      2/24h fixed-window count-denied: 0 of 2 left, come back in "},
 		{[]string{"explain", "path=/export/x,client=bob", "--policy", "envoy:api"}, exitOK, "2 of 2 left"},
-		{[]string{"explain", "path=/import,client=bob", "--policy", "envoy:api"}, exitOK, `no rule fits: api has no descriptor for entry 1, "path"`},
+		{[]string{"explain", "path=/import,client=bob", "--policy", "envoy:api"}, exitOK, `no rule matches: api has no descriptor for entry 1, "path"`},
 		{[]string{"explain", key, "--policy", "envoy:apo"}, exitFailure, `did you mean "envoy:api"?`},
 		{[]string{"explain", "path=a=b", "--policy", "envoy:api"}, exitFailure, "key: envoy: invalid key: entry 1 of the descriptor has two ="},
 		{[]string{"explain", "me"}, exitOK, "policy     default\nanswer     allowed, by its limits\nlimit      100/1m: 100 of 100 left"},
 		{[]string{"explain", "me", "--cost=-1"}, exitFailure, "--cost"},
-		{[]string{"reset", "path=/import", "--policy", "envoy:api"}, exitFailure, "no rule fits"},
+		{[]string{"reset", "path=/import", "--policy", "envoy:api"}, exitFailure, "no rule matches"},
 	}.play(t, admin...)
 	asks{{[]string{"peek", key, "--policy", "envoy:api"}, exitRefused, "refused by api.path_/export/*.client: 0 of 2 left, come back in "}}.play(t, "--server", s.url("http"))
 	asks{{[]string{"explain", key}, exitFailure, "is not the admin door"}}.play(t, "--server", s.url("http"))

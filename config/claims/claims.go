@@ -1,5 +1,6 @@
-// Package claims reads the claims of the bearer token of a request: those of a JWT whose signature, time, audience and issuer it
-// has verified, or that a proxy in front has. A token that does not hold has no claims. Package config makes keys and plans of them.
+// Package claims reads the claims of the bearer token of a request: a JWT whose signature, time, audience and issuer it has
+// verified, or that a proxy in front has verified. An invalid token has no claims. Package config uses claims in keys and
+// plans.
 package claims
 
 import (
@@ -17,47 +18,47 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Options say which tokens hold. Keys or Verified is required.
+// Options configures which tokens are valid. Keys or Verified is required.
 type Options struct {
 	// Keys is a JSON Web Key Set, or public keys and certificates in PEM.
 	Keys []byte
-	// Algorithms are those that tokens may be signed by; empty means all that fit the keys.
+	// Algorithms are the signature algorithms that are accepted; empty means all that the keys support.
 	Algorithms []string
-	// Audience and Issuer must be those of the token; empty means any.
+	// Audience and Issuer must be in the token; empty means any.
 	Audience, Issuer string
-	// Verified says that the proxy that passes requests on has verified their tokens: they are taken as they are.
+	// Verified means that the proxy in front has verified the tokens: they are not verified again.
 	Verified bool
 }
 
-// Reader reads claims. It is safe for concurrent use. The zero value is not usable; New makes it. A nil Reader finds no claims.
+// Reader reads claims. It is safe for concurrent use. The zero value is not usable; call New. A nil Reader finds no claims.
 type Reader struct {
 	opts       Options
 	keys       []key
 	algorithms []jose.SignatureAlgorithm
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]held // tokens that were verified
+	known map[[sha256.Size]byte]held // verified tokens
 }
 
-// held is what a verified token says, and for how long it holds.
+// held is the claims of a verified token, and its expiry.
 type held struct {
-	said  map[string]any
-	until time.Time // zero if it does not end
+	claims map[string]any
+	until  time.Time // zero if it does not expire
 }
 
-// maxKnown is how many tokens are remembered, so that a client's next request costs no signature. When there are more, all are
-// forgotten.
+// maxKnown is how many verified tokens are cached, so that a client's next request needs no check of a signature. When there
+// are more, the cache is cleared.
 const maxKnown = 4096
 
-// leeway is by how much the clock of the issuer may be off.
+// leeway is the accepted error of the issuer's clock.
 const leeway = jwt.DefaultLeeway
 
-// New returns a reader, or an error that says which option is wrong.
+// New returns a reader. An error names the option that is wrong.
 func New(opts Options) (*Reader, error) {
 	r := &Reader{opts: opts, known: map[[sha256.Size]byte]held{}}
 	if opts.Verified {
 		if len(opts.Keys) > 0 || len(opts.Algorithms) > 0 || opts.Audience != "" || opts.Issuer != "" {
-			return nil, errors.New("claims: verified: nothing is verified here then; leave out keys, algorithms, audience and issuer")
+			return nil, errors.New("claims: verified: excludes keys, algorithms, audience and issuer; leave them out")
 		}
 		r.algorithms = allAlgorithms
 		return r, nil
@@ -70,9 +71,9 @@ func New(opts Options) (*Reader, error) {
 	return r, err
 }
 
-// Value returns a claim of the request's bearer token by its path: names within one another, separated by dots; a backslash before
-// a dot makes it part of a name. A claim that is a text, a number or a truth value is returned as text. It is empty if there is no
-// such claim, or no token that holds.
+// Value returns a claim of the request's bearer token by its path: nested names, separated by dots; a backslash before a dot
+// makes it part of a name. A claim that is a string, a number or a boolean is returned as text. It is empty if there is no such
+// claim, or no valid token.
 func (r *Reader) Value(request *http.Request, path string) string {
 	if r == nil {
 		return ""
@@ -84,7 +85,8 @@ func (r *Reader) Value(request *http.Request, path string) string {
 	return textAt(r.claims(token), path)
 }
 
-// bearer returns the token of a request. One with several Authorization lines has none: who could say which was verified?
+// bearer returns the token of a request. A request with several Authorization lines has none: it is unclear which one was
+// verified.
 func bearer(request *http.Request) (token string, ok bool) {
 	lines := request.Header["Authorization"]
 	if len(lines) != 1 {
@@ -94,14 +96,14 @@ func bearer(request *http.Request) (token string, ok bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// claims returns what a token says; nil if it does not hold.
+// claims returns the claims of a token; nil if it is not valid.
 func (r *Reader) claims(token string) map[string]any {
 	id, now := sha256.Sum256([]byte(token)), time.Now()
 	r.mu.Lock()
 	before, ok := r.known[id]
 	r.mu.Unlock()
 	if ok && (before.until.IsZero() || now.Before(before.until)) {
-		return before.said
+		return before.claims
 	}
 	found, err := r.verify(token, now)
 	if err != nil {
@@ -113,10 +115,10 @@ func (r *Reader) claims(token string) map[string]any {
 		clear(r.known)
 	}
 	r.known[id] = found
-	return found.said
+	return found.claims
 }
 
-var errNotHeld = errors.New("claims: the token does not hold")
+var errInvalidToken = errors.New("claims: invalid token")
 
 // verify checks a token.
 func (r *Reader) verify(token string, now time.Time) (found held, err error) {
@@ -125,12 +127,12 @@ func (r *Reader) verify(token string, now time.Time) (found held, err error) {
 		return found, err
 	}
 	if r.opts.Verified {
-		found.said, err = decode(signed.UnsafePayloadWithoutVerification())
+		found.claims, err = decode(signed.UnsafePayloadWithoutVerification())
 		return found, err
 	}
 	payload, ok := r.payload(signed)
 	if !ok {
-		return found, errNotHeld
+		return found, errInvalidToken
 	}
 	var standard jwt.Claims
 	if err := json.Unmarshal(payload, &standard); err != nil {
@@ -146,11 +148,11 @@ func (r *Reader) verify(token string, now time.Time) (found held, err error) {
 	if standard.Expiry != nil {
 		found.until = standard.Expiry.Time().Add(leeway)
 	}
-	found.said, err = decode(payload)
+	found.claims, err = decode(payload)
 	return found, err
 }
 
-// payload returns what a token says if one of the keys has signed it.
+// payload returns the payload of a token if one of the keys has signed it.
 func (r *Reader) payload(signed *jose.JSONWebSignature) (payload []byte, ok bool) {
 	header := signed.Signatures[0].Protected
 	named := slices.ContainsFunc(r.keys, func(k key) bool { return k.id == header.KeyID })
@@ -167,18 +169,18 @@ func (r *Reader) payload(signed *jose.JSONWebSignature) (payload []byte, ok bool
 }
 
 // decode reads claims.
-func decode(payload []byte) (said map[string]any, err error) {
+func decode(payload []byte) (claims map[string]any, err error) {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.UseNumber() // so that an ID is not rounded
-	err = d.Decode(&said)
-	return said, err
+	err = d.Decode(&claims)
+	return claims, err
 }
 
 // textAt returns the claim at a path as text; empty if there is none.
-func textAt(said map[string]any, path string) string {
+func textAt(claims map[string]any, path string) string {
 	for {
 		name, rest, more := cutName(path)
-		value := said[name]
+		value := claims[name]
 		if !more {
 			switch v := value.(type) {
 			case string:
@@ -193,12 +195,12 @@ func textAt(said map[string]any, path string) string {
 			}
 			return ""
 		}
-		said, _ = value.(map[string]any)
+		claims, _ = value.(map[string]any)
 		path = rest
 	}
 }
 
-// cutName returns the first name of a path, and what follows it after a dot.
+// cutName returns the first name of a path, and the rest after the dot.
 func cutName(path string) (name, rest string, more bool) {
 	var b strings.Builder
 	for i := 0; i < len(path); i++ {

@@ -107,7 +107,7 @@ func newReader(t testing.TB, opts claims.Options) *claims.Reader {
 	return r
 }
 
-// A token that one of the keys has signed holds; all others have no claims.
+// A token that one of the keys has signed is valid; all others have no claims.
 func TestSignatures(t *testing.T) {
 	said := map[string]any{"plan": "pro"}
 	all := newReader(t, claims.Options{Keys: set(t)})
@@ -142,9 +142,9 @@ func TestSignatures(t *testing.T) {
 			if check.holds {
 				want = "pro"
 			}
-			for range 2 { // the second time, from memory
+			for range 2 { // the second time, from the cache
 				if got := check.reader.Value(request("Bearer "+test.token), "plan"); got != want {
-					t.Errorf("%s, %s: the claim is %q, want %q", test.name, which, got, want)
+					t.Errorf("%s, %s: got claim %q, want %q", test.name, which, got, want)
 				}
 			}
 		}
@@ -152,19 +152,19 @@ func TestSignatures(t *testing.T) {
 	good := signer{jose.ES256, ec, "ec"}.token(t, said)
 	for _, lines := range [][]string{nil, {"Basic " + good}, {good}, {"Bearer " + good + "x"}, {"Bearer " + good, "Bearer " + good}} {
 		if got := all.Value(request(lines...), "plan"); got != "" {
-			t.Errorf("the claim of %d lines is %q, want none", len(lines), got)
+			t.Errorf("%d lines: got claim %q, want none", len(lines), got)
 		}
 	}
 	if got := all.Value(request("bearer  "+good), "plan"); got != "pro" {
-		t.Errorf("the claim after bearer in lower case is %q", got)
+		t.Errorf("bearer in lower case: got claim %q", got)
 	}
-	var nobody *claims.Reader
-	if got := nobody.Value(request("Bearer "+good), "plan"); got != "" {
-		t.Errorf("a nil Reader finds %q", got)
+	var nilReader *claims.Reader
+	if got := nilReader.Value(request("Bearer "+good), "plan"); got != "" {
+		t.Errorf("a nil Reader: got %q, want none", got)
 	}
 }
 
-// A key verifies no other algorithm than its own, also where another key does.
+// A key verifies no other algorithm than its own, even if another key does.
 func TestAlgorithmOfTheKey(t *testing.T) {
 	second := must(rsa.GenerateKey(rand.Reader, 2048))
 	r := newReader(t, claims.Options{Keys: must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
@@ -176,12 +176,12 @@ func TestAlgorithmOfTheKey(t *testing.T) {
 		"pro": signer{jose.PS256, second, "second"}.token(t, said),
 	} {
 		if got := r.Value(request("Bearer "+token), "plan"); got != want {
-			t.Errorf("the claim is %q, want %q", got, want)
+			t.Errorf("got claim %q, want %q", got, want)
 		}
 	}
 }
 
-// A token holds in its time, for its audience and of its issuer, also if it is remembered.
+// A token is valid only in its time, for its audience and from its issuer, also if it is cached.
 func TestStandardClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReader(t, claims.Options{Keys: set(t), Audience: "api", Issuer: "https://login.example"})
@@ -202,12 +202,12 @@ func TestStandardClaims(t *testing.T) {
 			"no time":          {token(map[string]any{"exp": "tomorrow"}), ""},
 		} {
 			if got := r.Value(request(test.token), "plan"); got != test.want {
-				t.Errorf("%s: the claim is %q, want %q", name, got, test.want)
+				t.Errorf("%s: got claim %q, want %q", name, got, test.want)
 			}
 		}
 		testkit.Pass(time.Hour + 2*time.Minute)
 		if got := r.Value(request(good), "plan"); got != "" {
-			t.Errorf("after its time the claim is %q, want none", got)
+			t.Errorf("after its expiry: got claim %q, want none", got)
 		}
 	})
 }
@@ -223,7 +223,7 @@ func TestPaths(t *testing.T) {
 		`https://a\.example/plan`: "url", "account": "", "list": "", "list.0": "", "nothing": "", "missing": "", "plan.x": "", "account.plan.x": "",
 	} {
 		if got := r.Value(request("Bearer "+token), path); got != want {
-			t.Errorf("the claim %s is %q, want %q", path, got, want)
+			t.Errorf("claim %s: got %q, want %q", path, got, want)
 		}
 	}
 }
@@ -231,21 +231,21 @@ func TestPaths(t *testing.T) {
 func TestWrongOptions(t *testing.T) {
 	private := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(ec))})
 	for want, opts := range map[string]claims.Options{
-		"keys: there are none":                               {},
-		"keys: this is not a JSON Web Key Set":               {Keys: []byte("{")},
-		"keys: there is no key for signatures":               {Keys: []byte(`{"keys":[{"kty":"moon"}]}`)},
-		"keys: there is no key for signatures; give":         {Keys: []byte("hello")},
-		`keys: there is a block "PRIVATE KEY"`:               {Keys: private},
-		`keys: a block "PUBLIC KEY" cannot be read`:          {Keys: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})},
-		"keys: a shared secret must have at least 32 bytes":  {Keys: must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: []byte("short")}}}))},
-		"private keys do not belong here":                    {Keys: must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: ec}}}))},
-		"the curve P-224 signs no tokens":                    {Keys: pemOf(t, &must(ecdsa.GenerateKey(elliptic.P224(), rand.Reader)).PublicKey)},
-		"algorithms: none of the keys fits RS256":            {Keys: pemOf(t, &ec.PublicKey), Algorithms: []string{"RS256"}},
-		"algorithms: none of the keys fits none; they fit E": {Keys: pemOf(t, &ec.PublicKey), Algorithms: []string{"none"}},
-		"verified: nothing is verified here then":            {Keys: set(t), Verified: true},
+		"keys: is empty":                                             {},
+		"keys: not a JSON Web Key Set":                               {Keys: []byte("{")},
+		"keys: has no key for signatures":                            {Keys: []byte(`{"keys":[{"kty":"moon"}]}`)},
+		"keys: has no key for signatures; give":                      {Keys: []byte("hello")},
+		`keys: contains a block "PRIVATE KEY"`:                       {Keys: private},
+		`keys: invalid block "PUBLIC KEY"`:                           {Keys: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})},
+		"keys: a shared secret must have at least 32 bytes":          {Keys: must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: []byte("short")}}}))},
+		"private keys do not belong here":                            {Keys: must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: ec}}}))},
+		"the curve P-224 is not supported for tokens":                {Keys: pemOf(t, &must(ecdsa.GenerateKey(elliptic.P224(), rand.Reader)).PublicKey)},
+		"algorithms: none of the keys supports RS256":                {Keys: pemOf(t, &ec.PublicKey), Algorithms: []string{"RS256"}},
+		"algorithms: none of the keys supports none; they support E": {Keys: pemOf(t, &ec.PublicKey), Algorithms: []string{"none"}},
+		"verified: excludes keys":                                    {Keys: set(t), Verified: true},
 	} {
 		if _, err := claims.New(opts); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("New returned %v, want it to say %s", err, want)
+			t.Errorf("New returned %v, want it to contain %s", err, want)
 		}
 	}
 }

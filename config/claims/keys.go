@@ -16,18 +16,18 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// key is a key that tokens are verified by.
+// key is a key that verifies tokens.
 type key struct {
 	id         string // empty if it has none
 	key        any
-	algorithms []jose.SignatureAlgorithm // that it verifies
+	algorithms []jose.SignatureAlgorithm // that it supports
 }
 
 func (k *key) takes(algorithm string) bool {
 	return slices.Contains(k.algorithms, jose.SignatureAlgorithm(algorithm))
 }
 
-// The algorithms by kind of key. A key verifies no others, so that a public key is never taken for a shared secret.
+// Algorithms by kind of key. A key verifies no others, so that a public key is never used as a shared secret.
 var (
 	rsaAlgorithms    = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512}
 	sharedAlgorithms = []jose.SignatureAlgorithm{jose.HS256, jose.HS384, jose.HS512}
@@ -35,7 +35,7 @@ var (
 	allAlgorithms    = slices.Concat(rsaAlgorithms, []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}, sharedAlgorithms)
 )
 
-// Algorithms returns the names of the algorithms that there are.
+// Algorithms returns the names of the supported algorithms.
 func Algorithms() (names []string) {
 	for _, one := range allAlgorithms {
 		names = append(names, string(one))
@@ -43,10 +43,10 @@ func Algorithms() (names []string) {
 	return names
 }
 
-// minShared is how long a shared secret must be, in bytes (RFC 7518, 3.2).
+// minShared is the minimum length of a shared secret, in bytes (RFC 7518, 3.2).
 const minShared = 32
 
-// newKey returns a key that is of a kind that signs tokens.
+// newKey returns a key, or an error if it is not of a kind that verifies tokens.
 func newKey(id string, given any) (k key, err error) {
 	k = key{id: id, key: given}
 	switch given := given.(type) {
@@ -55,7 +55,7 @@ func newKey(id string, given any) (k key, err error) {
 	case *ecdsa.PublicKey:
 		algorithm, ok := curveAlgorithms[given.Curve.Params().Name]
 		if !ok {
-			return k, fmt.Errorf("claims: keys: the curve %s signs no tokens; use P-256, P-384 or P-521", given.Curve.Params().Name)
+			return k, fmt.Errorf("claims: keys: the curve %s is not supported for tokens; use P-256, P-384 or P-521", given.Curve.Params().Name)
 		}
 		k.algorithms = []jose.SignatureAlgorithm{algorithm}
 	case ed25519.PublicKey:
@@ -66,7 +66,7 @@ func newKey(id string, given any) (k key, err error) {
 		}
 		k.algorithms = sharedAlgorithms
 	default:
-		return k, errors.New("claims: keys: a key is neither a public key of RSA, ECDSA or Ed25519 nor a shared secret; private keys do not belong here")
+		return k, errors.New("claims: keys: must be public keys of RSA, ECDSA or Ed25519, or shared secrets; private keys do not belong here")
 	}
 	return k, nil
 }
@@ -75,25 +75,25 @@ func newKey(id string, given any) (k key, err error) {
 func parseKeys(text []byte) (keys []key, err error) {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
-		return nil, errors.New("claims: keys: there are none; give a JSON Web Key Set, or public keys in PEM")
+		return nil, errors.New("claims: keys: is empty; give a JSON Web Key Set, or public keys in PEM")
 	case bytes.TrimSpace(text)[0] == '{':
 		keys, err = parseSet(text)
 	default:
 		keys, err = parsePEM(text)
 	}
 	if err == nil && len(keys) == 0 {
-		err = errors.New("claims: keys: there is no key for signatures; give a JSON Web Key Set, or public keys in PEM")
+		err = errors.New("claims: keys: has no key for signatures; give a JSON Web Key Set, or public keys in PEM")
 	}
 	return keys, err
 }
 
-// parseSet reads a JSON Web Key Set. Keys of kinds that are not known are left out, as RFC 7517 wants it in section 5.
+// parseSet reads a JSON Web Key Set. Keys of unknown kinds are left out, as RFC 7517 requires in section 5.
 func parseSet(text []byte) (keys []key, err error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(text, &set); err != nil {
-		return nil, errors.New("claims: keys: this is not a JSON Web Key Set: invalid JSON")
+		return nil, errors.New("claims: keys: not a JSON Web Key Set: invalid JSON")
 	}
 	for _, one := range set.Keys {
 		var given jose.JSONWebKey
@@ -131,10 +131,10 @@ func parsePEM(text []byte) (keys []key, err error) {
 				given = certificate.PublicKey
 			}
 		default:
-			return nil, fmt.Errorf("claims: keys: there is a block %q; give public keys or certificates", block.Type)
+			return nil, fmt.Errorf("claims: keys: contains a block %q; give public keys or certificates", block.Type)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("claims: keys: a block %q cannot be read", block.Type)
+			return nil, fmt.Errorf("claims: keys: invalid block %q", block.Type)
 		}
 		k, err := newKey("", given)
 		if err != nil {
@@ -144,7 +144,8 @@ func parsePEM(text []byte) (keys []key, err error) {
 	}
 }
 
-// chosenAlgorithms returns the algorithms that tokens may be signed by: the named ones, each of which a key must fit, or all that fit.
+// chosenAlgorithms returns the algorithms that are accepted for signatures: the named ones, each of which a key must support,
+// or all that the keys support.
 func chosenAlgorithms(keys []key, names []string) (chosen []jose.SignatureAlgorithm, err error) {
 	for _, algorithm := range allAlgorithms {
 		if slices.ContainsFunc(keys, func(k key) bool { return k.takes(string(algorithm)) }) {
@@ -158,7 +159,7 @@ func chosenAlgorithms(keys []key, names []string) (chosen []jose.SignatureAlgori
 	for _, name := range names {
 		algorithm := jose.SignatureAlgorithm(name)
 		if !slices.Contains(chosen, algorithm) {
-			return nil, fmt.Errorf("claims: algorithms: none of the keys fits %s; they fit %s", name, joined(chosen))
+			return nil, fmt.Errorf("claims: algorithms: none of the keys supports %s; they support %s", name, joined(chosen))
 		}
 		named = append(named, algorithm)
 	}

@@ -3,13 +3,13 @@ package yamlfile
 import (
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// anchors are the anchors of a document by name, each name's in the order of the file.
+// anchors maps names to the anchors of a document, in the order of the file.
 type anchors map[string][]*ast.AnchorNode
 
-// Visit makes a note of an anchor; ast.Walk calls it for every node.
+// Visit records an anchor; ast.Walk calls it for every node.
 func (a anchors) Visit(node ast.Node) ast.Visitor {
 	if anchor, ok := node.(*ast.AnchorNode); ok {
 		name := anchor.Name.GetToken().Value
@@ -18,7 +18,7 @@ func (a anchors) Visit(node ast.Node) ast.Visitor {
 	return a
 }
 
-// before returns the last anchor of a name before a place.
+// before returns the last anchor of a name before a position.
 func (a anchors) before(name string, at Position) (found *ast.AnchorNode) {
 	for _, anchor := range a[name] {
 		if PositionOf(anchor).compare(at) < 0 {
@@ -28,8 +28,7 @@ func (a anchors) before(name string, at Position) (found *ast.AnchorNode) {
 	return found
 }
 
-// Resolve returns the value itself if node is an anchor or an alias; nil if there is none that can be used, about which it
-// reports.
+// Resolve returns the value itself if node is an anchor or an alias; nil if it is invalid, which it reports.
 func (r *Reader) Resolve(node ast.Node) ast.Node {
 	at := PositionOf(node)
 	for range MaxDepth {
@@ -40,20 +39,20 @@ func (r *Reader) Resolve(node ast.Node) ast.Node {
 			name := n.Value.GetToken().Value
 			anchor := r.anchors.before(name, PositionOf(n))
 			if anchor == nil {
-				r.Problems.Addf(at, "there is no anchor %s before this alias of it", wording.Quote("&"+name))
+				r.Problems.Addf(at, "no anchor %s before this alias", errtext.Quote("&"+name))
 				return nil
 			}
 			node = anchor.Value
 		case *ast.TagNode:
-			r.Problems.Addf(at, "tags such as %s are not supported; leave it out", wording.Quote(n.GetToken().Value))
+			r.Problems.Addf(at, "tags such as %s are not supported; leave it out", errtext.Quote(n.GetToken().Value))
 			return nil
 		case nil:
-			r.Problems.Addf(at, "there is no value")
+			r.Problems.Addf(at, "no value")
 			return nil
 		default:
 			return node
 		}
 	}
-	r.Problems.Addf(at, "the alias leads to another, and so on more than %d times", MaxDepth)
+	r.Problems.Addf(at, "aliases are nested more than %d deep", MaxDepth)
 	return nil
 }

@@ -17,19 +17,18 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// The bounds of a file. The parser takes time and memory that grow with the square of how many values a document has and of
-// how deep it is, so both are bounded before it sees them: at these bounds it takes about a second at worst. Values that
-// aliases repeat count as often as they are repeated.
+// Bounds of a file. The parser's time and memory grow with the square of the number of values in a document and of its depth,
+// so both are checked first: at these bounds it takes about a second at worst. Values that aliases repeat count each time.
 const (
 	MaxSize   = 1 << 20 // in bytes
-	MaxDepth  = 32      // brackets within brackets, dashes in a line, and whatever else can be nested
+	MaxDepth  = 32      // nested brackets, dashes on a line, and anything else that can be nested
 	maxTokens = 60_000  // words and signs; a policy of two limits has about ten
 )
 
-// Read returns the text of a file, or as much of a larger one as shows that it is too large.
+// Read returns the text of a file; of a file that is too large, just enough to detect that.
 func Read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -39,13 +38,14 @@ func Read(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, MaxSize+1))
 }
 
-// Files returns the files that paths name: themselves, and of folders those that end in .yaml or .yml, in the order of their names, but for
-// hidden ones, of which Kubernetes makes some. A folder without any is an fs.PathError, beside which the others are returned.
+// Files returns the files that paths name: the paths themselves, and for folders the files in them whose names end in .yaml or
+// .yml, in the order of their names, except hidden ones, which Kubernetes creates. A folder without any is an fs.PathError,
+// which is returned along with the other files.
 func Files(paths ...string) (files []string, err error) {
 	for _, path := range paths {
 		entries, notFolder := os.ReadDir(path)
 		if notFolder != nil {
-			files = append(files, path) // reading it says what is wrong with it
+			files = append(files, path) // reading it will report the error
 			continue
 		}
 		before := len(files)
@@ -61,8 +61,8 @@ func Files(paths ...string) (files []string, err error) {
 	return files, err
 }
 
-// Document returns the only document in text, and where it begins; nil if there is none that can be used, about which it
-// reports. What is to be done about a file that is empty, and about a second document, is for the caller to say.
+// Document returns the only document in text, and its position; nil if it is invalid, which it reports. empty and second are
+// the fixes for an empty file and for a second document, to use in errors.
 func (r *Reader) Document(text []byte, empty, second string) (root ast.Node, at Position) {
 	docs, ok := r.parse(text)
 	if !ok {
@@ -87,9 +87,9 @@ func (r *Reader) Document(text []byte, empty, second string) (root ast.Node, at 
 	return r.Resolve(root), PositionOf(root)
 }
 
-// parse returns the documents in text; false if it cannot be read, about which it reports.
+// parse returns the documents in text; false if it is invalid, which it reports.
 func (r *Reader) parse(text []byte) ([]*ast.DocumentNode, bool) {
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin a file with it
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors write it
 	switch {
 	case len(text) > MaxSize:
 		r.Problems.Addf(top, "the file is larger than %d bytes", MaxSize)
@@ -102,7 +102,7 @@ func (r *Reader) parse(text []byte) ([]*ast.DocumentNode, bool) {
 	if !r.bounded(tokens) {
 		return nil, false
 	}
-	parsed, err := parser.Parse(withoutEmpty(tokens), 0, parser.AllowDuplicateMapKey()) // which are found, and placed, by Fields
+	parsed, err := parser.Parse(withoutEmpty(tokens), 0, parser.AllowDuplicateMapKey()) // Fields reports duplicates, with their positions
 	if err != nil {
 		r.syntax(err)
 		return nil, false
@@ -110,7 +110,7 @@ func (r *Reader) parse(text []byte) ([]*ast.DocumentNode, bool) {
 	return parsed.Docs, true
 }
 
-// firstInvalid returns where text stops being UTF-8.
+// firstInvalid returns the position at which text stops being UTF-8.
 func firstInvalid(text []byte) Position {
 	at := top
 	for len(text) > 0 {
@@ -128,8 +128,8 @@ func firstInvalid(text []byte) Position {
 	return at
 }
 
-// withoutEmpty leaves out every --- that another follows, and comments, which may stand between them: the parser would take
-// these documents, of which nothing is read, for the end of the file.
+// withoutEmpty removes every --- that is followed by another, and comments, which may be between them: the parser would treat
+// these empty documents as the end of the file.
 func withoutEmpty(tokens token.Tokens) token.Tokens {
 	kept := make(token.Tokens, 0, len(tokens))
 	for _, t := range tokens {
@@ -144,7 +144,7 @@ func withoutEmpty(tokens token.Tokens) token.Tokens {
 	return kept
 }
 
-// bounded tells whether a document is within the bounds.
+// bounded reports whether a document is within the bounds.
 func (r *Reader) bounded(tokens token.Tokens) bool {
 	depth, dashes, line := 0, 0, 0
 	for i, t := range tokens {
@@ -171,7 +171,7 @@ func (r *Reader) bounded(tokens token.Tokens) bool {
 	return true
 }
 
-// syntax reports what the parser says, which may quote the file.
+// syntax reports an error of the parser, which may quote the file.
 func (r *Reader) syntax(err error) {
 	at, text := top, err.Error()
 	var detailed yaml.Error
@@ -181,5 +181,5 @@ func (r *Reader) syntax(err error) {
 			at = positionAt(t)
 		}
 	}
-	r.Problems.Addf(at, "this is not YAML: %s", wording.Mask(text))
+	r.Problems.Addf(at, "invalid YAML: %s", errtext.Mask(text))
 }

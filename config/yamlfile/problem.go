@@ -10,13 +10,13 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// MaxProblems is how many problems of a file are reported: enough to mend it in one go, and few enough to read.
+// MaxProblems is how many problems of a file are reported: enough to fix it in one go, and few enough to read.
 const MaxProblems = 10
 
-// Position is a place in a file; lines and columns count from 1, columns in characters.
+// Position is a position in a file; lines and columns count from 1, columns in characters.
 type Position struct{ Line, Column int }
 
-// top is where a file begins.
+// top is the start of a file.
 var top = Position{1, 1}
 
 // compare is negative if p comes before other, and positive if it comes after it.
@@ -24,7 +24,7 @@ func (p Position) compare(other Position) int {
 	return cmp.Or(cmp.Compare(p.Line, other.Line), cmp.Compare(p.Column, other.Column))
 }
 
-// PositionOf returns where a value begins, or a document: at its "---" if it has one.
+// PositionOf returns where a value or a document begins; a document begins at its "---" if it has one.
 func PositionOf(node ast.Node) Position {
 	switch n := node.(type) {
 	case nil:
@@ -51,14 +51,14 @@ func positionAt(t *token.Token) Position {
 	return Position{max(t.Position.Line, 1), max(t.Position.Column, 1)}
 }
 
-// Error is a problem of a file and where it is. It is not changed after it is returned, and safe for concurrent use.
+// Error is a problem of a file and its position. It does not change after it is returned, and is safe for concurrent use.
 type Error struct {
 	File string
 	At   Position // the zero value means all of the file
 	Err  error
 }
 
-// Error returns the place, as editors read it, and what is wrong: file:line:column: text.
+// Error returns the position, in the form that editors understand, and the problem: file:line:column: text.
 func (e *Error) Error() string {
 	if e.At == (Position{}) {
 		return fmt.Sprintf("%s: %v", e.File, e.Err)
@@ -69,7 +69,7 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Problems are what is wrong in a file, in the order in which it was found. The zero value has none.
+// Problems are the problems of a file, in the order in which they were found. The zero value is empty and ready to use.
 type Problems []problem
 
 type problem struct {
@@ -77,16 +77,16 @@ type problem struct {
 	err error
 }
 
-// Add reports a problem at a place.
+// Add adds a problem at a position.
 func (p *Problems) Add(at Position, err error) { *p = append(*p, problem{at, err}) }
 
-// Addf reports a problem that fmt.Errorf makes.
+// Addf adds a problem, formatted by fmt.Errorf.
 func (p *Problems) Addf(at Position, format string, args ...any) {
 	p.Add(at, fmt.Errorf(format, args...))
 }
 
-// Join makes one error of the problems, each an Error, in the order of the file; nil if there are none. What is wrong in a value that
-// aliases repeat is reported once.
+// Join returns one error for all problems, each an Error, in the order of the file; nil if there are none. A problem in a value
+// that aliases repeat is reported once.
 func (p Problems) Join(file string) error {
 	slices.SortStableFunc(p, func(a, b problem) int { return a.at.compare(b.at) })
 	p = slices.CompactFunc(p, func(a, b problem) bool { return a.at == b.at && a.err.Error() == b.err.Error() })

@@ -8,11 +8,11 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// say writes what a value is read as: the fields of mappings, the items of lists, and texts, those that are texts for certain
-// in quotes.
+// say formats what a value is read as: the fields of mappings, the items of lists, and texts, with quotes around those that are
+// certainly strings.
 func say(r *Reader, node ast.Node) string {
 	if node = r.Resolve(node); node == nil {
 		return "?"
@@ -42,12 +42,12 @@ func say(r *Reader, node ast.Node) string {
 	case !ok:
 		return NameOf(node)
 	case isText:
-		return wording.Quote(text)
+		return errtext.Quote(text)
 	}
 	return text
 }
 
-// read reads a file, and says what is in it, or what is wrong.
+// read reads a file, and returns its content, or its problems.
 func read(r *Reader, text string) string {
 	root, at := r.Document([]byte(text), "fill it", "remove it")
 	said := ""
@@ -60,7 +60,7 @@ func read(r *Reader, text string) string {
 	return said
 }
 
-// aliases returns a list of a value, an alias of it, an alias of that, and so on. The parser wants each in a line of its own.
+// aliases returns a list of a value, an alias of it, an alias of that, and so on. The parser requires each on its own line.
 func aliases(n int) string {
 	text := "- &a0 1\n"
 	for i := range n {
@@ -69,11 +69,11 @@ func aliases(n int) string {
 	return text
 }
 
-// manyAliases returns what is said of the aliases from first to last.
+// manyAliases returns the problems of the aliases from first to last.
 func manyAliases(first, last int) string {
 	var lines []string
 	for i := first; i <= last; i++ {
-		lines = append(lines, fmt.Sprintf("f:%d:3: the alias leads to another, and so on more than 32 times", 2*i))
+		lines = append(lines, fmt.Sprintf("f:%d:3: aliases are nested more than 32 deep", 2*i))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -88,20 +88,20 @@ func TestRead(t *testing.T) {
 		{"a: &x {b: 1}\nc:\n  <<: *x\n  d: 2\n", "1:1 {1:1 a={1:8 b=1}, 2:1 c={4:3 d=2, 3:3 <<={1:8 b=1}}}"},
 		{"'<<': 1\n", "1:1 {1:1 <<=1}"}, // a name like any other
 
-		{"---\n# a\n---\na\n---\n---\n", "4:1 a"}, // documents with nothing in them are none
+		{"---\n# a\n---\na\n---\n---\n", "4:1 a"}, // empty documents do not count
 
 		{"", "f:1:1: the file is empty; fill it"},
 		{"# nothing\n", "f:1:1: the file is empty; fill it"},
 		{"%YAML 1.2\n---\n", "f:1:1: the file is empty; fill it"},
 		{"a\n---\n# b\nb\n", "f:2:1: a second document begins; remove it"},
-		{"a: 1\n...\n# b\nb: 1\n", "f:4:1: a second document begins; remove it"}, // no --- to point at
-		{"a\n---\n# b\n---\nb\n", "f:4:1: a second document begins; remove it"},  // the parser would forget it
+		{"a: 1\n...\n# b\nb: 1\n", "f:4:1: a second document begins; remove it"}, // no --- for its position
+		{"a\n---\n# b\n---\nb\n", "f:4:1: a second document begins; remove it"},  // the parser would drop it
 		{"é: 1\né\xff: 2\n", "f:2:2: the file is not UTF-8"},
-		{"a: [", "f:1:4: this is not YAML: sequence end token ']' not found"},
-		{"a: 1\nb: 2\na: 3\n", `f:3:1: "a" is given twice; the first is in line 1`},
-		{"? a\n: 1\n", "f:1:1: a name must stand by itself before its colon, without ?, &, * and !"},
-		{"a: *x\nb: &x 1\n", `f:1:4: there is no anchor "&x" before this alias of it`},
-		{"a: &a\n  *a\n", "f:1:4: the alias leads to another, and so on more than 32 times"}, // to itself, for ever
+		{"a: [", "f:1:4: invalid YAML: sequence end token ']' not found"},
+		{"a: 1\nb: 2\na: 3\n", `f:3:1: "a" is given twice; the first is on line 1`},
+		{"? a\n: 1\n", "f:1:1: a name must be a plain word before its colon, without ?, &, * and !"},
+		{"a: *x\nb: &x 1\n", `f:1:4: no anchor "&x" before this alias`},
+		{"a: &a\n  *a\n", "f:1:4: aliases are nested more than 32 deep"}, // to itself, forever
 		{aliases(30), "1:1 [" + strings.Repeat("1, ", 30) + "1]"},
 		{aliases(40), manyAliases(31, 40)},
 		{"a: !!str 1\n", `f:1:4: tags such as "!!str" are not supported; leave it out`},
@@ -109,7 +109,7 @@ func TestRead(t *testing.T) {
 		{strings.Repeat("[", MaxDepth+1), "f:1:33: values are nested more than 32 deep"},
 		{"[" + strings.Repeat("a,", maxTokens/2) + "a]", "f:1:60001: the file has more than 60000 words and signs; split it"},
 		{"a: &a [" + strings.Repeat("1,", 999) + "1]\nb: [" + strings.Repeat("*a,", 60) + "]\n",
-			"f:1:1886: aliases make more than 60000 values of the file; split it"},
+			"f:1:1886: the file has more than 60000 values, with those that aliases repeat; split it"},
 	} {
 		if got := read(&Reader{}, test.text); got != test.want {
 			t.Errorf("%.60q:\ngot  %.300s\nwant %s", test.text, got, test.want)
@@ -133,9 +133,9 @@ d "" false false
 e "true" true false
 none "" false false
 f:1:4: a: must be true or false, not "5"
-f:3:4: c: must be a text, not a list
+f:3:4: c: must be a string, not a list
 f:3:4: c: must be true or false, not a list
-f:4:4: d: must be a text, not a mapping
+f:4:4: d: must be a string, not a mapping
 f:4:4: d: must be true or false, not a mapping
 f:5:4: e: must be true or false, not "true"`
 	if got += r.Problems.Join("f").Error(); got != want {
@@ -143,14 +143,14 @@ f:5:4: e: must be true or false, not "true"`
 	}
 }
 
-// TestProblemsAreMasked has a URL with a password in all places that problems quote.
+// TestProblemsAreMasked has a URL with a password everywhere that problems quote the file.
 func TestProblemsAreMasked(t *testing.T) {
 	const address = "redis://u:hunter2@h"
 	for _, test := range []struct{ text, want string }{
-		{address + ": 1\n" + address + ": 2\n", `f:2:1: "redis://u:***@h" is given twice; the first is in line 1`},
-		{"a: *" + address + "\n", `f:1:4: there is no anchor "&redis://u:***@h" before this alias of it`},
+		{address + ": 1\n" + address + ": 2\n", `f:2:1: "redis://u:***@h" is given twice; the first is on line 1`},
+		{"a: *" + address + "\n", `f:1:4: no anchor "&redis://u:***@h" before this alias`},
 		{"a: !" + address + " 3\n", `f:1:4: tags such as "!redis://u:***@h" are not supported; leave it out`},
-		{"a: | " + address + "\n", `f:1:4: this is not YAML: invalid header option: " redis://u:***@h"`}, // the parser's words
+		{"a: | " + address + "\n", `f:1:4: invalid YAML: invalid header option: " redis://u:***@h"`}, // the parser's text
 	} {
 		if got := read(&Reader{}, test.text); got != test.want {
 			t.Errorf("%q:\ngot  %s\nwant %s", test.text, got, test.want)
@@ -162,11 +162,11 @@ func TestProblemsAreMasked(t *testing.T) {
 	}
 }
 
-// TestJoin: in the order of the file, each once, and no more than can be read.
+// Problems are in the order of the file, each once, and not too many to read.
 func TestJoin(t *testing.T) {
 	var p Problems
 	if err := p.Join("f"); err != nil {
-		t.Errorf("no problems are %v", err)
+		t.Errorf("no problems: got %v, want nil", err)
 	}
 	wrong := errors.New("wrong")
 	for line := MaxProblems + 2; line > 0; line-- {

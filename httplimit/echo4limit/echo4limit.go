@@ -7,22 +7,22 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// New returns an echo middleware that limits requests. A refused request is answered, and no later handler runs. The client
-// is the peer of the connection unless a policy's Key says otherwise: echo's IPExtractor is not used. Parameters of the
-// route are path values of the request, as httplimit.ByPathValue reads them.
+// New returns an echo middleware that limits requests. A refused request gets its response from the middleware, and no later
+// handler runs. The client is the peer of the connection unless a policy's Key differs: echo's IPExtractor is not used.
+// Parameters of the route are path values of the request, for httplimit.ByPathValue.
 //
 // A connection that a handler takes over holds the slots of in-flight limits until it is closed.
 //
-// A policy with a CostAfter must know the response before it can charge for it. If such a policy matches and a handler returns
-// an error, the middleware therefore calls echo's HTTPErrorHandler at once. It then returns the error, so that outer
-// middleware sees it; echo will call the HTTPErrorHandler again at the end, as it does after its own RequestLogger with
-// HandleError. The default one does nothing then. One of your own should return if c.Response().Committed is true; if it
-// does not, what it writes the second time is discarded.
+// A policy with a CostAfter must see the response before it can charge for it. If such a policy matches and a handler returns
+// an error, the middleware calls echo's HTTPErrorHandler immediately. It then returns the error, so that outer middleware sees
+// it; echo calls the HTTPErrorHandler again at the end, as it does after its own RequestLogger with HandleError. The default
+// handler does nothing the second time. A custom one should return if c.Response().Committed is true; if it does not, what it
+// writes the second time is discarded.
 //
 // New panics if limits is nil. The middleware is safe for concurrent use.
 func New(limits *httplimit.Middleware) echo.MiddlewareFunc {
 	if limits == nil {
-		panic("echo4limit: limits: must not be nil; httplimit.New makes them")
+		panic("echo4limit: limits: must not be nil; use httplimit.New")
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) (err error) {
@@ -31,7 +31,7 @@ func New(limits *httplimit.Middleware) echo.MiddlewareFunc {
 			limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				c.SetRequest(r)
 				if w == http.ResponseWriter(to) {
-					err = next(c) // no policy wants to see the response
+					err = next(c) // no policy needs the response
 					return
 				}
 				err = nextShown(c, next, to, w)
@@ -48,13 +48,13 @@ func setPathValues(c echo.Context) {
 	}
 }
 
-// nextShown calls the next handler and shows its response to w, which writes to the target. The place for that is below
-// echo's Response, where the status is the one that is sent.
+// nextShown calls the next handler and shows its response to w, which writes to the target. w is placed below echo's Response,
+// where the status is the one that is sent.
 func nextShown(c echo.Context, next echo.HandlerFunc, to *target, w http.ResponseWriter) error {
 	response := c.Response()
 	below := response.Writer
 	to.ResponseWriter, response.Writer = below, w
-	defer func() { response.Writer = below }() // after a panic too: echo's Recover may be outside
+	defer func() { response.Writer = below }() // also after a panic: echo's Recover may be outside
 	needed := httplimit.NeedsResponse(c.Request())
 	err := next(c)
 	if err != nil && needed && !c.Response().Committed {
@@ -64,15 +64,15 @@ func nextShown(c echo.Context, next echo.HandlerFunc, to *target, w http.Respons
 	return err
 }
 
-// target is the http.ResponseWriter that the middleware writes to: echo's Response for a refusal, and what was below that
-// for an admitted request.
+// target is the http.ResponseWriter that the middleware writes to: echo's Response for a refusal, and the writer below it for
+// an admitted request.
 type target struct{ http.ResponseWriter }
 
 // Unwrap is for http.ResponseController.
 func (t *target) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// seal lets nothing be written to a response any more, so that an HTTPErrorHandler that is called again cannot append to
-// the answer. What the response says about itself stays.
+// seal discards all further writes to a response, so that an HTTPErrorHandler that is called again cannot append to it. The
+// Response's own fields stay.
 func seal(c echo.Context) {
 	answered := c.Response()
 	sealed := echo.NewResponse(discard{answered.Header()}, c.Echo())

@@ -7,22 +7,22 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// New returns an echo middleware that limits requests. A refused request is answered, and no later handler runs. The client
-// is the peer of the connection unless a policy's Key says otherwise: echo's IPExtractor is not used. Parameters of the
-// route are path values of the request, as httplimit.ByPathValue reads them.
+// New returns an echo middleware that limits requests. A refused request gets its response from the middleware, and no later
+// handler runs. The client is the peer of the connection unless a policy's Key differs: echo's IPExtractor is not used.
+// Parameters of the route are path values of the request, for httplimit.ByPathValue.
 //
 // A connection that a handler takes over holds the slots of in-flight limits until it is closed.
 //
-// A policy with a CostAfter must know the response before it can charge for it. If such a policy matches and a handler returns
-// an error, the middleware therefore calls echo's HTTPErrorHandler at once. It then returns the error, so that outer
-// middleware sees it; echo will call the HTTPErrorHandler again at the end, as it does after its own RequestLogger with
-// HandleError. The default one does nothing then. One of your own should return if the Response that echo.UnwrapResponse
-// finds is Committed; if it does not, what it writes the second time is discarded.
+// A policy with a CostAfter must see the response before it can charge for it. If such a policy matches and a handler returns
+// an error, the middleware calls echo's HTTPErrorHandler immediately. It then returns the error, so that outer middleware sees
+// it; echo calls the HTTPErrorHandler again at the end, as it does after its own RequestLogger with HandleError. The default
+// handler does nothing the second time. A custom one should return if the Response that echo.UnwrapResponse finds is Committed;
+// if it does not, what it writes the second time is discarded.
 //
 // New panics if limits is nil. The middleware is safe for concurrent use.
 func New(limits *httplimit.Middleware) echo.MiddlewareFunc {
 	if limits == nil {
-		panic("echo5limit: limits: must not be nil; httplimit.New makes them")
+		panic("echo5limit: limits: must not be nil; use httplimit.New")
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) (err error) {
@@ -31,7 +31,7 @@ func New(limits *httplimit.Middleware) echo.MiddlewareFunc {
 			limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				c.SetRequest(r)
 				if w == http.ResponseWriter(to) {
-					err = next(c) // no policy wants to see the response
+					err = next(c) // no policy needs the response
 					return
 				}
 				err = nextShown(c, next, to, w)
@@ -52,7 +52,7 @@ func nextShown(c *echo.Context, next echo.HandlerFunc, to *target, w http.Respon
 	outer := c.Response()
 	answered := false
 	defer func() {
-		c.SetResponse(outer) // after a panic too: echo's Recover may be outside
+		c.SetResponse(outer) // also after a panic: echo's Recover may be outside
 		if answered {
 			c.SetResponse(sealed{outer})
 		}
@@ -67,8 +67,8 @@ func nextShown(c *echo.Context, next echo.HandlerFunc, to *target, w http.Respon
 	return err
 }
 
-// put makes handlers write to w, and returns a function that undoes it. The place for w is below echo's Response, where the
-// status is the one that is sent; or above what another middleware has put in its place.
+// put makes handlers write to w, and returns a function that undoes it. w is placed below echo's Response, where the status is
+// the one that is sent, or above the writer that another middleware has put in its place.
 func put(c *echo.Context, to *target, w http.ResponseWriter) (undo func()) {
 	response, ok := c.Response().(*echo.Response)
 	if !ok {
@@ -86,15 +86,14 @@ func committed(c *echo.Context) bool {
 	return err == nil && response.Committed
 }
 
-// target is the http.ResponseWriter that the middleware writes to: the context's for a refusal, and for an admitted request
-// what was below that.
+// target is the http.ResponseWriter that the middleware writes to: the context's for a refusal, and the writer below it for an
+// admitted request.
 type target struct{ http.ResponseWriter }
 
 // Unwrap is for http.ResponseController.
 func (t *target) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// sealed is a response to which nothing can be written any more, so that an HTTPErrorHandler that is called again cannot
-// append to the answer.
+// sealed is a response that discards all further writes, so that an HTTPErrorHandler that is called again cannot append to it.
 type sealed struct{ http.ResponseWriter }
 
 func (sealed) WriteHeader(int)             {}

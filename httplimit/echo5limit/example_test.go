@@ -33,7 +33,7 @@ func Example() {
 	// 429 application/problem+json
 }
 
-// Only wrong passwords count, three a minute from an address.
+// Only wrong passwords count: three per minute and address.
 func ExampleNew_failedLogins() {
 	store, _ := memstore.New(memstore.Options{})
 	limiter, _ := slidegate.New(store, slidegate.PerMinute(3))

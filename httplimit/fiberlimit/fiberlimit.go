@@ -8,33 +8,33 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// New returns a fiber middleware that limits requests. A refused request is answered, and no later handler runs. The client
-// is the peer of the connection unless a policy's Key says otherwise: fiber's TrustProxy is not used. Parameters of the
-// route at which the middleware stands are path values of the request, as httplimit.ByPathValue reads them; before all routes,
-// with app.Use, there are none.
+// New returns a fiber middleware that limits requests. A refused request gets its response from the middleware, and no later
+// handler runs. The client is the peer of the connection unless a policy's Key differs: fiber's TrustProxy is not used.
+// Parameters of the route on which the middleware is registered are path values of the request, for httplimit.ByPathValue; with
+// app.Use, before all routes, there are none.
 //
-// Fiber's routes ignore case and a final slash unless it is configured otherwise, and a policy's Match does not. To limit
-// one route, put the middleware there: app.Post("/login", fiberlimit.New(limits), login).
+// Fiber's routes ignore case and a trailing slash unless configured otherwise, and a policy's Match does not. To limit one
+// route, put the middleware there: app.Post("/login", fiberlimit.New(limits), login).
 //
-// A policy with a CostAfter must know the response before it can charge for it. If such a policy matches and a handler returns
-// an error, the middleware therefore calls fiber's ErrorHandler at once and returns nil, as fiber's own logger does: outer
-// middleware finds the answer, and not the error. Without a CostAfter the error is passed on.
+// A policy with a CostAfter must see the response before it can charge for it. If such a policy matches and a handler returns
+// an error, the middleware calls fiber's ErrorHandler immediately and returns nil, as fiber's own logger does: outer middleware
+// sees the response, not the error. Without a CostAfter the error is passed on.
 //
-// Fiber sends a stream, and calls the handler that takes over a connection, after the middleware has returned. The slots of in-flight
-// limits are held until that has ended.
+// Fiber sends a stream, and calls the handler that takes over a connection, after the middleware has returned. The slots of
+// in-flight limits are held until that has ended.
 //
 // New panics if limits is nil. The handler is safe for concurrent use.
 func New(limits *httplimit.Middleware) fiber.Handler {
 	if limits == nil {
-		panic("fiberlimit: limits: must not be nil; httplimit.New makes them")
+		panic("fiberlimit: limits: must not be nil; use httplimit.New")
 	}
 	return func(c fiber.Ctx) (err error) {
 		to := newWriter(c)
 		limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			to.admit()
-			c.SetContext(r.Context()) // where SetCost finds the policies, and a middleware inside what was charged
+			c.SetContext(r.Context()) // SetCost finds the policies in it, and inner middleware what was charged
 			if w == http.ResponseWriter(to) {
-				err = c.Next() // no policy wants to see the response
+				err = c.Next() // no policy needs the response
 				return
 			}
 			if err = c.Next(); httplimit.NeedsResponse(r) {
@@ -50,24 +50,24 @@ func New(limits *httplimit.Middleware) fiber.Handler {
 	}
 }
 
-// SetCost lets a handler say what the request cost, for policies with a CostAfter; see httplimit.SetCost. It reports whether
-// there is such a policy.
+// SetCost lets a handler set the actual cost of the request, for policies with a CostAfter; see httplimit.SetCost. It reports
+// whether there is such a policy.
 func SetCost(c fiber.Ctx, cost int64) bool {
 	return httplimit.SetCost(new(http.Request).WithContext(c.Context()), cost)
 }
 
-// KeepSlots keeps the slots of in-flight limits that the request holds after its handler has returned, until release is called; see
-// httplimit.KeepSlots. Streams and connections that a handler takes over keep theirs by themselves.
+// KeepSlots keeps the slots of in-flight limits that the request holds beyond the return of its handler, until release is
+// called; see httplimit.KeepSlots. Streams and connections that a handler takes over keep their slots without it.
 func KeepSlots(c fiber.Ctx) (release func()) {
 	return httplimit.KeepSlots(new(http.Request).WithContext(c.Context()))
 }
 
-// keepSlots keeps the slots of a request until fasthttp forgets it: it closes the request's values when the response has been
-// written, or the handler that took over the connection has returned.
+// keepSlots keeps the slots of a request until fasthttp is done with it: it closes the request's values when the response has
+// been written, or when the handler that took over the connection has returned.
 func keepSlots(c fiber.Ctx, r *http.Request) {
 	kept := &keeper{httplimit.KeepSlots(r)}
-	// Fasthttp drops a request whose client has gone before the connection was taken over, and does not close its values. The slot is
-	// then released when the request is collected.
+	// Fasthttp drops a request whose client is gone before the connection was taken over, and does not close its values. The
+	// slot is then released when the request is garbage collected.
 	runtime.AddCleanup(kept, func(release func()) { release() }, kept.release)
 	c.RequestCtx().SetUserValue(kept, kept)
 }
@@ -80,7 +80,7 @@ func (k *keeper) Close() error {
 	return nil
 }
 
-// answered has fiber's ErrorHandler answer an error, as fiber does when all middleware has returned it.
+// answered makes fiber's ErrorHandler write the response to an error, as fiber does when all middleware has returned it.
 func answered(c fiber.Ctx, err error) error {
 	if err == nil {
 		return nil
@@ -91,8 +91,8 @@ func answered(c fiber.Ctx, err error) error {
 	return nil
 }
 
-// show reports fiber's response to the middleware: its status, and as many bytes as its body has. The bytes are not the
-// body's, for a stream is read only after the handlers have returned.
+// show reports fiber's response to the middleware: its status, and the size of its body. The bytes are not those of the body,
+// since a stream is read only after the handlers have returned.
 func show(c fiber.Ctx, w http.ResponseWriter) {
 	response := c.Response()
 	w.WriteHeader(response.StatusCode())
@@ -109,5 +109,5 @@ func show(c fiber.Ctx, w http.ResponseWriter) {
 	}
 }
 
-// zeros stand for a body. They are never read.
+// zeros stands for the body of a response. Its bytes are never read.
 var zeros [1 << 20]byte

@@ -10,8 +10,8 @@ import (
 	"github.com/gofiber/fiber/v3"
 )
 
-// newRequest returns fiber's request as net/http would have. Everything is copied, because fiber uses its memory again for
-// the next request and keys of policies outlive this one; only the body is not, and can be read as long as handlers run.
+// newRequest returns fiber's request as net/http would have parsed it. Everything is copied, because fiber reuses its memory
+// for the next request and keys of policies outlive this one; only the body is not, and can be read as long as handlers run.
 func newRequest(c fiber.Ctx) *http.Request {
 	from := c.Request()
 	r := &http.Request{
@@ -27,10 +27,10 @@ func newRequest(c fiber.Ctx) *http.Request {
 		TLS:           c.RequestCtx().TLSConnectionState(),
 	}
 	r.ProtoMajor, r.ProtoMinor, _ = http.ParseHTTPVersion(r.Proto)
-	target, _, _ := strings.Cut(r.RequestURI, "#") // fiber routes without a fragment, and url would take it for a part of the path
+	target, _, _ := strings.Cut(r.RequestURI, "#") // fiber routes without a fragment, and net/url would make it part of the path
 	var err error
 	if r.URL, err = url.ParseRequestURI(target); err != nil {
-		// Fiber routes what net/http would not parse, so it must be limited too.
+		// Fiber routes requests that net/http would not parse, so they must be limited too.
 		r.URL = &url.URL{Path: string(from.URI().Path()), RawQuery: string(from.URI().QueryString())}
 	}
 	for name, value := range from.Header.All() {
@@ -46,8 +46,8 @@ func newRequest(c fiber.Ctx) *http.Request {
 	return r.WithContext(c.Context())
 }
 
-// contentLength returns the length of the body, or -1 if it is unknown. Fiber says -1 for a chunked body and -2 if neither
-// header is there, which in a request means that it has no body.
+// contentLength returns the length of the body, or -1 if it is unknown. Fiber returns -1 for a chunked body and -2 if neither
+// header is present, which in a request means that it has no body.
 func contentLength(c fiber.Ctx) int64 {
 	n := c.Request().Header.ContentLength()
 	if n < -1 {
@@ -56,8 +56,8 @@ func contentLength(c fiber.Ctx) int64 {
 	return int64(n)
 }
 
-// body reads a body that fiber has in memory, and leaves it there for the handlers. It does nothing until
-// somebody reads, because fiber may have to put a form with files together again for that.
+// body reads a body that fiber has in memory, and leaves it there for the handlers. It does nothing until it is read, because
+// fiber may have to reassemble a form with files for that.
 type body struct {
 	c    fiber.Ctx
 	rest *bytes.Reader

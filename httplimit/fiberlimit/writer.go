@@ -9,7 +9,7 @@ import (
 )
 
 // writer is the http.ResponseWriter that the middleware writes to. Header fields go to fiber's response when the request is
-// admitted or the refusal begins. The body of a refusal does too, while that of an admitted request is fiber's already.
+// admitted or the refusal begins. The body of a refusal goes there too; the body of an admitted request is already fiber's.
 type writer struct {
 	c        fiber.Ctx
 	before   http.Header // what fiber's response had
@@ -65,12 +65,12 @@ func (w *writer) begin(status int) {
 	}
 	w.begun = true
 	w.copyHeader()
-	w.c.Response().ResetBody() // a refusal stands alone
+	w.c.Response().ResetBody() // a refusal replaces the body
 	w.c.Status(status)
 }
 
-// copyHeader makes the same changes to the header of fiber's response as were made to w.header. Fiber changes the order of
-// fields when it deletes one, so it deletes only what has changed, and first.
+// copyHeader applies the changes of w.header to the header of fiber's response. Fiber changes the order of fields when it
+// deletes one, so only fields that have changed are deleted, and they are deleted first.
 func (w *writer) copyHeader() {
 	to := &w.c.Response().Header
 	for name, values := range w.before {

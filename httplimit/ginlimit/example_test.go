@@ -34,7 +34,7 @@ func Example() {
 	// 429 application/problem+json
 }
 
-// Only wrong passwords count, three a minute from an address.
+// Only wrong passwords count: three per minute and address.
 func ExampleNew_failedLogins() {
 	gin.SetMode(gin.ReleaseMode)
 	store, _ := memstore.New(memstore.Options{})

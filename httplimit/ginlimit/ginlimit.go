@@ -7,16 +7,16 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// New returns a gin middleware that limits requests. A refused request is answered and its chain aborted, so that no later
-// handler runs. The client is the peer of the connection unless a policy's Key says otherwise: gin's own settings about
-// trusted proxies are not used. Parameters of the route are path values of the request, as httplimit.ByPathValue reads them.
+// New returns a gin middleware that limits requests. A refused request gets its response from the middleware and its chain is
+// aborted, so that no later handler runs. The client is the peer of the connection unless a policy's Key differs: gin's own
+// settings for trusted proxies are not used. Parameters of the route are path values of the request, for httplimit.ByPathValue.
 //
 // A connection that a handler takes over holds the slots of in-flight limits until it is closed.
 //
 // New panics if limits is nil. The handler is safe for concurrent use.
 func New(limits *httplimit.Middleware) gin.HandlerFunc {
 	if limits == nil {
-		panic("ginlimit: limits: must not be nil; httplimit.New makes them")
+		panic("ginlimit: limits: must not be nil; use httplimit.New")
 	}
 	return func(c *gin.Context) {
 		for _, param := range c.Params {
@@ -28,7 +28,7 @@ func New(limits *httplimit.Middleware) gin.HandlerFunc {
 			admitted = true
 			c.Request = r
 			if w == http.ResponseWriter(to) {
-				c.Next() // no policy wants to see the response
+				c.Next() // no policy needs the response
 				return
 			}
 			nextShown(c, w)
@@ -44,13 +44,13 @@ func nextShown(c *gin.Context, w http.ResponseWriter) {
 	outer := c.Writer
 	shown := &writer{ResponseWriter: outer, to: w}
 	c.Writer = shown
-	defer func() { c.Writer = outer }() // after a panic too: gin.Recovery may be outside
+	defer func() { c.Writer = outer }() // also after a panic: gin.Recovery may be outside
 	c.Next()
 	shown.show()
 }
 
-// target is the gin.ResponseWriter that the middleware writes to. It has a type of its own so that New can recognize it:
-// a writer that another middleware has put into the context might not be comparable.
+// target is the gin.ResponseWriter that the middleware writes to. It has its own type so that New can recognize it: a writer
+// that another middleware has put into the context might not be comparable.
 type target struct{ gin.ResponseWriter }
 
 // Unwrap is for http.ResponseController.

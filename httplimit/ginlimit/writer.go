@@ -8,11 +8,11 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// writer shows what handlers write to the middleware. Gin remembers a status and sends it when the body begins, so the
-// middleware hears about it only then: a status that is replaced before is never sent.
+// writer shows the handlers' response to the middleware. Gin stores a status and sends it when the body begins, so the
+// middleware receives it only then: a status that is replaced before that is never sent.
 type writer struct {
-	gin.ResponseWriter                     // what the context had before; Status, Size and Written are its own
-	to                 http.ResponseWriter // the middleware's, which writes to the one above
+	gin.ResponseWriter                     // the context's previous writer; provides Status, Size and Written
+	to                 http.ResponseWriter // the middleware's writer, which writes to the one above
 	started            bool
 }
 
@@ -41,7 +41,7 @@ func (w *writer) Flush() {
 	w.ResponseWriter.Flush()
 }
 
-// Hijack hands over the connection. The middleware counts that as status 101, unless another one was sent before.
+// Hijack hands over the connection. The middleware counts that as status 101, unless another status was sent before.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.to).Hijack()
 }

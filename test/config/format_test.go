@@ -13,10 +13,10 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// drawFile makes up a file that is right.
+// drawFile draws a valid file.
 func drawFile(t *rapid.T) *config.File {
 	file := &config.File{Service: config.Service{
 		Store: rapid.SampledFrom([]string{"", "memory:", "redis://u:hunter2@h:1/0?a=b", "postgres://u@h/db?password=hunter2&x=%20",
@@ -71,19 +71,19 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 	}
 	p.Plans, p.PlanBy = drawPlans(t)
 	if rapid.Bool().Draw(t, "has candidate") {
-		p.Candidate = drawLimits(t, "candidate", 200) // other quotas than those of the limits
+		p.Candidate = drawLimits(t, "candidate", 200) // quotas that differ from those of the limits
 	}
 	return p
 }
 
-// covered reports whether an override would never be reached, which Parse refuses.
+// covered reports whether an override would never be reached, which Parse rejects.
 func covered(earlier []config.Override, o config.Override) bool {
 	return slices.ContainsFunc(earlier, func(e config.Override) bool {
 		return e.Key == o.Key || e.Fits(o.Key)
 	})
 }
 
-// drawLimits makes up to three limits with quotas from least to least + 90, which do not share counts.
+// drawLimits draws up to three limits with quotas from least to least + 90, which do not share counts.
 func drawLimits(t *rapid.T, label string, least int64) (limits []slidegate.Limit) {
 	windows := rapid.SliceOfNDistinct(rapid.SampledFrom([]time.Duration{time.Millisecond, 90 * time.Second, time.Hour, 36 * time.Hour}),
 		1, 3, rapid.ID).Draw(t, label)
@@ -101,7 +101,7 @@ func drawLimits(t *rapid.T, label string, least int64) (limits []slidegate.Limit
 		case slidegate.TokenBucket:
 			limit.Burst = rapid.Int64Range(0, 5).Draw(t, "burst")
 		}
-		if limit.Algorithm != slidegate.DefaultAlgorithm { // a log by the policy's word cannot be leased
+		if limit.Algorithm != slidegate.DefaultAlgorithm { // a limit that becomes a sliding log by the policy cannot be leased
 			leased := limit
 			if leased.Lease = rapid.Bool().Draw(t, "lease"); leased.Check() == nil {
 				limit = leased
@@ -131,10 +131,10 @@ func drawKeys(t *rapid.T) []string {
 	return keys
 }
 
-// understood is what a file is read as again after Format wrote it: its defaults are said, and its passwords masked.
+// understood returns the file that is read after Format wrote it: with its defaults spelled out, and its passwords masked.
 func understood(f *config.File) *config.File {
 	said := *f
-	said.Service.Store = wording.Redact(cmp.Or(f.Service.Store, "memory:"))
+	said.Service.Store = errtext.Redact(cmp.Or(f.Service.Store, "memory:"))
 	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
 	said.Service.Optimism = cmp.Or(f.Service.Optimism, 10)
 	said.Service.Failure = cmp.Or(f.Service.Failure, "open")
@@ -163,13 +163,13 @@ func TestFormatIsReadAsTheSame(t *testing.T) {
 			t.Fatalf("%v in\n%s", err, text)
 		}
 		if want := understood(file); !reflect.DeepEqual(again, want) {
-			t.Fatalf("%s\nis read as %+v\nwant %+v", text, again, want)
+			t.Fatalf("%s\ngot %+v\nwant %+v", text, again, want)
 		}
 		if twice := config.Format(again); string(twice) != string(text) {
 			t.Fatalf("first\n%s\nthen\n%s", text, twice)
 		}
 		if strings.Contains(string(text), "hunter2") {
-			t.Fatalf("a password shows in\n%s", text)
+			t.Fatalf("got a password in\n%s", text)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 	return compiled
 }
 
-// asJSON returns a file of YAML as a validator takes it.
+// asJSON converts a YAML file for the validator.
 func asJSON(text []byte) (any, error) {
 	converted, err := yaml.YAMLToJSON(text)
 	if err != nil {
@@ -41,7 +41,7 @@ func asJSON(text []byte) (any, error) {
 	return jsonschema.UnmarshalJSON(bytes.NewReader(converted))
 }
 
-// goodFiles are the files that the tests of config read.
+// goodFiles returns the files that the tests of config read.
 func goodFiles(t testing.TB) map[string][]byte {
 	t.Helper()
 	if err := os.Setenv("SLIDEGATE_TEST_PASSWORD", "hunter2"); err != nil {
@@ -61,13 +61,13 @@ func goodFiles(t testing.TB) map[string][]byte {
 	return files
 }
 
-// top is a file with lines at its top, below one with lines in a policy.
+// top returns a file with lines at its top, below one with lines in a policy.
 func top(lines string) string {
 	return lines + "\npolicies: {api: {limits: [1/s]}, login: {limits: [1/s]}}\n"
 }
 func below(lines string) string { return "policies:\n  a:\n    limits: [1/s]\n" + lines + "\n" }
 
-func TestSchemaTakesGoodFiles(t *testing.T) {
+func TestSchemaAcceptsGoodFiles(t *testing.T) {
 	schema := compileSchema(t)
 	files := goodFiles(t)
 	files["keys"] = []byte(below("    key: [header:X-Api-Key, '{user} {path}', 'a{{b}}{address}']"))
@@ -76,25 +76,25 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 	files["aliases"] = []byte("policies:\n  a: &a\n    key: &k user\n    limits: &l [5/1m]\n  b: *a\n  c: {key: *k, limits: *l}\n")
 	for name, text := range files {
 		if _, err := config.Parse(name, text); err != nil {
-			t.Errorf("%s is refused: %v", name, err)
+			t.Errorf("%s is rejected: %v", name, err)
 		}
 		document, err := asJSON(text)
 		if err != nil {
-			t.Fatalf("%s is not YAML: %v", name, err)
+			t.Fatalf("%s: invalid YAML: %v", name, err)
 		}
 		if err := schema.Validate(document); err != nil {
-			t.Errorf("%s is refused by the schema: %v", name, err)
+			t.Errorf("%s is rejected by the schema: %v", name, err)
 		}
 	}
 }
 
-func TestSchemaTakesWhatFormatWrites(t *testing.T) {
+func TestSchemaAcceptsOutputOfFormat(t *testing.T) {
 	schema := compileSchema(t)
 	rapid.Check(t, func(t *rapid.T) {
 		text := config.Format(drawFile(t))
 		document, err := asJSON(text)
 		if err != nil {
-			t.Skip("another reader of YAML does not take it: ", err)
+			t.Skip("the other YAML parser rejects it: ", err)
 		}
 		if err := schema.Validate(document); err != nil {
 			t.Fatalf("%v in\n%s", err, text)
@@ -102,7 +102,7 @@ func TestSchemaTakesWhatFormatWrites(t *testing.T) {
 	})
 }
 
-func TestSchemaRefusesUnknownFields(t *testing.T) {
+func TestSchemaRejectsUnknownFields(t *testing.T) {
 	schema := compileSchema(t)
 	for _, text := range []string{
 		"policy: {a: {limits: [1/s]}}", top("limits: [1/s]"), top("stores: 'memory:'"), top("Failure: open"),
@@ -114,19 +114,19 @@ func TestSchemaRefusesUnknownFields(t *testing.T) {
 		below("    plan: user\n    plans: {pro: {limit: [1/s]}}"), top("jwt: {verified: true, keyz: /k}"),
 	} {
 		if _, err := config.Parse("f", []byte(text)); err == nil || !strings.Contains(err.Error(), "is not a field of ") {
-			t.Errorf("the error is %v in\n%s", err, text)
+			t.Errorf("got error %v in\n%s", err, text)
 		}
 		document, err := asJSON([]byte(text))
 		if err != nil {
-			t.Fatalf("%s is not YAML: %v", text, err)
+			t.Fatalf("%s: invalid YAML: %v", text, err)
 		}
 		if schema.Validate(document) == nil {
-			t.Errorf("the schema takes\n%s", text)
+			t.Errorf("the schema accepts\n%s", text)
 		}
 	}
 }
 
-// An editor underlines a pattern of another language, and takes every one that Parse takes.
+// An editor underlines a pattern in another syntax, and accepts every one that Parse accepts.
 func TestSchemaOfMatch(t *testing.T) {
 	schema := compileSchema(t)
 	valid := func(pattern string) bool {
@@ -140,10 +140,10 @@ func TestSchemaOfMatch(t *testing.T) {
 		"/100%", "/a//b", "bücher.example/",
 	} {
 		if valid(pattern) {
-			t.Errorf("the schema takes the pattern %q, want it refused", pattern)
+			t.Errorf("the schema accepts the pattern %q, want it rejected", pattern)
 		}
 		if config.CheckMatch(pattern) == nil {
-			t.Errorf("CheckMatch takes the pattern %q, want it refused", pattern)
+			t.Errorf("CheckMatch accepts the pattern %q, want it rejected", pattern)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -153,13 +153,13 @@ func TestSchemaOfMatch(t *testing.T) {
 		}
 		pattern := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 8).Draw(t, "pieces"), "")
 		if config.CheckMatch(pattern) == nil && !valid(pattern) {
-			t.Fatalf("Parse takes the pattern %q, and the schema refuses it", pattern)
+			t.Fatalf("Parse accepts the pattern %q, and the schema rejects it", pattern)
 		}
 	})
 }
 
-// TestSchemaRefuses has mistakes of other kinds that an editor should underline.
-func TestSchemaRefuses(t *testing.T) {
+// TestSchemaRejects has other mistakes that an editor should underline.
+func TestSchemaRejects(t *testing.T) {
 	schema := compileSchema(t)
 	for _, text := range []string{
 		"{}", "policies: {}", "policies: {a: {}}", "policies: {a: {limits: []}}", "policies: {a b: {limits: [1/s]}}",
@@ -174,13 +174,13 @@ func TestSchemaRefuses(t *testing.T) {
 	} {
 		document, err := asJSON([]byte(text))
 		if err != nil {
-			t.Fatalf("%s is not YAML: %v", text, err)
+			t.Fatalf("%s: invalid YAML: %v", text, err)
 		}
 		if schema.Validate(document) == nil {
-			t.Errorf("the schema takes\n%s", text)
+			t.Errorf("the schema accepts\n%s", text)
 		}
 		if _, err := config.Parse("f", []byte(text)); err == nil {
-			t.Errorf("Parse takes\n%s", text)
+			t.Errorf("Parse accepts\n%s", text)
 		}
 	}
 }

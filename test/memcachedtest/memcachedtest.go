@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,13 +63,18 @@ func StartWithEnv(t testing.TB, env []string, args ...string) *Server {
 // start starts the process and waits until it answers.
 func (s *Server) start() error {
 	args := []string{"-U", "0", "-l", "127.0.0.1", "-p", strconv.Itoa(s.port)}
-	if os.Geteuid() == 0 {
-		args = append(args, "-u", "nobody") // it does not run as root
-	}
 	cmd := exec.Command(s.program, append(args, s.args...)...)
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Stderr = os.Stderr
 	kit.DieWithUs(cmd)
+	who, err := kit.Unprivileged("nobody")
+	if err != nil {
+		return err
+	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Credential = who
 	if err := cmd.Start(); err != nil {
 		return err
 	}

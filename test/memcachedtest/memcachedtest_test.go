@@ -3,9 +3,12 @@ package memcachedtest
 import (
 	"errors"
 	"net"
+	"runtime"
 	"testing"
 
 	"github.com/bradfitz/gomemcache/memcache"
+	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/workers"
 )
 
 func TestRestartForgets(t *testing.T) {
@@ -62,4 +65,30 @@ func TestServerEndsWithTheTest(t *testing.T) {
 		conn.Close()
 		t.Error("the server outlived its test")
 	}
+}
+
+// A server also ends with a process that has no time to end it.
+func TestServerDiesWithTheProcess(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("SKIPPED: only Linux ends a program with the process that started it")
+	}
+	w := workers.Start(t, 1, "server")[0]
+	w.Tell(t, "start")
+	addr := workers.HearAll[string](t, []*workers.Worker{w})[0]
+	w.Kill()
+	kit.Eventually(t, "the server to be gone", func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+}
+
+// TestWorker is what the other process runs.
+func TestWorker(t *testing.T) {
+	workers.Serve(t, func(string) (func([]byte) (any, error), error) {
+		return func([]byte) (any, error) { return Start(t).Addr(), nil }, nil
+	})
 }

@@ -16,7 +16,15 @@ import (
 // open opens a bucket over a connection of its own, which ends with the test.
 func open(t testing.TB, url string, opts natskv.Options) *natskv.Engine {
 	t.Helper()
-	engine := kit.Must(natskv.Open(t.Context(), natstest.Connect(t, url), opts))(t)
+	conn := natstest.Connect(t, url)
+	var engine *natskv.Engine
+	err := kit.Retry(nil, func() (err error) { // on a busy machine the clock cannot always be read in time
+		engine, err = natskv.Open(t.Context(), conn, opts)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(engine.Close)
 	return engine
 }

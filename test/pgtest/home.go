@@ -5,11 +5,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
+
+	"github.com/slidegate/slidegate/test/kit"
 )
 
 // home is the directory of all servers of this process. It is created once.
@@ -69,23 +69,7 @@ func give(path string) error {
 }
 
 // unprivileged is the user that servers run as, nil for the test's own: PostgreSQL and PgBouncer refuse to run as root.
-var unprivileged = sync.OnceValues(func() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		found, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, errUID := strconv.ParseUint(found.Uid, 10, 32)
-		gid, errGID := strconv.ParseUint(found.Gid, 10, 32)
-		if errUID == nil && errGID == nil && uid != 0 {
-			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-		}
-	}
-	return nil, fmt.Errorf("pgtest: root may not run a server, and there is neither a user postgres nor nobody")
-})
+var unprivileged = sync.OnceValues(func() (*syscall.Credential, error) { return kit.Unprivileged("postgres", "nobody") })
 
 // command returns a program that runs as the server's user, in a directory that this user may read.
 func command(folder, program string, args ...string) (*exec.Cmd, error) {

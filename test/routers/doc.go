@@ -1,3 +1,3 @@
-// Package routers holds the HTTP middleware and its adapters to one table of behaviours, in every router and behind real
-// servers. It is a module of its own, because it needs all of the routers.
+// Package routers tests the HTTP middleware and its adapters against one table of behaviours, in every router and behind real
+// servers. It is a separate module, because it needs all of the routers.
 package routers

@@ -57,7 +57,7 @@ func echo4Site(limits *httplimit.Middleware, s *site) http.Handler {
 	return e
 }
 
-// recoverEcho4 is what echo's Recover does, without the log.
+// recoverEcho4 does what echo's Recover does, without the log.
 func recoverEcho4(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
@@ -75,12 +75,12 @@ func newEcho4() *echo.Echo {
 	return e
 }
 
-// An HTTPErrorHandler of the application decides what the client gets, and policies see that. It answers once, whether it
-// looks if the response is committed or not; and outer middleware sees the error.
+// The application's HTTPErrorHandler decides what the client gets, and policies see that. It responds once, whether or not it
+// checks if the response is committed; and outer middleware sees the error.
 func TestEcho4ErrorHandlers(t *testing.T) {
 	for _, test := range []struct {
 		name        string
-		looks       bool // returns if the response is committed
+		looks       bool // checks, and returns, if the response is committed
 		after       bool
 		wantAnswers int
 	}{
@@ -108,7 +108,7 @@ func TestEcho4ErrorHandlers(t *testing.T) {
 				return func(c echo.Context) error {
 					outerErr = next(c)
 					if committedEcho4(c) != test.after {
-						t.Errorf("the response is committed: %v", !test.after)
+						t.Errorf("got committed %v", !test.after)
 					}
 					return outerErr
 				}
@@ -116,21 +116,21 @@ func TestEcho4ErrorHandlers(t *testing.T) {
 			e.GET("/", func(echo.Context) error { return errTeapot })
 			got := ask(t, "GET", "http://"+serve(t, e))
 			if got.StatusCode != http.StatusTeapot || got.body != errTeapot.Error() {
-				t.Errorf("the client got %d %q", got.StatusCode, got.body)
+				t.Errorf("client: got %d %q", got.StatusCode, got.body)
 			}
 			if answers != test.wantAnswers || outerErr != errTeapot {
-				t.Errorf("the handler answered %d times, want %d; outer middleware saw %v", answers, test.wantAnswers, outerErr)
+				t.Errorf("got %d responses of the handler, want %d; outer middleware saw %v", answers, test.wantAnswers, outerErr)
 			}
 			if test.after {
 				if response := <-seen; response.Status != http.StatusTeapot || int(response.Bytes) != len(got.body) {
-					t.Errorf("the policy saw %+v", response)
+					t.Errorf("policy: got %+v", response)
 				}
 			}
 		})
 	}
 }
 
-// Outer middleware finds in the response what was answered.
+// Outer middleware finds the final status and size in the response.
 func TestEcho4OuterMiddlewareSeesTheResponse(t *testing.T) {
 	limits, _ := watched(t)
 	var status int
@@ -150,13 +150,13 @@ func TestEcho4OuterMiddlewareSeesTheResponse(t *testing.T) {
 	for _, path := range []string{"/error", "/answer", "/missing"} {
 		got := ask(t, "GET", "http://"+address+path)
 		if got.StatusCode != status || int64(len(got.body)) != size {
-			t.Errorf("%s: outer middleware saw %d and %d bytes, the client got %d %q", path, status, size, got.StatusCode, got.body)
+			t.Errorf("%s: got %d and %d bytes in outer middleware, want the client's %d %q", path, status, size, got.StatusCode, got.body)
 		}
 	}
 }
 
-// An error that comes after the answer changes nothing.
-func TestEcho4ErrorAfterTheAnswer(t *testing.T) {
+// An error after the response changes nothing.
+func TestEcho4ErrorAfterTheResponse(t *testing.T) {
 	limits, seen := watched(t)
 	calls := make(chan error, 2)
 	e := newEcho4()
@@ -168,14 +168,14 @@ func TestEcho4ErrorAfterTheAnswer(t *testing.T) {
 	})
 	got := ask(t, "GET", "http://"+serve(t, e))
 	if response := <-seen; response.Status != 201 || response.Bytes != 7 || got.StatusCode != 201 || got.body != "created" {
-		t.Errorf("the policy saw %+v, the client got %d %q, want 201 of 7 bytes, and 201 created", response, got.StatusCode, got.body)
+		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 7 bytes, and 201 created", response, got.StatusCode, got.body)
 	}
 	if err := <-calls; err != errTeapot || len(calls) > 0 {
-		t.Errorf("the handler was called with %v, and %d times more", err, len(calls))
+		t.Errorf("handler: got a call with %v, and %d more", err, len(calls))
 	}
 }
 
-// With several middlewares over one another, all see the same, and the error is answered once.
+// With nested middlewares, all see the same response, and the error is handled once.
 func TestEcho4SeveralMiddlewares(t *testing.T) {
 	limits, seen := watched(t)
 	answers := 0
@@ -193,15 +193,15 @@ func TestEcho4SeveralMiddlewares(t *testing.T) {
 	got := ask(t, "GET", "http://"+serve(t, e))
 	for range 4 {
 		if response := <-seen; response.Status != http.StatusTeapot || response.Bytes == 0 {
-			t.Errorf("a policy saw %+v", response)
+			t.Errorf("policy: got %+v", response)
 		}
 	}
 	if got.StatusCode != http.StatusTeapot || got.body != errTeapot.Error() || answers != 1 {
-		t.Errorf("the client got %d %q, the error was answered %d times", got.StatusCode, got.body, answers)
+		t.Errorf("client: got %d %q, with %d calls of the error handler", got.StatusCode, got.body, answers)
 	}
 }
 
-// After a panic outer middleware finds the response as it was, and its own writer below.
+// After a panic outer middleware finds the response unchanged, with its own writer below.
 func TestEcho4PanicRestoresTheWriter(t *testing.T) {
 	limits, seen := watched(t)
 	e := newEcho4()
@@ -210,7 +210,7 @@ func TestEcho4PanicRestoresTheWriter(t *testing.T) {
 			outer, below := c.Response(), responseEcho4(c).Unwrap()
 			defer func() {
 				if recover() == nil || c.Response() != outer || responseEcho4(c).Unwrap() != below {
-					t.Error("there was no panic, or the writer is not the one from before")
+					t.Error("got no panic, or another writer than before")
 				}
 			}()
 			return next(c)
@@ -219,7 +219,7 @@ func TestEcho4PanicRestoresTheWriter(t *testing.T) {
 	e.GET("/", func(echo.Context) error { panic("a bug") })
 	ask(t, "GET", "http://"+serve(t, e))
 	if response := <-seen; response.Status != http.StatusInternalServerError {
-		t.Errorf("the policy saw %+v", response)
+		t.Errorf("policy: got %+v", response)
 	}
 }
 
@@ -235,14 +235,14 @@ func TestEcho4Hooks(t *testing.T) {
 	})
 	got := ask(t, "GET", "http://"+serve(t, e))
 	if response := <-seen; response.Status != http.StatusTeapot || got.StatusCode != http.StatusTeapot {
-		t.Errorf("the policy saw %+v, the client got %d", response, got.StatusCode)
+		t.Errorf("policy: got %+v, client: got %d", response, got.StatusCode)
 	}
 }
 
 func TestEcho4Nil(t *testing.T) {
 	defer func() {
 		if text, _ := recover().(string); !strings.HasPrefix(text, "echo4limit: ") {
-			t.Errorf("it said %q", text)
+			t.Errorf("got panic %q", text)
 		}
 	}()
 	echo4limit.New(nil)

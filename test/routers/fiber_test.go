@@ -60,7 +60,7 @@ func fiberSite(limits *httplimit.Middleware, s *site) *fiber.App {
 	return app
 }
 
-// An ErrorHandler of the application decides what the client gets, and policies see that. One that fails itself is a 500.
+// The application's ErrorHandler decides what the client gets, and policies see that. If it fails itself, the status is 500.
 func TestFiberErrorHandlers(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -97,22 +97,22 @@ func TestFiberErrorHandlers(t *testing.T) {
 			app.Get("/", func(fiber.Ctx) error { return errTeapot })
 			got := ask(t, "GET", "http://"+serveFiber(t, app))
 			if got.StatusCode != test.status || got.body != test.body || calls != 1 {
-				t.Errorf("%s: the client got %d %q, ErrorHandler was called %d times", test.name, got.StatusCode, got.body, calls)
+				t.Errorf("%s: client: got %d %q, with %d calls of ErrorHandler", test.name, got.StatusCode, got.body, calls)
 			}
 			if (outer == nil) != after {
-				t.Errorf("%s: outer middleware saw %v", test.name, outer)
+				t.Errorf("%s: outer middleware: got %v", test.name, outer)
 			}
 			if !after {
 				continue
 			}
 			if response := <-seen; response.Status != test.status || int(response.Bytes) != len(test.body) {
-				t.Errorf("%s: the policy saw %+v", test.name, response)
+				t.Errorf("%s: policy: got %+v", test.name, response)
 			}
 		}
 	}
 }
 
-// Header fields and a body that outer middleware has set: a refusal keeps the fields, and is not appended to the body.
+// If outer middleware has set header fields and a body, a refusal keeps the fields, and replaces the body.
 func TestFiberKeepsHeaders(t *testing.T) {
 	app := fiber.New()
 	app.Use(func(c fiber.Ctx) error {
@@ -143,14 +143,14 @@ func TestFiberKeepsHeaders(t *testing.T) {
 	}
 	got = ask(t, "GET", "http://"+address)
 	if got.body != "slow down\n" || got.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("refused: %d %q", got.StatusCode, got.body)
+		t.Errorf("refusal: got %d %q", got.StatusCode, got.body)
 	}
 	if header := fmt.Sprint(got.Header["Vary"], got.Header["Link"], got.Header["X-Request-Id"], len(got.Cookies())); header != "[Origin X-Client] [</a> </b>] [] 1" {
-		t.Errorf("refused: %s", header)
+		t.Errorf("refusal: got header %s", header)
 	}
 }
 
-// Nothing waits for the end of a body that the application reads as a stream.
+// The middleware does not wait for the end of a body that the application reads as a stream.
 func TestFiberStreamsRequests(t *testing.T) {
 	for name, limits := range lookers(t) {
 		app := fiber.New(fiber.Config{StreamRequestBody: true})
@@ -186,7 +186,7 @@ func TestFiberStreamsRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := <-begun; got != "hello" {
-			t.Errorf("%s: the body begins with %q", name, got)
+			t.Errorf("%s: got %q at the beginning of the body", name, got)
 		}
 		if _, err := io.WriteString(client, ", world"); err != nil {
 			t.Fatal(err)
@@ -198,7 +198,7 @@ func TestFiberStreamsRequests(t *testing.T) {
 	}
 }
 
-// The size of a stream is seen if it is known beforehand.
+// Policies see the size of a stream if it is known in advance.
 func TestFiberStreamSizes(t *testing.T) {
 	const size = 3 << 20
 	limits, seen := watched(t)
@@ -210,7 +210,7 @@ func TestFiberStreamSizes(t *testing.T) {
 	for path, want := range map[string]int64{"/known": size, "/unknown": 0} {
 		got := ask(t, "GET", "http://"+address+path)
 		if response := <-seen; response.Bytes != want || len(got.body) != size {
-			t.Errorf("%s: the policy saw %d bytes, want %d; the client got %d", path, response.Bytes, want, len(got.body))
+			t.Errorf("%s: policy: got %d bytes, want %d; the client got %d", path, response.Bytes, want, len(got.body))
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (neverEnding) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A form that the key has been taken from is there for the handler.
+// The handler can still read a form that the key was taken from.
 func TestFiberBodyCanBeReadAgain(t *testing.T) {
 	app := fiber.New()
 	app.Use(fiberlimit.New(newLimits(t, httplimit.Policy{
@@ -243,7 +243,7 @@ func TestFiberBodyCanBeReadAgain(t *testing.T) {
 	}
 }
 
-// What fiber routes is limited, also what net/http cannot parse.
+// All requests that fiber routes are limited, including those that net/http cannot parse.
 func TestFiberOddRequests(t *testing.T) {
 	for _, uri := range []string{"/%zz", "/%", "/100%/hello"} {
 		app := fiber.New()
@@ -259,7 +259,7 @@ func TestFiberOddRequests(t *testing.T) {
 			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", uri)
 			response, err := http.ReadResponse(answers, nil)
 			if err != nil {
-				t.Fatalf("%q: no answer: %v", uri, err)
+				t.Fatalf("%q: got no response: %v", uri, err)
 			}
 			if _, err := io.Copy(io.Discard, response.Body); err != nil {
 				t.Fatal(err)
@@ -277,14 +277,14 @@ func TestFiberSetCostWithoutPolicy(t *testing.T) {
 	app := fiber.New()
 	app.Get("/", func(c fiber.Ctx) error { return c.SendString(fmt.Sprint(fiberlimit.SetCost(c, 3))) })
 	if got := ask(t, "GET", "http://"+serveFiber(t, app)); got.body != "false" {
-		t.Errorf("SetCost reports %s", got.body)
+		t.Errorf("SetCost returned %s", got.body)
 	}
 }
 
 func TestFiberNil(t *testing.T) {
 	defer func() {
 		if text, _ := recover().(string); !strings.HasPrefix(text, "fiberlimit: ") {
-			t.Errorf("it said %q", text)
+			t.Errorf("got panic %q", text)
 		}
 	}()
 	fiberlimit.New(nil)

@@ -43,7 +43,7 @@ func ginSite(limits *httplimit.Middleware, s *site) http.Handler {
 	return r
 }
 
-// A handler behind the middleware must not be called after a refusal, and one before it still sees the answer.
+// A handler behind the middleware is not called after a refusal, and one before it still sees the response.
 func TestGinChainStops(t *testing.T) {
 	for name, after := range map[string]httplimit.CostAfter{"without CostAfter": nil, "with CostAfter": httplimit.CostFromHandler()} {
 		calls := make(chan string, 20)
@@ -66,12 +66,12 @@ func TestGinChainStops(t *testing.T) {
 		close(calls)
 		got := strings.Join(slices.Collect(values(calls)), ", ")
 		if want := "inner saw 202 5, outer saw 202 true false, outer saw 429 true true"; got != want {
-			t.Errorf("%s: %s\nwant %s", name, got, want)
+			t.Errorf("%s: got %s\nwant %s", name, got, want)
 		}
 	}
 }
 
-// values are what a closed channel still holds.
+// values returns the remaining values of a closed channel.
 func values[T any](from <-chan T) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for value := range from {
@@ -82,10 +82,10 @@ func values[T any](from <-chan T) iter.Seq[T] {
 	}
 }
 
-// What a handler asks of its writer is true while it writes, behind a policy that looks.
-func TestGinWriterTellsTheTruth(t *testing.T) {
+// The state of a writer is correct while a handler writes, behind a policy that sees the response.
+func TestGinWriterState(t *testing.T) {
 	limits, seen := watched(t)
-	told := make(chan string, 1)
+	states := make(chan string, 1)
 	r := gin.New()
 	r.Use(ginlimit.New(limits))
 	r.GET("/", func(c *gin.Context) {
@@ -94,20 +94,20 @@ func TestGinWriterTellsTheTruth(t *testing.T) {
 		tell()
 		c.Status(http.StatusTeapot)
 		tell()
-		c.Status(http.StatusCreated) // a status that is not sent yet can change
+		c.Status(http.StatusCreated) // a status that is not yet sent can change
 		_, _ = c.Writer.WriteString("four")
 		tell()
 		c.Status(http.StatusTeapot) // too late
 		_, _ = c.Writer.Write([]byte("more"))
 		tell()
-		told <- b.String()
+		states <- b.String()
 	})
 	got := ask(t, "GET", "http://"+serve(t, r))
-	if told, want := <-told, "200 -1 false 418 -1 false 201 4 true 201 8 true "; told != want {
-		t.Errorf("the writer said %s\nwant %s", told, want)
+	if states, want := <-states, "200 -1 false 418 -1 false 201 4 true 201 8 true "; states != want {
+		t.Errorf("got %s\nwant %s", states, want)
 	}
 	if response := <-seen; response.Status != 201 || response.Bytes != 8 || got.StatusCode != 201 || got.body != "fourmore" {
-		t.Errorf("the policy saw %+v, the client got %d %q, want 201 of 8 bytes, and 201 fourmore", response, got.StatusCode, got.body)
+		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 8 bytes, and 201 fourmore", response, got.StatusCode, got.body)
 	}
 }
 
@@ -128,12 +128,12 @@ func TestGinStatusAlone(t *testing.T) {
 		got := ask(t, "GET", "http://"+address+path)
 		response := <-seen
 		if got.StatusCode != http.StatusTeapot || response.Status != http.StatusTeapot || int(response.Bytes) != len(got.body) {
-			t.Errorf("%s: the policy saw %+v, the client got %d %q", path, response, got.StatusCode, got.body)
+			t.Errorf("%s: policy: got %+v, client: got %d %q", path, response, got.StatusCode, got.body)
 		}
 	}
 }
 
-// A status that was sent counts, though the handler panics afterwards; and outer middleware finds its own writer.
+// A status that was sent counts, even if the handler panics afterwards; and outer middleware finds its own writer.
 func TestGinPanicAfterTheStatus(t *testing.T) {
 	limits, seen := watched(t)
 	r := gin.New()
@@ -141,7 +141,7 @@ func TestGinPanicAfterTheStatus(t *testing.T) {
 		outer := c.Writer
 		defer func() {
 			if recover() == nil || c.Writer != outer {
-				t.Error("there was no panic, or the writer is not the one from before")
+				t.Error("got no panic, or another writer than before")
 			}
 		}()
 		c.Next()
@@ -153,7 +153,7 @@ func TestGinPanicAfterTheStatus(t *testing.T) {
 	})
 	got := ask(t, "GET", "http://"+serve(t, r))
 	if response := <-seen; response.Status != http.StatusTeapot || got.StatusCode != http.StatusTeapot {
-		t.Errorf("the policy saw %+v, the client got %d", response, got.StatusCode)
+		t.Errorf("policy: got %+v, client: got %d", response, got.StatusCode)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestGinEvents(t *testing.T) {
 	}
 }
 
-// odd is a writer of a type that cannot be compared, as other middleware may put one in.
+// odd is a writer of a type that is not comparable, as other middleware may use.
 type odd struct {
 	gin.ResponseWriter
 	_ []int
@@ -211,14 +211,14 @@ func TestGinOverOtherWriters(t *testing.T) {
 	r.GET("/", func(c *gin.Context) { c.String(http.StatusCreated, "hello") })
 	got := ask(t, "GET", "http://"+serve(t, r))
 	if response := <-seen; response.Status != 201 || response.Bytes != 5 || got.StatusCode != 201 || got.body != "hello" {
-		t.Errorf("the policy saw %+v, the client got %d %q, want 201 of 5 bytes, and 201 hello", response, got.StatusCode, got.body)
+		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 5 bytes, and 201 hello", response, got.StatusCode, got.body)
 	}
 }
 
 func TestGinNil(t *testing.T) {
 	defer func() {
 		if text, _ := recover().(string); !strings.HasPrefix(text, "ginlimit: ") {
-			t.Errorf("it said %q", text)
+			t.Errorf("got panic %q", text)
 		}
 	}()
 	ginlimit.New(nil)

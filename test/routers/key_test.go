@@ -22,19 +22,19 @@ import (
 	"github.com/slidegate/slidegate/httplimit/ginlimit"
 )
 
-// looked is what a policy's Key sees of a request.
+// looked returns what a policy's Key sees of a request.
 func looked(r *http.Request) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, r.Method, r.RequestURI, r.URL, r.URL.Path, r.Proto, r.ProtoMajor, r.ProtoMinor, r.Host, r.ContentLength, r.TLS != nil)
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-		if name != "Content-Length" { // net/http leaves it to the field of that name, and either way is right
+		if name != "Content-Length" { // net/http moves it to the field of that name, and both are valid
 			fmt.Fprintf(&b, "%s: %q\n", name, r.Header[name])
 		}
 	}
 	return b.String()
 }
 
-// In every router policies see a request as in net/http.
+// In every router, policies see a request as in net/http.
 func TestPoliciesSeeTheRequest(t *testing.T) {
 	for _, raw := range []string{
 		"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -58,20 +58,20 @@ func TestPoliciesSeeTheRequest(t *testing.T) {
 			fmt.Fprint(conn, raw)
 			got, ok := strings.CutSuffix(<-seen, conn.LocalAddr().String())
 			if !ok {
-				t.Errorf("the address of %s is not that of the connection: %s", router.name, got)
+				t.Errorf("%s: got another address than the connection's: %s", router.name, got)
 			}
 			if want == "" {
 				want = got
 			}
 			if got != want {
-				t.Errorf("%s\nnet/http: %s", got, want)
+				t.Errorf("got %s\nwant, as in net/http, %s", got, want)
 			}
 		})
 	}
 }
 
-// A fragment in the target of a request is not a way around a match: a router that cuts it off routes to a login, and one
-// that does not routes to nothing.
+// A fragment in the target of a request is not a way around a match: a router that removes it routes to the login, and one that
+// does not finds no route.
 func TestFragments(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		address := router.serve(t, newLimits(t, httplimit.Policy{Match: "POST /login", Limits: perMinute(3)}), newSite(t))
@@ -84,12 +84,12 @@ func TestFragments(t *testing.T) {
 			}
 		}
 		if logins > 3 {
-			t.Errorf("%d logins were tried, want 3 at most", logins)
+			t.Errorf("got %d login attempts, want at most 3", logins)
 		}
 	})
 }
 
-// askRaw sends a request line as it is, which net/http would not write, and returns the status of the answer.
+// askRaw sends a request line that net/http would not write, and returns the status of the response.
 func askRaw(t *testing.T, address, line string) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -106,7 +106,7 @@ func askRaw(t *testing.T, address, line string) int {
 	return response.StatusCode
 }
 
-// Keys outlive their request: what is kept of one must not change with the next on the same connection.
+// Keys outlive their request: kept keys must not change with the next request on the same connection.
 func TestKeysAreKept(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		var kept []string
@@ -127,13 +127,13 @@ func TestKeysAreKept(t *testing.T) {
 		}
 		for i, r := range parts {
 			if got := looked(r); got != kept[i] {
-				t.Errorf("request %d has become\n%swas\n%s", i, got, kept[i])
+				t.Errorf("request %d: got\n%swant\n%s", i, got, kept[i])
 			}
 		}
 	})
 }
 
-// serveUsers serves GET /users/{name} alone, with the middleware at that route.
+// serveUsers serves only GET /users/{name}, with the middleware at that route.
 func (r router) serveUsers(t *testing.T, limits *httplimit.Middleware) string {
 	t.Helper()
 	const path = "/users/:name"
@@ -151,7 +151,7 @@ func (r router) serveUsers(t *testing.T, limits *httplimit.Middleware) string {
 	return serve(t, map[string]http.Handler{"net/http": mux, "chi": onChi, "gin": onGin, "echo4": onEcho4, "echo5": onEcho5}[r.name])
 }
 
-// Each name has a quota of its own.
+// Each name has its own quota.
 func TestPathValues(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		var kept []string // they must not change with the next request
@@ -165,16 +165,16 @@ func TestPathValues(t *testing.T) {
 			want int
 		}{{"/users/ada", 200}, {"/users/bob", 200}, {"/users/ada", 429}, {"/users/bob", 429}, {"/users/cyd", 200}} {
 			if got := ask(t, "GET", "http://"+address+step.path); got.StatusCode != step.want {
-				t.Errorf("request %d, %s: %d, want %d", i, step.path, got.StatusCode, step.want)
+				t.Errorf("request %d, %s: got %d, want %d", i, step.path, got.StatusCode, step.want)
 			}
 		}
 		if got := strings.Join(kept, " "); got != "ada bob ada bob cyd" {
-			t.Errorf("the keys are %s", got)
+			t.Errorf("got keys %s", got)
 		}
 	})
 }
 
-// Gin and echo know the route, and with it the name, before all of their middleware.
+// Gin and echo match the route, and with it the name, before all of their middleware.
 func TestPathValuesBeforeAllRoutes(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		if router.name != "gin" && router.name != "echo4" && router.name != "echo5" {
@@ -184,13 +184,13 @@ func TestPathValuesBeforeAllRoutes(t *testing.T) {
 		for i, name := range []string{"ada", "bob", "ada"} {
 			want := []int{200, 200, 429}[i]
 			if got := ask(t, "GET", "http://"+address+"/hello/"+name); got.StatusCode != want {
-				t.Errorf("request %d, %s: %d, want %d", i, name, got.StatusCode, want)
+				t.Errorf("request %d, %s: got %d, want %d", i, name, got.StatusCode, want)
 			}
 		}
 	})
 }
 
-// A key may be a field of a form. Where the router has the body in memory, the handler can still read it.
+// A key may be a field of a form. If the router has the body in memory, the handler can still read it.
 func TestFormKeys(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		limits := newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: func(r *http.Request) string { return r.PostFormValue("user") }})
@@ -205,7 +205,7 @@ func TestFormKeys(t *testing.T) {
 			}
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			if got := send(t, r); got.StatusCode != step.want {
-				t.Errorf("request %d of %s: %d, want %d", i, step.user, got.StatusCode, step.want)
+				t.Errorf("request %d of %s: got %d, want %d", i, step.user, got.StatusCode, step.want)
 			}
 		}
 	})

@@ -23,7 +23,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// nested are sites of one route with a middleware of its own, inside of one for all routes.
+// nested are sites of one route with its own middleware, inside a middleware for all routes.
 var nested = map[string]func(t *testing.T, outer, inner *httplimit.Middleware) (address string){
 	"net/http": func(t *testing.T, outer, inner *httplimit.Middleware) string {
 		mux := http.NewServeMux()
@@ -62,7 +62,8 @@ var nested = map[string]func(t *testing.T, outer, inner *httplimit.Middleware) (
 	},
 }
 
-// In every router, a middleware inside another adds its header fields to the outer one's, and says if both charge the same.
+// In every router, a middleware inside another adds its header fields to the outer one's, and reports if both charge the same
+// limit.
 func TestNestedMiddlewares(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -80,11 +81,11 @@ func TestNestedMiddlewares(t *testing.T) {
 					got := ask(t, "GET", "http://"+address+"/")
 					items := strings.Join(got.Header.Values("RateLimit"), ", ")
 					if got.StatusCode != http.StatusOK || !strings.HasPrefix(items, `"all";r=9`) || !strings.Contains(items, `, "`+inside+`";r=`) {
-						t.Errorf("%d with RateLimit %s, want 200 with items of both", got.StatusCode, items)
+						t.Errorf("got %d with RateLimit %s, want 200 with items of both", got.StatusCode, items)
 					}
 				}
 				if outerTwice.Load() != 0 || (innerTwice.Load() == 2) != want || (innerTwice.Load() == 0) == want {
-					t.Errorf("the outer one says twice %d times, the inner one %d times; want 0, and 2 if both charge the same (%t)",
+					t.Errorf("got Twice %d times outside and %d times inside; want 0, and 2 if both charge the same (%t)",
 						outerTwice.Load(), innerTwice.Load(), want)
 				}
 			})
@@ -92,7 +93,7 @@ func TestNestedMiddlewares(t *testing.T) {
 	}
 }
 
-// onStore returns a middleware that counts in twice how often it charges what was charged before.
+// onStore returns a middleware that counts in twice how often it charges what was already charged.
 func onStore(t *testing.T, store *memstore.Store, name string, quota int64, twice *atomic.Int32) *httplimit.Middleware {
 	t.Helper()
 	limit := slidegate.PerMinute(quota)

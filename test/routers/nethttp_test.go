@@ -24,7 +24,7 @@ func muxSite(limits *httplimit.Middleware, s *site) http.Handler {
 	return recovered(limits.Wrap(mux))
 }
 
-// chiSite gives the middleware to chi as it is.
+// chiSite passes the middleware to chi directly.
 func chiSite(limits *httplimit.Middleware, s *site) http.Handler {
 	r := chi.NewRouter()
 	if s.recoverInside {
@@ -39,7 +39,7 @@ func chiSite(limits *httplimit.Middleware, s *site) http.Handler {
 	return r
 }
 
-// recovered answers panics.
+// recovered turns panics into responses.
 func recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -51,7 +51,7 @@ func recovered(next http.Handler) http.Handler {
 	})
 }
 
-// handlers are the routes of a site by pattern, for routers that take handlers of net/http.
+// handlers are the routes of a site by pattern, for routers that accept handlers of net/http.
 func (s *site) handlers(name func(*http.Request) string) map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"GET /hello/{name}": func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, s.greet(name(r))) },
@@ -73,7 +73,7 @@ func (s *site) handlers(name func(*http.Request) string) map[string]http.Handler
 	}
 }
 
-// stream writes a line, and another one when the test says so. Without a flush the test waits in vain for the first.
+// stream writes a line, and another one when the test lets it. Without a flush the test would not receive the first.
 func (s *site) stream(w http.ResponseWriter) {
 	fmt.Fprintln(w, "one")
 	if err := http.NewResponseController(w).Flush(); err != nil {
@@ -83,7 +83,7 @@ func (s *site) stream(w http.ResponseWriter) {
 	fmt.Fprintln(w, "two")
 }
 
-// upgrade takes over the connection by the type assertion that websocket libraries use, and answers each line with itself.
+// upgrade takes over the connection by the type assertion that websocket libraries use, and echoes each line.
 func upgrade(w http.ResponseWriter) {
 	conn, rw, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -101,7 +101,7 @@ func echoLines(from io.Reader, to io.Writer) {
 	}
 }
 
-// setDeadline answers with what came of setting deadlines.
+// setDeadline responds with the results of setting deadlines.
 func setDeadline(w http.ResponseWriter) {
 	controller := http.NewResponseController(w)
 	write := controller.SetWriteDeadline(time.Now().Add(time.Minute))

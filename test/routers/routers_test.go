@@ -42,37 +42,37 @@ func TestRequestsAreLimited(t *testing.T) {
 			r.Header.Set("X-Client", step.client)
 			got := send(t, r)
 			if value := got.Header.Get("RateLimit"); !strings.HasPrefix(value, step.ratelimit) {
-				t.Errorf("%s, %s: RateLimit is %q, want %s...", step.client, step.name, value, step.ratelimit)
+				t.Errorf("%s, %s: got RateLimit %q, want prefix %s", step.client, step.name, value, step.ratelimit)
 			}
 			if value := got.Header.Get("RateLimit-Policy"); value != `"hello";q=3;w=60` {
-				t.Errorf("%s, %s: RateLimit-Policy is %q", step.client, step.name, value)
+				t.Errorf("%s, %s: got RateLimit-Policy %q", step.client, step.name, value)
 			}
 			if step.refused {
 				checkRefusal(t, got)
 			} else if got.StatusCode != http.StatusOK || got.body != "hello, "+step.name || got.Header.Get("Retry-After") != "" {
-				t.Errorf("%d %q with Retry-After %q, want a greeting", got.StatusCode, got.body, got.Header.Get("Retry-After"))
+				t.Errorf("got %d %q with Retry-After %q, want a greeting", got.StatusCode, got.body, got.Header.Get("Retry-After"))
 			}
 		}
 		if got := strings.Join(s.greeted, " "); got != "ada bob cyd eve" {
-			t.Errorf("the handler was called for %s", got)
+			t.Errorf("got a call of the handler for %s, want none", got)
 		}
 	})
 }
 
-// checkRefusal wants the refusal that Wrap gives in net/http, all of it.
+// checkRefusal checks that a refusal is exactly that of Wrap in net/http.
 func checkRefusal(t *testing.T, got answer) {
 	t.Helper()
 	if got.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("status %d, want 429", got.StatusCode)
+		t.Errorf("got status %d, want 429", got.StatusCode)
 	}
 	for name, want := range map[string]string{"Content-Type": "application/problem+json", "Cache-Control": "no-store"} {
 		if values := got.Header.Values(name); len(values) != 1 || values[0] != want {
-			t.Errorf("%s is %q, want %s", name, values, want)
+			t.Errorf("got %s %q, want %s", name, values, want)
 		}
 	}
 	seconds, err := strconv.Atoi(got.Header.Get("Retry-After"))
-	if err != nil || seconds < 1 || seconds > 80 { // three in a minute that has just begun: that minute and a third of the next
-		t.Errorf("Retry-After is %q", got.Header.Get("Retry-After"))
+	if err != nil || seconds < 1 || seconds > 80 { // three requests in a minute that has just begun: that minute and a third of the next
+		t.Errorf("got Retry-After %q", got.Header.Get("Retry-After"))
 	}
 	if got.Request.Method == http.MethodHead {
 		return
@@ -88,11 +88,11 @@ func checkRefusal(t *testing.T, got answer) {
 	}
 	if !strings.HasSuffix(problem.Type, "#quota-exceeded") || problem.Status != 429 || problem.RetryAfter != seconds ||
 		len(problem.Violated) != 1 || problem.Violated[0] != "hello" {
-		t.Errorf("the body is %s, want type #quota-exceeded, status 429, retry_after %d, violated-policies [hello]", got.body, seconds)
+		t.Errorf("got body %s, want type #quota-exceeded, status 429, retry_after %d, violated-policies [hello]", got.body, seconds)
 	}
 }
 
-// Requests of HEAD, and those for pages that do not exist, are refused like others.
+// HEAD requests, and requests for pages that do not exist, are refused like others.
 func TestOtherRequestsAreRefused(t *testing.T) {
 	for _, request := range []struct{ method, path string }{{"HEAD", "/hello/ada"}, {"GET", "/missing"}, {"POST", "/missing"}} {
 		t.Run(request.method+request.path, func(t *testing.T) {
@@ -104,10 +104,10 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 					case i == 3:
 						checkRefusal(t, got)
 					case got.StatusCode == http.StatusTooManyRequests || got.Header.Get("RateLimit") == "":
-						t.Errorf("request %d: %d with RateLimit %q", i, got.StatusCode, got.Header.Get("RateLimit"))
+						t.Errorf("request %d: got %d with RateLimit %q", i, got.StatusCode, got.Header.Get("RateLimit"))
 					}
 					if request.method == "HEAD" && got.body != "" {
-						t.Errorf("the answer to HEAD has the body %q", got.body)
+						t.Errorf("HEAD: got body %q, want none", got.body)
 					}
 				}
 			})
@@ -115,7 +115,7 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// A policy with a CostAfter sees the status and the size that the client got.
+// A policy with a CostAfter sees the status and the size that the client gets.
 func TestPoliciesSeeTheResponse(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		limits, seen := watched(t)
@@ -123,7 +123,7 @@ func TestPoliciesSeeTheResponse(t *testing.T) {
 		for _, step := range []struct {
 			method, path string
 			status       int
-			anySize      bool // the router adds a body of its own when the middleware is through, or there is none
+			anySize      bool // the router adds its own body after the middleware, or there is none
 		}{
 			{"GET", "/hello/ada", 200, false},
 			{"HEAD", "/hello/ada", 200, true},
@@ -137,27 +137,27 @@ func TestPoliciesSeeTheResponse(t *testing.T) {
 			{"GET", "/fails", 500, false},
 			{"GET", "/missing", 404, router.name == "gin"},
 			{"GET", "/panics", 500, true},
-			{"GET", "/hello/ada", 200, false}, // nothing is left of the panic
+			{"GET", "/hello/ada", 200, false}, // the panic has no effect on it
 		} {
 			got := ask(t, step.method, "http://"+address+step.path)
 			response := <-seen
 			if got.StatusCode != step.status || response.Status != step.status {
-				t.Errorf("%s %s: the client got %d, the policy saw %d, want %d", step.method, step.path, got.StatusCode,
+				t.Errorf("%s %s: client: got %d, policy: got %d, want %d", step.method, step.path, got.StatusCode,
 					response.Status, step.status)
 			}
 			if !step.anySize && response.Bytes != int64(len(got.body)) {
-				t.Errorf("%s %s: the client got %d bytes, the policy saw %d", step.method, step.path, len(got.body), response.Bytes)
+				t.Errorf("%s %s: client: got %d bytes, policy: got %d", step.method, step.path, len(got.body), response.Bytes)
 			}
 			if want := map[bool]int64{true: 3, false: 1}[step.path == "/cost"]; response.Cost != want {
-				t.Errorf("%s %s: the cost is %d, want %d", step.method, step.path, response.Cost, want)
+				t.Errorf("%s %s: got cost %d, want %d", step.method, step.path, response.Cost, want)
 			}
 		}
 	})
 }
 
-// The middleware must not change what handlers answer: with and without a policy that looks at responses, it is what the
-// router answers by itself.
-func TestAnswersStayTheSame(t *testing.T) {
+// The middleware does not change the responses of handlers: with and without a policy that sees responses, they are the
+// router's own.
+func TestResponsesAreUnchanged(t *testing.T) {
 	exempt := func(*http.Request) bool { return true }
 	forAll(t, func(t *testing.T, router router) {
 		s := newSite(t)
@@ -178,7 +178,7 @@ func TestAnswersStayTheSame(t *testing.T) {
 					want.Header.Del(name)
 				}
 				if got.StatusCode != want.StatusCode || got.body != want.body || fmt.Sprint(got.Header) != fmt.Sprint(want.Header) {
-					t.Errorf("%s: %d %v %.100q\nwant %d %v %.100q", request, got.StatusCode, got.Header, got.body,
+					t.Errorf("%s: got %d %v %.100q\nwant %d %v %.100q", request, got.StatusCode, got.Header, got.body,
 						want.StatusCode, want.Header, want.body)
 				}
 			}
@@ -186,7 +186,7 @@ func TestAnswersStayTheSame(t *testing.T) {
 	})
 }
 
-// Ten wrong passwords: three are answered. Right ones before are free.
+// Of ten wrong passwords three are checked. Right ones before them are free.
 func TestFailedLogins(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		address := router.serve(t, newLimits(t, httplimit.Policy{
@@ -195,7 +195,7 @@ func TestFailedLogins(t *testing.T) {
 		}), newSite(t))
 		for i := range 10 {
 			if got := ask(t, "POST", "http://"+address+"/login?password=right"); got.StatusCode != http.StatusOK {
-				t.Fatalf("right password %d: %d, want 200", i, got.StatusCode)
+				t.Fatalf("right password %d: got %d, want 200", i, got.StatusCode)
 			}
 		}
 		for i := range 10 {
@@ -204,14 +204,14 @@ func TestFailedLogins(t *testing.T) {
 				want = http.StatusTooManyRequests
 			}
 			if got := ask(t, "POST", "http://"+address+"/login?password=wrong"); got.StatusCode != want {
-				t.Errorf("wrong password %d: %d, want %d", i, got.StatusCode, want)
+				t.Errorf("wrong password %d: got %d, want %d", i, got.StatusCode, want)
 			}
 		}
 	})
 }
 
-// It makes no difference if they come at once.
-func TestFailedLoginsAtOnce(t *testing.T) {
+// The same applies to concurrent logins.
+func TestConcurrentFailedLogins(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		address := router.serve(t, newLimits(t, httplimit.Policy{
 			Limits:    perMinute(3),
@@ -238,12 +238,12 @@ func TestFailedLoginsAtOnce(t *testing.T) {
 			counts[<-statuses]++
 		}
 		if counts[http.StatusUnauthorized] != 3 || counts[http.StatusTooManyRequests] != 27 {
-			t.Errorf("how many got which status: %v", counts)
+			t.Errorf("got these counts by status: %v", counts)
 		}
 	})
 }
 
-// A panic that is recovered behind the middleware is a response like others.
+// A panic that is recovered inside the middleware is a response like any other.
 func TestPanicInside(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		limits, seen := watched(t)
@@ -251,12 +251,12 @@ func TestPanicInside(t *testing.T) {
 		s.recoverInside = true
 		got := ask(t, "GET", "http://"+router.serve(t, limits, s)+"/panics")
 		if response := <-seen; got.StatusCode != 500 || response.Status != 500 {
-			t.Errorf("the client got %d, the policy saw %d, want 500", got.StatusCode, response.Status)
+			t.Errorf("client: got %d, policy: got %d, want 500", got.StatusCode, response.Status)
 		}
 	})
 }
 
-// lookers are a middleware that looks at no response, and one that looks at all.
+// lookers are a middleware that needs no response, and one that sees all of them.
 func lookers(t *testing.T) map[string]*httplimit.Middleware {
 	shown, _ := watched(t)
 	return map[string]*httplimit.Middleware{
@@ -265,7 +265,7 @@ func lookers(t *testing.T) map[string]*httplimit.Middleware {
 	}
 }
 
-// What a handler flushes reaches the client while the handler still runs.
+// Data that a handler flushes reaches the client while the handler still runs.
 func TestStreaming(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		for name, limits := range lookers(t) {
@@ -278,17 +278,17 @@ func TestStreaming(t *testing.T) {
 			lines := bufio.NewReader(response.Body)
 			one, err := lines.ReadString('\n')
 			if one != "one\n" || err != nil {
-				t.Errorf("%s: the first line is %q, %v", name, one, err)
+				t.Errorf("%s: first line: got %q, %v", name, one, err)
 			}
 			s.proceed <- struct{}{}
 			if rest, err := io.ReadAll(lines); string(rest) != "two\n" || err != nil {
-				t.Errorf("%s: the rest is %q, %v", name, rest, err)
+				t.Errorf("%s: rest: got %q, %v", name, rest, err)
 			}
 		}
 	})
 }
 
-// A handler takes over the connection, as those of websockets do.
+// A handler can take over the connection, as websocket handlers do.
 func TestHijack(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		for name, limits := range lookers(t) {
@@ -306,14 +306,14 @@ func TestHijack(t *testing.T) {
 			for _, line := range []string{"ping\n", "pong\n"} {
 				fmt.Fprint(conn, line)
 				if got, err := reader.ReadString('\n'); got != line || err != nil {
-					t.Errorf("%s: %q came back as %q, %v", name, line, got, err)
+					t.Errorf("%s: sent %q: got %q, %v", name, line, got, err)
 				}
 			}
 		}
 	})
 }
 
-// A connection that was taken over is one that changed its protocol.
+// Policies see a hijacked connection as status 101.
 func TestHijackIsSeen(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		limits, seen := watched(t)
@@ -323,7 +323,7 @@ func TestHijackIsSeen(t *testing.T) {
 		}
 		defer conn.Close()
 		fmt.Fprint(conn, "GET /upgrade HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
-		// Only after the answer: net/http takes an earlier end of the stream for a client that has gone away.
+		// Only after the response: net/http treats an earlier end of the stream as a disconnected client.
 		if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatalf("got %v, %v, want 101", answer, err)
 		}
@@ -331,12 +331,12 @@ func TestHijackIsSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if response := <-seen; response.Status != http.StatusSwitchingProtocols {
-			t.Errorf("the policy saw %d, want 101", response.Status)
+			t.Errorf("policy: got %d, want 101", response.Status)
 		}
 	})
 }
 
-// http.ResponseController finds its way to the connection.
+// http.ResponseController reaches the connection.
 func TestDeadlines(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		if !router.isNetHTTP() {
@@ -344,13 +344,13 @@ func TestDeadlines(t *testing.T) {
 		}
 		for name, limits := range lookers(t) {
 			if got := ask(t, "GET", "http://"+router.serve(t, limits, newSite(t))+"/deadline"); got.body != "<nil> <nil>" {
-				t.Errorf("%s: the deadlines give %s, want <nil> <nil>", name, got.body)
+				t.Errorf("%s: got %s from setting deadlines, want <nil> <nil>", name, got.body)
 			}
 		}
 	})
 }
 
-// Bodies that the application leaves out, or writes itself, arrive as it wants.
+// Refusals with no body, or with the application's own, arrive unchanged.
 func TestOwnRefusals(t *testing.T) {
 	policies := []httplimit.Policy{{Limits: perMinute(1)}}
 	forAll(t, func(t *testing.T, router router) {
@@ -378,7 +378,7 @@ func TestOwnRefusals(t *testing.T) {
 				t.Errorf("%s: got %d %q %v, want %d %q, X-Own only of Refuse", test.name, got.StatusCode, got.body, got.Header, test.status, test.body)
 			}
 			if got.Header.Get("Retry-After") == "" || len(s.greeted) != 1 {
-				t.Errorf("%s: %v, greeted %q", test.name, got.Header, s.greeted)
+				t.Errorf("%s: got %v, greeted %q", test.name, got.Header, s.greeted)
 			}
 		}
 	})

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// site is what the handlers of a test's server need. All routers serve the same routes with it:
+// site holds what the handlers of a test's server need. All routers serve the same routes with it:
 //
 //	GET  /hello/{name}  greets, and tells greeted
 //	GET  /json          {"ok":true}
@@ -41,12 +41,12 @@ func TestMain(m *testing.M) {
 //	GET  /deadline      sets a deadline by http.ResponseController; not in fiber
 type site struct {
 	file    string
-	proceed chan struct{} // lets the stream go on
+	proceed chan struct{} // lets the stream continue
 
 	mu      sync.Mutex
 	greeted []string
 
-	recoverInside bool // recovery from panics stands behind the middleware, and not before it
+	recoverInside bool // panics are recovered inside the middleware, and not outside
 }
 
 func newSite(t *testing.T) *site {
@@ -61,11 +61,11 @@ func newSite(t *testing.T) *site {
 func (s *site) greet(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.greeted = append(s.greeted, strings.Clone(name)) // fiber uses the bytes again
+	s.greeted = append(s.greeted, strings.Clone(name)) // fiber reuses the bytes
 	return "hello, " + name
 }
 
-// router is one of the routers. Its middleware stands before all routes.
+// router is one of the routers. Its middleware comes before all routes.
 type router struct {
 	name    string
 	handler func(*httplimit.Middleware, *site) http.Handler
@@ -110,7 +110,7 @@ func serve(t *testing.T, handler http.Handler) string {
 	return server.Listener.Addr().String()
 }
 
-// serveFiber does the same for fiber, which has a server of its own.
+// serveFiber does the same for fiber, which has its own server.
 func serveFiber(t *testing.T, app *fiber.App) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,7 +131,7 @@ func serveFiber(t *testing.T, app *fiber.App) string {
 	return listener.Addr().String()
 }
 
-// newLimits returns a middleware over a store of its own.
+// newLimits returns a middleware with its own store.
 func newLimits(t *testing.T, policies ...httplimit.Policy) *httplimit.Middleware {
 	t.Helper()
 	return newLimitsWith(t, httplimit.Options{Policies: policies})
@@ -159,11 +159,11 @@ func newLimitsOver(t *testing.T, on store.Store, opts httplimit.Options) *httpli
 	return limits
 }
 
-// perMinute is the Limits of a policy.
+// perMinute returns the Limits of a policy.
 func perMinute(quota int64) []slidegate.Limit { return []slidegate.Limit{slidegate.PerMinute(quota)} }
 
-// watched returns a middleware that admits everything, and a channel that receives the response to each request as a policy
-// with a CostAfter sees it.
+// watched returns a middleware that admits everything, and a channel that receives the response to each request as seen by a
+// policy with a CostAfter.
 func watched(t *testing.T) (*httplimit.Middleware, <-chan httplimit.Response) {
 	t.Helper()
 	seen := make(chan httplimit.Response, 100)
@@ -183,7 +183,7 @@ type answer struct {
 	body string
 }
 
-// ask sends a request, follows no redirect, and reads the answer.
+// ask sends a request, follows no redirect, and reads the response.
 func ask(t *testing.T, method, url string) answer {
 	t.Helper()
 	r, err := http.NewRequest(method, url, nil)
@@ -202,7 +202,7 @@ func send(t *testing.T, r *http.Request) answer {
 	return got
 }
 
-// exchange is send for goroutines, which cannot end the test.
+// exchange is ask for goroutines, which cannot end the test.
 func exchange(r *http.Request) (answer, error) {
 	response, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/httplimit/fiberlimit"
 )
 
-// An in-flight limit passes errors of handlers on: the application's error handler is called once, after outer middleware has seen
-// the error and the slot is free.
+// An in-flight limit passes on errors of handlers: the application's error handler is called once, after outer middleware has
+// seen the error and the slot is free.
 func TestErrorsPassInFlightLimits(t *testing.T) {
 	limits := inFlight(t, 1)
 	var outer error

@@ -21,10 +21,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// slotted is a middleware under which so many requests run at once.
+// slotted is a middleware that admits a number of concurrent requests.
 type slotted struct {
 	*httplimit.Middleware
-	released chan struct{} // holds a report if slots were released since the last one was received
+	released chan struct{} // holds a value if slots were released since the last receive
 }
 
 func inFlight(t *testing.T, n int64) slotted {
@@ -38,7 +38,7 @@ func inFlight(t *testing.T, n int64) slotted {
 	return slotted{newLimitsOver(t, releasing{memory, released}, httplimit.Options{Policies: []httplimit.Policy{policy}}), released}
 }
 
-// releasing is a store that reports settlements: a server says nothing when it has written an answer.
+// releasing is a store that reports settlements: a server does not report when it has written a response.
 type releasing struct {
 	store.Store
 	released chan struct{}
@@ -55,11 +55,11 @@ func (r releasing) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// awaitSlots waits until so many slots are free.
+// awaitSlots waits until this many slots are free.
 func (s slotted) awaitSlots(t *testing.T, want int64) {
 	t.Helper()
-	// fasthttp drops a request whose client has gone before its connection was taken over, and does not end it: its slot is
-	// released when it is collected.
+	// fasthttp drops a request whose client is gone before its connection was taken over, and does not end it: its slot is
+	// released when it is garbage collected.
 	collect := time.NewTicker(time.Millisecond)
 	defer collect.Stop()
 	tooLong := time.After(10 * time.Second)
@@ -76,12 +76,12 @@ func (s slotted) awaitSlots(t *testing.T, want int64) {
 		case <-collect.C:
 			runtime.GC()
 		case <-tooLong:
-			t.Fatalf("%d slots are free, want %d", event.Decision.Remaining, want)
+			t.Fatalf("got %d free slots, want %d", event.Decision.Remaining, want)
 		}
 	}
 }
 
-// A request holds its slot until its response is sent, also where the router sends a stream after the handler has returned.
+// A request holds its slot until its response is sent, also if the router sends a stream after the handler has returned.
 func TestStreamsHoldTheirSlot(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		limits, s := inFlight(t, 1), newSite(t)
@@ -93,20 +93,20 @@ func TestStreamsHoldTheirSlot(t *testing.T) {
 		defer response.Body.Close()
 		lines := bufio.NewReader(response.Body)
 		if one, err := lines.ReadString('\n'); one != "one\n" || err != nil {
-			t.Fatalf("the first line is %q, %v", one, err)
+			t.Fatalf("first line: got %q, %v", one, err)
 		}
 		if got := ask(t, "GET", "http://"+address+"/json"); got.StatusCode != http.StatusTooManyRequests {
 			t.Errorf("beside the stream: got %d, want 429", got.StatusCode)
 		}
 		s.proceed <- struct{}{}
 		if rest, err := io.ReadAll(lines); string(rest) != "two\n" || err != nil {
-			t.Errorf("the rest is %q, %v", rest, err)
+			t.Errorf("rest: got %q, %v", rest, err)
 		}
 		limits.awaitSlots(t, 1)
 	})
 }
 
-// A connection that was taken over holds its slot until it is closed.
+// A hijacked connection holds its slot until it is closed.
 func TestUpgradesHoldTheirSlot(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		limits := inFlight(t, 1)
@@ -125,7 +125,7 @@ func TestUpgradesHoldTheirSlot(t *testing.T) {
 		for range 3 {
 			fmt.Fprintln(conn, "ping")
 			if got, err := reader.ReadString('\n'); got != "ping\n" || err != nil {
-				t.Errorf("ping came back as %q, %v", got, err)
+				t.Errorf("sent ping: got %q, %v", got, err)
 			}
 			if got := ask(t, "GET", "http://"+address+"/json"); got.StatusCode != http.StatusTooManyRequests {
 				t.Errorf("beside the connection: got %d, want 429", got.StatusCode)
@@ -136,8 +136,8 @@ func TestUpgradesHoldTheirSlot(t *testing.T) {
 	})
 }
 
-// In-flight limits change nothing about what handlers answer, and outer middleware sees their errors.
-func TestAnswersStayTheSameWithSlots(t *testing.T) {
+// In-flight limits do not change the responses of handlers, and outer middleware sees their errors.
+func TestResponsesAreUnchangedWithSlots(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		s := newSite(t)
 		plain := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(1), Skip: func(*http.Request) bool { return true }}), s)
@@ -150,14 +150,14 @@ func TestAnswersStayTheSameWithSlots(t *testing.T) {
 				want.Header.Del(name)
 			}
 			if got.StatusCode != want.StatusCode || got.body != want.body || fmt.Sprint(got.Header) != fmt.Sprint(want.Header) {
-				t.Errorf("%s: %d %v %.100q\nwant %d %v %.100q", path, got.StatusCode, got.Header, got.body, want.StatusCode, want.Header, want.body)
+				t.Errorf("%s: got %d %v %.100q\nwant %d %v %.100q", path, got.StatusCode, got.Header, got.body, want.StatusCode, want.Header, want.body)
 			}
 			limits.awaitSlots(t, 1)
 		}
 	})
 }
 
-// Whatever becomes of requests, no slot stays held, and never do more run than there are slots.
+// No slot stays held however requests end, and no more requests run than there are slots.
 func TestNoSlotIsLeftBehind(t *testing.T) {
 	const requests, workers = 300, 10
 	paths := []string{"/hello/ada", "/json", "/nothing", "/file", "/fails", "/missing", "/panics", "/upgrade", "/stream"}
@@ -180,7 +180,7 @@ func TestNoSlotIsLeftBehind(t *testing.T) {
 	})
 }
 
-// cut sends a request and closes the connection when so many bytes of the answer have come; at once if that is negative.
+// cut sends a request and closes the connection when this many bytes of the response have arrived; immediately if negative.
 func cut(t *testing.T, address, path string, bytes int) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -190,7 +190,7 @@ func cut(t *testing.T, address, path string, bytes int) {
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path)
 	if path == "/upgrade" {
-		bytes = min(bytes, 20) // it answers no more than the header until it is told something
+		bytes = min(bytes, 20) // it sends only the header until it receives something
 	}
 	if bytes > 0 {
 		_, _ = io.CopyN(io.Discard, conn, int64(bytes))

@@ -82,7 +82,7 @@ func TestReloadEnvoy(t *testing.T) {
 	}
 	write(t, domain, strings.Replace(text, "unit: 1", "unit: 9", 1))
 	write(t, path, "policies: {}\n")
-	testkit.Eventually(t, "the wrong file is noticed", func() bool { return s.Log.Has("there are no policies") })
+	testkit.Eventually(t, "the wrong file is noticed", func() bool { return s.Log.Has("no policies") })
 	if got := second(); got != http.StatusTooManyRequests {
 		t.Errorf("one wrong file, and the other was taken: %d", got)
 	}

@@ -60,7 +60,7 @@ func TestAskStore(t *testing.T) {
 		{[]string{"allow", "me", "--format", "json"}, exitRefused, `"allowed":false`},
 		{[]string{"reset", "me"}, exitOK, "reset"},
 		{[]string{"peek", "me"}, exitOK, "allowed: 3 of 3 left"},
-		{[]string{"peek", "me", "--policy", "web"}, exitFailure, `"web" is not a policy (there is only default)`},
+		{[]string{"peek", "me", "--policy", "web"}, exitFailure, `"web" is not a policy (want default)`},
 	}.play(t, append(limit, "--store", at)...)
 	policies := write(t, "policies.yaml", "store: "+at+"\npolicies: {default: {limits: [3/1h sliding-log]}}\n")
 	asks{

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
 // Format is how a log writes its lines. The zero value finds out from the first of them.
@@ -75,7 +75,7 @@ func ParseFormat(name string) (Format, error) {
 		}
 	}
 	hint := ""
-	if near, ok := wording.Nearest(name, FormatNames()); ok {
+	if near, ok := errtext.Nearest(name, FormatNames()); ok {
 		hint = fmt.Sprintf(": did you mean %s?", near)
 	}
 	return FormatAuto, invalid("Format", "%q is not a format%s (there are %s, and auto)", name, hint,

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/jsonscan"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
 // Options say how to read a log. The zero value is useful: it finds out the format, limits by address (by key, for our
@@ -63,7 +63,7 @@ func (o *Options) check() error {
 	for _, name := range slices.Sorted(maps.Keys(o.Fields)) {
 		if !slices.Contains(names, name) {
 			hint := ""
-			if near, ok := wording.Nearest(name, names); ok {
+			if near, ok := errtext.Nearest(name, names); ok {
 				hint = fmt.Sprintf(": did you mean %s?", near)
 			}
 			return invalid("Fields", "%q is not a field%s (there are %s)", name, hint, strings.Join(names, ", "))

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// What our additions to the file do, worked out by hand from the decision rule.
+// What our additions to the file do, derived by hand from the decision rule.
 var additionsTests = []struct {
 	name  string
 	file  string
@@ -20,7 +20,7 @@ descriptors:
 		{59, 4, "k=a", "OK: OK/0"},
 		{60, 0, "k=a", "OVER: OVER/0"}, // a fixed window would be free
 		{75, 0, "k=a", "OK: OK/0"},     // 4 * 45/60 = 3 are left of the last minute
-		{75, 0, "k=a", "OVER: OVER/0"}, // and refusals are not counted:
+		{75, 0, "k=a", "OVER: OVER/0"}, // and denials are not counted:
 		{90, 0, "k=a", "OK: OK/0"},     // 2 + 1 + 1
 	}},
 	{"overlap", `
@@ -32,7 +32,7 @@ descriptors:
 		{59, 4, "up=a down=a whole=a", "OK: OK/0 OK/0 OK/0"},
 		{61, 0, "up=a", "OVER: OVER/0"},       // 4 * 59/60 is 4 rounded up
 		{61, 0, "down=a", "OK: OK/0"},         // and 3 rounded down
-		{119.9, 0, "whole=a", "OVER: OVER/0"}, // all of the last minute until it has gone
+		{119.9, 0, "whole=a", "OVER: OVER/0"}, // all of the last minute until it has passed
 		{120, 0, "whole=a", "OK: OK/3"},
 	}},
 	{"segments", `
@@ -40,9 +40,9 @@ domain: d
 descriptors:
 - {key: k, rate_limit: {unit: minute, requests_per_unit: 4, algorithm: sliding-window, segments: 6}}`, []step{
 		{1, 4, "k=a", "OK: OK/0"},
-		{60, 0, "k=a", "OVER: OVER/0"}, // the oldest part of six is covered in full
+		{60, 0, "k=a", "OVER: OVER/0"}, // the oldest of six parts is counted in full
 		{69, 0, "k=a", "OK: OK/2"},     // 4 * 1/10, rounded up, is 1
-		{70, 0, "k=a", "OK: OK/2"},     // it has left; 1 was taken at 69
+		{70, 0, "k=a", "OK: OK/2"},     // it has expired; 1 was taken at 69
 	}},
 	{"sliding-log", `
 domain: d
@@ -61,7 +61,7 @@ descriptors:
 		{0, 2, "k=a", "OK: OK/0"},
 		{0.9, 0, "k=a", "OVER: OVER/0"},
 		{1, 0, "k=a", "OK: OK/0"},
-		{1, 3, "m=a", "OVER: OVER/2"}, // more than a bucket holds is refused without a charge
+		{1, 3, "m=a", "OVER: OVER/2"}, // more than a bucket holds is denied without a charge
 		{1, 2, "m=a", "OK: OK/0"},
 		{1, 4, "n=a", "OK: OK/1"}, // more than a minute's worth, and less than a bucket holds
 	}},
@@ -82,7 +82,7 @@ descriptors:
 		{0, 3, "no=a", "OK: OK/2"},
 		{0, 3, "no=a", "OVER: OVER/2"},
 		{0, 2, "no=a", "OK: OK/0"},
-		{0, 6, "no=b", "OVER: OVER/5"}, // can never pass, and none of it is counted
+		{0, 6, "no=b", "OVER: OVER/5"}, // can never be admitted, and none of it is counted
 		{0, 5, "no=b", "OK: OK/0"},
 		{0, 5, "yes=a", "OK: OK/0"},
 		{30, 5, "yes=a", "OVER: OVER/0"},
@@ -96,7 +96,7 @@ descriptors:
 - {key: not, rate_limit: {unit: minute, requests_per_unit: 5, lease: false}}
 - {key: s, rate_limit: {unit: minute, requests_per_unit: 5, algorithm: sliding-window, segments: 60, overlap: whole, lease: true}}`, []step{
 		{0, 3, "k=a", "OK: OK/2"},
-		{0, 3, "k=a", "OVER: OVER/2"}, // a leased rule does not count what it refuses
+		{0, 3, "k=a", "OVER: OVER/2"}, // a leased rule does not count denials
 		{0, 2, "k=a", "OK: OK/0"},
 		{0, 3, "not=a", "OK: OK/2"},
 		{0, 3, "not=a", "OVER: OVER/0"},
@@ -141,8 +141,8 @@ func TestAdditions(t *testing.T) {
 	}
 }
 
-// Windows that are no unit are told as the unit that divides them, and how many.
-func TestWindowsAreTold(t *testing.T) {
+// Windows that are not a unit are reported as a multiple of the unit that divides them.
+func TestWindowsAreReportedInUnits(t *testing.T) {
 	for _, test := range []struct {
 		period     string
 		unit       rls.RateLimitResponse_RateLimit_Unit
@@ -161,12 +161,12 @@ func TestWindowsAreTold(t *testing.T) {
 		r := newRig(t, Options{}, "domain: d\ndescriptors:\n- key: k\n  rate_limit:\n    requests_per_unit: 7\n    "+test.period)
 		c := r.ask(request("d", 0, "k=a")).Statuses[0].CurrentLimit
 		if c.Unit != test.unit || c.GetUnitMultiplier().GetValue() != test.multiplier || c.RequestsPerUnit != 7 {
-			t.Errorf("%s: told as %v", test.period, c)
+			t.Errorf("%s: got %v", test.period, c)
 		}
 	}
 }
 
-// A window of the calendar is reset at its end, whatever its length: this month has 30 days and begins in another zone.
+// A calendar window resets at its end, whatever its length: this month has 30 days and begins in another zone.
 func TestResetOfTheCalendar(t *testing.T) {
 	r := newRig(t, Options{ResponseHeaders: true}, `
 domain: d
@@ -175,12 +175,12 @@ descriptors:
 	for _, code := range []string{"OK: OK/0", "OVER: OVER/0"} {
 		response := r.ask(request("d", 0, "k=a"))
 		if got := response.Statuses[0].DurationUntilReset.Seconds; got != 1385220 {
-			t.Errorf("%s: reset in %d s, want 1385220", code, got)
+			t.Errorf("%s: got a reset in %d s, want 1385220", code, got)
 		}
 	}
 }
 
-// A sliding window that refuses tells when the same hits would pass; one that admits, when all is free.
+// A sliding window that denies reports when the same hits would be admitted; one that admits, when all is free.
 func TestResetOfASlidingWindow(t *testing.T) {
 	r := newRig(t, Options{ResponseHeaders: true}, `
 domain: d
@@ -191,12 +191,12 @@ descriptors:
 	}
 	r.set(30)
 	if got := seconds(4); got != 90 { // until the end of the next minute
-		t.Errorf("admitted: reset in %d s, want 90", got)
+		t.Errorf("admitted: got a reset in %d s, want 90", got)
 	}
 	r.set(60.5)
 	// 4 * c/60 <= 2 when c <= 30: at 90 s, in 29.5 s.
 	if got := seconds(2); got != 30 {
-		t.Errorf("refused: reset in %d s, want 30", got)
+		t.Errorf("denied: got a reset in %d s, want 30", got)
 	}
 	r.set(90)
 	r.want(request("d", 2, "k=a"), "OK: OK/0")
@@ -218,20 +218,20 @@ func TestChargedAllOrNone(t *testing.T) {
 	r.play("d", []step{
 		{0, 3, "k=a m=a", "OK: OK/0 OK/2"},
 		{0, 0, "k=a m=a", "OVER: OVER/0 OK/2"}, // m is not charged,
-		{0, 0, "m=a k=b", "OK: OK/1 OK/2"},     // as is seen here
+		{0, 0, "m=a k=b", "OK: OK/1 OK/2"},     // as shown here
 		{0, 9, "k=c m=c", "OVER: OVER/3 OVER/5"},
-		{0, 0, "k=c m=c", "OK: OK/2 OK/4"}, // nor is a refusal
+		{0, 0, "k=c m=c", "OK: OK/2 OK/4"}, // nor is a denial
 		{0, 0, "m=d none=a", "OVER: OK/5 OVER/0"},
 		{0, 0, "m=d", "OK: OK/4"},
 		{0, 0, "k=e k=e", "OK: OK/1 OK/1"}, // the costs of one count add up
 		{0, 0, "k=e k=e", "OVER: OVER/1 OVER/1"},
 		{0, 0, "shadow=a k=f", "OK: OK/0 OK/2"},
-		{0, 0, "shadow=a k=f", "OK: OK/0 OK/1"}, // what refuses nothing stops nobody
+		{0, 0, "shadow=a k=f", "OK: OK/0 OK/1"}, // a rule that denies nothing does not affect others
 		{0, 0, "quota=a k=f", "OK: OK/0 OK/0"},
 		{0, 0, "quota=b quota=a m=f", "OK: OK/0 OVER/0 OK/4"},
 	})
 	if n := r.store.calls.Load(); n != 13 {
-		t.Errorf("asked %d times for 13 requests", n)
+		t.Errorf("got %d calls to the store for 13 requests", n)
 	}
 	mixed := request("d", 1, "k=g", "k=g", "m=g", "none=g")
 	mixed.Descriptors[0].HitsAddend = wrapperspb.UInt64(2)
@@ -252,9 +252,9 @@ func TestTwoLimitsOnOneCountTogether(t *testing.T) {
 	}
 }
 
-func TestChargingAllNeedsAStoreThatCan(t *testing.T) {
+func TestChargingAllNeedsStoreSupport(t *testing.T) {
 	r := newRig(t, Options{}, together)
-	if err := (&Service{store: r.store, most: 1, metrics: r.service.metrics, binder: r.service.binder}).Reload([]*Domain{mustParse(t, together)}); err == nil {
-		t.Error("a store of one charge took charging: all")
+	if err := (&Service{store: r.store, maxTogether: 1, metrics: r.service.metrics, binder: r.service.binder}).Reload([]*Domain{mustParse(t, together)}); err == nil {
+		t.Error("a store of one charge accepted charging: all")
 	}
 }

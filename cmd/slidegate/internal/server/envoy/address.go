@@ -6,18 +6,17 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
-// namespacePrefix keeps the counts of domains apart from those of anything else in the same store: no policy has a slash in
-// its name.
+// namespacePrefix separates the counts of domains from all others in the same store: no policy has a slash in its name.
 const namespacePrefix = "envoy/"
 
-// What a field of an address is.
+// The kinds of fields in an address.
 const (
 	plainValue  = 'v'
-	sharedValue = 's' // a pattern, which no value that somebody sends can be taken for
+	sharedValue = 's' // a pattern, which no sent value can be confused with
 )
 
-// appendAddress writes what tells the counts of a descriptor from those of all others: its entries, each with its length, so
-// that no two lists of entries are written alike. Path has the nodes that the entries matched, if they were looked for.
+// appendAddress writes the address of a descriptor's counts: its entries, each with its length, so that no two lists of
+// entries have the same address. Path has the nodes that the entries matched, if they were looked up.
 func appendAddress(to []byte, entries []*common.RateLimitDescriptor_Entry, path []*node) []byte {
 	for i, entry := range entries {
 		to = appendField(to, entry.GetKey())

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What can be read back has not been mixed up with anything else: no two lists of entries have one address, and no value is
+// Addresses can be parsed back, so they are unambiguous: no two lists of entries have the same address, and no value is
 // taken for a pattern.
-func TestAddressesCanBeReadBack(t *testing.T) {
+func TestAddressesAreUnambiguous(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var entries []*common.RateLimitDescriptor_Entry
 		var path []*node
@@ -19,22 +19,22 @@ func TestAddressesCanBeReadBack(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(t, "entries") {
 			text := rapid.StringMatching(`[vsa_*\x00-\x05]{0,5}`)
 			key, value, n := text.Draw(t, "key"), text.Draw(t, "value"), &node{}
-			told := fmt.Sprintf("%q=%q;", key, value)
+			parsed := fmt.Sprintf("%q=%q;", key, value)
 			if rapid.Bool().Draw(t, "shared") {
 				n.shared, n.value = true, text.Draw(t, "pattern")
-				told = fmt.Sprintf("%q~%q;", key, n.value)
+				parsed = fmt.Sprintf("%q~%q;", key, n.value)
 			}
 			entries = append(entries, &common.RateLimitDescriptor_Entry{Key: key, Value: value})
 			path = append(path, n)
-			want += told
+			want += parsed
 		}
 		if got := readAddress(t, appendAddress(nil, entries, path)); got != want {
-			t.Fatalf("%s was read back as %s", want, got)
+			t.Fatalf("got %[2]s, want %[1]s", want, got)
 		}
 	})
 }
 
-func readAddress(t *rapid.T, address []byte) (told string) {
+func readAddress(t *rapid.T, address []byte) (parsed string) {
 	field := func() string {
 		length, n := binary.Uvarint(address)
 		if n <= 0 || uint64(len(address)-n) < length {
@@ -48,7 +48,7 @@ func readAddress(t *rapid.T, address []byte) (told string) {
 		key := field()
 		kind := address[0]
 		address = address[1:]
-		told += fmt.Sprintf("%q%s%q;", key, map[byte]string{plainValue: "=", sharedValue: "~"}[kind], field())
+		parsed += fmt.Sprintf("%q%s%q;", key, map[byte]string{plainValue: "=", sharedValue: "~"}[kind], field())
 	}
-	return told
+	return parsed
 }

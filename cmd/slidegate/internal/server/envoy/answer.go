@@ -20,27 +20,28 @@ const (
 	codeOver = rls.RateLimitResponse_OVER_LIMIT
 )
 
-// outcome is what the statuses of a request come to.
+// outcome is the sum of the statuses of a request.
 type outcome struct {
-	any        bool // a rule is over its limit, whether or not that refuses anything
+	any        bool // a rule is over its limit, whether or not that denies anything
 	over       bool // an ordinary rule is over its limit
 	quotas     int  // rules in quota mode,
-	quotasOver int  // and those of them that are over their limits
-	// Which status headers tell of: the one over its limit that can be met last, or the one with the least remaining.
+	quotasOver int  // and how many of them are over their limits
+	// The status that the headers report: the one over its limit that takes longest to admit, or the one with the least
+	// remaining.
 	tells      *rls.RateLimitResponse_DescriptorStatus
-	retryAfter rule.Micros // when the request would pass
-	quotaRetry rule.Micros // when the first of the rules in quota mode would let it pass
+	retryAfter rule.Micros // when the request would be admitted
+	quotaRetry rule.Micros // when the first of the rules in quota mode would admit it
 }
 
-// respond makes the answer to a request of what the store said.
+// respond builds the response to a request from the store's answers.
 func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRequest) *rls.RateLimitResponse {
 	response := &rls.RateLimitResponse{
 		OverallCode: codeOK,
-		Statuses:    make([]*rls.RateLimitResponse_DescriptorStatus, len(w.asked)),
+		Statuses:    make([]*rls.RateLimitResponse_DescriptorStatus, len(w.items)),
 	}
 	o := outcome{quotaRetry: rule.Never}
-	for i := range w.asked {
-		a := &w.asked[i]
+	for i := range w.items {
+		a := &w.items[i]
 		switch {
 		case a.blocked != nil:
 			response.Statuses[i] = o.blocked(ctx, w.domain, a)
@@ -61,7 +62,7 @@ func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRe
 		response.OverallCode = codeOver
 	}
 	if o.any && s.opts.OnRefused != nil {
-		s.tellRefused(w, request, o.over)
+		s.reportRefused(w, request, o.over)
 	}
 	s.headers(response, &o)
 	if s.opts.DynamicMetadata {
@@ -70,10 +71,11 @@ func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRe
 	return response
 }
 
-// tellRefused names the descriptors that are over their limits. Those in quota mode are among them only if the request is refused.
-func (s *Service) tellRefused(w *work, request *rls.RateLimitRequest, refused bool) {
+// reportRefused calls OnRefused for the descriptors that are over their limits. Those in quota mode are included only if
+// the request is denied.
+func (s *Service) reportRefused(w *work, request *rls.RateLimitRequest, refused bool) {
 	for i, descriptor := range request.GetDescriptors() {
-		a := &w.asked[i]
+		a := &w.items[i]
 		if !a.over {
 			continue
 		}
@@ -89,18 +91,18 @@ func (s *Service) tellRefused(w *work, request *rls.RateLimitRequest, refused bo
 	}
 }
 
-// status makes the status of a descriptor, and adds it to the outcome.
-func (o *outcome) status(ctx context.Context, a *asked, answer *rule.Answer) *rls.RateLimitResponse_DescriptorStatus {
-	over := a.ask.reading == alwaysOver || a.ask.reading == asAnswered && !answer.Allowed
+// status builds the status of a descriptor, and adds it to the outcome.
+func (o *outcome) status(ctx context.Context, a *item, answer *rule.Answer) *rls.RateLimitResponse_DescriptorStatus {
+	over := a.request.reading == alwaysOver || a.request.reading == asAnswered && !answer.Allowed
 	retryAfter := answer.RetryAfter
-	if a.ask.reading == alwaysOver {
+	if a.request.reading == alwaysOver {
 		retryAfter = rule.Never
 	}
 	remaining := answer.Remaining
-	if a.rule.spec.limit.Quota == 0 || a.ask.reading == alwaysOver {
+	if a.rule.spec.limit.Quota == 0 || a.request.reading == alwaysOver {
 		remaining = 0
 	}
-	made := new(struct { // in one piece: there is one for nearly every request
+	made := new(struct { // one allocation, since nearly every request needs it
 		status rls.RateLimitResponse_DescriptorStatus
 		reset  durationpb.Duration
 	})
@@ -123,8 +125,8 @@ func (o *outcome) status(ctx context.Context, a *asked, answer *rule.Answer) *rl
 	return st
 }
 
-// refused makes the status of a descriptor whose limit cannot be counted, and adds it to the outcome.
-func (o *outcome) refused(ctx context.Context, a *asked) *rls.RateLimitResponse_DescriptorStatus {
+// refused builds the status of a descriptor whose limit cannot be counted, and adds it to the outcome.
+func (o *outcome) refused(ctx context.Context, a *item) *rls.RateLimitResponse_DescriptorStatus {
 	b := a.refused
 	b.tally.add(ctx, verdictOver)
 	a.over, o.any = true, true
@@ -138,8 +140,8 @@ func (o *outcome) refused(ctx context.Context, a *asked) *rls.RateLimitResponse_
 	return st
 }
 
-// blocked makes the status of a descriptor that a ruling refuses, and adds it to the outcome.
-func (o *outcome) blocked(ctx context.Context, d *domain, a *asked) *rls.RateLimitResponse_DescriptorStatus {
+// blocked builds the status of a descriptor that a ruling blocks, and adds it to the outcome.
+func (o *outcome) blocked(ctx context.Context, d *domain, a *item) *rls.RateLimitResponse_DescriptorStatus {
 	st := &rls.RateLimitResponse_DescriptorStatus{Code: codeOver}
 	tally := d.tallyRuled
 	if a.by != nil {
@@ -159,8 +161,8 @@ func (o *outcome) blocked(ctx context.Context, d *domain, a *asked) *rls.RateLim
 	return st
 }
 
-// add counts a status.
-func (o *outcome) add(a *asked, st *rls.RateLimitResponse_DescriptorStatus, retryAfter rule.Micros) {
+// add adds a status to the outcome.
+func (o *outcome) add(a *item, st *rls.RateLimitResponse_DescriptorStatus, retryAfter rule.Micros) {
 	over := st.Code == codeOver
 	switch {
 	case over && !a.rule.quotaMode:
@@ -180,9 +182,9 @@ func (o *outcome) add(a *asked, st *rls.RateLimitResponse_DescriptorStatus, retr
 	}
 }
 
-// untilReset is how long it takes until a limit starts afresh: a window that is fixed to the clock, at its end, whether or
-// not anything was counted. Other limits have no such moment: one that refuses tells when it would not, one that admits
-// tells when all of its quota is free.
+// untilReset returns how long it takes until a limit resets: for a window that is fixed to the clock, until its end,
+// whether or not anything was counted. Other limits do not reset at a time: for one that denies it is the time until it
+// admits, for one that admits the time until all of its quota is free.
 func untilReset(b *bound, answer *rule.Answer, over bool) rule.Micros {
 	limit := b.limit.Rule()
 	at := max(answer.At, -answer.At)
@@ -198,13 +200,13 @@ func untilReset(b *bound, answer *rule.Answer, over bool) rule.Micros {
 	return answer.ResetAfter
 }
 
-// secondsUp rounds up to whole seconds: Envoy cuts off what is less, and a client that comes too early is refused again.
+// secondsUp rounds up to whole seconds: Envoy truncates, and a client that returns too early is denied again.
 func secondsUp(m rule.Micros) int64 {
 	const second = rule.Micros(1e6)
 	return int64((m + second - 1) / second)
 }
 
-// headers adds the headers that are asked for.
+// headers adds the configured headers.
 func (s *Service) headers(response *rls.RateLimitResponse, o *outcome) {
 	if o.tells == nil || !s.opts.ResponseHeaders && !s.opts.RequestHeaders {
 		return
@@ -224,7 +226,7 @@ func (s *Service) headers(response *rls.RateLimitResponse, o *outcome) {
 	}
 }
 
-// headerValues are the headers of one answer, in one piece.
+// headerValues holds the headers of one response, in one allocation.
 type headerValues struct {
 	values   [4]core.HeaderValue
 	pointers [4]*core.HeaderValue
@@ -238,5 +240,5 @@ func (h *headerValues) add(name string, value int64) {
 	h.n++
 }
 
-// list returns those that were added so far.
+// list returns the headers added so far.
 func (h *headerValues) list() []*core.HeaderValue { return h.pointers[:h.n:h.n] }

@@ -48,34 +48,34 @@ func TestHeaders(t *testing.T) {
 		ask           string
 		response, not string
 	}{
-		// The least remaining is told.
+		// The least remaining is reported.
 		{1, "minute=a hour=a", "RateLimit-Limit=2 RateLimit-Remaining=1 RateLimit-Reset=60", ""},
 		{1, "minute=b hour=a", "RateLimit-Limit=2 RateLimit-Remaining=1 RateLimit-Reset=60", ""},
 		{1, "minute=c hour=a", "RateLimit-Limit=3 RateLimit-Remaining=0 RateLimit-Reset=2820", ""}, // 47 minutes
-		// When several refuse, the one that does so for longest.
+		// If several deny, the one that denies for longest.
 		{2, "minute=a hour=a", "RateLimit-Limit=3 RateLimit-Remaining=0 RateLimit-Reset=2820 Retry-After=2820", ""},
 		{2, "hour=a minute=a", "RateLimit-Limit=3 RateLimit-Remaining=0 RateLimit-Reset=2820 Retry-After=2820", ""},
 		{2, "minute=a", "RateLimit-Limit=2 RateLimit-Remaining=0 RateLimit-Reset=60 Retry-After=60", ""},
 		{3, "minute=d", "RateLimit-Limit=2 RateLimit-Remaining=0 RateLimit-Reset=60", "Retry-After"}, // never
 		{1, "nothing=x", "", ""},
 		{1, "q=a qh=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=60", "Retry-After"},
-		{1, "qh=a q=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=2820 Retry-After=60", ""}, // either will do
+		{1, "qh=a q=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=2820 Retry-After=60", ""}, // either suffices
 		{1, "q=a qh=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=60 Retry-After=60", ""},
 		{1, "s=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=60", "Retry-After"},
 		{1, "s=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=60", "Retry-After"},
 	} {
 		response := r.ask(request("d", test.hits, strings.Fields(test.ask)...))
 		if got := headerText(response.ResponseHeadersToAdd); got != test.response || test.not != "" && strings.Contains(got, test.not) {
-			t.Errorf("%d: %s: response headers %q, want %q", i, test.ask, got, test.response)
+			t.Errorf("%d: %s: got response headers %q, want %q", i, test.ask, got, test.response)
 		}
 		want, _, _ := strings.Cut(test.response, " Retry-After")
 		if got := headerText(response.RequestHeadersToAdd); got != want {
-			t.Errorf("%d: %s: request headers %q, want %q", i, test.ask, got, want)
+			t.Errorf("%d: %s: got request headers %q, want %q", i, test.ask, got, want)
 		}
 	}
 	plain := newRig(t, Options{}, severalLimits).ask(request("d", 9, "minute=a"))
 	if plain.ResponseHeadersToAdd != nil || plain.RequestHeadersToAdd != nil || plain.DynamicMetadata != nil {
-		t.Errorf("nothing was asked for, and the answer has %v", plain)
+		t.Errorf("without header options: got %v, want no headers", plain)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestShadowOfTheWholeService(t *testing.T) {
 	r := newRig(t, Options{Shadow: true, ResponseHeaders: true}, severalLimits)
 	response := r.want(request("d", 3, "minute=a", "hour=a"), "OK: OVER/0 OK/0")
 	if got := headerText(response.ResponseHeadersToAdd); strings.Contains(got, "Retry-After") {
-		t.Errorf("the client is let through, and told %s", got)
+		t.Errorf("an admitted client: got headers %s", got)
 	}
 }
 
@@ -110,7 +110,7 @@ descriptors:
 	check(1, `{`+descriptors+`, "hitsAddend": 1, "metadata": {"route": {"b": {"deep": 2}, "first": false}, "list": 7}}`) // a is over
 }
 
-// A descriptor that brings its limit has it in the metadata, too.
+// A limit that came with a descriptor is in the metadata, too.
 func TestDynamicMetadataOfOverrides(t *testing.T) {
 	r := newRig(t, Options{DynamicMetadata: true}, fivePerMinute)
 	ask := bring(bring(request("d", 0, "k=a"), "k=b", typev3.RateLimitUnit_DAY, 1), "k=c", typev3.RateLimitUnit_HOUR, 3)
@@ -121,11 +121,11 @@ func TestDynamicMetadataOfOverrides(t *testing.T) {
 	}
 	want := []string{"", "requests_per_unit:5 unit:DAY", "requests_per_unit:5 unit:HOUR unit_multiplier:{value:3}"}
 	if !slices.Equal(limits, want) {
-		t.Errorf("%q, want %q", limits, want)
+		t.Errorf("got %q, want %q", limits, want)
 	}
 }
 
-// With Options.Quota every rule is in quota mode: a request is refused only if all of its rules are over their limits.
+// With Options.Quota every rule is in quota mode: a request is denied only if all of its rules are over their limits.
 func TestQuotaModeOfTheWholeService(t *testing.T) {
 	const rules = "domain: d\ndescriptors:\n- {key: a, rate_limit: {unit: hour, requests_per_unit: 1}}\n- {key: b, rate_limit: {unit: hour, requests_per_unit: 2}}\n"
 	r := newRig(t, Options{Quota: true}, rules)
@@ -172,7 +172,7 @@ func TestJSON(t *testing.T) {
 	failure := fmt.Errorf("down")
 	r.store.fail.Store(&failure)
 	if code, _ := post(ask); code != 500 {
-		t.Errorf("the store is down: %d", code)
+		t.Errorf("with the store down: got %d, want 500", code)
 	}
 }
 
@@ -194,13 +194,13 @@ func TestHealth(t *testing.T) {
 		}
 		response.Body.Close()
 		if response.StatusCode != code {
-			t.Errorf("/healthcheck: %d, want %d", response.StatusCode, code)
+			t.Errorf("/healthcheck: got %d, want %d", response.StatusCode, code)
 		}
 	}
 	check(healthpb.HealthCheckResponse_SERVING, 200)
 	r.service.Drain()
 	check(healthpb.HealthCheckResponse_NOT_SERVING, 500)
-	r.want(request("d", 0, "k=a"), "OK: OK/4") // what is on its way is still answered
+	r.want(request("d", 0, "k=a"), "OK: OK/4") // pending requests are still served
 }
 
 func TestReflection(t *testing.T) {
@@ -228,7 +228,7 @@ func TestMetrics(t *testing.T) {
 	r.want(request("d", 3, "minute=secret", "hour=secret", "s=secret"), "OVER: OVER/0 OK/0 OK/0")
 	r.want(request("unknown", 0, "minute=secret"), "OK: OK/-")
 	if _, err := r.tryAsk(request("", 0, "x=secret")); err == nil {
-		t.Error("no error")
+		t.Error("got no error, want one")
 	}
 	if err := r.service.Reload([]*Domain{mustParse(t, severalLimits)}); err != nil {
 		t.Fatal(err)
@@ -247,14 +247,14 @@ func TestMetrics(t *testing.T) {
 					name += " " + kv.Value.AsString()
 				}
 				if got[name] = point.Value; point.Value == 0 {
-					delete(got, name) // all series are there from the start
+					delete(got, name) // all series are present from the start
 					zeros++
 				}
 			}
 		}
 	}
 	if zeros != 7*3-4+2 {
-		t.Errorf("%d series are 0, want those of five rules, overrides and rulings by three verdicts, and of three errors, but for five", zeros)
+		t.Errorf("got %d series with 0, want those of five rules, overrides and rulings by three verdicts, and of three errors, but for five", zeros)
 	}
 	want := map[string]int64{
 		"slidegate.envoy.decisions d override ok":  1,

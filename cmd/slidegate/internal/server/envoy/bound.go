@@ -12,18 +12,18 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// bound is a rule ready to be asked. It does not change.
+// bound is a rule that is ready to use. It is immutable.
 type bound struct {
 	*spec
 	title   string                           // its name, or its path if it has none
-	path    string                           // of keys and values in the file, as in domain.key_value.key; empty if it came with a descriptor
+	path    string                           // keys and values in the file, as in domain.key_value.key; empty if it came with a descriptor
 	limit   *store.Limit                     // nil if unlimited
-	current *rls.RateLimitResponse_RateLimit // what answers say of the limit; shared by all of them
+	current *rls.RateLimitResponse_RateLimit // the limit in responses; shared by all of them
 	tally   *tally
 }
 
-// binder gives limits their place in the store, and remembers what it gave, so that a reload goes on with what stores worked
-// out for each limit. It is safe for concurrent use.
+// binder binds limits to the store, and remembers the bindings, so that a reload keeps what stores computed for each
+// limit. It is safe for concurrent use.
 type binder struct {
 	store store.Store
 	quota bool // all rules are in quota mode
@@ -36,8 +36,8 @@ type binding struct {
 	limit  slidegate.Limit
 }
 
-// maxKnown is how many limits a binder remembers, and maxOverrides how many limits from descriptors a domain does; further
-// ones still work and are made anew each time.
+// maxKnown bounds the limits that a binder remembers, and maxOverrides the limits from descriptors that a domain
+// remembers; others still work and are bound again each time.
 const (
 	maxKnown     = 16_384
 	maxOverrides = 4096
@@ -69,7 +69,7 @@ func (b *binder) bind(domain string, limit slidegate.Limit) (*store.Limit, error
 	return made, nil
 }
 
-// rule makes a rule ready.
+// rule binds a rule.
 func (b *binder) rule(domain, title string, s *spec, tally *tally) (*bound, error) {
 	if b.quota && !s.quotaMode {
 		given := *s
@@ -90,15 +90,15 @@ func (b *binder) rule(domain, title string, s *spec, tally *tally) (*bound, erro
 	return r, nil
 }
 
-// domain is a Domain that is in service.
+// domain is a Domain in service.
 type domain struct {
 	*Domain
-	policy    string // what operators call it
+	policy    string // its name for operators
 	root      *level
-	group     string // of the counts: those that are charged all or none must be on one node of the store
-	tallyOver *tally // of limits that come with descriptors
+	group     string // of the counts: those charged all or nothing must be on one node of the store
+	tallyOver *tally // for limits that come with descriptors
 
-	tallyRuled *tally // of rulings about descriptors that no rule fits
+	tallyRuled *tally // for rulings about descriptors that no rule matches
 
 	mu           sync.RWMutex
 	overrides    map[override]*bound
@@ -112,7 +112,7 @@ type override struct {
 	multiplier uint32
 }
 
-// domain puts a domain in service.
+// domain puts a domain into service.
 func (s *Service) domain(given *Domain) (*domain, error) {
 	d := &domain{
 		Domain: given, policy: rulings.EnvoyPrefix + given.name,
@@ -124,13 +124,14 @@ func (s *Service) domain(given *Domain) (*domain, error) {
 	}
 	var err error
 	if d.root, err = s.level(given.name, given.name, given.root); err != nil {
-		return nil, invalid("domains", "%s: the domain %q: %w", given.at, given.name, err)
+		return nil, invalid("domains", "%s: domain %q: %w", given.at, given.name, err)
 	}
 	return d, nil
 }
 
-// level copies a list of descriptors with its rules bound: what Parse returned may be in service elsewhere. Path is that of the
-// list: rules without a name are called by their path, as the original calls them, which has nothing in it that clients sent.
+// level copies a list of descriptors with its rules bound, since the result of Parse may be in service elsewhere. Path
+// is the path of the list: rules without a name are named by their path, as in the original, which contains nothing
+// that clients sent.
 func (s *Service) level(domain, path string, given *level) (*level, error) {
 	if given == nil {
 		return nil, nil
@@ -160,8 +161,8 @@ func (s *Service) level(domain, path string, given *level) (*level, error) {
 	return l, nil
 }
 
-// override returns the rule of a limit that came with a descriptor. The error is errWindows, and the rule is not to be asked, if
-// there are too many different windows.
+// override returns the rule of a limit that came with a descriptor. If there are too many different windows, the error
+// is errWindows, and the rule must not be used.
 func (d *domain) override(b *binder, known *windows, o override) (*bound, error) {
 	d.mu.RLock()
 	earlier := d.overrides[o]

@@ -15,10 +15,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// work is what one request needs while it is decided; the parts are used again by the next one.
+// work is the reusable memory of one request.
 type work struct {
-	domain    *domain // nil if it is not known
-	asked     []asked
+	domain    *domain // nil if it is unknown
+	items     []item
 	path      []*node
 	replacing []string
 	ends      []int  // where the address of each descriptor ends
@@ -29,29 +29,29 @@ type work struct {
 	text      []byte
 }
 
-// asked is one descriptor of a request.
-type asked struct {
+// item is one descriptor of a request.
+type item struct {
 	rule      *bound // nil if no limit applies
 	unlimited bool
-	refused   *bound // a limit that came with the descriptor and cannot be counted; rule is nil then
-	blocked   *ruled // a ruling that refuses the descriptor; rule and refused are nil then
-	by        *bound // with blocked, the rule that fits; nil if none does
+	refused   *bound // a limit that came with the descriptor and cannot be counted; rule is then nil
+	blocked   *ruled // a ruling that blocks the descriptor; rule and refused are then nil
+	by        *bound // with blocked, the matching rule; nil if none
 	hits      int64
 	refund    bool
 	address   string
-	ask       ask
-	answer    int  // its place among the answers
-	over      bool // its limit, whether or not that refuses anything
+	request   storeRequest
+	answer    int  // index of its answer
+	over      bool // over its limit, whether or not that denies anything
 }
 
-// ShouldRateLimit answers one request of Envoy. An error means that the answer is not known, so that Envoy does as its
-// failure_mode_deny says.
+// ShouldRateLimit decides one request of Envoy. On an error there is no decision, and Envoy follows its
+// failure_mode_deny.
 func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
 	if err := check(request); err != nil {
 		return nil, s.invalid(ctx, err)
 	}
 	w := s.work.Get().(*work)
-	defer s.give(w)
+	defer s.putBack(w)
 	d := (*s.domains.Load())[request.GetDomain()]
 	if d == nil && s.waiting.Load() {
 		return nil, s.failed(ctx, errAwaited)
@@ -75,21 +75,21 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 	return s.respond(ctx, w, request), nil
 }
 
-// errAwaited is why there is no answer before the first rules.
+// errAwaited is the error before the first rules.
 var errAwaited = errors.New("the management server has sent no rules yet")
 
-// errClosed is what stands in for an answer that no store gave.
+// errClosed stands in for an answer that the store did not give.
 var errClosed = errors.New("it is down, or too slow")
 
-// closed tells whether an answer is a failure policy's refusal.
+// closed reports whether an answer is a denial by the failure mode.
 func closed(a rule.Answer) bool { return a.Flags.FallbackClosed() }
 
-// give puts work back without what it refers to, unless it has grown beyond the ordinary.
-func (s *Service) give(w *work) {
+// putBack returns work to the pool without its references, unless it has grown unusually large.
+func (s *Service) putBack(w *work) {
 	if cap(w.addresses) > 1<<14 {
 		return
 	}
-	clear(w.asked)
+	clear(w.items)
 	clear(w.path[:cap(w.path)])
 	clear(w.replacing[:cap(w.replacing)])
 	clear(w.requests)
@@ -117,17 +117,17 @@ func (s *Service) failed(ctx context.Context, err error) error {
 	if errors.Is(err, errAwaited) {
 		return status.Errorf(code, "envoy: %v", err)
 	}
-	return status.Errorf(code, "envoy: the store gave no answer: %v", err)
+	return status.Errorf(code, "envoy: the store did not answer: %v", err)
 }
 
 // match finds the rule of each descriptor and writes its address.
 func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.RateLimitRequest) error {
 	descriptors := request.GetDescriptors()
 	ruled := s.rulingsOf(d)
-	w.asked = append(w.asked[:0], make([]asked, len(descriptors))...)
+	w.items = append(w.items[:0], make([]item, len(descriptors))...)
 	w.ends, w.addresses, w.replacing = w.ends[:0], w.addresses[:0], w.replacing[:0]
 	for i, descriptor := range descriptors {
-		a := &w.asked[i]
+		a := &w.items[i]
 		a.hits, a.refund, a.answer = hitsOf(request, descriptor), descriptor.GetIsNegativeHits(), -1
 		w.path = w.path[:0]
 		switch {
@@ -166,48 +166,48 @@ func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.Ra
 	}
 	addresses, start := string(w.addresses), 0
 	for i, end := range w.ends {
-		w.asked[i].address, start = addresses[start:end], end
+		w.items[i].address, start = addresses[start:end], end
 	}
 	return nil
 }
 
-// refuse refuses a descriptor whose limit cannot be counted, and that one alone. It is not an error of the request: Envoy lets a
-// request pass to which there is no answer, unless it is told otherwise, and that with all of its limits.
-func (s *Service) refuse(ctx context.Context, a *asked) {
+// refuse denies a descriptor whose limit cannot be counted, and only that one. It is not an error of the request: by
+// default, Envoy admits a request without an answer, which would lift all of its limits.
+func (s *Service) refuse(ctx context.Context, a *item) {
 	a.refused, a.rule = a.rule, nil
 	s.metrics.errors.Add(ctx, 1, s.metrics.windows...)
 	if s.windows.warn(time.Now()) {
-		s.opts.Logger.Warn("envoy: descriptors bring limits with too many different windows; those with further ones are refused. "+
+		s.opts.Logger.Warn("envoy: descriptors have limits with too many different windows; those with new windows are denied. "+
 			"Use units without a multiplier, or fewer different multipliers", "most", s.opts.MaxWindows)
 	}
 }
 
-// replace drops the rules that others of the same request replace: they are neither asked nor charged.
+// replace drops the rules that other rules of the same request replace: they are neither decided nor charged.
 func (w *work) replace() {
 	if len(w.replacing) == 0 {
 		return
 	}
-	for i := range w.asked {
-		if a := &w.asked[i]; a.rule != nil && a.rule.name != "" && slices.Contains(w.replacing, a.rule.name) {
+	for i := range w.items {
+		if a := &w.items[i]; a.rule != nil && a.rule.name != "" && slices.Contains(w.replacing, a.rule.name) {
 			a.rule = nil
 		}
 	}
 }
 
-// plan makes one batch of all that is to be asked.
+// plan builds one batch for the store.
 func (s *Service) plan(w *work, d *domain) error {
-	n := len(w.asked)
+	n := len(w.items)
 	w.requests = slices.Grow(w.requests[:0], n)
 	w.charges = slices.Grow(w.charges[:0], n)
 	w.answers = append(w.answers[:0], make([]rule.Answer, n)...)
 	banned := false
-	for i := range w.asked {
-		a := &w.asked[i]
+	for i := range w.items {
+		a := &w.items[i]
 		banned = banned || a.blocked != nil || a.refused != nil && !a.refund
 		if a.rule == nil {
 			continue
 		}
-		a.ask = a.rule.askFor(a.hits, a.refund)
+		a.request = a.rule.requestFor(a.hits, a.refund)
 		banned = banned || a.together(d) && a.rule.spec.limit.Quota == 0
 	}
 	if d != nil && d.charging == ChargeAll {
@@ -215,32 +215,32 @@ func (s *Service) plan(w *work, d *domain) error {
 			return err
 		}
 	}
-	for i := range w.asked {
-		if a := &w.asked[i]; a.rule != nil && a.answer < 0 {
+	for i := range w.items {
+		if a := &w.items[i]; a.rule != nil && a.answer < 0 {
 			w.alone(a, d)
 		}
 	}
 	return nil
 }
 
-// together tells whether a descriptor is charged only if all others are. Rules that refuse nothing by themselves stand
-// apart, and so does what is given back.
-func (a *asked) together(d *domain) bool {
+// together reports whether a descriptor is charged only if all others are. Rules that deny nothing by themselves are
+// separate, and so are refunds.
+func (a *item) together(d *domain) bool {
 	return d.charging == ChargeAll && !a.refund && a.hits > 0 && !a.rule.shadow && !a.rule.quotaMode
 }
 
-// alone asks about a descriptor by itself.
-func (w *work) alone(a *asked, d *domain) {
-	charge := store.Charge{Limit: a.rule.limit, Key: a.address, Cost: a.ask.cost}
-	if a.ask.op == rule.GiveBack {
+// alone adds a request for one descriptor.
+func (w *work) alone(a *item, d *domain) {
+	charge := store.Charge{Limit: a.rule.limit, Key: a.address, Cost: a.request.cost}
+	if a.request.op == rule.GiveBack {
 		charge.At = rule.Oldest
 	}
 	a.answer = len(w.charges)
 	w.charges = append(w.charges, charge)
-	w.request(a.ask.op, d.group, a.answer)
+	w.request(a.request.op, d.group, a.answer)
 }
 
-// request asks about the charges from the one at start on.
+// request adds a request for the charges from start on.
 func (w *work) request(op rule.Op, group string, start int) {
 	end := len(w.charges)
 	w.requests = append(w.requests, store.Request{
@@ -248,19 +248,19 @@ func (w *work) request(op rule.Op, group string, start int) {
 	})
 }
 
-// planTogether makes one request of the descriptors that are charged all or none. If one of them is refused by a limit of 0,
-// the others are only looked at.
+// planTogether builds one request for the descriptors that are charged all or nothing. If one of them is denied by a
+// limit of 0, the others are only peeked at.
 func (s *Service) planTogether(w *work, d *domain, banned bool) error {
-	for i := range w.asked {
-		a := &w.asked[i]
+	for i := range w.items {
+		a := &w.items[i]
 		if a.rule == nil || !a.together(d) {
 			continue
 		}
 		if a.rule.spec.limit.Quota == 0 {
-			a.ask = ask{rule.Peek, 1, alwaysOver} // by itself, for the times it tells
+			a.request = storeRequest{rule.Peek, 1, alwaysOver} // by itself, for its times
 			continue
 		}
-		a.ask = ask{rule.Take, a.hits, asAnswered}
+		a.request = storeRequest{rule.Take, a.hits, asAnswered}
 		if a.answer = w.sameAddress(a); a.answer >= 0 {
 			w.charges[a.answer].Cost = min(w.charges[a.answer].Cost+a.hits, rule.MaxQuota)
 			if a.rule.limit.Rule().Quota < w.charges[a.answer].Limit.Rule().Quota {
@@ -271,8 +271,8 @@ func (s *Service) planTogether(w *work, d *domain, banned bool) error {
 		a.answer = len(w.charges)
 		w.charges = append(w.charges, store.Charge{Limit: a.rule.limit, Key: a.address, Cost: a.hits})
 	}
-	if len(w.charges) > s.most {
-		return fmt.Errorf("envoy: descriptors: %d have limits, and the store charges at most %d at once", len(w.charges), s.most)
+	if len(w.charges) > s.maxTogether {
+		return fmt.Errorf("envoy: descriptors: %d have limits, but the store charges at most %d together", len(w.charges), s.maxTogether)
 	}
 	if len(w.charges) > 0 {
 		op := rule.Take
@@ -284,8 +284,9 @@ func (s *Service) planTogether(w *work, d *domain, banned bool) error {
 	return nil
 }
 
-// sameAddress returns which charge has the address of a, for the costs of one address add up; -1 if none has.
-func (w *work) sameAddress(a *asked) int {
+// sameAddress returns the index of the charge with the address of a, since the costs of one address add up; -1 if there
+// is none.
+func (w *work) sameAddress(a *item) int {
 	return slices.IndexFunc(w.charges, func(c store.Charge) bool {
 		return c.Key == a.address && (c.Limit == a.rule.limit || c.Limit.Prefix() == a.rule.limit.Prefix())
 	})

@@ -9,8 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// dynamicMetadata says what was asked, and what the rules under their limits say of themselves, in the fields that the
-// original has.
+// dynamicMetadata returns the request and the metadata of the rules under their limits, in the fields of the original.
 func dynamicMetadata(w *work, request *rls.RateLimitRequest, response *rls.RateLimitResponse) *structpb.Struct {
 	descriptors, merged := &structpb.ListValue{}, map[string]*structpb.Value{}
 	for i, descriptor := range request.GetDescriptors() {
@@ -26,7 +25,7 @@ func dynamicMetadata(w *work, request *rls.RateLimitRequest, response *rls.RateL
 			fields["limit"] = structpb.NewStringValue(limitText(limit))
 		}
 		descriptors.Values = append(descriptors.Values, structpb.NewStructValue(&structpb.Struct{Fields: fields}))
-		if r := w.asked[i].rule; r != nil && response.Statuses[i].GetCode() == codeOK {
+		if r := w.items[i].rule; r != nil && response.Statuses[i].GetCode() == codeOK {
 			merge(merged, r.metadata.GetFields())
 		}
 	}
@@ -43,7 +42,8 @@ func dynamicMetadata(w *work, request *rls.RateLimitRequest, response *rls.RateL
 	return &structpb.Struct{Fields: fields}
 }
 
-// limitText writes a limit that came with a descriptor as the original does, but always with one blank between its parts.
+// limitText writes a limit that came with a descriptor as the original does, but always with one blank between its
+// parts.
 func limitText(limit *common.RateLimitDescriptor_RateLimitOverride) string {
 	text := fmt.Sprintf("requests_per_unit:%d unit:%v", limit.GetRequestsPerUnit(), limit.GetUnit())
 	if multiplier := limit.GetUnitMultiplier(); multiplier != nil {
@@ -52,8 +52,8 @@ func limitText(limit *common.RateLimitDescriptor_RateLimitOverride) string {
 	return text
 }
 
-// merge adds the fields that are not there yet, and goes into mappings that both have. It changes nothing of what it adds,
-// for that belongs to the rules.
+// merge adds the missing fields, recursively for mappings that both have. It does not modify what it adds, which
+// belongs to the rules.
 func merge(into, from map[string]*structpb.Value) {
 	for name, value := range from {
 		have, there := into[name]

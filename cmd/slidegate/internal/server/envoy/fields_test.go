@@ -22,12 +22,12 @@ descriptors:
 - {key: none, rate_limit: {unit: minute, requests_per_unit: 0}}
 `
 
-// want fails unless the service answers a request as summary writes it.
+// want fails unless the summary of the service's response is this.
 func (r *rig) want(request *rls.RateLimitRequest, want string) *rls.RateLimitResponse {
 	r.t.Helper()
 	response := r.ask(request)
 	if got := summary(response); got != want {
-		r.t.Errorf("%v: %s, want %s", request, got, want)
+		r.t.Errorf("%v: got %s, want %s", request, got, want)
 	}
 	return response
 }
@@ -41,7 +41,7 @@ func TestDomainIsPartOfTheAddress(t *testing.T) {
 
 func TestHitsOfTheRequest(t *testing.T) {
 	r := newRig(t, Options{}, fivePerMinute)
-	r.want(request("d", 0, "k=a"), "OK: OK/4") // nothing said is 1
+	r.want(request("d", 0, "k=a"), "OK: OK/4") // the default is 1
 	r.want(request("d", 3, "k=a"), "OK: OK/1")
 }
 
@@ -49,7 +49,7 @@ func TestHitsOfTheDescriptor(t *testing.T) {
 	r := newRig(t, Options{}, fivePerMinute)
 	own := request("d", 4, "k=a", "k=b", "k=c")
 	own.Descriptors[0].HitsAddend = wrapperspb.UInt64(2)
-	own.Descriptors[1].HitsAddend = wrapperspb.UInt64(0) // looks, and charges nothing
+	own.Descriptors[1].HitsAddend = wrapperspb.UInt64(0) // only peeks
 	r.want(own, "OK: OK/3 OK/5 OK/1")
 	r.want(own, "OVER: OK/1 OK/5 OVER/0")
 	own.Descriptors[2].HitsAddend = wrapperspb.UInt64(0)
@@ -61,8 +61,8 @@ func TestHitsOfTheDescriptor(t *testing.T) {
 	r.want(request("d", 0, "k=huge"), "OVER: OVER/0")
 }
 
-// A look is over only if the count is beyond the limit, not at it.
-func TestLookAtTheLimit(t *testing.T) {
+// A peek is over only if the count is beyond the limit, not at it.
+func TestPeekAtTheLimit(t *testing.T) {
 	r := newRig(t, Options{}, fivePerMinute)
 	look := request("d", 0, "k=a")
 	look.Descriptors[0].HitsAddend = wrapperspb.UInt64(0)
@@ -77,22 +77,22 @@ func TestLookAtTheLimit(t *testing.T) {
 	r.want(banned, "OVER: OVER/0") // 1 of 0
 }
 
-func TestNegativeHitsGiveBack(t *testing.T) {
+func TestNegativeHitsRefund(t *testing.T) {
 	r := newRig(t, Options{}, fivePerMinute)
 	r.want(request("d", 5, "k=a"), "OK: OK/0")
 	back := request("d", 2, "k=a")
 	back.Descriptors[0].IsNegativeHits = true
 	r.want(back, "OK: OK/2")
 	r.want(request("d", 2, "k=a"), "OK: OK/0")
-	back.Descriptors[0].HitsAddend = wrapperspb.UInt64(1) // the descriptor's own number goes before
+	back.Descriptors[0].HitsAddend = wrapperspb.UInt64(1) // the descriptor's own number takes precedence
 	r.want(back, "OK: OK/1")
 	back.Descriptors[0].HitsAddend = wrapperspb.UInt64(0)
 	r.want(back, "OK: OK/1")
-	back.Descriptors[0].HitsAddend = wrapperspb.UInt64(1000) // never more than there is
+	back.Descriptors[0].HitsAddend = wrapperspb.UInt64(1000) // never more than was counted
 	r.want(back, "OK: OK/5")
 	r.want(request("d", 6, "k=a"), "OVER: OVER/0")
 	back.Descriptors[0].HitsAddend = wrapperspb.UInt64(2)
-	r.want(back, "OK: OK/1") // a refused charge can be given back too: 4 of 5
+	r.want(back, "OK: OK/1") // a denied charge can be refunded too: 4 of 5
 }
 
 func limitOf(quota uint32, unit typev3.RateLimitUnit) *common.RateLimitDescriptor_RateLimitOverride {
@@ -112,7 +112,7 @@ func TestLimitOfTheDescriptor(t *testing.T) {
 	response := r.want(ask("d", "x=y", 0, two), "OVER: OVER/0")
 	if current := response.Statuses[0].CurrentLimit; current.RequestsPerUnit != 2 || current.Unit != rls.RateLimitResponse_RateLimit_MINUTE ||
 		current.Name != "" || current.UnitMultiplier != nil {
-		t.Errorf("the limit is %v, want 2 per minute without a name", current)
+		t.Errorf("got the limit %v, want 2 per minute without a name", current)
 	}
 	r.want(ask("d", "k=a", 0, two), "OK: OK/1")                                         // in place of the rule,
 	r.want(request("d", 0, "k=a"), "OK: OK/3")                                          // on the same count
@@ -143,10 +143,10 @@ func TestUnitMultiplierOfTheDescriptor(t *testing.T) {
 	// base is 13 minutes past the hour, so the ten minutes end 7 minutes later.
 	response := r.want(ask, "OK: OK/0")
 	if got := response.Statuses[0].CurrentLimit.GetUnitMultiplier().GetValue(); got != 10 {
-		t.Errorf("the multiplier is told as %d, want 10", got)
+		t.Errorf("got the multiplier %d, want 10", got)
 	}
 	if got := response.Statuses[0].DurationUntilReset.AsDuration().Minutes(); got != 7 {
-		t.Errorf("reset in %v minutes, want 7", got)
+		t.Errorf("got a reset in %v minutes, want 7", got)
 	}
 	r.set(7*60 - 0.001)
 	r.want(ask, "OVER: OVER/0")
@@ -162,20 +162,20 @@ func TestCurrentLimitAndReset(t *testing.T) {
 	}{{0, 60}, {0.000001, 60}, {0.5, 60}, {1, 59}, {59, 1}, {59.9, 1}} {
 		r.set(test.at)
 		look := request("d", 0, "k=a")
-		look.Descriptors[0].HitsAddend = wrapperspb.UInt64(0) // also where nothing was counted
+		look.Descriptors[0].HitsAddend = wrapperspb.UInt64(0) // even if nothing was counted
 		for _, ask := range []*rls.RateLimitRequest{look, request("d", 1, fmt.Sprint("k=", test.at))} {
 			st := r.ask(ask).Statuses[0]
 			if got := st.DurationUntilReset; got.Seconds != test.seconds || got.Nanos != 0 {
-				t.Errorf("at %g: reset in %v, want %d s", test.at, got, test.seconds)
+				t.Errorf("at %g: got a reset in %v, want %d s", test.at, got, test.seconds)
 			}
 			if c := st.CurrentLimit; c.Name != "five" || c.RequestsPerUnit != 5 || c.Unit != rls.RateLimitResponse_RateLimit_MINUTE || c.UnitMultiplier != nil {
-				t.Errorf("the limit is %v, want five of 5 per minute", c)
+				t.Errorf("got the limit %v, want five of 5 per minute", c)
 			}
 		}
 	}
 }
 
-func TestWrongRequests(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	long := strings.Repeat("x", MaxBytes)
 	many := request("d", 0)
 	for range MaxDescriptors + 1 {
@@ -198,9 +198,9 @@ func TestWrongRequests(t *testing.T) {
 	}{
 		{request("", 0, "k=a"), "domain"},
 		{request("d", 0), "descriptors"},
-		{many, "there are 65, and at most 64"},
-		{&rls.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{deep}}, "descriptors[0].entries: there are 33"},
-		{request("d", 0, "k=a", "k="+long), "descriptors[1].entries: they have 65537 bytes"},
+		{many, "at most 64, got 65"},
+		{&rls.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{deep}}, "descriptors[0].entries: must be at most 32"},
+		{request("d", 0, "k=a", "k="+long), "descriptors[1].entries: must have at most 65536 bytes"},
 		{limited(limitOf(1, typev3.RateLimitUnit_UNKNOWN)), "descriptors[0].limit: unit"},
 		{limited(limitOf(1, 99)), "descriptors[0].limit: unit"},
 		{limited(zero), "descriptors[0].limit: unit_multiplier"},
@@ -211,30 +211,30 @@ func TestWrongRequests(t *testing.T) {
 			t.Errorf("got %v, want InvalidArgument with %q", err, test.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "xxx") {
-			t.Errorf("the error has what the client sent in it")
+			t.Errorf("the error contains what the client sent")
 		}
 	}
 	if n := r.store.calls.Load(); n != 0 {
-		t.Errorf("the store was asked %d times", n)
+		t.Errorf("got %d calls to the store, want none", n)
 	}
 	many.Descriptors = many.Descriptors[:MaxDescriptors] // 64 on one count of 5
 	if got := r.ask(many); len(got.Statuses) != MaxDescriptors || got.Statuses[4].Code != codeOK || got.Statuses[5].Code != codeOver {
 		t.Errorf("64 descriptors: %s", summary(got))
 	}
 	if got := r.ask(&rls.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{{}}}); summary(got) != "OK: OK/-" {
-		t.Errorf("no entries: %s", summary(got))
+		t.Errorf("no entries: got %s", summary(got))
 	}
 }
 
-func TestStoreIsAskedOnce(t *testing.T) {
+func TestStoreIsCalledOnce(t *testing.T) {
 	r := newRig(t, Options{}, fivePerMinute)
 	r.want(request("d", 0, "k=a", "k=b", "x=y", "none=c", "k=d"), "OVER: OK/4 OK/4 OK/- OVER/0 OK/4")
 	if n := r.store.calls.Load(); n != 1 {
-		t.Errorf("asked %d times, want once", n)
+		t.Errorf("got %d calls to the store, want 1", n)
 	}
 	r.want(request("d", 0, "x=y"), "OK: OK/-")
 	if n := r.store.calls.Load(); n != 1 {
-		t.Errorf("asked about no limit")
+		t.Errorf("got a call to the store without limits, want none")
 	}
 }
 

@@ -12,14 +12,14 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// FromConfig makes a domain of what a management server sends. It means what the same words mean in a file without additions. The
-// error joins all problems, at most ten, each with the field it is about.
+// FromConfig converts the configuration that a management server sends to a domain. It has the same meaning as in a
+// file without additions. The error joins all problems, at most ten, each with its field.
 func FromConfig(given *rlsconfig.RateLimitConfig) (*Domain, error) {
-	c := &converter{from: "resource " + wording.Quote(given.GetName())}
+	c := &converter{from: "resource " + errtext.Quote(given.GetName())}
 	d := &Domain{name: given.GetDomain(), at: place{file: c.from}}
 	if d.name == "" {
 		c.wrong("domain", "must not be empty")
@@ -31,7 +31,7 @@ func FromConfig(given *rlsconfig.RateLimitConfig) (*Domain, error) {
 	return d, nil
 }
 
-// converter makes one domain.
+// converter converts one domain.
 type converter struct {
 	from     string
 	problems yamlfile.Problems
@@ -57,9 +57,9 @@ func (c *converter) level(field string, given []*rlsconfig.RateLimitDescriptor, 
 		case n.key == "":
 			c.wrong(at+".key", "must not be empty")
 		case strings.Contains(n.key, "*"):
-			c.wrong(at+".key", "%s has a * in it, which only values can have", wording.Quote(n.key))
+			c.wrong(at+".key", "%s contains a *, which only values can have", errtext.Quote(n.key))
 		case l.same(n.pair) != nil:
-			c.wrong(at, "there is another descriptor with this key and value")
+			c.wrong(at, "duplicate key and value; another descriptor has them")
 		default:
 			l.add(n)
 		}
@@ -90,15 +90,15 @@ func (c *converter) rule(at string, given *rlsconfig.RateLimitPolicy) *spec {
 		case other.GetName() == "":
 			c.wrong(field, "must not be empty")
 		case other.GetName() == s.name:
-			c.wrong(field, "%s is the name of this rate_limit itself", wording.Quote(s.name))
+			c.wrong(field, "%s is this rate_limit's own name", errtext.Quote(s.name))
 		}
 		s.replaces = append(s.replaces, other.GetName())
 	}
-	s.unit = rls.RateLimitResponse_RateLimit_Unit(given.GetUnit()) // the numbers of both enumerations are the same
+	s.unit = rls.RateLimitResponse_RateLimit_Unit(given.GetUnit()) // both enumerations have the same numbers
 	known := slices.ContainsFunc(units, func(u timeUnit) bool { return u.unit == s.unit })
 	switch {
 	case s.unlimited && known:
-		c.wrong(at+".unit", "is of no use when unlimited")
+		c.wrong(at+".unit", "has no effect when unlimited")
 	case !s.unlimited && !known:
 		c.wrong(at+".unit", "must be one of %s", strings.ToUpper(strings.Join(unitNames, ", ")))
 	case !s.unlimited:
@@ -109,13 +109,13 @@ func (c *converter) rule(at string, given *rlsconfig.RateLimitPolicy) *spec {
 	return s
 }
 
-// The numbers of the fields of a descriptor that the module of its types does not have yet.
+// The numbers of descriptor fields that the Go module of its types lacks.
 const (
 	quotaModeField = 7
 	metadataField  = 8
 )
 
-// newerFields reads the fields of a descriptor that its type does not have yet, of which protobuf keeps the bytes.
+// newerFields reads the descriptor fields that its Go type lacks, from the bytes that protobuf keeps.
 func newerFields(given *rlsconfig.RateLimitDescriptor) (quotaMode bool, metadata *structpb.Struct, err error) {
 	for rest := given.ProtoReflect().GetUnknown(); len(rest) > 0; {
 		number, kind, n := protowire.ConsumeTag(rest)

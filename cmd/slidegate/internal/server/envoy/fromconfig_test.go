@@ -20,7 +20,7 @@ func configOf(t *testing.T, text string) *rlsconfig.RateLimitConfig {
 	return c
 }
 
-// TestFromConfig: what a management server sends means what the same words mean in a file.
+// TestFromConfig: the configuration of a management server has the same meaning as in a file.
 func TestFromConfig(t *testing.T) {
 	got, err := FromConfig(configOf(t, `{"name":"n","domain":"d","descriptors":[
 		{"key":"k","value":"a*","rate_limit":{"unit":"MINUTE","requests_per_unit":5,"name":"five","replaces":[{"name":"other"}]},"shadow_mode":true,
@@ -42,7 +42,7 @@ descriptors:
 - {key: none}
 `)
 	want.root.exact[pair{"zero", ""}].rule.replaces = nil
-	// An unlimited rule has an algorithm in a file, which counts nothing.
+	// In a file, an unlimited rule has an algorithm, which counts nothing.
 	want.root.wild["k"][0].next.exact[pair{"l", ""}].rule.limit = got.root.wild["k"][0].next.exact[pair{"l", ""}].rule.limit
 	if !Equal([]*Domain{got}, []*Domain{want}) {
 		t.Errorf("got %+v, want %+v", got.root, want.root)
@@ -53,21 +53,21 @@ func TestFromConfigErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{"name":"n","domain":""}`, `resource "n": domain: must not be empty`},
 		{`{"domain":"d","descriptors":[{}]}`, `descriptors[0].key: must not be empty`},
-		{`{"domain":"d","descriptors":[{"key":"a*"}]}`, `descriptors[0].key: "a*" has a * in it`},
-		{`{"domain":"d","descriptors":[{"key":"a"},{"key":"a"}]}`, `descriptors[1]: there is another descriptor with this key and value`},
+		{`{"domain":"d","descriptors":[{"key":"a*"}]}`, `descriptors[0].key: "a*" contains a *`},
+		{`{"domain":"d","descriptors":[{"key":"a"},{"key":"a"}]}`, `descriptors[1]: duplicate key and value`},
 		{`{"domain":"d","descriptors":[{"key":"a","descriptors":[{"key":"b","rate_limit":{"requests_per_unit":1}}]}]}`,
 			`descriptors[0].descriptors[0].rate_limit.unit: must be one of SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR`},
-		{`{"domain":"d","descriptors":[{"key":"a","rate_limit":{"unit":"DAY","unlimited":true}}]}`, `rate_limit.unit: is of no use when unlimited`},
+		{`{"domain":"d","descriptors":[{"key":"a","rate_limit":{"unit":"DAY","unlimited":true}}]}`, `rate_limit.unit: has no effect when unlimited`},
 		{`{"domain":"d","descriptors":[{"key":"a","rate_limit":{"unit":"DAY","replaces":[{}]}}]}`, `rate_limit.replaces[0].name: must not be empty`},
-		{`{"domain":"d","descriptors":[{"key":"a","rate_limit":{"unit":"DAY","name":"x","replaces":[{"name":"x"}]}}]}`, `is the name of this rate_limit itself`},
+		{`{"domain":"d","descriptors":[{"key":"a","rate_limit":{"unit":"DAY","name":"x","replaces":[{"name":"x"}]}}]}`, `is this rate_limit's own name`},
 	} {
 		if _, err := FromConfig(configOf(t, c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", c.text, err, c.want)
+			t.Errorf("%s: got %v, want %s", c.text, err, c.want)
 		}
 	}
 }
 
-// TestNewerFields: fields 7 and 8 of a descriptor, which servers send, are read whether or not the type has them.
+// TestNewerFields: fields 7 and 8 of a descriptor, which servers send, are read whether or not the Go type has them.
 func TestNewerFields(t *testing.T) {
 	metadata, err := structpb.NewStruct(map[string]any{"tier": "gold"})
 	if err != nil {
@@ -94,6 +94,6 @@ func TestNewerFields(t *testing.T) {
 	}
 	got := d.root.exact[pair{"k", ""}].rule
 	if !got.quotaMode || !proto.Equal(got.metadata, metadata) {
-		t.Errorf("quota_mode %v, metadata %v", got.quotaMode, got.metadata)
+		t.Errorf("got quota_mode %v, metadata %v", got.quotaMode, got.metadata)
 	}
 }

@@ -11,14 +11,13 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// maxBody is how large a request in JSON may be, in bytes.
+// maxBody is the maximum size of a JSON request, in bytes.
 const maxBody = 1 << 20
 
-// Handler returns what the original serves over HTTP: POST /json, a request and its answer as the protocol writes them in
-// JSON, with the status 200 or 429; and /healthcheck, with the status 200, or 500 after Drain
-// and while rules are awaited. A request that is wrong gets
-// the status 400, and one to which the store gives no answer 500. What a page of another site has a browser send gets the
-// status 403, and what is not JSON by its Content-Type 415.
+// Handler returns what the original serves over HTTP: POST /json, with the request and the response in protobuf's JSON
+// and the status 200 or 429; and /healthcheck, with the status 200, or 500 after Drain and while rules are awaited. An
+// invalid request gets the status 400, and one that the store does not answer 500. A request that a page of another
+// site makes a browser send gets the status 403, and one whose Content-Type is not JSON 415.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /json", s.serveJSON)
@@ -26,15 +25,16 @@ func (s *Service) Handler() http.Handler {
 	return mux
 }
 
-// crossOrigin finds out by what browsers add whether a page of another site sent a request: Sec-Fetch-Site or Origin, one of
-// which they send with every POST.
+// crossOrigin detects requests from pages of another site by what browsers add: Sec-Fetch-Site or Origin, one of which
+// they send with every POST.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// acceptable refuses requests that a web page could have a browser send without asking first. The type of curl -d is taken for
-// JSON, as the original does and as everybody calls it; a form of a page has the same type, and an Origin.
+// acceptable rejects requests that a web page could make a browser send without a preflight. The type of curl -d is
+// accepted as JSON, as in the original, since that is how it is usually called; an HTML form has the same type, and an
+// Origin.
 func acceptable(r *http.Request) (status int, problem string) {
 	if err := crossOrigin.Check(r); err != nil {
-		return http.StatusForbidden, "envoy: a page of another site must not ask /json"
+		return http.StatusForbidden, "envoy: cross-origin requests to /json are not allowed"
 	}
 	given := r.Header.Get("Content-Type")
 	if given == "" {
@@ -58,7 +58,7 @@ func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
 		err = protojson.Unmarshal(body, request)
 	}
 	if err != nil {
-		http.Error(w, "envoy: the body is not a rate limit request in JSON, or too large", http.StatusBadRequest)
+		http.Error(w, "envoy: the body is not a rate limit request in JSON, or is too large", http.StatusBadRequest)
 		return
 	}
 	response, err := s.ShouldRateLimit(r.Context(), request)
@@ -72,14 +72,14 @@ func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
 	}
 	text, err := protojson.Marshal(response)
 	if err != nil {
-		http.Error(w, "envoy: the answer cannot be written in JSON", http.StatusInternalServerError)
+		http.Error(w, "envoy: the response cannot be written as JSON", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if response.GetOverallCode() == codeOver {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
-	_, _ = w.Write(text) // whoever has gone away does not miss it
+	_, _ = w.Write(text) // the client may have disconnected
 }
 
 func (s *Service) serveHealth(w http.ResponseWriter, _ *http.Request) {

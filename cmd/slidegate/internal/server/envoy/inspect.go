@@ -13,23 +13,23 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// target is a descriptor that an operator asks about.
+// target is a descriptor that an operator inspects.
 type target struct {
 	domain  *domain
 	entries []*entry
 	path    []*node
-	base    *bound // the rule that fits; nil if none does
-	rule    *bound // base, or what a ruling makes of it; nil if there is no limit
+	base    *bound // the matching rule; nil if none
+	rule    *bound // base, or base under a ruling; nil if there is no limit
 	ruling  *ruled // nil if there is none
 	address string
 }
 
-// target finds what a policy, which is rulings.EnvoyPrefix and a domain, and the text of a descriptor mean.
+// target resolves a policy, which is rulings.EnvoyPrefix and a domain, and the text of a descriptor.
 func (s *Service) target(policy, text string) (*target, error) {
 	domains := *s.domains.Load()
 	d := domains[strings.TrimPrefix(policy, rulings.EnvoyPrefix)]
@@ -39,9 +39,9 @@ func (s *Service) target(policy, text string) (*target, error) {
 			names = append(names, rulings.EnvoyPrefix+name)
 		}
 		if len(names) == 0 {
-			return nil, fmt.Errorf("envoy: %w: %s, and there are no rules for Envoy; give some with --envoy or --envoy-xds", gate.ErrPolicy, wording.Quote(policy))
+			return nil, fmt.Errorf("envoy: %w: %s, and there are no rules for Envoy; give some with --envoy or --envoy-xds", gate.ErrPolicy, errtext.Quote(policy))
 		}
-		return nil, fmt.Errorf("envoy: %w: %w", gate.ErrPolicy, wording.Unknown(policy, "a domain with rules for Envoy", names))
+		return nil, fmt.Errorf("envoy: %w: %w", gate.ErrPolicy, errtext.Unknown(policy, "a domain with rules for Envoy", names))
 	}
 	entries, err := parseText(text)
 	if err != nil {
@@ -63,37 +63,37 @@ func (s *Service) target(policy, text string) (*target, error) {
 	return t, nil
 }
 
-// blocked reports whether a ruling refuses the descriptor.
+// blocked reports whether a ruling blocks the descriptor.
 func (t *target) blocked() bool { return t.ruling != nil && t.ruling.Kind == rulings.Block }
 
-// why says why no rule fits.
+// why returns why no rule matches.
 func (t *target) why() string {
 	at := t.domain.name
 	for _, n := range t.path {
 		at += "." + n.pair.String()
 	}
 	if len(t.path) == len(t.entries) {
-		return fmt.Sprintf("no rule fits: %s has no rate_limit", at)
+		return fmt.Sprintf("no rule matches: %s has no rate_limit", at)
 	}
-	return fmt.Sprintf("no rule fits: %s has no descriptor for entry %d, %s, and what follows it", at, len(t.path)+1, wording.Quote(t.entries[len(t.path)].GetKey()))
+	return fmt.Sprintf("no rule matches: %s has no descriptor for entry %d, %s, and those after it", at, len(t.path)+1, errtext.Quote(t.entries[len(t.path)].GetKey()))
 }
 
-// question is what the store is asked about one limit.
-type question struct {
-	rule   *bound
-	ask    ask
-	answer rule.Answer
+// limitQuery is a request to the store about one limit.
+type limitQuery struct {
+	rule    *bound
+	request storeRequest
+	answer  rule.Answer
 }
 
-// inquire asks the store about limits of the target, without a charge or, to reset them, for good.
-func (s *Service) inquire(ctx context.Context, t *target, op rule.Op, questions []question) error {
-	requests := make([]store.Request, len(questions))
-	answers := make([]rule.Answer, len(questions))
-	for i := range questions {
-		q := &questions[i]
+// query calls the store for limits of the target: a peek, or a reset.
+func (s *Service) query(ctx context.Context, t *target, op rule.Op, queries []limitQuery) error {
+	requests := make([]store.Request, len(queries))
+	answers := make([]rule.Answer, len(queries))
+	for i := range queries {
+		q := &queries[i]
 		charge := store.Charge{Limit: q.rule.limit, Key: t.address}
 		if op == rule.Peek {
-			charge.Cost = q.ask.cost
+			charge.Cost = q.request.cost
 		}
 		requests[i] = store.Request{Op: op, Group: t.domain.group, Charges: []store.Charge{charge}, Answers: answers[i : i+1]}
 	}
@@ -103,10 +103,10 @@ func (s *Service) inquire(ctx context.Context, t *target, op rule.Op, questions 
 	if err := s.store.Apply(ctx, requests); err != nil {
 		return err
 	}
-	for i := range questions {
-		q := &questions[i]
+	for i := range queries {
+		q := &queries[i]
 		q.answer = answers[i]
-		if q.ask.reading == alwaysOver {
+		if q.request.reading == alwaysOver {
 			q.answer.Allowed, q.answer.RetryAfter = false, rule.Never
 		}
 		if q.rule.spec.limit.Quota == 0 {
@@ -116,10 +116,10 @@ func (s *Service) inquire(ctx context.Context, t *target, op rule.Op, questions 
 	return nil
 }
 
-// Peek tells what a request with this descriptor alone would be answered, and charges nothing. The ask's policy is
+// Peek returns what a request with only this descriptor would get, and charges nothing. The ask's policy is
 // rulings.EnvoyPrefix and a domain, its key the text of the descriptor.
-func (s *Service) Peek(ctx context.Context, asked gate.Ask) (v gate.Verdict, err error) {
-	t, err := s.target(asked.Policy, asked.Key)
+func (s *Service) Peek(ctx context.Context, ask gate.Ask) (v gate.Verdict, err error) {
+	t, err := s.target(ask.Policy, ask.Key)
 	if err != nil {
 		return v, err
 	}
@@ -135,11 +135,11 @@ func (s *Service) Peek(ctx context.Context, asked gate.Ask) (v gate.Verdict, err
 	if t.rule == nil {
 		return v, nil
 	}
-	questions := []question{{rule: t.rule, ask: t.rule.askFor(asked.Cost, false)}}
-	if err := s.inquire(ctx, t, rule.Peek, questions); err != nil {
+	queries := []limitQuery{{rule: t.rule, request: t.rule.requestFor(ask.Cost, false)}}
+	if err := s.query(ctx, t, rule.Peek, queries); err != nil {
 		return v, err
 	}
-	limit, a := t.rule.spec.limit, &questions[0].answer
+	limit, a := t.rule.spec.limit, &queries[0].answer
 	v.By, v.Shadow, v.Refused, v.Limits = gate.ByLimits, t.rule.shadow || s.opts.Shadow, !a.Allowed, []slidegate.Limit{limit}
 	v.Decision = slidegate.Decision{
 		Allowed: a.Allowed || v.Shadow, Flags: a.Flags, LimitName: t.rule.title, Quota: limit.Quota, Remaining: a.Remaining,
@@ -155,9 +155,10 @@ func (s *Service) Peek(ctx context.Context, asked gate.Ask) (v gate.Verdict, err
 	return v, nil
 }
 
-// Explain tells which rule fits a descriptor, and what its limit says to a request with this descriptor alone. It charges nothing.
-func (s *Service) Explain(ctx context.Context, asked gate.Ask) (gate.Explanation, error) {
-	t, err := s.target(asked.Policy, asked.Key)
+// Explain returns which rule matches a descriptor, and the answer of its limit to a request with only this descriptor.
+// It charges nothing.
+func (s *Service) Explain(ctx context.Context, ask gate.Ask) (gate.Explanation, error) {
+	t, err := s.target(ask.Policy, ask.Key)
 	if err != nil {
 		return gate.Explanation{}, err
 	}
@@ -165,7 +166,7 @@ func (s *Service) Explain(ctx context.Context, asked gate.Ask) (gate.Explanation
 	if t.ruling != nil {
 		e.Ruling = &t.ruling.Ruling
 	}
-	var questions []question
+	var queries []limitQuery
 	if t.base == nil {
 		e.Note = t.why()
 	} else {
@@ -177,16 +178,16 @@ func (s *Service) Explain(ctx context.Context, asked gate.Ask) (gate.Explanation
 	}
 	limited := t.rule != nil
 	if limited {
-		questions = append(questions, question{rule: t.rule, ask: t.rule.askFor(asked.Cost, false)})
+		queries = append(queries, limitQuery{rule: t.rule, request: t.rule.requestFor(ask.Cost, false)})
 	}
 	for _, b := range t.domain.brought() {
-		questions = append(questions, question{rule: b, ask: b.askFor(asked.Cost, false)})
+		queries = append(queries, limitQuery{rule: b, request: b.requestFor(ask.Cost, false)})
 	}
-	if err := s.inquire(ctx, t, rule.Peek, questions); err != nil {
+	if err := s.query(ctx, t, rule.Peek, queries); err != nil {
 		return gate.Explanation{}, err
 	}
-	for i := range questions {
-		q := &questions[i]
+	for i := range queries {
+		q := &queries[i]
 		said := gate.ExplainLimit(q.rule.spec.limit, &q.answer)
 		switch {
 		case i == 0 && limited:
@@ -199,35 +200,35 @@ func (s *Service) Explain(ctx context.Context, asked gate.Ask) (gate.Explanation
 	return e, nil
 }
 
-// Reset forgets what a descriptor has used: of the limit of the rule that fits, and of limits that came with it.
-func (s *Service) Reset(ctx context.Context, asked gate.Ask) error {
-	t, err := s.target(asked.Policy, asked.Key)
+// Reset deletes what a descriptor has used of the limit of the matching rule, and of limits that came with it.
+func (s *Service) Reset(ctx context.Context, ask gate.Ask) error {
+	t, err := s.target(ask.Policy, ask.Key)
 	if err != nil {
 		return err
 	}
-	var questions []question
+	var queries []limitQuery
 	for _, b := range append([]*bound{t.rule, t.base}, t.domain.brought()...) {
 		if b == nil || b.limit == nil {
 			continue
 		}
-		same := func(q question) bool { return q.rule.limit.Prefix() == b.limit.Prefix() } // limits of one shape share the count
-		if !slices.ContainsFunc(questions, same) {
-			questions = append(questions, question{rule: b})
+		same := func(q limitQuery) bool { return q.rule.limit.Prefix() == b.limit.Prefix() } // limits of one shape share the count
+		if !slices.ContainsFunc(queries, same) {
+			queries = append(queries, limitQuery{rule: b})
 		}
 	}
-	if t.base == nil && len(questions) == 0 {
+	if t.base == nil && len(queries) == 0 {
 		return fmt.Errorf("envoy: %w: %s", gate.ErrKey, t.why())
 	}
-	if err := s.inquire(ctx, t, rule.Reset, questions); err != nil {
+	if err := s.query(ctx, t, rule.Reset, queries); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(questions, func(q question) bool { return closed(q.answer) }) {
+	if slices.ContainsFunc(queries, func(q limitQuery) bool { return closed(q.answer) }) {
 		return errClosed
 	}
 	return nil
 }
 
-// LimitsOf returns the limit that a descriptor faces; none if no rule fits.
+// LimitsOf returns the limit of a descriptor; none if no rule matches.
 func (s *Service) LimitsOf(policy, text string) []slidegate.Limit {
 	t, err := s.target(policy, text)
 	if err != nil || t.rule == nil {
@@ -236,7 +237,7 @@ func (s *Service) LimitsOf(policy, text string) []slidegate.Limit {
 	return []slidegate.Limit{t.rule.spec.limit}
 }
 
-// maxBrought is how many limits that came with descriptors operators are told of.
+// maxBrought bounds the limits from descriptors that are shown to operators.
 const maxBrought = 256
 
 // brought returns limits that came with descriptors of the domain, the largest first.

@@ -26,28 +26,29 @@ descriptors:
 - {key: closed, rate_limit: {unit: day, requests_per_unit: 0}}
 `
 
-// told collects whom a service says it refused.
-type told struct {
+// refusals collects the arguments of OnRefused.
+type refusals struct {
 	mu   sync.Mutex
 	list []string
 }
 
-func (l *told) add(policy, key, rule string) {
+func (l *refusals) add(policy, key, rule string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = append(l.list, policy+" "+key+" "+rule)
 }
 
-func (l *told) take() (list []string) {
+func (l *refusals) take() (list []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list, l.list = l.list, nil
 	return list
 }
 
-// TestRefusedDescriptorsAreTold: each by its text and the rule that refused it, whose name has nothing in it that a client sent.
-func TestRefusedDescriptorsAreTold(t *testing.T) {
-	var refused told
+// TestRefusedDescriptorsAreReported: OnRefused gets the text of each descriptor and the label of its rule, which
+// contains nothing that a client sent.
+func TestRefusedDescriptorsAreReported(t *testing.T) {
+	var refused refusals
 	r := newRig(t, Options{OnRefused: refused.add}, apiRules)
 	for _, step := range []struct {
 		ask  string
@@ -58,18 +59,18 @@ func TestRefusedDescriptorsAreTold(t *testing.T) {
 		{"remote_address=192.0.2.1", 1, []string{"envoy:api remote_address=192.0.2.1 api.remote_address"}},
 		{"path=/export/a,client=x%y path=/export/b,client=x%y", 1, []string{"envoy:api path=/export/b,client=x%25y exports"}},
 		{"watched=a", 2, []string{"envoy:api watched=a api.watched"}},
-		{"quota=a remote_address=192.0.2.9", 2, []string{"envoy:api quota=a api.quota"}}, // no other rule is in quota mode, so it refuses
+		{"quota=a remote_address=192.0.2.9", 2, []string{"envoy:api quota=a api.quota"}}, // no other rule is in quota mode, so it denies
 		{"closed=a unknown=b", 1, []string{"envoy:api closed=a api.closed"}},
 		{"path=/export/a,admin=root", 9, nil},
 	} {
 		r.ask(request("api", step.hits, strings.Fields(step.ask)...))
 		if got := refused.take(); !slices.Equal(got, step.want) {
-			t.Errorf("%d of %s: told %q, want %q", step.hits, step.ask, got, step.want)
+			t.Errorf("%d of %s: got %q, want %q", step.hits, step.ask, got, step.want)
 		}
 	}
 	r.ask(request("elsewhere", 9, "remote_address=192.0.2.1"))
 	if got := refused.take(); got != nil {
-		t.Errorf("of a domain without rules: %q", got)
+		t.Errorf("a domain without rules: got %q, want none", got)
 	}
 }
 
@@ -111,19 +112,19 @@ func TestExplainDescriptors(t *testing.T) {
 		{"watched=a", 1, "allowed=true refused=true"},
 		{"closed=a", 1, "allowed=false refused=true 0/"},
 		{"remote_address=192.0.2.7", 1, "brought 5/24h fixed-window count-denied 1/5"},
-		{"path=/export/z", 1, "unlimited / allowed=true refused=false no rule fits: api.path_/export/* has no rate_limit"},
-		{"path=/other", 1, `no rule fits: api has no descriptor for entry 1, "path"`},
-		{"path=/export/z,tenant=t", 1, `no rule fits: api.path_/export/* has no descriptor for entry 2, "tenant"`},
+		{"path=/export/z", 1, "unlimited / allowed=true refused=false no rule matches: api.path_/export/* has no rate_limit"},
+		{"path=/other", 1, `no rule matches: api has no descriptor for entry 1, "path"`},
+		{"path=/export/z,tenant=t", 1, `no rule matches: api.path_/export/* has no descriptor for entry 2, "tenant"`},
 		{"a=b=c", 1, "envoy: invalid key: entry 1 of the descriptor has two ="},
 	} {
 		if got := r.explain(c.text, c.cost); !strings.Contains(got, c.want) {
-			t.Errorf("%d of %s: %s\nwant %s", c.cost, c.text, got, c.want)
+			t.Errorf("%d of %s: got %s\nwant %s", c.cost, c.text, got, c.want)
 		}
 	}
 	r.want(request("api", 1, "remote_address=192.0.2.2"), "OK: OK/1") // nothing was charged
 	_, err := r.service.Explain(t.Context(), gate.Ask{Policy: "envoy:apu", Key: "a=b"})
-	if !errors.Is(err, gate.ErrPolicy) || !strings.Contains(err.Error(), `did you mean "envoy:api"? (there is only envoy:api)`) {
-		t.Errorf("an unknown domain: %v", err)
+	if !errors.Is(err, gate.ErrPolicy) || !strings.Contains(err.Error(), `did you mean "envoy:api"? (want envoy:api)`) {
+		t.Errorf("an unknown domain: got %v", err)
 	}
 }
 
@@ -156,12 +157,12 @@ func TestPeekAndResetDescriptors(t *testing.T) {
 	}
 	r.want(request("api", 1, "remote_address=192.0.2.1"), "OK: OK/1")
 	r.ask(request("api", 1, "path=/export/a,client=x"))
-	if err := reset("path=/export/b,client=x"); err != nil { // which shares the count
+	if err := reset("path=/export/b,client=x"); err != nil { // shares the count
 		t.Fatal(err)
 	}
 	r.want(request("api", 1, "path=/export/a,client=x"), "OK: OK/0")
-	if err := reset("unknown=x"); !errors.Is(err, gate.ErrKey) || !strings.Contains(err.Error(), "no rule fits") {
-		t.Errorf("a descriptor that no rule fits: %v", err)
+	if err := reset("unknown=x"); !errors.Is(err, gate.ErrKey) || !strings.Contains(err.Error(), "no rule matches") {
+		t.Errorf("a descriptor that no rule matches: got %v", err)
 	}
 	own := request("api", 3, "unknown=x")
 	own.Descriptors[0].Limit = limitOf(2, 4)
@@ -174,6 +175,6 @@ func TestPeekAndResetDescriptors(t *testing.T) {
 	down := errors.New("down")
 	r.store.fail.Store(&down)
 	if err := reset("remote_address=192.0.2.1"); !errors.Is(err, down) {
-		t.Errorf("a store that is down: %v", err)
+		t.Errorf("with the store down: got %v", err)
 	}
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// base is where the clock of tests starts: a whole minute, 13 minutes past an hour, 22:13 of a day.
+// base is the initial time of the tests' clock: a whole minute, 13 minutes past an hour, 22:13 of a day.
 const base = 1_699_999_980
 
-// counting is a store that tells how often it was asked, and fails when told to.
+// counting is a store that counts its calls, and can be made to fail.
 type counting struct {
 	store.Store
 	calls atomic.Int64
@@ -39,7 +39,7 @@ func (c *counting) Apply(ctx context.Context, batch []store.Request) error {
 	return c.Store.Apply(ctx, batch)
 }
 
-// rig is a service on loopback with a client of Envoy's own types, and a clock that the test sets.
+// rig is a service on loopback with a client of Envoy's own types, and a clock that the test controls.
 type rig struct {
 	t       *testing.T
 	service *Service
@@ -71,7 +71,7 @@ func newRig(t *testing.T, opts Options, files ...string) *rig {
 	return r
 }
 
-// start serves over the store that the rig has.
+// start serves over the rig's store.
 func (r *rig) start(opts Options, files ...string) {
 	r.t.Helper()
 	var domains []*Domain
@@ -98,7 +98,7 @@ func (r *rig) start(opts Options, files ...string) {
 	r.client = rls.NewRateLimitServiceClient(r.conn)
 }
 
-// set puts the clock to a number of seconds after base.
+// set sets the clock to a number of seconds after base.
 func (r *rig) set(seconds float64) { r.clock.Set(base*1_000_000 + rule.Micros(seconds*1e6)) }
 
 func (r *rig) ask(request *rls.RateLimitRequest) *rls.RateLimitResponse {
@@ -116,7 +116,7 @@ func (r *rig) tryAsk(request *rls.RateLimitRequest) (*rls.RateLimitResponse, err
 	return r.client.ShouldRateLimit(ctx, request)
 }
 
-// request makes a request of descriptors written like "key=value,key=value".
+// request returns a request with descriptors written like "key=value,key=value".
 func request(domain string, hits uint32, descriptors ...string) *rls.RateLimitRequest {
 	made := &rls.RateLimitRequest{Domain: domain, HitsAddend: hits}
 	for _, text := range descriptors {
@@ -134,8 +134,8 @@ func descriptor(text string) *common.RateLimitDescriptor {
 	return d
 }
 
-// summary writes a response in short: the overall code, and for each descriptor its code and what remains; "-" where there is
-// no limit and "inf" where it is unlimited.
+// summary abbreviates a response: the overall code, and for each descriptor its code and what remains; "-" if there is
+// no limit and "inf" if it is unlimited.
 func summary(response *rls.RateLimitResponse) string {
 	short := func(code rls.RateLimitResponse_Code) string { return strings.TrimSuffix(code.String(), "_LIMIT") }
 	text := short(response.GetOverallCode()) + ":"
@@ -152,7 +152,7 @@ func summary(response *rls.RateLimitResponse) string {
 	return text
 }
 
-// step is one request of a script and the answer, as summary writes it.
+// step is one request of a script and the summary of its response.
 type step struct {
 	at   float64 // seconds after base
 	hits uint32
@@ -166,7 +166,7 @@ func (r *rig) play(domain string, steps []step) {
 		r.set(s.at)
 		got := summary(r.ask(request(domain, s.hits, strings.Fields(s.ask)...)))
 		if got != s.want {
-			r.t.Errorf("step %d: at %gs, %d hits on %s: %s, want %s", i, s.at, s.hits, s.ask, got, s.want)
+			r.t.Errorf("step %d: at %gs, %d hits on %s: got %s, want %s", i, s.at, s.hits, s.ask, got, s.want)
 		}
 	}
 }

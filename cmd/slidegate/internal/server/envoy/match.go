@@ -11,31 +11,31 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// spec is what a rate_limit block says.
+// spec is the content of a rate_limit block.
 type spec struct {
 	name       string
 	replaces   []string
 	unlimited  bool
-	shadow     bool // over the limit is told as OK
-	quotaMode  bool // over the limit refuses the request only if all such rules of it are
+	shadow     bool // over the limit is reported as OK
+	quotaMode  bool // over the limit denies the request only if all such rules of it are over
 	metadata   *structpb.Struct
 	unit       rls.RateLimitResponse_RateLimit_Unit
 	multiplier uint32
-	limit      slidegate.Limit // with a quota of 0 where all is refused
+	limit      slidegate.Limit // its quota is 0 if everything is denied
 }
 
-// counted is the limit that the store is asked about. It has no name, so that a rule that is renamed, and a limit that comes
-// with the descriptor, go on from the same counts, as they do in the original.
+// counted returns the limit for the store. It has no name, so that a renamed rule, and a limit that comes with the
+// descriptor, continue the same counts, as in the original.
 func (s *spec) counted() slidegate.Limit {
 	limit := s.limit
 	limit.Quota = max(1, limit.Quota)
 	return limit
 }
 
-// pair is what descriptors of one list differ in. The value is empty for a descriptor that takes any.
+// pair identifies a descriptor in a list. The value is empty for a descriptor that matches any value.
 type pair struct{ key, value string }
 
-// String is how the original writes a descriptor in the names of its statistics.
+// String returns the descriptor as the original writes it in the names of its statistics.
 func (p pair) String() string {
 	if p.value == "" {
 		return p.key
@@ -47,14 +47,14 @@ func (p pair) String() string {
 type node struct {
 	pair
 	place
-	shared bool  // all values that match share one count
-	rule   *spec // nil if there is no rate_limit
+	shared bool  // all matching values share one count
+	rule   *spec // nil without a rate_limit
 	next   *level
-	bound  *bound // the rule, ready to be asked; nil in what Parse returns
+	bound  *bound // the bound rule; nil in the result of Parse
 }
 
-// level is one list of descriptors, in the order in which they are tried: the value in full, values with a * in the order of
-// the file, any value.
+// level is one list of descriptors. An exact value is tried first, then values with a * in the order of the file, then
+// any value.
 type level struct {
 	exact map[pair]*node
 	wild  map[string][]*node // by key
@@ -62,7 +62,7 @@ type level struct {
 
 func newLevel() *level { return &level{exact: map[pair]*node{}, wild: map[string][]*node{}} }
 
-// all returns the descriptors of the list: those with a * in the order of the file, others in any.
+// all returns the descriptors of the list: those with a * in the order of the file, others in any order.
 func (l *level) all() iter.Seq[*node] {
 	return func(yield func(*node) bool) {
 		if l == nil {
@@ -91,7 +91,7 @@ func (l *level) add(n *node) {
 	l.exact[n.pair] = n
 }
 
-// find returns the descriptor that an entry matches; nil if none does.
+// find returns the descriptor that matches an entry; nil if none does.
 func (l *level) find(key, value string) *node {
 	if value != "" {
 		if n := l.exact[pair{key, value}]; n != nil {
@@ -106,7 +106,7 @@ func (l *level) find(key, value string) *node {
 	return l.exact[pair{key, ""}]
 }
 
-// matches tells whether text is like pattern, in which a * stands for any run of bytes, also none.
+// matches reports whether text matches pattern, in which a * stands for any run of bytes, including none.
 func matches(pattern, text string) bool {
 	head, rest, _ := strings.Cut(pattern, "*")
 	if !strings.HasPrefix(text, head) {
@@ -118,7 +118,7 @@ func matches(pattern, text string) bool {
 		if !more {
 			return strings.HasSuffix(text, part)
 		}
-		i := strings.Index(text, part) // the first place leaves most of the text to what follows
+		i := strings.Index(text, part) // the first match leaves the most text for the rest
 		if i < 0 {
 			return false
 		}
@@ -126,8 +126,8 @@ func matches(pattern, text string) bool {
 	}
 }
 
-// match finds the rule of a descriptor. The file must be exactly as deep as the descriptor has entries. The nodes that were
-// passed on the way go into path, for their patterns are part of the address where counts are shared.
+// match finds the rule of a descriptor. The file must be exactly as deep as the descriptor has entries. The nodes on
+// the way are appended to path, since their patterns are part of the address if counts are shared.
 func (l *level) match(entries []*common.RateLimitDescriptor_Entry, path []*node) (*bound, []*node) {
 	path = path[:0]
 	for i, entry := range entries {

@@ -10,13 +10,13 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// place is where something was read.
+// place is the position that something was read from.
 type place struct {
 	file              string
-	yamlfile.Position // zero if it is not known
+	yamlfile.Position // zero if unknown
 }
 
-// String returns the place as editors read it.
+// String returns the place in the form that editors read.
 func (p place) String() string {
 	if p.Position == (yamlfile.Position{}) {
 		return p.file
@@ -24,14 +24,14 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.file, p.Line, p.Column)
 }
 
-// problem is an error at a place.
+// problem returns an error at a place.
 func (p place) problem(format string, args ...any) error {
 	return &yamlfile.Error{File: p.file, At: p.Position, Err: fmt.Errorf(format, args...)}
 }
 
-// Merge puts domains of one name together, in the order in which they are given, which is that in which values with a * are tried.
-// Descriptors of the same key and value become one, unless both have a rate_limit: that is an error which names both places, and so
-// is a domain that is charged in two ways.
+// Merge merges domains of the same name, in the given order, which is the order in which values with a * are tried.
+// Descriptors of the same key and value become one. If both have a rate_limit, the error names both places; a domain
+// that is charged in two ways is also an error.
 func Merge(domains []*Domain) ([]*Domain, error) {
 	var merged []*Domain
 	var all []error
@@ -54,7 +54,7 @@ func Merge(domains []*Domain) ([]*Domain, error) {
 	return merged, errors.Join(all...)
 }
 
-// merger puts two domains together, and changes neither.
+// merger merges two domains, and modifies neither.
 type merger struct{ conflicts []error }
 
 func (m *merger) level(path string, a, b *level) *level {
@@ -105,7 +105,7 @@ func (l *level) same(p pair) *node {
 	return nil
 }
 
-// Equal reports whether two lists of domains say the same, wherever they were read.
+// Equal reports whether two lists of domains have the same content, wherever they were read.
 func Equal(a, b []*Domain) bool {
 	return slices.EqualFunc(a, b, func(a, b *Domain) bool {
 		return a.name == b.name && a.charging == b.charging && a.root.equal(b.root)

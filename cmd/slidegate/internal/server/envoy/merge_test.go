@@ -17,7 +17,7 @@ func parseAs(t *testing.T, file, text string) *Domain {
 	return d
 }
 
-// TestSeveralFilesOfADomain: they are one domain, in which lists of the same descriptor are put together.
+// TestSeveralFilesOfADomain: several files are one domain, in which lists of the same descriptor are merged.
 func TestSeveralFilesOfADomain(t *testing.T) {
 	a := parseAs(t, "a.yaml", "domain: d\ndescriptors:\n- key: path\n  value: /a*\n  descriptors: [{key: x, rate_limit: {unit: day, requests_per_unit: 1}}]\n- {key: only_a, rate_limit: {unit: day, requests_per_unit: 2}}\n")
 	b := parseAs(t, "b.yaml", "domain: d\ndescriptors:\n- key: path\n  value: /a*\n  rate_limit: {unit: day, requests_per_unit: 3}\n  descriptors: [{key: y, rate_limit: {unit: day, requests_per_unit: 4}}]\n- {key: path, value: /*, rate_limit: {unit: day, requests_per_unit: 5}}\n")
@@ -32,7 +32,7 @@ func TestSeveralFilesOfADomain(t *testing.T) {
 		t.Errorf("merged: %v, %v", merged, err)
 	}
 	if a.Rules() != 2 || b.Rules() != 3 {
-		t.Error("the domains that were merged have changed")
+		t.Error("the merged domains were modified")
 	}
 }
 
@@ -52,19 +52,19 @@ func TestConflictsOfFiles(t *testing.T) {
 	}
 }
 
-// TestEqualDomains: where a rule stands does not matter, what it says does.
+// TestEqualDomains: the position of a rule does not matter, its content does.
 func TestEqualDomains(t *testing.T) {
 	base := "domain: d\ndescriptors:\n- {key: k, value: a*, rate_limit: {unit: day, requests_per_unit: 1}}\n- {key: k, value: b*}\n- {key: l, descriptors: [{key: m}]}\n"
 	one := []*Domain{mustParse(t, base)}
 	if !Equal(one, []*Domain{parseAs(t, "elsewhere.yaml", "# moved\n\n"+base)}) {
-		t.Error("a comment makes a difference")
+		t.Error("domains that differ in a comment are not equal")
 	}
 	for _, change := range [][2]string{
 		{"domain: d", "domain: e"}, {"domain: d", "domain: d\ncharging: all"}, {"per_unit: 1", "per_unit: 2"}, {"a*", "c*"},
 		{"key: m", "key: n"}, {", descriptors: [{key: m}]", ""}, {"- {key: k, value: b*}\n", ""}, {"key: l", "key: o"},
 	} {
 		if Equal(one, []*Domain{mustParse(t, strings.Replace(base, change[0], change[1], 1))}) {
-			t.Errorf("%s in place of %s makes no difference", change[1], change[0])
+			t.Errorf("domains with %s in place of %s are equal", change[1], change[0])
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// metadata reads what a rule tells Envoy of itself while it is under its limit; nil if nothing.
+// metadata reads the metadata that a rule reports to Envoy while it is under its limit; nil if none.
 func (r *reader) metadata(f yamlfile.Field) *structpb.Struct {
 	if f.Value == nil {
 		return nil
@@ -16,11 +16,11 @@ func (r *reader) metadata(f yamlfile.Field) *structpb.Struct {
 		r.Problems.Addf(f.ValueAt(), "metadata: must be a mapping, not %s", yamlfile.NameOf(f.Value))
 		return nil
 	}
-	return r.freely(f.Value).GetStructValue()
+	return r.anyValue(f.Value).GetStructValue()
 }
 
-// freely reads a value of any kind.
-func (r *reader) freely(node ast.Node) *structpb.Value {
+// anyValue reads a value of any kind.
+func (r *reader) anyValue(node ast.Node) *structpb.Value {
 	at := yamlfile.PositionOf(node)
 	if node = r.Resolve(untag(node)); node == nil {
 		return structpb.NewNullValue()
@@ -36,7 +36,7 @@ func (r *reader) freely(node ast.Node) *structpb.Value {
 		for _, f := range r.mapping(node, "metadata", nil) {
 			fields[f.Name] = structpb.NewNullValue()
 			if f.Value != nil {
-				fields[f.Name] = r.freely(f.Value)
+				fields[f.Name] = r.anyValue(f.Value)
 			}
 		}
 		return structpb.NewStructValue(&structpb.Struct{Fields: fields})
@@ -44,7 +44,7 @@ func (r *reader) freely(node ast.Node) *structpb.Value {
 		list := &structpb.ListValue{}
 		for _, item := range n.Values {
 			if r.Visit(item) {
-				list.Values = append(list.Values, r.freely(item))
+				list.Values = append(list.Values, r.anyValue(item))
 			}
 		}
 		return structpb.NewListValue(list)
@@ -58,7 +58,7 @@ func (r *reader) freely(node ast.Node) *structpb.Value {
 			return structpb.NewNumberValue(n)
 		}
 	}
-	if is, ok := truthOf(node); ok {
+	if is, ok := booleanOf(node); ok {
 		return structpb.NewBoolValue(is)
 	}
 	text, _, ok := yamlfile.Scalar(node)

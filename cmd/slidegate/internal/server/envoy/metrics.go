@@ -10,29 +10,29 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// What the attribute rule says where it is not the name of a rule, or its path of keys.
+// Values of the attribute rule other than the name or path of a rule.
 const (
 	otherRules   = "others"   // there are more rules than maxTallies
 	overrideRule = "override" // the limit came with the descriptor
 )
 
-// maxTallies is how many rules have series of their own. A meter has 2000 series, of which a rule takes one for each verdict, and
-// what is withdrawn keeps its series.
+// maxTallies bounds the rules with separate series. A meter has 2000 series, of which a rule takes one per verdict, and
+// withdrawn rules keep their series.
 const maxTallies = 600
 
-// verdict is what became of a descriptor.
+// verdict is the outcome of a descriptor.
 type verdict uint8
 
 const (
 	verdictOK verdict = iota
 	verdictOver
-	verdictShadow // over, and told as OK
+	verdictShadow // over, and reported as OK
 	verdicts
 )
 
 var verdictNames = [verdicts]string{"ok", "over_limit", "shadow"}
 
-// metrics count by domain and rule, both of which come from files: what a request says is never an attribute.
+// metrics counts by domain and rule, both of which come from files: nothing from a request is ever an attribute.
 type metrics struct {
 	decisions metric.Int64Counter
 	errors    metric.Int64Counter
@@ -44,7 +44,7 @@ type metrics struct {
 	tallies map[pair]*tally
 }
 
-// tally counts what became of the descriptors of one rule.
+// tally counts the outcomes of the descriptors of one rule.
 type tally struct {
 	counter metric.Int64Counter
 	options [verdicts][]metric.AddOption
@@ -58,11 +58,11 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	m := &metrics{tallies: map[pair]*tally{}}
 	var err error
 	if m.decisions, err = meter.Int64Counter("slidegate.envoy.decisions", metric.WithUnit("{decision}"),
-		metric.WithDescription("Descriptors that a rule was asked about, by what became of them.")); err != nil {
+		metric.WithDescription("Descriptors that matched a rule, by outcome.")); err != nil {
 		return nil, fmt.Errorf("envoy: MeterProvider: %w", err)
 	}
 	if m.errors, err = meter.Int64Counter("slidegate.envoy.errors", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests that were answered with an error, and descriptors that were refused because of their windows.")); err != nil {
+		metric.WithDescription("Requests that failed, and descriptors that were denied because of their windows.")); err != nil {
 		return nil, fmt.Errorf("envoy: MeterProvider: %w", err)
 	}
 	of := func(kind string) []metric.AddOption {
@@ -97,7 +97,7 @@ func (m *metrics) tallyOf(domain, rule string) *tally {
 			attribute.String("rule", rule),
 			attribute.String("verdict", verdictNames[v]),
 		))}
-		m.decisions.Add(context.Background(), 0, t.options[v]...) // so that the first event is an increase, and not a new series
+		m.decisions.Add(context.Background(), 0, t.options[v]...) // so that the first event is an increase, not a new series
 	}
 	m.tallies[key] = t
 	return t

@@ -20,8 +20,8 @@ descriptors:
 - {key: shared, value: "x*", share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 5}}
 `
 
-// model is what the original does: it adds the hits to a counter that is named after the descriptor and the start of the
-// window, and compares after that.
+// model behaves like the original: it adds the hits to a counter that is named after the descriptor and the start of
+// the window, and compares afterwards.
 type model map[string]uint64
 
 func (m model) answer(request *rls.RateLimitRequest, second int64) string {
@@ -60,7 +60,7 @@ func (m model) answer(request *rls.RateLimitRequest, second int64) string {
 	return "OK:" + text
 }
 
-// drawRequest makes a request of one to five descriptors.
+// drawRequest returns a request of one to five descriptors.
 func drawRequest(t *rapid.T) *rls.RateLimitRequest {
 	ask := &rls.RateLimitRequest{Domain: "d", HitsAddend: rapid.Uint32Range(0, 4).Draw(t, "hits")}
 	for range rapid.IntRange(1, 5).Draw(t, "descriptors") {
@@ -74,13 +74,13 @@ func drawRequest(t *rapid.T) *rls.RateLimitRequest {
 	return ask
 }
 
-// like plays drawn requests to the service and to the model.
+// like compares the service to the model with random requests.
 func like(t *testing.T, r *rig) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
 		m := model{}
-		clock := float64(run * 1000 * 60) // where the last run counted nothing
+		clock := float64(run * 1000 * 60) // the last run counted nothing there
 		for range rapid.IntRange(1, 30).Draw(rt, "requests") {
 			clock += float64(rapid.IntRange(0, 3).Draw(rt, "pause")) * rapid.SampledFrom([]float64{0, 0.25, 1, 20}).Draw(rt, "unit")
 			r.set(clock)
@@ -91,7 +91,7 @@ func like(t *testing.T, r *rig) {
 				rt.Fatal(err)
 			}
 			if got := summary(response); got != want {
-				rt.Fatalf("%v at %g: %s, want %s", ask, clock, got, want)
+				rt.Fatalf("%v at %g: got %s, want %s", ask, clock, got, want)
 			}
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a page of another site can have a browser send is not answered; what people type is.
+// Requests that a page of another site can make a browser send are rejected; requests that people type are not.
 func TestJSONFromOtherSites(t *testing.T) {
 	r := newRig(t, Options{}, fivePerMinute)
 	server := httptest.NewServer(r.service.Handler())
@@ -57,10 +57,10 @@ func TestJSONFromOtherSites(t *testing.T) {
 	} {
 		before := r.store.calls.Load()
 		if got := post(ask, c.headers...); got != c.want {
-			t.Errorf("%q: %d, want %d", c.headers, got, c.want)
+			t.Errorf("%q: got %d, want %d", c.headers, got, c.want)
 		}
-		if asked := r.store.calls.Load() > before; asked != (c.want == 200) {
-			t.Errorf("%q: the store was asked: %v", c.headers, asked)
+		if called := r.store.calls.Load() > before; called != (c.want == 200) {
+			t.Errorf("%q: the store was called: %v", c.headers, called)
 		}
 	}
 }

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// windows are the lengths of windows that limits of descriptors have brought. Each is a shape of limits, for which a store
-// keeps something, so whoever writes descriptors must not choose how many there are. It is safe for concurrent use.
+// windows records the window lengths of limits that came with descriptors. Each is a shape of limits, for which a store
+// keeps state, so the senders of descriptors must not determine how many there are. It is safe for concurrent use.
 type windows struct {
-	most int
+	max int
 
 	mu     sync.Mutex
 	known  map[time.Duration]struct{}
-	warned time.Time // when it was last logged that there are too many
+	warned time.Time // when too many windows were last logged
 }
 
-// errWindows is about a limit whose window is one too many.
-var errWindows = errors.New("envoy: the descriptors have brought too many different windows")
+// errWindows is the error for a limit whose window is one too many.
+var errWindows = errors.New("envoy: descriptors have too many different windows")
 
-// admit reports whether a window may be used. Those of one unit always may: there are few of them, and they are what nearly
-// all descriptors ask for.
+// admit reports whether a window may be used. Windows of one unit always may: there are few of them, and nearly all
+// descriptors use them.
 func (w *windows) admit(window time.Duration) bool {
 	if slices.ContainsFunc(units, func(u timeUnit) bool { return u.length == window }) {
 		return true
@@ -31,14 +31,14 @@ func (w *windows) admit(window time.Duration) bool {
 	if _, ok := w.known[window]; ok {
 		return true
 	}
-	if len(w.known) >= w.most {
+	if len(w.known) >= w.max {
 		return false
 	}
 	w.known[window] = struct{}{}
 	return true
 }
 
-// warn reports whether a refusal is to be logged: one a minute.
+// warn reports whether a denial should be logged: at most one per minute.
 func (w *windows) warn(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// bring adds a descriptor that brings a limit of 5 per so many minutes.
+// bring adds a descriptor with a limit of 5 per this many units.
 func bring(to *rls.RateLimitRequest, text string, unit typev3.RateLimitUnit, multiplier uint32) *rls.RateLimitRequest {
 	d := descriptor(text)
 	d.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 5, Unit: unit}
@@ -26,8 +26,8 @@ func bring(to *rls.RateLimitRequest, text string, unit typev3.RateLimitUnit, mul
 	return to
 }
 
-// Descriptors can bring a number of windows, and no more: each takes something of the store. Those beyond are refused, and
-// nothing else is.
+// Descriptors can have a bounded number of windows, since each takes capacity in the store. Only descriptors with
+// further windows are denied.
 func TestWindowsOfDescriptors(t *testing.T) {
 	var log bytes.Buffer
 	rules := "domain: d\ndescriptors:\n- {key: file, rate_limit: {window: 299m, requests_per_unit: 5}}\n- {key: other, rate_limit: {unit: hour, requests_per_unit: 5}}\n"
@@ -45,43 +45,43 @@ func TestWindowsOfDescriptors(t *testing.T) {
 			admitted++
 		case "OVER: OVER/0":
 		default:
-			t.Fatalf("%d minutes: %s", multiplier+1, got)
+			t.Fatalf("%d minutes: got %s", multiplier+1, got)
 		}
 	}
 	if admitted != 64+2 { // one minute and one hour are units
-		t.Errorf("%d windows were admitted, want 64 and two that are units", admitted)
+		t.Errorf("got %d windows admitted, want 64 and two that are units", admitted)
 	}
 	for unit := range typev3.RateLimitUnit_name {
 		if unit := typev3.RateLimitUnit(unit); unit != typev3.RateLimitUnit_UNKNOWN {
-			r.want(bring(request("d", 0), "plain=v", unit, 1), "OK: OK/4") // every unit, also after that
+			r.want(bring(request("d", 0), "plain=v", unit, 1), "OK: OK/4") // every unit, also afterwards
 		}
 	}
-	r.want(bring(request("d", 0), "k=v", typev3.RateLimitUnit_SECOND, 3600), "OK: OK/3") // an hour, which is known
+	r.want(bring(request("d", 0), "k=v", typev3.RateLimitUnit_SECOND, 3600), "OK: OK/3") // an hour, which is already used
 	r.want(bring(request("d", 0), "k=v", typev3.RateLimitUnit_MINUTE, 2), "OK: OK/3")
-	r.want(request("d", 0, "file=v"), "OK: OK/4") // and what the file has
-	// Others of the same request are charged as ever.
+	r.want(request("d", 0, "file=v"), "OK: OK/4") // and the rules of the file
+	// Other descriptors of the same request are charged as usual.
 	mixed := bring(request("d", 0, "file=v", "none=v"), "k=v", typev3.RateLimitUnit_DAY, 3)
 	mixed.Descriptors = append(mixed.Descriptors, descriptor("other=v"))
 	r.want(mixed, "OVER: OK/3 OK/- OVER/0 OK/4")
 	r.want(request("d", 0, "file=v", "other=v"), "OK: OK/2 OK/3")
-	// There is nothing to give back.
+	// There is nothing to refund.
 	refund := bring(request("d", 1), "k=v", typev3.RateLimitUnit_DAY, 3)
 	refund.Descriptors[0].IsNegativeHits = true
 	r.want(refund, "OK: OK/-")
 	response := r.ask(mixed)
-	told := response.GetStatuses()[2]
-	if told.GetCurrentLimit().GetRequestsPerUnit() != 5 || told.GetCurrentLimit().GetUnitMultiplier().GetValue() != 3 || told.GetDurationUntilReset().GetSeconds() != 3*86400 {
-		t.Errorf("the status says %v", told)
+	denied := response.GetStatuses()[2]
+	if denied.GetCurrentLimit().GetRequestsPerUnit() != 5 || denied.GetCurrentLimit().GetUnitMultiplier().GetValue() != 3 || denied.GetDurationUntilReset().GetSeconds() != 3*86400 {
+		t.Errorf("got the status %v", denied)
 	}
 	if headers := fmt.Sprint(response.GetResponseHeadersToAdd()); strings.Contains(headers, "Retry-After") {
-		t.Errorf("headers say when to come back: %s", headers)
+		t.Errorf("got headers with a time to retry: %s", headers)
 	}
 	if n := strings.Count(log.String(), "too many different windows"); n != 1 {
-		t.Errorf("%d lines in the log about it, want 1: %s", n, log.String())
+		t.Errorf("got %d log lines, want 1: %s", n, log.String())
 	}
 }
 
-// With charging: all, a descriptor that is refused so is a reason to charge none.
+// With charging: all, nothing is charged if such a descriptor is denied.
 func TestWindowsOfDescriptorsTogether(t *testing.T) {
 	r := newRig(t, Options{MaxWindows: 1}, "domain: d\ncharging: all\ndescriptors:\n- {key: file, rate_limit: {unit: hour, requests_per_unit: 5}}\n")
 	r.want(bring(request("d", 0, "file=v"), "k=v", typev3.RateLimitUnit_DAY, 2), "OK: OK/4 OK/4")

@@ -6,18 +6,18 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // Charging is how a request over several descriptors is charged.
 type Charging uint8
 
-// The ways of charging.
+// Values of Charging.
 const (
-	// ChargeEach charges every descriptor by itself, whatever the others say, as the original does.
+	// ChargeEach charges every descriptor by itself, whatever happens to the others, as the original does.
 	ChargeEach Charging = iota
-	// ChargeAll charges all descriptors or, when one of them is over its limit, none.
+	// ChargeAll charges all descriptors or, if one of them is over its limit, none.
 	ChargeAll
 )
 
@@ -26,11 +26,11 @@ var chargingNames = []string{"each", "all"}
 // String returns the word that files use.
 func (c Charging) String() string { return chargingNames[c] }
 
-// Domain is what one file says: a domain and its descriptors. Parse makes it, and FromConfig; Merge puts several together. It does
-// not change, and it is safe to share.
+// Domain is the content of one file: a domain and its descriptors. Parse and FromConfig return it; Merge merges
+// several. It is immutable and safe to share.
 type Domain struct {
 	name     string
-	at       place // of its file, and of charging if that is in it
+	at       place // of its file, or of charging if the file sets it
 	charging Charging
 	root     *level
 }
@@ -49,7 +49,7 @@ var (
 	}
 )
 
-// Load reads the file of that path as Parse does.
+// Load reads the file at path as Parse does.
 func Load(path string) (*Domain, error) {
 	text, err := yamlfile.Read(path)
 	if err != nil {
@@ -58,12 +58,12 @@ func Load(path string) (*Domain, error) {
 	return Parse(path, text)
 }
 
-// Parse reads a file of envoyproxy/ratelimit, with or without our additions; its name is for errors alone. The error joins
-// all the problems that were found, in the order of the file and at most ten, each with the line and column it is at:
+// Parse reads a file of envoyproxy/ratelimit, with or without our additions; its name is only for errors. The error
+// joins all problems, at most ten and in the order of the file, each with its line and column:
 //
-//	api.yaml:7:9: "requests_per_unti" is not a field of a rate_limit; did you mean "requests_per_unit"? (there are ...)
+//	api.yaml:7:9: "requests_per_unti" is not a field of a rate_limit; did you mean "requests_per_unit"? (want one of ...)
 //
-// A problem with a limit wraps what slidegate says of it, so that errors.Is finds slidegate.ErrLimit.
+// A problem with a limit wraps slidegate's error, so that errors.Is finds slidegate.ErrLimit.
 func Parse(name string, text []byte) (*Domain, error) {
 	r := &reader{file: name}
 	d := r.read(text)
@@ -73,7 +73,7 @@ func Parse(name string, text []byte) (*Domain, error) {
 	return d, nil
 }
 
-// read reads a whole file. What it returns is of use only if there are no problems.
+// read reads a whole file. The result is only valid if there are no problems.
 func (r *reader) read(text []byte) *Domain {
 	d := &Domain{at: place{file: r.file}}
 	root, at := r.Document(text, "write domain: and descriptors:", "a file has one domain, so put this into another file")
@@ -98,7 +98,7 @@ func (r *reader) read(text []byte) *Domain {
 		}
 	}
 	if d.name == "" && len(r.Problems) == before {
-		r.Problems.Addf(at, "the file has no domain; write domain: and the name that Envoy asks for")
+		r.Problems.Addf(at, "the file has no domain; write domain: and the name that Envoy sends")
 	}
 	r.charging = d.charging
 	d.root = r.level(descriptors)
@@ -125,7 +125,7 @@ func (r *reader) level(f yamlfile.Field) *level {
 			continue
 		}
 		if line, twice := lines[n.pair]; twice {
-			r.Problems.Addf(at, "this descriptor has the same key and value as the one in line %d; put them together", line)
+			r.Problems.Addf(at, "this descriptor has the same key and value as the one in line %d; merge them", line)
 			continue
 		}
 		lines[n.pair] = at.Line
@@ -134,7 +134,7 @@ func (r *reader) level(f yamlfile.Field) *level {
 	return l
 }
 
-// descriptor reads one descriptor; nil if it cannot be placed, about which it reports.
+// descriptor reads one descriptor. If it cannot be placed, it reports a problem and returns nil.
 func (r *reader) descriptor(item ast.Node) *node {
 	at := yamlfile.PositionOf(item)
 	before := len(r.Problems)
@@ -153,17 +153,17 @@ func (r *reader) descriptor(item ast.Node) *node {
 		case "descriptors":
 			n.next = r.level(f)
 		case "shadow_mode":
-			shadow = r.truth(f)
+			shadow = r.boolean(f)
 		case "quota_mode":
-			quota = r.truth(f)
+			quota = r.boolean(f)
 		case "share_threshold":
-			if n.shared = r.truth(f); n.shared {
+			if n.shared = r.boolean(f); n.shared {
 				share = &f
 			}
 		case "metadata":
 			metadata = f
 		case "detailed_metric", "value_to_metric":
-			r.truth(f) // our metrics never have values in them
+			r.boolean(f) // our metrics never contain values
 		}
 	}
 	if rateLimit != nil && r.given(*rateLimit) {
@@ -172,13 +172,13 @@ func (r *reader) descriptor(item ast.Node) *node {
 		n.rule.metadata = r.metadata(metadata)
 	}
 	if share != nil && !strings.Contains(n.value, "*") {
-		r.Problems.Addf(share.At, "share_threshold: is for values with a *, whose matches then share one count")
+		r.Problems.Addf(share.At, "share_threshold: is only for values with a *, whose matches then share one count")
 	}
 	switch {
 	case n.key == "" && len(r.Problems) == before:
 		r.Problems.Addf(at, "the descriptor has no key; write key: and the name of an entry")
 	case strings.Contains(n.key, "*"):
-		r.Problems.Addf(at, "key: %s has a * in it, which only values can have; give the key in full", wording.Quote(n.key))
+		r.Problems.Addf(at, "key: %s contains a *, which only values can have; give the full key", errtext.Quote(n.key))
 	case n.key != "":
 		return n
 	}

@@ -4,8 +4,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// prepare makes room in the store for the limits of all domains, so that those which descriptors bring cannot take it, and has
-// their metrics begin at 0.
+// prepare reserves capacity in the store for the limits of all domains, so that limits from descriptors cannot use it
+// up, and starts their metrics at 0.
 func prepare(st store.Store, domains map[string]*domain) (release func()) {
 	var limits []*store.Limit
 	for _, d := range domains {
@@ -21,7 +21,7 @@ func prepare(st store.Store, domains map[string]*domain) (release func()) {
 	return room.Prepare(limits)
 }
 
-// announcer is a store whose metrics have series for limits that nobody has asked yet; see layer/observe.
+// announcer is a store whose metrics have series for limits that have not been used yet; see layer/observe.
 type announcer interface{ Announce(limits []*store.Limit) }
 
 // appendLimits appends the limits of a list of descriptors and of all lists below it.

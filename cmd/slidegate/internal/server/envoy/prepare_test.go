@@ -9,8 +9,9 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// TestOtherLimitsTakeNoRoom: the rules of a file have room in the store, at every level, however many other limits there are.
-func TestOtherLimitsTakeNoRoom(t *testing.T) {
+// TestOtherLimitsTakeNoCapacity: the rules of a file have capacity in the store, at every level, however many other
+// limits there are.
+func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 	inner, err := memstore.New(memstore.Options{MaxLimits: 4})
 	if err != nil {
 		t.Fatal(err)
@@ -42,11 +43,11 @@ descriptors:
 		}
 	}
 	if err := ask(5 * time.Minute); !errors.Is(err, memstore.ErrLimits) {
-		t.Fatalf("the store is not full: %v", err)
+		t.Fatalf("got %v, want a full store", err)
 	}
 	for _, descriptor := range []string{"user=ann", "user=ann,path=/a/b"} {
 		if _, err := service.ShouldRateLimit(t.Context(), request("d", 1, descriptor)); err != nil {
-			t.Errorf("%s, which the file has: %v", descriptor, err)
+			t.Errorf("%s, which is in the file: got %v", descriptor, err)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -18,7 +18,8 @@ var rateLimitFields = []string{
 	"unit_multiplier", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "lease", "burst", "zone",
 }
 
-// algorithms are those that a rule can have. In-flight is not among them: Envoy does not say when a request has ended.
+// algorithms lists the algorithms that a rule can have. In-flight is not among them: Envoy does not report when a
+// request has ended.
 var algorithms = []slidegate.Algorithm{slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket}
 
 var (
@@ -57,10 +58,10 @@ func (r *reader) rateLimit(block yamlfile.Field) *spec {
 		s.limit.CountDenied = r.charging == ChargeEach // as the original does
 	}
 	if s.name != "" && slices.Contains(s.replaces, s.name) {
-		r.Problems.Addf(given["replaces"].At, "replaces: %s is the name of this rate_limit itself", wording.Quote(s.name))
+		r.Problems.Addf(given["replaces"].At, "replaces: %s is this rate_limit's own name", errtext.Quote(s.name))
 	}
-	if f, ok := given["requests_per_unit"]; !s.unlimited && (!ok || f.Value == nil) { // the original refuses all, without a word
-		r.Problems.Addf(block.At, "the rate_limit has no requests_per_unit; write 0 to refuse all, or unlimited: true")
+	if f, ok := given["requests_per_unit"]; !s.unlimited && (!ok || f.Value == nil) { // the original silently denies everything
+		r.Problems.Addf(block.At, "the rate_limit has no requests_per_unit; write 0 to deny all, or unlimited: true")
 	}
 	if s.unlimited || len(r.Problems) > before {
 		return s
@@ -77,32 +78,32 @@ func (r *reader) limitField(s *spec, f yamlfile.Field) {
 		r.unit(s, f)
 	case "requests_per_unit":
 		if f.Value != nil { // see rateLimit
-			s.limit.Quota = r.whole(f, 0, maxUint32)
+			s.limit.Quota = r.integer(f, 0, maxUint32)
 		}
 	case "unlimited":
-		s.unlimited = r.truth(f)
+		s.unlimited = r.boolean(f)
 	case "name":
 		s.name, _ = r.Text(f)
 	case "replaces":
 		s.replaces = r.replaces(f)
 	case "unit_multiplier":
-		s.multiplier = uint32(r.whole(f, 1, maxUint32))
+		s.multiplier = uint32(r.integer(f, 1, maxUint32))
 	case "window":
 		s.limit.Window = r.window(f)
 	case "algorithm":
 		s.limit.Algorithm = r.algorithm(f)
 	case "segments":
-		s.limit.Segments = int(r.whole(f, 1, rule.MaxSegments))
+		s.limit.Segments = int(r.integer(f, 1, rule.MaxSegments))
 	case "overlap":
 		s.limit.Overlap = slidegate.Overlap(r.word(f, "an overlap", overlapNames))
 	case "anchor":
 		s.limit.Anchor = slidegate.Anchor(r.word(f, "an anchor", anchorNames))
 	case "count_denied":
-		s.limit.CountDenied = r.truth(f)
+		s.limit.CountDenied = r.boolean(f)
 	case "lease":
-		s.limit.Lease = r.truth(f)
+		s.limit.Lease = r.boolean(f)
 	case "burst":
-		s.limit.Burst = r.whole(f, 1, rule.MaxQuota)
+		s.limit.Burst = r.integer(f, 1, rule.MaxQuota)
 	case "zone":
 		if !r.given(f) {
 			return
@@ -114,17 +115,17 @@ func (r *reader) limitField(s *spec, f yamlfile.Field) {
 	}
 }
 
-// algorithm reads how a limit counts.
+// algorithm reads the algorithm of a limit.
 func (r *reader) algorithm(f yamlfile.Field) slidegate.Algorithm {
 	if text, _, _ := yamlfile.Scalar(f.Value); text == slidegate.InFlight.String() {
-		r.Problems.Addf(f.ValueAt(), "algorithm: in-flight is not for Envoy, which does not say when a request has ended, so that nobody would release its slot; "+
+		r.Problems.Addf(f.ValueAt(), "algorithm: in-flight is not supported for Envoy, which does not report when a request has ended, so its slot would not be released; "+
 			"use slidegate proxy, or /v1/acquire and /v1/release")
 		return slidegate.FixedWindow
 	}
 	return algorithms[r.word(f, "an algorithm", algorithmNames)]
 }
 
-// unit reads the unit, in capitals or not, as the original does.
+// unit reads the unit, in any case, as the original does.
 func (r *reader) unit(s *spec, f yamlfile.Field) {
 	if !r.given(f) {
 		return
@@ -135,25 +136,25 @@ func (r *reader) unit(s *spec, f yamlfile.Field) {
 	case i >= 0:
 		s.unit = units[i].unit
 	case ok:
-		r.Problems.Addf(f.ValueAt(), "unit: %w", wording.Unknown(text, "a unit", unitNames))
+		r.Problems.Addf(f.ValueAt(), "unit: %w", errtext.Unknown(text, "a unit", unitNames))
 	}
 }
 
-// period makes the window of unit and unit_multiplier, or these of the window.
+// period derives the window from unit and unit_multiplier, or the other way round.
 func (r *reader) period(s *spec, block yamlfile.Field, given map[string]yamlfile.Field) {
 	unit, hasUnit := given["unit"]
 	window, hasWindow := given["window"]
 	multiplier, hasMultiplier := given["unit_multiplier"]
 	switch {
 	case s.unlimited && hasUnit:
-		r.Problems.Addf(unit.At, "unit: is of no use when unlimited; leave out one of them")
+		r.Problems.Addf(unit.At, "unit: has no effect when unlimited; leave out one of them")
 	case s.unlimited:
 	case hasUnit && hasWindow:
-		r.Problems.Addf(window.At, "window: stands in place of unit; leave out one of them")
+		r.Problems.Addf(window.At, "window: cannot be combined with unit; leave out one of them")
 	case hasMultiplier && !hasUnit:
-		r.Problems.Addf(multiplier.At, "unit_multiplier: is how many units there are, but there is no unit")
+		r.Problems.Addf(multiplier.At, "unit_multiplier: needs a unit to multiply")
 	case hasWindow && s.limit.Zone != "":
-		r.Problems.Addf(given["zone"].At, "zone: a window is a length of time, the same in every zone; write unit: day, week, month or year in its place, or leave the zone out")
+		r.Problems.Addf(given["zone"].At, "zone: a window has the same length in every zone; write unit: day, week, month or year instead, or leave out the zone")
 	case hasWindow:
 		s.unit, s.multiplier = unitOf(s.limit.Window)
 	case hasUnit && s.limit.Zone != "":
@@ -165,7 +166,8 @@ func (r *reader) period(s *spec, block yamlfile.Field, given map[string]yamlfile
 	}
 }
 
-// calendar makes a unit one of the calendar, which is an addition of ours: the original's months have 30 days, and its years 365.
+// calendar makes a unit follow the calendar, which is an addition of ours: the original's months have 30 days, and its
+// years 365.
 func (r *reader) calendar(s *spec, given map[string]yamlfile.Field) {
 	for i, period := range calendarUnits {
 		if units[i].unit == s.unit {
@@ -174,13 +176,13 @@ func (r *reader) calendar(s *spec, given map[string]yamlfile.Field) {
 	}
 	switch multiplier, many := given["unit_multiplier"]; {
 	case s.limit.Calendar == 0:
-		r.Problems.Addf(given["zone"].At, "zone: is for the units day, week, month and year, which then follow the calendar; leave it out")
+		r.Problems.Addf(given["zone"].At, "zone: is only for the units day, week, month and year, which then follow the calendar; leave it out")
 	case many && s.multiplier != 1:
 		r.Problems.Addf(multiplier.At, "unit_multiplier: a unit of the calendar cannot be multiplied; leave it out, or the zone")
 	}
 }
 
-// window reads a length of time of whole seconds: answers tell windows in units, and no unit is shorter.
+// window reads a duration of whole seconds: responses express windows in units, and no unit is shorter.
 func (r *reader) window(f yamlfile.Field) time.Duration {
 	if !r.given(f) {
 		return 0
@@ -191,11 +193,11 @@ func (r *reader) window(f yamlfile.Field) time.Duration {
 	}
 	limit, err := slidegate.ParseLimit("1/" + text)
 	if err != nil || limit != (slidegate.Limit{Quota: 1, Window: limit.Window}) || strings.ContainsFunc(text, unicode.IsSpace) {
-		r.Problems.Addf(f.ValueAt(), "window: %s is not a length of time such as 30s, 10m, 24h or 7d", wording.Quote(text))
+		r.Problems.Addf(f.ValueAt(), "window: %s is not a length of time such as 30s, 10m, 24h or 7d", errtext.Quote(text))
 		return 0
 	}
 	if limit.Window%time.Second != 0 || limit.Window/time.Second > math.MaxUint32 {
-		r.Problems.Addf(f.ValueAt(), "window: %s: must be of whole seconds", wording.Quote(text))
+		r.Problems.Addf(f.ValueAt(), "window: %s: must be a whole number of seconds", errtext.Quote(text))
 		return 0
 	}
 	return limit.Window
@@ -209,7 +211,7 @@ func (r *reader) replaces(f yamlfile.Field) (names []string) {
 			name, _ = r.Text(f)
 		}
 		if name == "" && len(r.Problems) == before {
-			r.Problems.Addf(at, "replaces: has no name; write name: and that of another rate_limit")
+			r.Problems.Addf(at, "replaces: has no name; write name: and the name of another rate_limit")
 		}
 		names = append(names, name)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
@@ -14,19 +14,19 @@ import (
 type reader struct {
 	yamlfile.Reader
 	file     string
-	depth    int // how many mappings the reader is in
+	depth    int // nesting depth of mappings
 	charging Charging
 }
 
-// mapping returns the fields of a mapping in the order of the file, and then those that it merges with <<; the value of one
-// that was written without is nil. It reports fields that are given twice, those that are not known (unless known is nil) and
-// those whose value cannot be used, and leaves them out. What the mapping is belongs to errors.
+// mapping returns the fields of a mapping in the order of the file, followed by those that it merges with <<; the value
+// of a field written without one is nil. It reports and omits duplicate fields, unknown fields (unless known is nil)
+// and fields whose value cannot be used. What names the mapping in errors.
 func (r *reader) mapping(node ast.Node, what string, known []string) (fields []yamlfile.Field) {
 	given, merged := r.Fields(node)
 	have := map[string]bool{}
 	for _, f := range given {
 		if known != nil && !slices.Contains(known, f.Name) {
-			r.Problems.Add(f.At, wording.Unknown(f.Name, "a field of "+what, known))
+			r.Problems.Add(f.At, errtext.Unknown(f.Name, "a field of "+what, known))
 			continue
 		}
 		have[f.Name] = true
@@ -44,7 +44,7 @@ func (r *reader) mapping(node ast.Node, what string, known []string) (fields []y
 	return fields
 }
 
-// merge adds the fields of a mapping, or of a list of them, that are not there yet.
+// merge adds the missing fields of a mapping, or of a list of mappings.
 func (r *reader) merge(fields []yamlfile.Field, have map[string]bool, node ast.Node, what string, known []string) []yamlfile.Field {
 	at := yamlfile.PositionOf(node)
 	if node = r.Resolve(node); node == nil {
@@ -103,10 +103,10 @@ func (r *reader) items(f yamlfile.Field) (items []ast.Node) {
 	return items
 }
 
-// given reports a field that was written without a value, which cannot be meant.
+// given reports a problem for a field without a value, which cannot be intended.
 func (r *reader) given(f yamlfile.Field) bool {
 	if f.Value == nil {
-		r.Problems.Addf(f.At, "%s has no value; write one, or leave it out", wording.Quote(f.Name))
+		r.Problems.Addf(f.At, "%s has no value; write one, or leave it out", errtext.Quote(f.Name))
 	}
 	return f.Value != nil
 }
@@ -119,7 +119,7 @@ func (r *reader) word(f yamlfile.Field, what string, among []string) int {
 	text, ok := r.Text(f)
 	i := slices.Index(among, text)
 	if ok && i < 0 {
-		r.Problems.Addf(f.ValueAt(), "%s: %w", f.Name, wording.Unknown(text, what, among))
+		r.Problems.Addf(f.ValueAt(), "%s: %w", f.Name, errtext.Unknown(text, what, among))
 	}
 	return max(i, 0)
 }

@@ -46,7 +46,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 		{other, {}},
 	} {
 		if err := r.service.Reload(domains); err == nil {
-			t.Errorf("%v: no error", domains)
+			t.Errorf("%v: got no error, want one", domains)
 		}
 		r.want(request("d", 0, "k=x"), "OK: OK/4")
 		r.want(request("e", 0, "k=x"), "OK: OK/-")
@@ -58,7 +58,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// refusing is a store that can keep no limit of more than 7.
+// refusing is a store that does not support quotas above 7.
 type refusing struct{ store.Store }
 
 func (refusing) Check(limit *store.Limit) error {
@@ -68,18 +68,18 @@ func (refusing) Check(limit *store.Limit) error {
 	return nil
 }
 
-func TestStoreIsAskedWhetherItCan(t *testing.T) {
+func TestUnsupportedLimitIsRejected(t *testing.T) {
 	file := "domain: d\ndescriptors: [{key: k, descriptors: [{key: l, value: 'x*', rate_limit: {unit: day, requests_per_unit: 8}}]}]"
-	if _, err := New(refusing{newStore(t)}, []*Domain{mustParse(t, file)}, Options{}); err == nil || !strings.Contains(err.Error(), `test.yaml: the domain "d"`) {
+	if _, err := New(refusing{newStore(t)}, []*Domain{mustParse(t, file)}, Options{}); err == nil || !strings.Contains(err.Error(), `test.yaml: domain "d"`) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := New(nil, nil, Options{}); err == nil {
-		t.Error("no store, no error")
+		t.Error("no store: got no error, want one")
 	}
 }
 
-// Reloads and requests at once: the race detector looks on, and no request is lost.
-func TestReloadWhileAsked(t *testing.T) {
+// Concurrent reloads and requests, for the race detector: no request is lost.
+func TestReloadUnderLoad(t *testing.T) {
 	r := newRig(t, Options{}, strings.Replace(fivePerMinute, "requests_per_unit: 5", "requests_per_unit: 1000", 1))
 	var asking sync.WaitGroup
 	for range 4 {
@@ -101,5 +101,5 @@ func TestReloadWhileAsked(t *testing.T) {
 	if err := r.service.Reload([]*Domain{mustParse(t, strings.Replace(fivePerMinute, "unit: 5", "unit: 201", 1))}); err != nil {
 		t.Fatal(err)
 	}
-	r.want(request("d", 1, "k=a", "k=b"), "OK: OK/0 OK/0") // 200 were counted, neither more nor less
+	r.want(request("d", 1, "k=a", "k=b"), "OK: OK/0 OK/0") // exactly 200 were counted
 }

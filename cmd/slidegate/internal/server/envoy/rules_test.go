@@ -2,7 +2,7 @@ package envoy
 
 import "testing"
 
-// What the original documents for each key of its files, worked out by hand.
+// What the original documents for each key of its files, derived by hand.
 var rulesTests = []struct {
 	name  string
 	file  string
@@ -92,7 +92,7 @@ descriptors:
 		{0, 0, "type=marketing,to=1", "OK: OK/1"},
 		{0, 0, "type=marketing,to=555", "OK: OK/0"},
 		{0, 0, "type=marketing", "OK: OK/-"}, // no limit by itself
-		{0, 0, "to=1", "OK: OK/2"},           // and its own count
+		{0, 0, "to=1", "OK: OK/2"},           // and has its own count
 		{0, 0, "type=marketing,to=1 to=1", "OK: OK/0 OK/1"},
 		{0, 0, "type=marketing,to=1 to=1", "OVER: OVER/0 OK/0"}, // each is charged by itself
 		{0, 0, "to=1", "OVER: OVER/0"},
@@ -117,7 +117,7 @@ descriptors:
 		{0, 1, "k=a", "OVER: OVER/0"}, // 7: not the 4th
 		{60, 5, "k=a", "OK: OK/0"},
 		{60, 6, "k=b", "OVER: OVER/0"}, // more than the limit by itself
-		{60, 1, "k=b", "OVER: OVER/0"}, // which was counted all the same
+		{60, 1, "k=b", "OVER: OVER/0"}, // counted nevertheless
 		{120, 1, "k=b", "OK: OK/4"},
 	}},
 	{"a limit of 0 refuses all", `
@@ -133,7 +133,7 @@ descriptors:
 - {key: k, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
 - {key: m, rate_limit: {unit: minute, requests_per_unit: 1}}`, []step{
 		{0, 0, "k=a", "OK: OK/0"},
-		{0, 0, "k=a", "OK: OK/0"}, // over, and told as OK
+		{0, 0, "k=a", "OK: OK/0"}, // over, and reported as OK
 		{0, 0, "k=a m=a", "OK: OK/0 OK/0"},
 		{0, 0, "k=a m=a", "OVER: OK/0 OVER/0"},
 	}},
@@ -164,10 +164,10 @@ descriptors:
 		{0, 0, "q=a q=c", "OK: OVER/0 OK/0"},     // one of two
 		{0, 0, "q=a q=b", "OVER: OVER/0 OVER/0"}, // both
 		{0, 0, "q=a", "OVER: OVER/0"},            // the only one
-		{0, 0, "q=a k=a", "OVER: OVER/0 OK/3"},   // ordinary ones do not help
+		{0, 0, "q=a k=a", "OVER: OVER/0 OK/3"},   // ordinary rules do not help
 		{0, 0, "q=d k=a", "OK: OK/0 OK/2"},
 		{0, 5, "q=e k=a", "OVER: OVER/0 OVER/0"},
-		{0, 0, "q=f k=a", "OVER: OK/0 OVER/0"}, // any ordinary one is enough
+		{0, 0, "q=f k=a", "OVER: OK/0 OVER/0"}, // any ordinary rule is enough
 	}},
 	{"replaces", `
 domain: d
@@ -178,7 +178,7 @@ descriptors:
 		{0, 0, "k=a m=a", "OK: OK/- OK/2"},
 		{0, 0, "m=a k=a", "OK: OK/1 OK/-"}, // in any order
 		{0, 0, "k=a free=x", "OK: OK/- OK/inf"},
-		{0, 0, "k=a", "OK: OK/0"}, // and the replaced one was not charged
+		{0, 0, "k=a", "OK: OK/0"}, // and the replaced rule was not charged
 		{0, 0, "k=a", "OVER: OVER/0"},
 		{0, 0, "k=a m=a", "OK: OK/- OK/0"},
 	}},
@@ -228,7 +228,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Every unit starts afresh at multiples of its length since the epoch, and not earlier.
+// Every unit resets at multiples of its length since the epoch, and not earlier.
 func TestUnits(t *testing.T) {
 	const day = 86400
 	for _, test := range []struct {

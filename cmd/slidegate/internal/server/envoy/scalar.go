@@ -11,16 +11,16 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// The original reads YAML 1.1, in which yes and on are true, numbers may have underscores and other bases, and 010 is 8. Files
-// that were written for it mean the same here. A number that YAML 1.2 reads differently is an error.
+// The original reads YAML 1.1, in which yes and on are true, numbers may have underscores and other bases, and 010 is
+// 8. Files written for it have the same meaning here. A number that YAML 1.2 reads differently is an error.
 
 var (
 	trueWords  = []string{"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"}
 	falseWords = []string{"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"}
 )
 
-// truthOf returns what a value without quotes says, and whether it is true or false at all.
-func truthOf(node ast.Node) (is, ok bool) {
+// booleanOf returns the value of an unquoted boolean, and whether it is one.
+func booleanOf(node ast.Node) (is, ok bool) {
 	text, isText, scalar := yamlfile.Scalar(node)
 	if !scalar || isText {
 		return false, false
@@ -29,9 +29,9 @@ func truthOf(node ast.Node) (is, ok bool) {
 	return is, is || slices.Contains(falseWords, text)
 }
 
-// truth returns true or false; false if there is no value.
-func (r *reader) truth(f yamlfile.Field) bool {
-	is, ok := truthOf(f.Value)
+// boolean returns true or false; false if there is no value.
+func (r *reader) boolean(f yamlfile.Field) bool {
+	is, ok := booleanOf(f.Value)
 	if !ok && f.Value != nil {
 		r.Problems.Addf(f.ValueAt(), "%s: must be true or false, not %s", f.Name, yamlfile.NameOf(f.Value))
 	}
@@ -44,25 +44,25 @@ func ambiguous(text string) bool {
 	return len(digits) > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9' && !strings.ContainsAny(digits, ".eE")
 }
 
-// parseWhole reads a whole number as YAML 1.1 writes it.
-func parseWhole(text string) (int64, error) {
+// parseInteger parses an integer in the format of YAML 1.1.
+func parseInteger(text string) (int64, error) {
 	return strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 0, 64)
 }
 
-// whole returns the whole number of a field, from least to most.
-func (r *reader) whole(f yamlfile.Field, least, most int64) int64 {
+// integer returns the integer value of a field, from low to high.
+func (r *reader) integer(f yamlfile.Field, low, high int64) int64 {
 	if !r.given(f) {
-		return least
+		return low
 	}
 	text, isText, ok := yamlfile.Scalar(f.Value)
 	if ok && !isText && ambiguous(text) {
 		r.refuseAmbiguous(f.Name, f.Value)
-		return least
+		return low
 	}
-	n, err := parseWhole(text)
-	if !ok || isText || err != nil || n < least || n > most {
-		r.Problems.Addf(f.ValueAt(), "%s: must be a whole number from %d to %d, not %s", f.Name, least, most, yamlfile.NameOf(f.Value))
-		return least
+	n, err := parseInteger(text)
+	if !ok || isText || err != nil || n < low || n > high {
+		r.Problems.Addf(f.ValueAt(), "%s: must be a whole number from %d to %d, not %s", f.Name, low, high, yamlfile.NameOf(f.Value))
+		return low
 	}
 	return n
 }
@@ -72,16 +72,16 @@ func (r *reader) refuseAmbiguous(name string, node ast.Node) {
 		name, yamlfile.NameOf(node))
 }
 
-// number reads a number of metadata; false if it is not one.
+// number parses a number in metadata, and reports whether it is one.
 func number(text string) (float64, bool) {
-	if n, err := parseWhole(text); err == nil {
+	if n, err := parseInteger(text); err == nil {
 		return float64(n), true
 	}
 	n, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", ""), 64)
 	return n, err == nil
 }
 
-// untag returns a scalar with the tag !!str as a quoted text, and any other value as it is.
+// untag returns a scalar with the tag !!str as a quoted string, and any other value unchanged.
 func untag(node ast.Node) ast.Node {
 	tag, ok := node.(*ast.TagNode)
 	if !ok || tag.GetToken().Value != "!!str" {

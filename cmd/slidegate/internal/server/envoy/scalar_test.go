@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// Values as files for the original may have them mean here what they mean there.
+// Values in files for the original have the same meaning here.
 func TestValuesOfTheOriginal(t *testing.T) {
 	for word, want := range map[string]bool{
 		"y": true, "Y": true, "yes": true, "Yes": true, "YES": true, "true": true, "True": true, "TRUE": true, "on": true, "On": true, "ON": true,
@@ -16,17 +16,17 @@ func TestValuesOfTheOriginal(t *testing.T) {
 			"\n  rate_limit: {unit: day, requests_per_unit: 5, count_denied: "+word+"}\n")
 		n := d.root.wild["k"][0]
 		if n.rule.shadow != want || n.rule.quotaMode != want || n.shared != want || n.rule.limit.CountDenied != want {
-			t.Errorf("%s: %+v, shared %v, want %v", word, n.rule, n.shared, want)
+			t.Errorf("%s: got %+v, shared %v, want %v", word, n.rule, n.shared, want)
 		}
 		d = mustParse(t, head+"  rate_limit: {unlimited: "+word+map[bool]string{false: ", unit: day, requests_per_unit: 1"}[want]+"}\n")
 		if got := d.root.exact[pair{"k", ""}].rule.unlimited; got != want {
-			t.Errorf("unlimited: %s: %v, want %v", word, got, want)
+			t.Errorf("unlimited: %s: got %v, want %v", word, got, want)
 		}
 	}
 	for text, want := range map[string]int64{"0": 0, "7": 7, "1_000": 1000, "0x10": 16, "0xFF": 255, "0b101": 5, "0o17": 15, "+5": 5, "4_294_967_295": 4294967295} {
 		d := mustParse(t, head+"  rate_limit: {unit: day, requests_per_unit: "+text+"}\n")
 		if got := d.root.exact[pair{"k", ""}].rule.limit.Quota; got != want {
-			t.Errorf("%s: %d, want %d", text, got, want)
+			t.Errorf("%s: got %d, want %d", text, got, want)
 		}
 	}
 	d := mustParse(t, "domain: !!str 5\ndescriptors:\n- key: !!str yes\n  value: !!str 0x10\n  rate_limit: {unit: !!str day, requests_per_unit: 1, name: on}\n")

@@ -19,71 +19,72 @@ import (
 	"google.golang.org/grpc/reflection"
 )
 
-// Options are the choices of a Service. The zero value answers as the original does by default.
+// Options configures a Service. The zero value behaves like the original by default.
 type Options struct {
-	// Logger is told of reloads. nil means none.
+	// Logger receives reloads; nil discards them.
 	Logger *slog.Logger
-	// MeterProvider is where the metrics go. nil means the global one.
+	// MeterProvider receives the metrics; nil means the global one.
 	MeterProvider metric.MeterProvider
-	// ResponseHeaders adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the response that the client gets, and
-	// Retry-After when it is refused.
+	// ResponseHeaders adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the client's response, and
+	// Retry-After if it is denied.
 	ResponseHeaders bool
-	// RequestHeaders adds the first three of them to the request that goes upstream.
+	// RequestHeaders adds the first three of them to the upstream request.
 	RequestHeaders bool
-	// DynamicMetadata fills the field of that name: domain, descriptors and the metadata of the rules that are under their
-	// limits. It contains what the descriptors say, as Envoy sent it.
+	// DynamicMetadata fills the field of that name: the domain, the descriptors and the metadata of the rules that are
+	// under their limits. It contains the descriptors as Envoy sent them.
 	DynamicMetadata bool
-	// ClosedIsError makes an error of what the store's failure policy refused because the store gave no answer, as the original
-	// does. Envoy then does as its failure_mode_deny says.
+	// ClosedIsError returns an error if the store did not answer and the failure mode denied, as the original does.
+	// Envoy then follows its failure_mode_deny.
 	ClosedIsError bool
-	// Shadow makes every answer OK, whatever the limits say; the statuses still tell.
+	// Shadow makes the overall code always OK; the statuses still report the limits.
 	Shadow bool
-	// Quota puts every rule in quota mode: over its limit, it refuses a request only if all rules of the request are.
+	// Quota puts every rule in quota mode: over its limit, it denies a request only if all rules of the request are
+	// over theirs.
 	Quota bool
-	// MaxWindows is how many different windows the limits that come with descriptors may have over the life of the service, those
-	// of one unit aside: each is a shape of limits, and a store keeps something for each. A descriptor with a further one is over
-	// its limit. 0 means 64.
+	// MaxWindows is how many different windows the limits that come with descriptors may have over the life of the
+	// service, not counting windows of one unit: each is a shape of limits, and a store keeps state for each. A
+	// descriptor with a further window is over its limit. 0 means 64.
 	MaxWindows int
-	// Await says that rules are still to come, from a management server: until Arrived is called, the service is not healthy, and
-	// requests about domains that are not known are errors, so that Envoy does as its failure_mode_deny says.
+	// Await says that a management server will send the rules: until Arrived is called, the service is not healthy, and
+	// requests about unknown domains are errors, so that Envoy follows its failure_mode_deny.
 	Await bool
-	// OnRefused is called with every descriptor that is over its limit, also where a rule or the service only watches: the domain after
-	// rulings.EnvoyPrefix, the text of the descriptor, and what its rule is called. It must be quick and safe for concurrent use. nil
-	// means that nobody is told.
+	// OnRefused is called with every descriptor that is over its limit, even if the rule or the service is in shadow
+	// mode: the domain after rulings.EnvoyPrefix, the text of the descriptor, and the label of its rule. It must be
+	// fast and safe for concurrent use. It may be nil.
 	OnRefused func(policy, descriptor, rule string)
 }
 
-// maxWindows is what Options.MaxWindows is if it is 0.
+// maxWindows is the default of Options.MaxWindows.
 const maxWindows = 64
 
-// Service is Envoy's rate limit service. It is safe for concurrent use. The zero value is not usable; New makes it.
+// Service is Envoy's rate limit service. It is safe for concurrent use. The zero value is not usable; call New.
 type Service struct {
 	rls.UnimplementedRateLimitServiceServer
 
-	store   store.Store
-	opts    Options
-	most    int // descriptors in a request that is charged all or nothing
-	metrics *metrics
-	binder  *binder
-	windows *windows
-	health  *health.Server
-	drained atomic.Bool
-	waiting atomic.Bool // for rules; see Options.Await
-	work    sync.Pool   // of *work
+	store       store.Store
+	opts        Options
+	maxTogether int // maximum number of descriptors in a request that is charged all or nothing
+	metrics     *metrics
+	binder      *binder
+	windows     *windows
+	health      *health.Server
+	drained     atomic.Bool
+	waiting     atomic.Bool // for rules; see Options.Await
+	work        sync.Pool   // of *work
 
 	reload  sync.Mutex
 	domains atomic.Pointer[map[string]*domain]
 	ruled   atomic.Pointer[ruledTable] // nil if there are no rulings
-	table   *rulings.Table             // that ruled was made of; guarded by reload
-	release func()                     // gives back the room in the store that the domains have; guarded by reload
+	table   *rulings.Table             // the source of ruled; guarded by reload
+	release func()                     // releases the capacity that the store holds for the domains; guarded by reload
 }
 
 var _ rls.RateLimitServiceServer = (*Service)(nil)
 
-// healthNames are what Envoy and others ask the health of: the whole server, the name that the original uses, and ours.
+// healthNames lists the names in health checks: the whole server, the name that the original uses, and ours.
 var healthNames = []string{"", "ratelimit", rls.RateLimitService_ServiceDesc.ServiceName}
 
-// New returns a service over a store. Domains of one name are put together, as Merge does.
+// New returns a service over a store. Domains of the same name are merged, as by Merge.
 func New(st store.Store, domains []*Domain, opts Options) (*Service, error) {
 	if st == nil {
 		return nil, errors.New("envoy: store: must not be nil; memstore.New makes one")
@@ -96,15 +97,15 @@ func New(st store.Store, domains []*Domain, opts Options) (*Service, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.MaxWindows < 0 {
-		return nil, fmt.Errorf("envoy: MaxWindows: must not be negative, but is %d; 0 means %d", opts.MaxWindows, maxWindows)
+		return nil, fmt.Errorf("envoy: MaxWindows: must not be negative, got %d; 0 means %d", opts.MaxWindows, maxWindows)
 	}
 	if opts.MaxWindows == 0 {
 		opts.MaxWindows = maxWindows
 	}
 	s := &Service{
 		store: st, opts: opts, metrics: m, health: health.NewServer(),
-		most:   min(MaxDescriptors, st.Traits().MaxCharges),
-		binder: &binder{store: st, quota: opts.Quota, known: map[binding]*store.Limit{}}, windows: &windows{most: opts.MaxWindows, known: map[time.Duration]struct{}{}},
+		maxTogether: min(MaxDescriptors, st.Traits().MaxCharges),
+		binder:      &binder{store: st, quota: opts.Quota, known: map[binding]*store.Limit{}}, windows: &windows{max: opts.MaxWindows, known: map[time.Duration]struct{}{}},
 	}
 	s.work.New = func() any { return new(work) }
 	if err := s.Reload(domains); err != nil {
@@ -125,18 +126,18 @@ func (s *Service) setHealth(to healthpb.HealthCheckResponse_ServingStatus) {
 	}
 }
 
-// Arrived ends what Options.Await began.
+// Arrived ends the wait that Options.Await began.
 func (s *Service) Arrived() {
 	if s.waiting.Swap(false) {
-		s.setHealth(healthpb.HealthCheckResponse_SERVING) // which does nothing after Drain
+		s.setHealth(healthpb.HealthCheckResponse_SERVING) // does nothing after Drain
 	}
 }
 
-// Waiting reports whether rules that are still to come have not arrived.
+// Waiting reports whether the awaited rules have not arrived yet.
 func (s *Service) Waiting() bool { return s.waiting.Load() }
 
-// Reload puts other domains in service, all or, if there is an error, none. Counts are kept where a limit's algorithm, window,
-// segments and anchor are what they were, and the domain is charged as it was.
+// Reload replaces the domains in service, all or, on an error, none. Counts are kept if a limit's algorithm, window,
+// segments and anchor and the domain's charging are unchanged.
 func (s *Service) Reload(domains []*Domain) error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
@@ -151,8 +152,8 @@ func (s *Service) Reload(domains []*Domain) error {
 	}
 	next := make(map[string]*domain, len(domains))
 	for _, given := range domains {
-		if given.charging == ChargeAll && s.most < 2 {
-			return invalid("domains", "%s: charging: %w: the store %s cannot charge several descriptors at once; write each",
+		if given.charging == ChargeAll && s.maxTogether < 2 {
+			return invalid("domains", "%s: charging: %w: the store %s cannot charge several descriptors together; write each",
 				given.at, store.ErrUnsupported, s.store.Traits().Name)
 		}
 		if traits := s.store.Traits(); given.charging == ChargeAll && traits.OneKey {
@@ -173,20 +174,20 @@ func (s *Service) Reload(domains []*Domain) error {
 	}
 	s.release = release
 	if len(next) == 0 && (before == nil || len(*before) == 0) {
-		return nil // nobody asked for any
+		return nil // there were none, and none were expected
 	}
-	s.opts.Logger.Info("envoy: domains are in service", "domains", len(next))
+	s.opts.Logger.Info("envoy: domains in service", "domains", len(next))
 	return nil
 }
 
-// Register adds the service to a gRPC server, with the health service and reflection, before it serves.
+// Register adds the service to a gRPC server, with the health service and reflection. Call it before the server serves.
 func (s *Service) Register(server *grpc.Server) {
 	rls.RegisterRateLimitServiceServer(server, s)
 	healthpb.RegisterHealthServer(server, s.health)
 	reflection.Register(server)
 }
 
-// Drain tells those who ask for the service's health that it is about to end. It still answers.
+// Drain reports in health checks that the service is shutting down. It still serves requests.
 func (s *Service) Drain() {
 	s.drained.Store(true)
 	s.health.Shutdown()

@@ -12,8 +12,8 @@ import (
 
 type entry = common.RateLimitDescriptor_Entry
 
-// appendText writes a descriptor as operators read and write it: key=value,key=value. What would be taken for a separator and
-// what cannot be printed is percent-encoded, so that no two descriptors have the same text.
+// appendText writes a descriptor as operators read and write it: key=value,key=value. Separators and unprintable
+// characters in keys and values are percent-encoded, so that no two descriptors have the same text.
 func appendText(to []byte, entries []*entry) []byte {
 	for i, e := range entries {
 		if i > 0 {
@@ -43,8 +43,8 @@ func appendEscaped(to []byte, text string) []byte {
 	return to
 }
 
-// parseText reads what appendText writes. A key by itself has an empty value, and anything may be percent-encoded. Errors do not
-// repeat the text, which is a key.
+// parseText parses the output of appendText. A key by itself has an empty value, and anything may be percent-encoded.
+// Errors do not repeat the text, which is a key.
 func parseText(text string) (entries []*entry, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(part, "=")
@@ -55,7 +55,7 @@ func parseText(text string) (entries []*entry, err error) {
 			value, err = url.PathUnescape(value)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("entry %d of the descriptor has a %% without two digits; write %%25 for one that belongs to a value", len(entries)+1)
+			return nil, fmt.Errorf("entry %d of the descriptor has a %% without two hex digits; write %%25 for one that belongs to a value", len(entries)+1)
 		}
 		if key == "" {
 			return nil, fmt.Errorf("entry %d of the descriptor has no key; write key=value,key=value, with %%2C and %%3D for , and = in values", len(entries)+1)
@@ -63,7 +63,7 @@ func parseText(text string) (entries []*entry, err error) {
 		entries = append(entries, &entry{Key: key, Value: value})
 	}
 	if len(entries) > MaxEntries {
-		return nil, fmt.Errorf("the descriptor has %d entries, and at most %d may be", len(entries), MaxEntries)
+		return nil, fmt.Errorf("the descriptor has %d entries; the maximum is %d", len(entries), MaxEntries)
 	}
 	return entries, nil
 }

@@ -18,8 +18,8 @@ type timeUnit struct {
 	length time.Duration
 }
 
-// units are the units of time that a limit can have, by what the protocol calls them. All windows start at multiples of
-// their length since the Unix epoch, as the original's do.
+// units are the units of time that a limit can have, by their number in the protocol. All windows start at multiples of
+// their length since the Unix epoch, as in the original.
 var units = []timeUnit{
 	{"second", rls.RateLimitResponse_RateLimit_SECOND, time.Second},
 	{"minute", rls.RateLimitResponse_RateLimit_MINUTE, time.Minute},
@@ -30,7 +30,7 @@ var units = []timeUnit{
 	{"year", rls.RateLimitResponse_RateLimit_YEAR, 365 * day},
 }
 
-// calendarUnits are the periods of the calendar that units become with a zone, by the place of the unit.
+// calendarUnits holds the calendar periods that units become with a zone, by the index of the unit.
 var calendarUnits = map[int]slidegate.Period{
 	3: slidegate.CalendarDay, 4: slidegate.CalendarWeek, 5: slidegate.CalendarMonth, 6: slidegate.CalendarYear,
 }
@@ -42,7 +42,7 @@ var unitNames = func() (names []string) {
 	return names
 }()
 
-// lengthOf returns how long a unit is; 0 if there is no such unit.
+// lengthOf returns the length of a unit; 0 if it is unknown.
 func lengthOf(unit rls.RateLimitResponse_RateLimit_Unit) time.Duration {
 	for _, u := range units {
 		if u.unit == unit {
@@ -52,7 +52,7 @@ func lengthOf(unit rls.RateLimitResponse_RateLimit_Unit) time.Duration {
 	return 0
 }
 
-// times is a unit many times over, as long as a Duration can be if it would be longer.
+// times returns a multiple of a unit, or the longest Duration on overflow.
 func times(length time.Duration, many int64) time.Duration {
 	if length > 0 && many > int64(math.MaxInt64/length) {
 		return math.MaxInt64
@@ -67,5 +67,5 @@ func unitOf(window time.Duration) (unit rls.RateLimitResponse_RateLimit_Unit, mu
 			return units[u].unit, uint32(window / units[u].length)
 		}
 	}
-	panic("envoy: a window is not of whole seconds")
+	panic("envoy: a window is not a whole number of seconds")
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// answer tells the proxy, and through it the client, what the gate said. Only 2xx lets a request pass. Traefik and Caddy show
-// the body to the client.
+// answer sends the gate's verdict to the proxy. Only 2xx admits a request. Traefik and Caddy pass the body on to the
+// client.
 func (h *Handler) answer(w http.ResponseWriter, mode Mode, v *gate.Verdict, err error) {
 	status := statusOf(v)
 	if err != nil {
 		status = statusOfError(err)
-		v = &gate.Verdict{Decision: httplimit.Undecided()} // which says nothing in headers
+		v = &gate.Verdict{Decision: httplimit.Undecided()} // adds no headers
 	}
 	h.answers.WriteHeader(w.Header(), v)
 	var body []byte
@@ -30,8 +30,8 @@ func (h *Handler) answer(w http.ResponseWriter, mode Mode, v *gate.Verdict, err 
 	case http.StatusServiceUnavailable:
 		body = h.answers.Refusal(v, nil)
 		h.storeLog.Warn("forward: the store could not answer", err)
-	default: // what there is instead is for the log: Traefik and Caddy show this answer to the client
-		h.questionLog.Warn("forward: the question cannot be answered", err)
+	default: // the reason only goes to the log, since Traefik and Caddy pass this response on to the client
+		h.requestLog.Warn("forward: the request cannot be decided", err)
 		body = problemjson.Document{Status: status, Detail: detailOf(status)}.Text()
 	}
 	if mode == Nginx && status != http.StatusBadRequest {
@@ -41,16 +41,16 @@ func (h *Handler) answer(w http.ResponseWriter, mode Mode, v *gate.Verdict, err 
 	problemjson.Send(w, status, body)
 }
 
-// detailOf is what is told about a question that the gate cannot answer.
+// detailOf returns the detail for a request that the gate cannot decide.
 func detailOf(status int) string {
 	if status == http.StatusBadRequest {
-		return "the policy that the proxy asks for does not exist; the log of the service lists those that do"
+		return "unknown policy; the log of the service lists the known ones"
 	}
-	return "the policy cannot be decided here; the log of the service says why"
+	return "the policy cannot be decided; the log of the service says why"
 }
 
-// sendProblem answers a request that is not a valid question. To a proxy this is neither an admission nor a refusal, so that
-// it is noticed.
+// sendProblem answers an invalid request of a proxy. To the proxy this is neither an admission nor a denial, so that
+// the mistake is noticed.
 func sendProblem(w http.ResponseWriter, status int, detail string) {
 	problemjson.Document{Status: status, Detail: detail}.Send(w)
 }

@@ -1,5 +1,5 @@
-// Package forward is the door of the service for proxies that ask somebody else whether a request may pass: nginx with
-// auth_request, Traefik with ForwardAuth, Caddy with forward_auth. It rebuilds the request that the proxy asks about from
-// the headers that the proxy adds, has the gate check it, and answers in the way that each proxy understands. Only proxies
-// that are trusted are believed, and of what they pass on only what they wrote themselves.
+// Package forward serves proxies that ask an external service whether to admit a request: nginx with auth_request,
+// Traefik with ForwardAuth, Caddy with forward_auth. It rebuilds the client's request from the headers that the proxy
+// adds, has the gate check it, and responds in the way that each proxy understands. It accepts such headers only from
+// trusted proxies, and only those that the proxies set themselves.
 package forward

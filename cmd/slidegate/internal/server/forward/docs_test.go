@@ -27,12 +27,12 @@ func TestDocument(t *testing.T) {
 		}
 	}
 	if !found || len(lines) != 3 {
-		t.Fatalf("there is no such command: %q", lines)
+		t.Fatalf("command not found: %q", lines)
 	}
 	s := newService(t, Options{}, false)
 	for range 2 {
 		if got := s.ask(loopback, Path, lines...); got.StatusCode != 200 {
-			t.Errorf("got %s, want 200", told(got))
+			t.Errorf("got %s, want 200", summary(got))
 		}
 	}
 }

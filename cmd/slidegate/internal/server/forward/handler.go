@@ -7,65 +7,66 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/throttlelog"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/store"
 )
 
-// Path is where the service has proxies ask.
+// Path is the path that proxies call.
 const Path = "/v1/check"
 
-// Mode is which proxy asks: what it says about the request, and which answers it understands.
+// Mode is a kind of proxy: how it describes the request, and which responses it understands.
 type Mode string
 
 // The modes.
 const (
-	// Forwarded is for Traefik and Caddy. They say by X-Forwarded-Method, -Proto, -Host, -Uri and -For which request they
-	// ask about, overwrite what clients send under these names, and pass any answer but a 2xx on to the client.
+	// Forwarded is for Traefik and Caddy. They describe the request in X-Forwarded-Method, -Proto, -Host, -Uri and
+	// -For, overwrite what clients send under these names, and pass any response other than 2xx on to the client.
 	Forwarded Mode = "forwarded"
-	// Nginx is for auth_request. The request is X-Original-Method and X-Original-URI, its host is Host, its client
-	// X-Forwarded-For, as the configuration sets them; what else a client sends reaches us too, so X-Forwarded-Uri and the
-	// like are not looked at. A 403 is the only refusal that does not become an error, so every refusal is one; Status tells
-	// the true status.
+	// Nginx is for auth_request. The request is in X-Original-Method and X-Original-URI, its host in Host and its
+	// client in X-Forwarded-For, as the configuration sets them. Other headers of the client also reach us, so
+	// X-Forwarded-Uri and the like are ignored. 403 is the only denial that nginx does not treat as an error, so every
+	// denial is a 403; the header Status has the actual status.
 	Nginx Mode = "nginx"
 )
 
-// Status is the header in which Nginx tells the status that the client is to get: 429, 403 for a client on a deny list, or
-// 503.
+// Status is the header that carries the status for the client in the mode Nginx: 429, 403 for a client on a deny list,
+// or 503.
 const Status = "X-Slidegate-Status"
 
-// Options are what a Handler has besides its gate. The zero value believes proxies on the same machine, of the Forwarded
-// kind.
+// Options configures a Handler. The zero value trusts proxies on the same machine, in the mode Forwarded.
 type Options struct {
-	// Mode is who asks, unless the query says so: ?mode=nginx. There is no header for it, because clients could send it.
+	// Mode is the mode of proxies whose query does not set one, as in ?mode=nginx. There is no header for it, because
+	// clients could send it.
 	Mode Mode
-	// Trusted are the proxies that may ask without a token. See Handler.Trust.
+	// Trusted lists the proxies that may call without a token. See Handler.Trust.
 	Trusted []netip.Prefix
-	// ValidToken reports whether a token is one of the service's; nil means that the service has none. A proxy that shows one
-	// may ask from any address: in Authorization, in X-Slidegate-Token, or in the query as ?token=TOKEN, for proxies whose
-	// configuration sets no headers.
+	// ValidToken reports whether a token is one of the service's; nil means that the service has none. A proxy with a
+	// valid token may call from any address. The token is in Authorization, in X-Slidegate-Token, or in the query as
+	// ?token=TOKEN, for proxies whose configuration cannot set headers.
 	ValidToken func(token string) bool
-	// TrustUnix treats those who connect over a Unix socket as if they came from 127.0.0.1.
+	// TrustUnix treats callers on a Unix socket as if they came from 127.0.0.1.
 	TrustUnix bool
-	// Logger gets why a question could not be answered, and warnings of requests from untrusted proxies, once a second at most;
-	// nil means nobody does. Keys are never in it.
+	// Logger receives requests that could not be decided, and warnings about untrusted proxies, each at most once per
+	// second; nil discards them. It never receives keys.
 	Logger *slog.Logger
 }
 
-// Handler answers proxies. It is safe for concurrent use. The zero value is not usable; New makes it.
+// Handler serves proxies. It is safe for concurrent use. The zero value is not usable; call New.
 type Handler struct {
 	gate    *gate.Gate
 	opts    Options
-	trusted atomic.Pointer[[]netip.Prefix] // to nil if nobody was named
+	trusted atomic.Pointer[[]netip.Prefix] // points to nil if no list was given
 	answers gate.Answers
 
-	storeLog, peerLog, questionLog *throttlelog.Logger
+	storeLog, peerLog, requestLog *throttlelog.Logger
 }
 
-// New returns a handler that asks a gate.
+// New returns a handler for a gate.
 func New(g *gate.Gate, opts Options) (*Handler, error) {
 	if g == nil {
 		return nil, errors.New("forward: gate: must not be nil; gate.New makes one")
@@ -74,31 +75,31 @@ func New(g *gate.Gate, opts Options) (*Handler, error) {
 		opts.Mode = Forwarded
 	}
 	if !opts.Mode.known() {
-		return nil, errors.New("forward: Mode: " + string(opts.Mode) + " is none; there are forwarded and nginx")
+		return nil, errors.New("forward: Mode: unknown mode " + strconv.Quote(string(opts.Mode)) + `; want "forwarded" or "nginx"`)
 	}
 	h := &Handler{gate: g, opts: opts}
-	h.storeLog, h.peerLog, h.questionLog = throttlelog.New(opts.Logger), throttlelog.New(opts.Logger), throttlelog.New(opts.Logger)
+	h.storeLog, h.peerLog, h.requestLog = throttlelog.New(opts.Logger), throttlelog.New(opts.Logger), throttlelog.New(opts.Logger)
 	h.Trust(opts.Trusted)
 	return h, nil
 }
 
-// Trust sets which proxies may ask without a token from now on. The service calls it with the trusted proxies of a file that it
-// has reloaded. With nil, which is a file that does not say, those on the loopback interface may, unless the service has tokens: then
-// it is meant to be reached by those who have one, and whatever passes requests on to it from the same machine would be a way
-// around them.
+// Trust sets which proxies may call without a token from now on. The service calls it with the trusted proxies of a
+// reloaded file. If proxies is nil, which is a file without a list, callers on the loopback interface are trusted,
+// unless the service has tokens: then it is meant for callers that have one, and anything on the same machine that
+// forwards requests to it would be a way around the tokens.
 func (h *Handler) Trust(proxies []netip.Prefix) {
 	proxies = slices.Clone(proxies) // nil stays nil
 	h.trusted.Store(&proxies)
 }
 
-// Trusted returns the proxies that Trust was last called with. They must not be changed.
+// Trusted returns the proxies that Trust was last called with. They must not be modified.
 func (h *Handler) Trusted() []netip.Prefix { return *h.trusted.Load() }
 
 func (m Mode) known() bool { return m == Forwarded || m == Nginx }
 
-// ServeHTTP answers one question, whatever method it is asked with: some proxies pass on the client's.
+// ServeHTTP decides one request. It accepts any method, since some proxies use the client's.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q, err := h.question(r)
+	q, err := h.readQuery(r)
 	if err != nil {
 		sendProblem(w, http.StatusBadRequest, err.Error())
 		return
@@ -108,16 +109,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sendProblem(w, http.StatusForbidden, "the caller is not a trusted proxy; "+h.howToTrust())
 		return
 	}
-	asked, err := rebuild(r, q.mode)
+	original, err := rebuild(r, q.mode)
 	if err != nil {
 		sendProblem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	v, err := h.check(r.Context(), asked, q.policy)
+	v, err := h.check(r.Context(), original, q.policy)
 	h.answer(w, q.mode, &v, err)
 }
 
-// check asks the policies that the request matches, or the one that is named.
+// check applies the policies that match the request, or the named one.
 func (h *Handler) check(ctx context.Context, r *http.Request, policy string) (gate.Verdict, error) {
 	if policy == "" {
 		return h.gate.CheckRequest(ctx, r)
@@ -125,14 +126,14 @@ func (h *Handler) check(ctx context.Context, r *http.Request, policy string) (ga
 	return h.gate.CheckPolicy(ctx, policy, r)
 }
 
-// question is what the query says.
-type question struct {
+// query holds the fields of the query.
+type query struct {
 	mode          Mode
 	policy, token string
 }
 
-// question reads the query of whoever asks, which is part of the proxy's configuration.
-func (h *Handler) question(r *http.Request) (q question, err error) {
+// readQuery reads the query, which is part of the proxy's configuration.
+func (h *Handler) readQuery(r *http.Request) (q query, err error) {
 	q.mode = h.opts.Mode
 	raw := r.URL.RawQuery
 	if raw == "" {
@@ -140,9 +141,9 @@ func (h *Handler) question(r *http.Request) (q question, err error) {
 	}
 	fields, err := parseQuery(raw)
 	if passedOn(r) {
-		_, saysMode := fields["mode"]
-		_, saysPolicy := fields["policy"]
-		if saysMode || saysPolicy {
+		_, hasMode := fields["mode"]
+		_, hasPolicy := fields["policy"]
+		if hasMode || hasPolicy {
 			return q, errPassedOn
 		}
 		return q, nil
@@ -150,31 +151,31 @@ func (h *Handler) question(r *http.Request) (q question, err error) {
 	if err != nil {
 		return q, err
 	}
-	if said, ok := fields["mode"]; ok {
-		if q.mode = Mode(said); !q.mode.known() {
+	if mode, ok := fields["mode"]; ok {
+		if q.mode = Mode(mode); !q.mode.known() {
 			return q, errors.New("forward: mode: must be forwarded or nginx")
 		}
 	}
 	policy, ok := fields["policy"]
 	if ok && policy == "" {
-		return q, errors.New("forward: policy: is empty; name one, or leave it out to ask all that match")
+		return q, errors.New("forward: policy: is empty; name one, or leave it out to apply all that match")
 	}
 	q.policy, q.token = policy, fields["token"]
 	return q, nil
 }
 
-// queryNames are the fields of the query.
+// queryNames lists the fields of the query.
 var queryNames = []string{"mode", "policy", "token"}
 
-// nearest is for errors about a field that there is not.
+// nearest returns a suggestion for an unknown field.
 func nearest(name string) string {
-	if near, ok := wording.Nearest(name, queryNames); ok {
+	if near, ok := errtext.Nearest(name, queryNames); ok {
 		return "; did you mean " + near + "?"
 	}
 	return ""
 }
 
-// statusOf is the status that the client is to get.
+// statusOf returns the status for the client.
 func statusOf(v *gate.Verdict) int {
 	switch {
 	case v.Decision.Allowed:
@@ -182,12 +183,12 @@ func statusOf(v *gate.Verdict) int {
 	case v.Forbidden():
 		return http.StatusForbidden
 	case v.Decision.Flags.FallbackClosed():
-		return http.StatusServiceUnavailable // nobody counted: it is not the client's fault
+		return http.StatusServiceUnavailable // nothing was counted: it is not the client's fault
 	}
 	return http.StatusTooManyRequests
 }
 
-// statusOfError is the status of a question that the gate had no answer to. Wrong questions are a proxy's configuration.
+// statusOfError returns the status for an error of the gate. A bad request is a mistake in the proxy's configuration.
 func statusOfError(err error) int {
 	switch {
 	case errors.Is(err, gate.ErrPolicy):

@@ -15,8 +15,8 @@ import (
 
 const loopback = "127.0.0.1:5000"
 
-// told is the answer in short: the status, the true status if nginx is told one, the headers.
-func told(r *http.Response) string {
+// summary summarizes a response: the status, the actual status in the mode nginx, the headers.
+func summary(r *http.Response) string {
 	text := fmt.Sprint(r.StatusCode)
 	for _, name := range []string{Status, "Retry-After", "RateLimit", "RateLimit-Policy"} {
 		if value := r.Header.Get(name); value != "" {
@@ -28,12 +28,12 @@ func told(r *http.Response) string {
 
 func expect(t *testing.T, r *http.Response, want string) {
 	t.Helper()
-	if got := told(r); got != want {
+	if got := summary(r); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
-// 3 a minute and, for logins, 1 an hour, asked at the beginning of an hour.
+// 3 per minute and, for logins, 1 per hour, requested at the beginning of an hour.
 func TestTraefikAndCaddy(t *testing.T) {
 	s := newService(t, Options{}, false)
 	const policy = ` RateLimit-Policy: "site";q=3;w=60`
@@ -76,8 +76,8 @@ func TestNginx(t *testing.T) {
 	}
 }
 
-// Whatever a client adds to what the proxy says, it is the same client with the same request.
-func TestInventedHeaders(t *testing.T) {
+// Headers that a client adds to those of the proxy change neither the client nor the request.
+func TestForgedHeaders(t *testing.T) {
 	lies := []string{
 		"X-Real-Ip: 6.6.6.6", "Forwarded: for=6.6.6.6", "X-Slidegate-Mode: nginx", "X-Forwarded-Method: GET", "X-Forwarded-Uri: /free",
 		"X-Forwarded-Host: free.example", "X-Original-Method: GET", "X-Original-Uri: /free", "X-Slidegate-Status: 200",
@@ -91,29 +91,29 @@ func TestInventedHeaders(t *testing.T) {
 		return left
 	}
 	for name, ask := range map[string]func(s *service, client string) *http.Response{
-		"forwarded": func(s *service, client string) *http.Response { // Traefik overwrites its own
+		"forwarded": func(s *service, client string) *http.Response { // Traefik overwrites its own headers
 			return s.ask(loopback, Path, traefik("POST", "/login", client, without("X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host")...)...)
 		},
-		"nginx": func(s *service, client string) *http.Response { // and nginx what the configuration sets
+		"nginx": func(s *service, client string) *http.Response { // and nginx those that the configuration sets
 			return s.ask(loopback, Path+"?mode=nginx", nginx("POST", "/login", client, without("X-Original-Method", "X-Original-Uri")...)...)
 		},
 	} {
 		s := newService(t, Options{}, false)
 		if got := ask(s, "203.0.113.7"); got.StatusCode != 200 {
-			t.Errorf("%s: got %s, want 200", name, told(got))
+			t.Errorf("%s: got %s, want 200", name, summary(got))
 		}
 		for _, client := range []string{"203.0.113.7", "6.6.6.6, 203.0.113.7", "6.6.6.6, 127.0.0.1, 203.0.113.7", ",,, 203.0.113.7:4711", "x,203.0.113.7"} {
 			if got := ask(s, client); got.StatusCode == 200 || got.Header.Get("Retry-After") != "3600" {
-				t.Errorf("%s: %s is let through: %s", name, client, told(got))
+				t.Errorf("%s: %s: got %s, want a denial", name, client, summary(got))
 			}
 		}
 		if got := ask(s, "203.0.113.8"); got.StatusCode != 200 {
-			t.Errorf("%s: another client: %s", name, told(got))
+			t.Errorf("%s: another client: got %s, want 200", name, summary(got))
 		}
 	}
 }
 
-// A host and a header of the original request find their policy.
+// A policy can match a host and a header of the original request.
 func TestRebuiltRequest(t *testing.T) {
 	s := newService(t, Options{}, false)
 	for i, c := range []struct {
@@ -126,26 +126,26 @@ func TestRebuiltRequest(t *testing.T) {
 		client := fmt.Sprintf("X-Forwarded-For: 1.0.0.%d", i)
 		if got := s.ask(loopback, Path, "X-Forwarded-Method: GET", "X-Forwarded-Uri: /cart", "X-Forwarded-Host: "+c.host, client,
 			"X-Tenant: "+c.tenant); got.StatusCode != c.status {
-			t.Errorf("step %d: %s", i, told(got))
+			t.Errorf("step %d: got %s", i, summary(got))
 		}
 	}
 	if got := s.ask(loopback, Path+"?mode=nginx", "Host: shop.example", "X-Original-Method: GET", "X-Original-URI: /", "X-Tenant: b"); got.StatusCode != 403 {
-		t.Errorf("nginx: %s", told(got))
+		t.Errorf("nginx: %s", summary(got))
 	}
-	// A proxy may pass the client's query on, which is not read.
+	// A proxy may pass on the client's query, which is ignored.
 	for _, query := range []string{"?a=b", "?a;b", "?%zz", "?a=1&a=2"} {
 		if got := s.ask(loopback, Path+query, traefik("GET", "/"+query, "1.0.1.1"+fmt.Sprint(len(query)))...); got.StatusCode != 200 {
-			t.Errorf("%s: got %s, want 200", query, told(got))
+			t.Errorf("%s: got %s, want 200", query, summary(got))
 		}
 	}
-	for range 2 { // it only watches
+	for range 2 { // the policy is in shadow mode
 		if got := s.ask(loopback, Path, traefik("GET", "/watch", "1.0.0.4")...); got.StatusCode != 200 {
-			t.Errorf("got %s, want 200", told(got))
+			t.Errorf("got %s, want 200", summary(got))
 		}
 	}
 }
 
-func TestWhoMayAsk(t *testing.T) {
+func TestTrustedCallers(t *testing.T) {
 	var log bytes.Buffer
 	s := newService(t, Options{
 		Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::ffff:172.16.0.0/108")},
@@ -155,32 +155,32 @@ func TestWhoMayAsk(t *testing.T) {
 		"127.0.0.1:1": 403, "127.9.9.9:1": 403, "[::1]:1": 403, "[::ffff:127.0.0.1]:1": 403, "10.1.2.3:1": 200, "[::ffff:10.1.2.3]:1": 200,
 		"172.16.0.1:1": 200, "172.32.0.1:1": 403, "11.0.0.1:1": 403, "203.0.113.7:1": 403, "[2001:db8::1]:1": 403, "@": 403, "": 403, "nonsense": 403,
 	} {
-		client := "198.51.100." + fmt.Sprint(len(peer)) // none of them has used up its quota
+		client := "198.51.100." + fmt.Sprint(len(peer)) // has not used up its quota
 		if got := s.ask(peer, Path, traefik("GET", "/", client)...); got.StatusCode != want {
 			body, _ := io.ReadAll(got.Body)
-			t.Errorf("%s: %s %s, want %d", peer, told(got), body, want)
+			t.Errorf("%s: got %s %s, want %d", peer, summary(got), body, want)
 		}
 		s.add(time.Minute)
 	}
 	if text := log.String(); !strings.Contains(text, "request from an untrusted proxy") || strings.Contains(text, "203.0.113.7") {
-		t.Errorf("logged %q", text)
+		t.Errorf("got the log %q", text)
 	}
 	s.Trust([]netip.Prefix{netip.MustParsePrefix("203.0.113.7/32")})
 	for peer, want := range map[string]int{"10.1.2.3:1": 403, "203.0.113.7:1": 200, "127.0.0.1:1": 403} {
 		if got := s.ask(peer, Path, traefik("GET", "/", "1.2.3.4")...); got.StatusCode != want {
-			t.Errorf("after Trust: %s: %s", peer, told(got))
+			t.Errorf("after Trust: %s: got %s", peer, summary(got))
 		}
 	}
 	unix := newService(t, Options{TrustUnix: true}, false)
 	for peer, want := range map[string]int{"@": 200, "": 200, "/run/nginx.sock": 200, "nonsense": 403} {
 		if got := unix.ask(peer, Path, traefik("GET", "/", "1.2.3.4")...); got.StatusCode != want {
-			t.Errorf("with TrustUnix: %q: %s", peer, told(got))
+			t.Errorf("with TrustUnix: %q: got %s", peer, summary(got))
 		}
 		unix.add(time.Minute)
 	}
 }
 
-func TestWrongQuestions(t *testing.T) {
+func TestBadRequests(t *testing.T) {
 	s := newService(t, Options{}, false)
 	good := traefik("GET", "/", "1.2.3.4")
 	for _, c := range []struct {
@@ -190,18 +190,18 @@ func TestWrongQuestions(t *testing.T) {
 	}{
 		{Path + "?mode=apache", good, "forward: mode: must be forwarded or nginx"},
 		{Path + "?polcy=x", good, "did you mean policy?"},
-		{Path + "?mode=nginx&mode=nginx", good, "twice"},
+		{Path + "?mode=nginx&mode=nginx", good, "duplicate"},
 		{Path + "?policy=", good, "is empty"},
-		{Path + "?mode=%zz", good, "cannot be read"},
+		{Path + "?mode=%zz", good, "invalid query"},
 		{Path + "?page=1&mode=nginx", append(nginx("GET", "/", "1.2.3.4"), "X-Forwarded-Uri: /x?page=1&mode=nginx"), "question mark"},
 		{Path + "?p%6flicy=login", traefik("GET", "/?p%6flicy=login", "1.2.3.4"), "question mark"},
 		{Path + "?mode=nginx", good, "X-Original-Method: is missing"},
 		{Path, nginx("GET", "/", "1.2.3.4"), "X-Forwarded-Method: is missing"},
 		{Path, nil, "X-Forwarded-Method: is missing"},
 		{Path, []string{"X-Forwarded-Method: GET"}, "X-Forwarded-Uri: is missing"},
-		{Path, append(good, "X-Forwarded-Uri: /b"), "X-Forwarded-Uri: is there twice"},
-		{Path, append(good, "X-Forwarded-Method: PUT"), "X-Forwarded-Method: is there twice"},
-		{Path, append(good, "X-Forwarded-Host: b"), "X-Forwarded-Host: is there twice"},
+		{Path, append(good, "X-Forwarded-Uri: /b"), "X-Forwarded-Uri: duplicate header"},
+		{Path, append(good, "X-Forwarded-Method: PUT"), "X-Forwarded-Method: duplicate header"},
+		{Path, append(good, "X-Forwarded-Host: b"), "X-Forwarded-Host: duplicate header"},
 		{Path, traefik("G T", "/", "1.2.3.4"), "not a method"},
 		{Path, traefik("GET", "nonsense", "1.2.3.4"), "not a path"},
 		{Path, traefik("GET", "/%zz", "1.2.3.4"), "not a path"},
@@ -209,7 +209,7 @@ func TestWrongQuestions(t *testing.T) {
 		got := s.ask(loopback, c.target, c.lines...)
 		body, _ := io.ReadAll(got.Body)
 		if got.StatusCode != 400 || !strings.Contains(string(body), c.want) || got.Header.Get("RateLimit") != "" {
-			t.Errorf("%s %q: %d %s, want %q", c.target, c.lines, got.StatusCode, body, c.want)
+			t.Errorf("%s %q: got %d %s, want %q", c.target, c.lines, got.StatusCode, body, c.want)
 		}
 	}
 	if _, err := New(nil, Options{}); err == nil || !strings.HasPrefix(err.Error(), "forward: gate: ") {
@@ -220,8 +220,8 @@ func TestWrongQuestions(t *testing.T) {
 	}
 }
 
-// When nobody can count, it is not the client's fault: 503, and with closed a Retry-After.
-func TestStoreAway(t *testing.T) {
+// If nothing can be counted, it is not the client's fault: 503, and a Retry-After in the failure mode closed.
+func TestStoreDown(t *testing.T) {
 	var log bytes.Buffer
 	s := newService(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, false)
 	s.broken.Store(true)
@@ -229,18 +229,18 @@ func TestStoreAway(t *testing.T) {
 		got := s.ask(loopback, Path, traefik("GET", "/", "203.0.113.7")...)
 		body, _ := io.ReadAll(got.Body)
 		if expect(t, got, "503"); strings.Contains(string(body), "10.1.2.3") {
-			t.Errorf("the client is told %s", body)
+			t.Errorf("got the body %s, want it without machine names", body)
 		}
 	}
 	if text := log.String(); !strings.Contains(text, "connection refused") || strings.Contains(text, "203.0.113.7") || strings.Count(text, "\n") > 2 {
-		t.Errorf("logged %q", text)
+		t.Errorf("got the log %q", text)
 	}
 	closed := newService(t, Options{}, true)
 	closed.broken.Store(true)
 	expect(t, closed.ask(loopback, Path, traefik("GET", "/", "203.0.113.7")...), "503 Retry-After: 1")
 }
 
-// ?policy=NAME asks just that policy, whatever it matches.
+// ?policy=NAME applies just that policy, whatever it matches.
 func TestOnePolicy(t *testing.T) {
 	s := newService(t, Options{}, false)
 	const policy = ` RateLimit-Policy: "login";q=1;w=3600`
@@ -250,8 +250,8 @@ func TestOnePolicy(t *testing.T) {
 	expect(t, s.ask(loopback, Path+"?policy=logn", traefik("GET", "/", "1.2.3.4")...), "400")
 }
 
-// A policy with an in-flight limit cannot be checked, since nobody would release the slot: the log says so, and the client is not let
-// through. One that only watches keeps nobody out.
+// A policy with an in-flight limit cannot be checked, since nothing would release the slot: the error is logged, and
+// the request is not admitted. A policy in shadow mode keeps no request out.
 func TestSlotsCannotBeChecked(t *testing.T) {
 	var log bytes.Buffer
 	s := newService(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, false)
@@ -260,9 +260,9 @@ func TestSlotsCannotBeChecked(t *testing.T) {
 	}
 	expect(t, s.ask(loopback, Path+"?mode=nginx", nginx("GET", "/slots", "1.2.3.4")...), "403 X-Slidegate-Status: 500")
 	if text := log.String(); !strings.Contains(text, `policy \"slots\"`) || !strings.Contains(text, "/v1/acquire") || strings.Contains(text, "1.2.3.4") {
-		t.Errorf("logged %q, want the policy and what to do", text)
+		t.Errorf("got the log %q, want the policy and what to do", text)
 	}
 	if got := s.ask(loopback, Path, traefik("GET", "/dark", "1.2.3.4")...); got.StatusCode != 200 {
-		t.Errorf("a policy that only watches: got %d, want 200", got.StatusCode)
+		t.Errorf("a policy in shadow mode: got %d, want 200", got.StatusCode)
 	}
 }

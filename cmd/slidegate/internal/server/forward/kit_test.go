@@ -20,7 +20,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// start is when the tests' clock begins: at the beginning of an hour.
+// start is the initial time of the tests' clock: the beginning of an hour.
 const start = 1_800_000_000_000_000
 
 const policies = `
@@ -33,7 +33,7 @@ policies:
   watch: {match: /watch, key: "{address}", limits: [1/1h fixed-window], shadow: true}
 `
 
-// service is a handler over a store whose clock and health a test sets.
+// service is a handler over a store whose clock and health a test controls.
 type service struct {
 	*Handler
 	clock  storetest.Clock
@@ -55,7 +55,7 @@ func (s *service) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// newService returns a service whose policies have no failure policy, or are closed.
+// newService returns a service whose policies have no failure mode, or the mode closed.
 func newService(t testing.TB, opts Options, closed bool) *service {
 	t.Helper()
 	s := &service{}
@@ -82,7 +82,7 @@ var must = testkit.NoError
 
 func (s *service) add(d time.Duration) { s.clock.Advance(rule.Micros(d.Microseconds())) }
 
-// ask sends what a proxy would: peer is the proxy, lines are headers.
+// ask sends the request of a proxy: peer is the proxy's address, lines are headers.
 func (s *service) ask(peer, target string, lines ...string) *http.Response {
 	r := httptest.NewRequest(http.MethodGet, target, nil)
 	r.RemoteAddr = peer
@@ -99,13 +99,13 @@ func (s *service) ask(peer, target string, lines ...string) *http.Response {
 	return w.Result()
 }
 
-// traefik is what Traefik and Caddy send.
+// traefik returns the headers that Traefik and Caddy send.
 func traefik(method, uri, client string, more ...string) []string {
 	return append([]string{"X-Forwarded-Method: " + method, "X-Forwarded-Proto: https", "X-Forwarded-Host: example.com",
 		"X-Forwarded-Uri: " + uri, "X-Forwarded-For: " + client}, more...)
 }
 
-// nginx is what nginx sends.
+// nginx returns the headers that nginx sends.
 func nginx(method, uri, client string, more ...string) []string {
 	return append([]string{"Host: example.com", "X-Original-Method: " + method, "X-Original-URI: " + uri, "X-Forwarded-For: " + client}, more...)
 }

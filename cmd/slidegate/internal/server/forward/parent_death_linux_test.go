@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// dieWithUs has the system end a proxy when the test's process ends without cleaning up.
+// dieWithUs has the kernel kill a proxy when the test process ends without cleaning up.
 func dieWithUs(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

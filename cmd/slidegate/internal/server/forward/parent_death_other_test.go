@@ -4,5 +4,5 @@ package forward
 
 import "os/exec"
 
-// dieWithUs is only possible on Linux.
+// dieWithUs does nothing: only Linux supports it.
 func dieWithUs(*exec.Cmd) {}

@@ -26,28 +26,28 @@ func program(t *testing.T, name string) string {
 		}
 	}
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
-		t.Fatalf("there is no %s, and TEST_REQUIRE asks for it: make test installs it", name)
+		t.Fatalf("%s is not installed, and TEST_REQUIRE requires it; make test installs it", name)
 	}
-	t.Skipf("SKIPPED: there is no %s, so nothing was asked through a real one: make test installs it", name)
+	t.Skipf("SKIPPED: %s is not installed, so no real one was tested; make test installs it", name)
 	return ""
 }
 
-// site is an application behind a real proxy, which asks a service.
+// site is an application behind a real proxy that calls the service.
 type site struct {
 	*service
 	t       *testing.T
-	url     string           // of the proxy
-	asked   *httptest.Server // the service
-	reached atomic.Int64     // requests that came through to the application
+	url     string           // the proxy's
+	backend *httptest.Server // the service
+	reached atomic.Int64     // requests that reached the application
 }
 
-// example reads a file of the documentation, and puts the tests' own addresses in the place of those in it.
-func example(t *testing.T, path string, instead map[string]string) string {
+// example reads a file of the documentation and replaces its addresses with the tests' own.
+func example(t *testing.T, path string, replace map[string]string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "examples", path))
 	must(t, err)
 	lines := strings.Split(string(text), "\n")
-	for old, with := range instead {
+	for old, with := range replace {
 		found := 0
 		for i, line := range lines {
 			if strings.Contains(line, old) && !strings.HasPrefix(strings.TrimSpace(line), "#") {
@@ -56,14 +56,14 @@ func example(t *testing.T, path string, instead map[string]string) string {
 			}
 		}
 		if found == 0 {
-			t.Fatalf("%s: there is no %q to replace", path, old)
+			t.Fatalf("%s: %q to replace not found", path, old)
 		}
 	}
 	return strings.Join(lines, "\n")
 }
 
-// behind starts an application and a service, and before them a proxy. Configure writes the proxy's configuration for a
-// port into a folder, and returns how to run it.
+// behind starts an application and a service, and a proxy in front of them. Configure writes the proxy's configuration
+// for a port to a folder, and returns the command to run.
 func behind(t *testing.T, configure func(dir, port, service, app string) *exec.Cmd) *site {
 	s := &site{t: t, service: newService(t, Options{}, false)}
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,15 +76,17 @@ func behind(t *testing.T, configure func(dir, port, service, app string) *exec.C
 	t.Cleanup(app.Close)
 	mux := http.NewServeMux()
 	mux.Handle(Path, s)
-	s.asked = httptest.NewServer(mux)
-	t.Cleanup(s.asked.Close)
+	s.backend = httptest.NewServer(mux)
+	t.Cleanup(s.backend.Close)
 	address := func(url string) string { return strings.TrimPrefix(url, "http://") }
 	for range 5 { // another process may take the port first
-		if s.run(func(dir, port string) *exec.Cmd { return configure(dir, port, address(s.asked.URL), address(app.URL)) }) {
+		if s.run(func(dir, port string) *exec.Cmd {
+			return configure(dir, port, address(s.backend.URL), address(app.URL))
+		}) {
 			return s
 		}
 	}
-	t.Fatal("the proxy does not start")
+	t.Fatal("the proxy did not start")
 	return nil
 }
 
@@ -118,18 +120,18 @@ func (s *site) run(configure func(dir, port string) *exec.Cmd) bool {
 		}
 		select {
 		case <-ended:
-			s.t.Logf("the proxy has ended: %s", output.String())
+			s.t.Logf("the proxy exited: %s", output.String())
 			return false
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	_ = cmd.Process.Kill()
 	<-ended
-	s.t.Fatalf("the proxy does not listen: %s", output.String())
+	s.t.Fatalf("the proxy is not listening: %s", output.String())
 	return false
 }
 
-// get sends a request through the proxy from an address of this machine, with headers that the client invents.
+// get sends a request through the proxy from an address of this machine, with headers that the client forges.
 func (s *site) get(from, method, path string, lines ...string) *http.Response {
 	s.t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -146,7 +148,7 @@ func (s *site) get(from, method, path string, lines ...string) *http.Response {
 	return response
 }
 
-// raw sends a request line as it is, which net/http would not write, and returns the status of the answer.
+// raw sends a request line unchanged, which net/http would not write, and returns the status.
 func (s *site) raw(from, line string) int {
 	s.t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 20 * time.Second}

@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// nginxMain is what a configuration of nginx needs around the example, to run as one process in a folder.
+// nginxMain is the configuration that nginx needs around the example, to run as one process in a folder.
 const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
 events { worker_connections 256; }
 http {
@@ -47,7 +47,7 @@ func behindCaddy(t *testing.T) *site {
 	})
 }
 
-// limits sees the policies through a proxy: 3 a minute for each address, and 1 login an hour.
+// limits checks the policies through a proxy: 3 per minute for each address, and 1 login per hour.
 func (s *site) limits() {
 	t := s.t
 	const (
@@ -69,11 +69,11 @@ func (s *site) limits() {
 		`200 RateLimit: "site";r=2;t=60, "login";r=0;t=3600 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
 	expect(t, s.get(there, "POST", "/login", lies...),
 		`429 Retry-After: 3600 RateLimit: "site";r=2;t=60, "login";r=0;t=3600 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
-	expect(t, s.get(there, "GET", "/own403"), `403 RateLimit: "site";r=1;t=60`+policy)                   // what the application refuses is its own
-	expect(t, s.get(there, "GET", "/?policy=login&mode=nginx"), `200 RateLimit: "site";r=0;t=60`+policy) // which is nobody's business but the client's
+	expect(t, s.get(there, "GET", "/own403"), `403 RateLimit: "site";r=1;t=60`+policy)                   // the application's own 403
+	expect(t, s.get(there, "GET", "/?policy=login&mode=nginx"), `200 RateLimit: "site";r=0;t=60`+policy) // the client's own query
 	expect(t, s.get(denied, "GET", "/"), `403`)
 	if n := s.reached.Load(); n != 6 {
-		t.Errorf("%d requests have reached the application", n)
+		t.Errorf("got %d requests at the application", n)
 	}
 	s.add(time.Minute - time.Microsecond)
 	expect(t, s.get(here, "GET", "/page"), `429 Retry-After: 1 RateLimit: "site";r=0;t=1`+policy)
@@ -86,11 +86,12 @@ func (s *site) limits() {
 func TestBehindNginx(t *testing.T) {
 	s := behindNginx(t)
 	s.limits()
-	s.asked.Close() // Slidegate is away: the example lets requests pass
+	s.backend.Close() // Slidegate is down: the example admits requests
 	expect(t, s.get("127.0.0.1", "GET", "/"), "200")
 }
 
-// nginx routes /login#1 as /login, but its $request_uri keeps the fragment: it must not be a way around the limit of a login.
+// nginx routes /login#1 as /login, but its $request_uri keeps the fragment, which must not be a way around the limit
+// for logins.
 func TestFragmentBehindNginx(t *testing.T) {
 	s := behindNginx(t)
 	admitted := 0
@@ -104,18 +105,18 @@ func TestFragmentBehindNginx(t *testing.T) {
 		}
 	}
 	if reached := s.reached.Load(); admitted != 1 || reached != 1 {
-		t.Errorf("%d are admitted and %d have reached the application, want 1", admitted, reached)
+		t.Errorf("got %d admitted and %d at the application, want 1", admitted, reached)
 	}
 }
 
 func TestBehindCaddy(t *testing.T) {
 	s := behindCaddy(t)
 	s.limits()
-	s.asked.Close()
+	s.backend.Close()
 	expect(t, s.get("127.0.0.1", "GET", "/"), "502")
 }
 
-// The example for Traefik is YAML, and asks where it should.
+// The example for Traefik is valid YAML, and has the right address.
 func TestTraefikExample(t *testing.T) {
 	text, err := os.ReadFile("../../../../../examples/traefik/dynamic.yml")
 	must(t, err)
@@ -138,6 +139,6 @@ func TestTraefikExample(t *testing.T) {
 		t.Errorf("got %+v, want the address http://127.0.0.1:8080%s and trustForwardHeader: false", asks, Path)
 	}
 	if used := file.HTTP.Routers["app"].Middlewares; len(used) != 1 || used[0] != "slidegate" {
-		t.Errorf("the router uses %v", used)
+		t.Errorf("got the router with %v", used)
 	}
 }

@@ -14,30 +14,30 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// parseQuery reads a query whose fields are known and there once. What it read is returned with an error too.
+// parseQuery reads a query whose fields must be known and unique. On an error, it still returns what it read.
 func parseQuery(raw string) (fields map[string]string, err error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		err = errors.New("forward: the query cannot be read: a % without two digits, or a semicolon")
+		err = errors.New("forward: invalid query: a % without two hex digits, or a semicolon")
 	}
 	fields = map[string]string{}
 	for name, given := range values {
 		if len(given) > 1 && err == nil {
-			err = fmt.Errorf("forward: %s: is there twice; keep one", name)
+			err = fmt.Errorf("forward: %s: duplicate field; keep one", name)
 		}
 		if !slices.Contains(queryNames, name) && err == nil {
-			err = fmt.Errorf("forward: %q is not a field of this query%s (there are mode, policy and token)", name, nearest(name))
+			err = fmt.Errorf("forward: %q is not a field of this query%s (want mode, policy or token)", name, nearest(name))
 		}
 		fields[name] = given[0]
 	}
 	return fields, err
 }
 
-var errPassedOn = errors.New("forward: the proxy passes the client's query on, which has a mode or a policy in it; " +
+var errPassedOn = errors.New("forward: the proxy passes on the client's query, which contains a mode or a policy; " +
 	"end the address with a question mark: " + Path + "?")
 
-// passedOn tells whether the query is the client's: Caddy passes it on unless its configuration says otherwise. Nobody but
-// the configuration may say which policy is asked, so such a query is not read.
+// passedOn reports whether the query is the client's: Caddy passes it on unless configured otherwise. Only the
+// configuration may choose the policy, so such a query is ignored.
 func passedOn(r *http.Request) bool {
 	for _, uri := range r.Header["X-Forwarded-Uri"] {
 		if _, query, _ := strings.Cut(uri, "?"); query == r.URL.RawQuery {
@@ -47,10 +47,10 @@ func passedOn(r *http.Request) bool {
 	return false
 }
 
-// onThisMachine is the address of those who have none because they connect over a Unix socket.
+// onThisMachine is the address of callers without one, which are connected over a Unix socket.
 var onThisMachine = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// trusts reports whether a peer may say whom it asks for because of its address. Everybody else could invent the headers.
+// trusts reports whether a peer is a trusted proxy by its address. Any other peer could forge the headers.
 func (h *Handler) trusts(peer string) bool {
 	addr, ok := clientip.Parse(peer)
 	if !ok {
@@ -71,11 +71,11 @@ func (h *Handler) trusts(peer string) bool {
 	return false
 }
 
-// tokenHeader is the header for a token where Authorization is the client's.
+// tokenHeader is the header for a token if Authorization is the client's.
 const tokenHeader = "X-Slidegate-Token"
 
-// authorized reports whether the caller shows a token. Clients' own headers may be passed on beside what the proxy sets, so a wrong
-// token in one place does not rule out a right one in another.
+// authorized reports whether the caller sent a valid token. Clients' own headers may be passed on together with those
+// of the proxy, so an invalid token in one place does not rule out a valid one in another.
 func (h *Handler) authorized(r *http.Request, inQuery string) bool {
 	valid := h.opts.ValidToken
 	if valid == nil {
@@ -90,7 +90,7 @@ func (h *Handler) authorized(r *http.Request, inQuery string) bool {
 	})
 }
 
-// howToTrust is what to do about a caller that is not trusted.
+// howToTrust returns what to do about an untrusted caller.
 func (h *Handler) howToTrust() string {
 	if h.opts.ValidToken == nil {
 		return "add its address to trusted_proxies"
@@ -98,67 +98,68 @@ func (h *Handler) howToTrust() string {
 	return "have it send a token in X-Slidegate-Token, or add its address to trusted_proxies"
 }
 
-// contains4 is for a prefix of IPv4 that is written in IPv6.
+// contains4 handles an IPv4 prefix that is written as IPv6.
 func contains4(p netip.Prefix, addr netip.Addr) bool {
 	return p.Addr().Is4In6() && p.Bits() >= 96 && netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96).Contains(addr)
 }
 
-// said are the headers in which a proxy says which request it asks about.
-type said struct{ method, uri string }
+// headerNames holds the headers in which a proxy describes the request.
+type headerNames struct{ method, uri string }
 
-var saidBy = map[Mode]said{
+var requestHeaders = map[Mode]headerNames{
 	Forwarded: {"X-Forwarded-Method", "X-Forwarded-Uri"},
 	Nginx:     {"X-Original-Method", "X-Original-Uri"},
 }
 
-// rebuild makes the request that a proxy got of the one that it sent. The result is as if this program stood in the proxy's
-// place: connected is whoever was connected to the proxy, which is the last entry of X-Forwarded-For, and the header is
-// what that one had sent. So a client that invents entries remains one client, whether or not the proxy passes them on; and
-// where the proxy's own peer is a trusted proxy, the gate looks further by the same rule. If the proxy does not name its
-// peer, it is itself the client, and everybody behind it shares its quota.
+// rebuild converts the proxy's request to the one that the proxy received, as if this program ran in place of the
+// proxy: the peer is the proxy's peer, which is the last entry of X-Forwarded-For, and the header is what that peer
+// sent. So a client that forges entries remains one client, whether or not the proxy passes them on; and if the proxy's
+// peer is a trusted proxy, the gate looks further by the same rule. If the proxy does not name its peer, the proxy
+// itself is the client, and everything behind it shares its quota.
 func rebuild(r *http.Request, mode Mode) (*http.Request, error) {
-	method, err := only(r.Header, saidBy[mode].method)
+	method, err := only(r.Header, requestHeaders[mode].method)
 	if err != nil {
 		return nil, err
 	}
 	if !isToken(method) {
-		return nil, fmt.Errorf("forward: %s: is not a method", saidBy[mode].method)
+		return nil, fmt.Errorf("forward: %s: not a method", requestHeaders[mode].method)
 	}
-	uri, err := only(r.Header, saidBy[mode].uri)
+	uri, err := only(r.Header, requestHeaders[mode].uri)
 	if err != nil {
 		return nil, err
 	}
-	uri, _, _ = strings.Cut(uri, "#") // nginx routes without a fragment, and url.ParseRequestURI takes it for a part of the path
+	uri, _, _ = strings.Cut(uri, "#") // nginx routes without the fragment, and url.ParseRequestURI treats it as part of the path
 	u, err := url.ParseRequestURI(uri)
 	if err != nil {
-		return nil, fmt.Errorf("forward: %s: is not a path with a query, such as /login?next=home", saidBy[mode].uri)
+		return nil, fmt.Errorf("forward: %s: not a path with a query, such as /login?next=home", requestHeaders[mode].uri)
 	}
-	asked := &http.Request{
+	original := &http.Request{
 		Method: method, URL: u, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
 		Header: maps.Clone(r.Header), Body: http.NoBody, Host: r.Host, RemoteAddr: r.RemoteAddr, RequestURI: uri,
 	}
 	if mode == Forwarded {
-		if asked.Host = r.Header.Get("X-Forwarded-Host"); len(r.Header["X-Forwarded-Host"]) > 1 {
-			return nil, errors.New("forward: X-Forwarded-Host: is there twice; have the proxy overwrite what clients send")
+		if original.Host = r.Header.Get("X-Forwarded-Host"); len(r.Header["X-Forwarded-Host"]) > 1 {
+			return nil, errors.New("forward: X-Forwarded-Host: duplicate header; have the proxy overwrite what clients send")
 		}
 		if proto := r.Header.Get("X-Forwarded-Proto"); proto == "http" || proto == "https" {
-			u.Scheme, u.Host = proto, asked.Host
+			u.Scheme, u.Host = proto, original.Host
 		}
 	}
-	delete(asked.Header, tokenHeader) // it is the proxy's, and must not become part of a key
-	// Proxies find the same site under SHOP.example and shop.example., and that must not be a way around a policy for it.
-	asked.Host = httplimit.CanonicalHost(asked.Host)
-	stepBack(asked)
-	return asked, nil
+	delete(original.Header, tokenHeader) // the proxy's token must not become part of a key
+	// Proxies serve the same site as SHOP.example and shop.example., which must not be a way around its policy.
+	original.Host = httplimit.CanonicalHost(original.Host)
+	stepBack(original)
+	return original, nil
 }
 
-// only returns the value of a header that must be there once. Twice means that the proxy adds to what the client sent.
+// only returns the value of a header that must occur once. A duplicate means that the proxy adds to what the client
+// sent.
 func only(h http.Header, name string) (string, error) {
 	switch lines := h[name]; {
 	case len(lines) == 0 || lines[0] == "":
-		return "", fmt.Errorf("forward: %s: is missing; have the proxy set it (docs/forward-auth.md), and see that the mode is right", name)
+		return "", fmt.Errorf("forward: %s: is missing; have the proxy set it (docs/forward-auth.md), and check the mode", name)
 	case len(lines) > 1:
-		return "", fmt.Errorf("forward: %s: is there twice; have the proxy overwrite what clients send", name)
+		return "", fmt.Errorf("forward: %s: duplicate header; have the proxy overwrite what clients send", name)
 	default:
 		return lines[0], nil
 	}
@@ -166,7 +167,7 @@ func only(h http.Header, name string) (string, error) {
 
 const forwardedFor = "X-Forwarded-For"
 
-// stepBack moves the last entry of X-Forwarded-For to where the peer stands.
+// stepBack makes the last entry of X-Forwarded-For the peer.
 func stepBack(r *http.Request) {
 	lines := r.Header[forwardedFor]
 	delete(r.Header, forwardedFor)
@@ -177,19 +178,19 @@ func stepBack(r *http.Request) {
 	comma := strings.LastIndexByte(last, ',')
 	peer, ok := clientip.Parse(strings.Trim(last[comma+1:], " \t"))
 	if !ok {
-		return // it names nobody, and what is further left anybody can have written
+		return // invalid, and anyone can have written the entries to its left
 	}
 	r.RemoteAddr = netip.AddrPortFrom(peer, 0).String()
 	lines = lines[: len(lines)-1 : len(lines)-1]
 	if comma >= 0 {
-		lines = append(lines, last[:comma]) // a copy
+		lines = append(lines, last[:comma]) // copies, since the capacity is clipped
 	}
 	if len(lines) > 0 {
 		r.Header[forwardedFor] = lines
 	}
 }
 
-// isToken tells whether text can be a method (RFC 9110, 5.6.2).
+// isToken reports whether text is a valid method (RFC 9110, 5.6.2).
 func isToken(text string) bool {
 	for i := range len(text) {
 		c := text[i]

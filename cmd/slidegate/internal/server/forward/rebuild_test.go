@@ -8,12 +8,12 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 )
 
-// Stepping back puts whoever was connected to the proxy in the peer's place.
+// stepBack replaces the peer with the proxy's peer.
 func TestStepBack(t *testing.T) {
 	for _, c := range []struct {
 		lines []string
 		peer  string
-		left  string // lines with | between them
+		left  string // lines separated by |
 	}{
 		{nil, "10.0.0.1:5", ""},
 		{[]string{"203.0.113.7"}, "203.0.113.7:0", ""},
@@ -22,7 +22,7 @@ func TestStepBack(t *testing.T) {
 		{[]string{"6.6.6.6", "7.7.7.7, 203.0.113.7"}, "203.0.113.7:0", "6.6.6.6|7.7.7.7"},
 		{[]string{"2001:db8::7"}, "[2001:db8::7]:0", ""},
 		{[]string{"[2001:db8::7]:4711"}, "[2001:db8::7]:0", ""},
-		{[]string{"6.6.6.6, unknown"}, "10.0.0.1:5", ""}, // it names nobody: never further left
+		{[]string{"6.6.6.6, unknown"}, "10.0.0.1:5", ""}, // invalid: never look further left
 		{[]string{"6.6.6.6,"}, "10.0.0.1:5", ""},
 		{[]string{"6.6.6.6", ""}, "10.0.0.1:5", ""},
 		{[]string{"unix:"}, "10.0.0.1:5", ""},
@@ -34,38 +34,37 @@ func TestStepBack(t *testing.T) {
 		}
 		stepBack(r)
 		if got := strings.Join(r.Header[forwardedFor], "|"); r.RemoteAddr != c.peer || got != c.left {
-			t.Errorf("%q: %s and %q, want %s and %q", c.lines, r.RemoteAddr, got, c.peer, c.left)
+			t.Errorf("%q: got %s and %q, want %s and %q", c.lines, r.RemoteAddr, got, c.peer, c.left)
 		}
 		if strings.Join(given, "|") != strings.Join(c.lines, "|") {
-			t.Errorf("%q: the proxy's header has become %q", c.lines, given)
+			t.Errorf("%q: the proxy's header was changed to %q", c.lines, given)
 		}
 	}
 }
 
-// Proxies route without the fragment, so neither a match nor a key may see it.
+// Proxies route without the fragment, so neither a match nor a key may contain it.
 func TestRebuildWithoutFragment(t *testing.T) {
 	for uri, want := range map[string]string{
 		"/login": "/login", "/login#1": "/login", "/login#a#b": "/login", "/login#?a=b": "/login", "/login?a=b#c": "/login?a=b",
 		"/login?a=b#c?d": "/login?a=b", "/login%231": "/login%231", "http://example.com/login#1": "http://example.com/login",
 	} {
-		for mode, names := range saidBy {
+		for mode, names := range requestHeaders {
 			r := &http.Request{Header: http.Header{names.method: {"POST"}, names.uri: {uri}}}
-			asked, err := rebuild(r, mode)
-			if err != nil || asked.URL.String() != want || asked.RequestURI != want {
-				t.Errorf("%s, %s: got %v, %v, want %s", mode, uri, asked, err, want)
+			original, err := rebuild(r, mode)
+			if err != nil || original.URL.String() != want || original.RequestURI != want {
+				t.Errorf("%s, %s: got %v, %v, want %s", mode, uri, original, err, want)
 			}
 		}
 	}
 	for _, uri := range []string{"#", "#/login"} {
 		r := &http.Request{Header: http.Header{"X-Original-Method": {"POST"}, "X-Original-Uri": {uri}}}
-		if asked, err := rebuild(r, Nginx); err == nil {
-			t.Errorf("%s: got %v, want an error", uri, asked)
+		if original, err := rebuild(r, Nginx); err == nil {
+			t.Errorf("%s: got %v, want an error", uri, original)
 		}
 	}
 }
 
-// The client that is found after stepping back is the one that is found before, if the proxy is trusted: whatever the
-// header says.
+// If the proxy is trusted, the client found after stepBack is the same as before, whatever the header says.
 func FuzzSameClient(f *testing.F) {
 	for _, line := range []string{"", "203.0.113.7", "6.6.6.6, 203.0.113.7", "6.6.6.6, 203.0.113.7, 10.0.0.2", "10.0.0.9, 10.0.0.2", "x, 10.0.0.2", ",", "[::1]:80"} {
 		f.Add(line, "")
@@ -84,9 +83,9 @@ func FuzzSameClient(f *testing.F) {
 		after := &http.Request{RemoteAddr: "10.0.0.1:5", Header: http.Header{forwardedFor: {first, second}}}
 		stepBack(after)
 		got, want := source.Key(after), source.Key(before)
-		// One that is all proxies is nobody's: which of them stands for it does not matter, as long as it is a proxy.
+		// If all entries are proxies, any of them may be the client, as long as it is a proxy.
 		if got != want && !(strings.HasPrefix(got, "10.") && strings.HasPrefix(want, "10.")) {
-			t.Errorf("%q, %q: %s, but before it was %s", first, second, got, want)
+			t.Errorf("%q, %q: got %s, want %s as before", first, second, got, want)
 		}
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// A policy's own words are in the body that Traefik and Caddy show to the client; a deny list has its own.
-func TestRefusalInOwnWords(t *testing.T) {
+// A policy's refusal texts are in the body that Traefik and Caddy pass on to the client; a deny list has its own text.
+func TestRefusalTexts(t *testing.T) {
 	s := newService(t, Options{}, false)
 	file, err := config.Parse("policies", []byte(`
 refusal: {type: "https://example.com/limits"}
@@ -18,7 +18,7 @@ policies:
 	must(t, err)
 	must(t, s.gate.Reload(file))
 	if got := s.ask(loopback, Path, traefik("GET", "/", "203.0.113.7")...); got.StatusCode != 200 {
-		t.Errorf("got %s, want 200", told(got))
+		t.Errorf("got %s, want 200", summary(got))
 	}
 	for address, want := range map[string]string{
 		"203.0.113.7": `{"type":"https://example.com/limits","title":"Slow down","status":429,"detail":"site is busy: 60",` +

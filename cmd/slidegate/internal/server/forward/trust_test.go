@@ -15,7 +15,7 @@ const validToken = "0123456789abcdef"
 
 func isValid(token string) bool { return token == validToken }
 
-// proxies reads a list as a file has it.
+// proxies parses a list as in a file.
 func proxies(t *testing.T, texts ...string) []netip.Prefix {
 	t.Helper()
 	all, err := clientip.ParseProxies(texts...)
@@ -23,7 +23,7 @@ func proxies(t *testing.T, texts ...string) []netip.Prefix {
 	return append([]netip.Prefix{}, all...)
 }
 
-// TestLoopbackTrust: who is on the same machine is trusted only while nobody is named and there are no tokens.
+// TestLoopbackTrust: callers on the same machine are trusted only if no list is given and there are no tokens.
 func TestLoopbackTrust(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -31,13 +31,13 @@ func TestLoopbackTrust(t *testing.T) {
 		tokens  bool
 		want    int
 	}{
-		{"nothing is said", nil, false, 200},
+		{"no list", nil, false, 200},
 		{"an empty list", proxies(t), false, 403},
-		{"others are named", proxies(t, "10.0.0.0/8"), false, 403},
-		{"loopback is named", proxies(t, "10.0.0.0/8", "loopback"), false, 200},
+		{"others are listed", proxies(t, "10.0.0.0/8"), false, 403},
+		{"loopback is listed", proxies(t, "10.0.0.0/8", "loopback"), false, 200},
 		{"tokens", nil, true, 403},
 		{"tokens and an empty list", proxies(t), true, 403},
-		{"tokens, and loopback is named", proxies(t, "loopback"), true, 200},
+		{"tokens, and loopback is listed", proxies(t, "loopback"), true, 200},
 	} {
 		for _, peer := range []string{"127.0.0.1:1", "127.0.0.6:1", "[::1]:1", "[::ffff:127.0.0.1]:1"} {
 			opts := Options{Trusted: test.trusted}
@@ -46,7 +46,7 @@ func TestLoopbackTrust(t *testing.T) {
 			}
 			s := newService(t, opts, false)
 			if got := s.ask(peer, Path, traefik("GET", "/", "198.51.100.9")...); got.StatusCode != test.want {
-				t.Errorf("%s: %s: got %s, want %d", test.name, peer, told(got), test.want)
+				t.Errorf("%s: %s: got %s, want %d", test.name, peer, summary(got), test.want)
 			}
 			s.Trust(nil)
 			want := 200
@@ -54,13 +54,13 @@ func TestLoopbackTrust(t *testing.T) {
 				want = 403
 			}
 			if got := s.ask(peer, Path, traefik("GET", "/", "198.51.100.9")...); got.StatusCode != want {
-				t.Errorf("%s: %s, after a reload without a list: got %s, want %d", test.name, peer, told(got), want)
+				t.Errorf("%s: %s, after a reload without a list: got %s, want %d", test.name, peer, summary(got), want)
 			}
 		}
 	}
 }
 
-// TestTokenOfProxy: a proxy with a token may ask from anywhere, and a client's own headers beside it do not matter.
+// TestTokenOfProxy: a proxy with a token may call from any address, whatever headers the client sends.
 func TestTokenOfProxy(t *testing.T) {
 	for _, test := range []struct {
 		target string
@@ -86,23 +86,24 @@ func TestTokenOfProxy(t *testing.T) {
 		for _, peer := range []string{loopback, "203.0.113.7:1"} {
 			s := newService(t, Options{ValidToken: isValid}, false)
 			if got := s.ask(peer, test.target, traefik("GET", "/", "198.51.100.9", test.lines...)...); got.StatusCode != test.want {
-				t.Errorf("%s %q from %s: got %s, want %d", test.target, test.lines, peer, told(got), test.want)
+				t.Errorf("%s %q from %s: got %s, want %d", test.target, test.lines, peer, summary(got), test.want)
 			}
 		}
 	}
-	// Without tokens of its own the service believes none.
+	// A service without tokens accepts none.
 	s := newService(t, Options{}, false)
 	if got := s.ask("203.0.113.7:1", Path+"?token="+validToken, traefik("GET", "/", "198.51.100.9")...); got.StatusCode != 403 {
-		t.Errorf("a service without tokens: got %s, want 403", told(got))
+		t.Errorf("a service without tokens: got %s, want 403", summary(got))
 	}
 	// A query that the proxy passes on is the client's.
 	s = newService(t, Options{ValidToken: isValid}, false)
 	if got := s.ask(loopback, Path+"?token=x", traefik("GET", "/?token=x", "198.51.100.9", "X-Slidegate-Token: "+validToken)...); got.StatusCode != 200 {
-		t.Errorf("a client that has a token of its own in its query: got %s, want 200", told(got))
+		t.Errorf("a client's own token in its query: got %s, want 200", summary(got))
 	}
 }
 
-// TestPoliciesAreNotListed: neither strangers nor the clients to whom proxies show an answer learn which policies there are.
+// TestPoliciesAreNotListed: neither strangers nor clients that get a response through a proxy learn the names of
+// policies.
 func TestPoliciesAreNotListed(t *testing.T) {
 	var log bytes.Buffer
 	s := newService(t, Options{ValidToken: isValid, Logger: slog.New(slog.NewTextHandler(&log, nil))}, false)
@@ -121,11 +122,11 @@ func TestPoliciesAreNotListed(t *testing.T) {
 		}
 		for _, policy := range []string{"site", "login", "shop", "watch"} {
 			if strings.Contains(string(body), policy) {
-				t.Errorf("%q: the answer names the policy %s: %s", test.lines, policy, body)
+				t.Errorf("%q: the response names the policy %s: %s", test.lines, policy, body)
 			}
 		}
 	}
 	if !strings.Contains(log.String(), "login") {
-		t.Errorf("the log does not say which policies there are: %s", log.String())
+		t.Errorf("got the log %s, want the names of the policies", log.String())
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// allow serves POST /v1/allow: one ask, or a batch of them.
+// allow serves POST /v1/allow: one ask or a batch.
 func (a *API) allow(w http.ResponseWriter, r *http.Request) {
 	c := a.begin(w, r)
 	if c == nil {
@@ -36,7 +36,7 @@ func (a *API) allowOne(w http.ResponseWriter, r *http.Request, c *call) {
 	a.decide(w, c, &v, err)
 }
 
-// decide answers with a decision: 200 if the client may go on, 429 if not, 503 if that could not be checked.
+// decide sends a decision: 200 if it admits, 429 if it denies, 503 if the limit could not be checked.
 func (a *API) decide(w http.ResponseWriter, c *call, v *gate.Verdict, err error) {
 	if err != nil {
 		a.fail(w, err)
@@ -59,7 +59,7 @@ func statusOf(v *gate.Verdict) int {
 	return http.StatusTooManyRequests
 }
 
-// allowBatch decides all asks in one call to the gate. The answer is 200 whatever they say; each has a status of its own.
+// allowBatch decides all asks in one call to the gate. The status is always 200; each result has its own status.
 func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
 	n := len(c.asks)
 	c.verdicts = slices.Grow(c.verdicts[:0], n)[:n]
@@ -88,7 +88,7 @@ func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
 	c.answer(w, http.StatusOK)
 }
 
-// appendUndecided appends the status of an ask without a decision, and why.
+// appendUndecided appends the status of an ask without a decision, and the reason.
 func appendUndecided(to []byte, status int, detail string) []byte {
 	to = strconv.AppendInt(to, int64(status), 10)
 	to = append(to, `,"error":`...)

@@ -11,37 +11,37 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// Two a minute, which are counted one by one: each comes back a minute after it was taken.
+// Two per minute, counted one by one: each is free again a minute after it was taken.
 func TestAllowOne(t *testing.T) {
 	s := newService(t, Options{})
 	const policy = `"2/1m";q=2;w=60`
 	ask := `{"policy":"login","key":"ann","cost":1}`
 	s.post("/v1/allow", ask).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 60e6, start)).
-		tells(t, `"2/1m";r=1;t=60`, policy, "")
+		wantHeaders(t, `"2/1m";r=1;t=60`, policy, "")
 	s.post("/v1/allow", `{"key":"ann"}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 1, 0, 60e6, start)).
-		tells(t, `"2/1m";r=0;t=60`, policy, "") // the last unit, and when the next one is free
+		wantHeaders(t, `"2/1m";r=0;t=60`, policy, "") // the last unit, and when the next is free
 	refused := s.post("/v1/allow", ask).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6, 60e6, start))
-	refused.tells(t, `"2/1m";r=0;t=60`, policy, "60")
+	refused.wantHeaders(t, `"2/1m";r=0;t=60`, policy, "60")
 	if got := refused.header.Get("Cache-Control"); got != "no-store" {
 		t.Errorf("Cache-Control: %q", got)
 	}
 	s.add(time.Microsecond)
 	s.post("/v1/allow", ask).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6-1, 60e6-1, start+1)).
-		tells(t, `"2/1m";r=0;t=60`, policy, "60") // rounded up
+		wantHeaders(t, `"2/1m";r=0;t=60`, policy, "60") // rounded up
 	s.add(time.Second)
-	s.post("/v1/allow", ask).tells(t, `"2/1m";r=0;t=59`, policy, "59")
+	s.post("/v1/allow", ask).wantHeaders(t, `"2/1m";r=0;t=59`, policy, "59")
 	s.clock.Set(start + 60e6)
 	s.post("/v1/allow", ask).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 60e6, start+60e6)).
-		tells(t, `"2/1m";r=1;t=60`, policy, "")
+		wantHeaders(t, `"2/1m";r=1;t=60`, policy, "")
 }
 
-// limitSaid is an entry of limits.
-func limitSaid(name string, allowed bool, quota, window, remaining int64, retry string, reset int64) string {
+// limitJSON returns an entry of limits.
+func limitJSON(name string, allowed bool, quota, window, remaining int64, retry string, reset int64) string {
 	return fmt.Sprintf(`{"limit":%q,"allowed":%v,"quota":%d,"window_us":%d,"remaining":%d,"retry_after_us":%s,"reset_after_us":%d,"flags":[]}`,
 		name, allowed, quota, window, remaining, retry, reset)
 }
 
-// 3 a second and 4 an hour, asked at the beginning of an hour.
+// 3 per second and 4 per hour, requested at the beginning of an hour.
 func TestAllowSeveralLimits(t *testing.T) {
 	s := newService(t, Options{})
 	const policy = `"burst";q=3;w=1, "hour";q=4;w=3600`
@@ -50,19 +50,19 @@ func TestAllowSeveralLimits(t *testing.T) {
 	}
 	ask := `{"policy":"two","key":"ann","cost":2}`
 	s.post("/v1/allow", ask).want(t, 200, with(plainDecision(true, "two", "burst", 3, 1, 2, 0, 1e6, start),
-		limitSaid("burst", true, 3, 1e6, 1, "0", 1e6), limitSaid("hour", true, 4, 3600e6, 2, "0", 3600e6))).
-		tells(t, `"burst";r=1;t=1, "hour";r=2;t=3600`, policy, "")
+		limitJSON("burst", true, 3, 1e6, 1, "0", 1e6), limitJSON("hour", true, 4, 3600e6, 2, "0", 3600e6))).
+		wantHeaders(t, `"burst";r=1;t=1, "hour";r=2;t=3600`, policy, "")
 	s.add(500 * time.Millisecond)
 	s.post("/v1/allow", ask).want(t, 429, with(plainDecision(false, "two", "burst", 3, 1, 0, 5e5, 5e5, start+5e5),
-		limitSaid("burst", false, 3, 1e6, 1, "500000", 5e5), limitSaid("hour", true, 4, 3600e6, 2, "0", 3600e6-5e5))).
-		tells(t, `"burst";r=1;t=1, "hour";r=2;t=3600`, policy, "1")
+		limitJSON("burst", false, 3, 1e6, 1, "500000", 5e5), limitJSON("hour", true, 4, 3600e6, 2, "0", 3600e6-5e5))).
+		wantHeaders(t, `"burst";r=1;t=1, "hour";r=2;t=3600`, policy, "1")
 	s.add(500 * time.Millisecond)
 	s.post("/v1/allow", ask).want(t, 200, with(plainDecision(true, "two", "hour", 4, 0, 2, 0, 3599e6, start+1e6),
-		limitSaid("burst", true, 3, 1e6, 1, "0", 1e6), limitSaid("hour", true, 4, 3600e6, 0, "0", 3599e6))).
-		tells(t, `"burst";r=1;t=1, "hour";r=0;t=3599`, policy, "")
-	s.post("/v1/allow", `{"policy":"two","key":"ann"}`).tells(t, `"burst";r=1;t=1, "hour";r=0;t=3599`, policy, "3599")
+		limitJSON("burst", true, 3, 1e6, 1, "0", 1e6), limitJSON("hour", true, 4, 3600e6, 0, "0", 3599e6))).
+		wantHeaders(t, `"burst";r=1;t=1, "hour";r=0;t=3599`, policy, "")
+	s.post("/v1/allow", `{"policy":"two","key":"ann"}`).wantHeaders(t, `"burst";r=1;t=1, "hour";r=0;t=3599`, policy, "3599")
 	never := s.post("/v1/allow", `{"policy":"two","key":"bob","cost":5}`)
-	never.tells(t, `"burst";r=3, "hour";r=4`, policy, "")
+	never.wantHeaders(t, `"burst";r=3, "hour";r=4`, policy, "")
 	if never.status != 429 || strings.Count(never.body, `"retry_after_us":null`) != 3 {
 		t.Errorf("got %d %s, want 429 and three times retry_after_us null", never.status, never.body)
 	}
@@ -71,36 +71,36 @@ func TestAllowSeveralLimits(t *testing.T) {
 func TestAllowUpTo(t *testing.T) {
 	s := newService(t, Options{})
 	s.post("/v1/allow", `{"key":"ann","cost":5,"up_to":true}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 2, 0, 60e6, start))
-	s.post("/v1/allow", `{"key":"bob","cost":5,"up_to":false}`).tells(t, `"2/1m";r=2`, `"2/1m";q=2;w=60`, "")
+	s.post("/v1/allow", `{"key":"bob","cost":5,"up_to":false}`).wantHeaders(t, `"2/1m";r=2`, `"2/1m";q=2;w=60`, "")
 }
 
-// Lists, policies that only watch and failure policies are told by their words, and nothing is told of limits that were not
-// asked.
-func TestHowItCameAbout(t *testing.T) {
+// Lists, policies in shadow mode and failure modes are named in the decision, and limits that did not decide are not
+// reported.
+func TestDecisionSaysHow(t *testing.T) {
 	s := newService(t, Options{})
 	listed := func(allowed bool, granted int, retry, by string) string {
 		return fmt.Sprintf(`{"allowed":%v,"policy":"listed","limit":"","quota":0,"remaining":0,"granted":%d,"retry_after_us":%s,"reset_after_us":0,`+
 			`"at_us":0,"by":%q,"flags":[],"shadow":false,"refused":%v}`, allowed, granted, retry, by, !allowed)
 	}
-	s.post("/v1/allow", `{"policy":"listed","key":"good","cost":3}`).want(t, 200, listed(true, 3, "0", "allow_list")).tells(t, "", "", "")
-	s.post("/v1/allow", `{"policy":"listed","key":"vip","cost":3}`).want(t, 200, listed(true, 3, "0", "unlimited")).tells(t, "", "", "")
-	s.post("/v1/allow", `{"policy":"listed","key":"bad"}`).want(t, 429, listed(false, 0, "null", "deny_list")).tells(t, "", "", "")
+	s.post("/v1/allow", `{"policy":"listed","key":"good","cost":3}`).want(t, 200, listed(true, 3, "0", "allow_list")).wantHeaders(t, "", "", "")
+	s.post("/v1/allow", `{"policy":"listed","key":"vip","cost":3}`).want(t, 200, listed(true, 3, "0", "unlimited")).wantHeaders(t, "", "", "")
+	s.post("/v1/allow", `{"policy":"listed","key":"bad"}`).want(t, 429, listed(false, 0, "null", "deny_list")).wantHeaders(t, "", "", "")
 	s.post("/v1/allow", `{"policy":"listed","key":"good","address":"192.0.2.9"}`).want(t, 429, listed(false, 0, "null", "deny_list"))
 
 	s.post("/v1/allow", `{"policy":"watch","key":"w"}`)
 	s.post("/v1/allow", `{"policy":"watch","key":"w"}`).want(t, 200, `{"allowed":true,"policy":"watch","limit":"1/1h fixed-window","quota":1,`+
 		`"remaining":0,"granted":1,"retry_after_us":0,"reset_after_us":3600000000,"at_us":1800000000000000,"by":"limits","flags":[],`+
-		`"shadow":true,"refused":true}`).tells(t, "", "", "")
-	s.post("/v1/allow", `{"policy":"named","key":"n"}`).tells(t, `"gruen\"";r=0;t=60`, `"gruen\"";q=1;w=60`, "")
+		`"shadow":true,"refused":true}`).wantHeaders(t, "", "", "")
+	s.post("/v1/allow", `{"policy":"named","key":"n"}`).wantHeaders(t, `"gruen\"";r=0;t=60`, `"gruen\"";q=1;w=60`, "")
 
 	s.fail(errBroken)
 	open := s.post("/v1/allow", `{"policy":"open","key":"k"}`)
-	if open.tells(t, "", "", ""); open.status != 200 || !strings.Contains(open.body, `"flags":["fallback_open"]`) {
+	if open.wantHeaders(t, "", "", ""); open.status != 200 || !strings.Contains(open.body, `"flags":["fallback_open"]`) {
 		t.Errorf("got %d %s, want 200 with the flag fallback_open", open.status, open.body)
 	}
 	closed := s.post("/v1/allow", `{"policy":"closed","key":"k"}`)
-	if closed.tells(t, "", "", "1"); closed.status != 503 || !strings.Contains(closed.body, "#temporary-reduced-capacity") {
-		t.Errorf("got %d %s, want 503 with the problem of a capacity that is reduced", closed.status, closed.body)
+	if closed.wantHeaders(t, "", "", "1"); closed.status != 503 || !strings.Contains(closed.body, "#temporary-reduced-capacity") {
+		t.Errorf("got %d %s, want 503 with the problem type temporary-reduced-capacity", closed.status, closed.body)
 	}
 }
 
@@ -117,25 +117,25 @@ func TestBatch(t *testing.T) {
 	got.want(t, 200, `{"results":[{"status":200,`+fixed(true, 1, 0)+`,{"status":404,"error":`+unknown+`},{"status":429,`+fixed(false, 0, 3600e6)+`,{"status":429,"allowed":false,`+
 		`"policy":"listed","limit":"","quota":0,"remaining":0,"granted":0,"retry_after_us":null,"reset_after_us":0,"at_us":0,"by":"deny_list",`+
 		`"flags":[],"shadow":false,"refused":true},{"status":200,`+fixed(true, 1, 0)+`]}`)
-	got.tells(t, "", "", "")
+	got.wantHeaders(t, "", "", "")
 	if n := s.store.applies.Load() - before; n != 1 {
-		t.Errorf("the store was asked %d times", n)
+		t.Errorf("got %d calls to the store, want 1", n)
 	}
 	s.fail(errBroken)
 	s.post("/v1/allow", `{"requests":[{"key":"a"}]}`).want(t, 200, `{"results":[{"status":503,"error":"the store could not answer, and it is not `+
-		`known whether anything was charged; ask again later"}]}`)
+		`known whether anything was charged; try again later"}]}`)
 	s.fail(nil)
 	full := `{"requests":[` + strings.TrimSuffix(strings.Repeat(`{"key":"full"},`, MaxBatch), ",") + `]}`
 	large := s.post("/v1/allow", full)
 	if n := strings.Count(large.body, `"status":200`); large.status != 200 || n != 2 || strings.Count(large.body, `"status":429`) != MaxBatch-2 {
-		t.Errorf("%d, and %d of a batch were admitted", large.status, n)
+		t.Errorf("got %d, and %d of a batch admitted; want 200 and 2", large.status, n)
 	}
 	if large.header.Get("Content-Length") != fmt.Sprint(len(large.body)) {
-		t.Errorf("Content-Length: %q for %d bytes", large.header.Get("Content-Length"), len(large.body))
+		t.Errorf("got Content-Length %q for %d bytes", large.header.Get("Content-Length"), len(large.body))
 	}
 }
 
-// Each decision of a batch names its own policy and limit, however alike they are.
+// Each decision of a batch names its own policy and limit, however similar they are.
 func TestBatchOfLikePolicies(t *testing.T) {
 	s := newService(t, Options{})
 	got := s.post("/v1/allow", `{"requests":[{"policy":"open","key":"a"},{"policy":"closed","key":"a"},{"policy":"closed","key":"b"},`+
@@ -150,12 +150,12 @@ func TestBatchOfLikePolicies(t *testing.T) {
 	}
 	for i := range want {
 		if !strings.Contains(results[i], want[i]+",") && !strings.Contains(results[i], want[i]+`,"granted"`) {
-			t.Errorf("result %d: %s, want %s", i, results[i], want[i])
+			t.Errorf("result %d: got %s, want %s", i, results[i], want[i])
 		}
 	}
 }
 
-// A key that somebody keeps is not written over by later requests, whose memory is the same.
+// A key that is retained is not overwritten by later requests, which reuse the memory.
 func TestKeysAreCopied(t *testing.T) {
 	s := newService(t, Options{})
 	s.store.keeps.Store(true)
@@ -166,13 +166,13 @@ func TestKeysAreCopied(t *testing.T) {
 			newRepeated(t, s.api.Handler(), strings.ReplaceAll(body, "the first", "some later")).serve()
 		}
 		if *kept != "the first key" {
-			t.Errorf("%s: the key has become %q", body, *kept)
+			t.Errorf("%s: the retained key became %q", body, *kept)
 		}
 	}
 }
 
-// The memory of requests is used again: many at once must not see each other's keys.
-func TestManyAtOnce(t *testing.T) {
+// The memory of requests is reused: concurrent requests must not see each other's keys.
+func TestConcurrentRequests(t *testing.T) {
 	s := newService(t, Options{})
 	var wg sync.WaitGroup
 	for g := range 8 {
@@ -185,7 +185,7 @@ func TestManyAtOnce(t *testing.T) {
 				}
 				for try, want := range []string{`"allowed":true`, `"allowed":false`} {
 					if got := s.post("/v1/allow", body); strings.Count(got.body, want) != 1+i%2 {
-						t.Errorf("try %d of %s: %s", try, key, got.body)
+						t.Errorf("try %d of %s: got %s, want %s", try, key, got.body, want)
 					}
 				}
 			}

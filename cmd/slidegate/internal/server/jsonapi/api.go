@@ -14,33 +14,33 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/throttlelog"
 )
 
-// MaxBody is how long the body of a request may be, in bytes, and MaxBatch how many asks it may hold.
+// MaxBody is the maximum size of a request body in bytes, and MaxBatch the maximum number of asks in it.
 const (
 	MaxBody  = 1 << 20
 	MaxBatch = 1000
 )
 
-// Options are what an API has besides its gate. The zero value is good.
+// Options configures an API. The zero value is valid.
 type Options struct {
-	// Logger gets why the store could not answer, once a second at most; nil means nobody does. Keys are never in it, and
-	// clients are not told, for the reason may name machines.
+	// Logger receives the errors of the store, at most one per second; nil discards them. They contain no keys. Clients
+	// do not get them, since they may name machines.
 	Logger *slog.Logger
-	// Envoy answers about policies whose names begin with rulings.EnvoyPrefix: the keys are then descriptors of Envoy. nil leaves them
-	// to the gate, which has no policy of such a name.
+	// Envoy handles policies whose names begin with rulings.EnvoyPrefix; their keys are Envoy descriptors. If nil, the
+	// gate handles them, and it has no policy with such a name.
 	Envoy Inspector
 }
 
-// Inspector answers about single keys, as a gate.Gate does.
+// Inspector reports on and resets single keys, as a gate.Gate does.
 type Inspector interface {
 	Peek(context.Context, gate.Ask) (gate.Verdict, error)
 	Explain(context.Context, gate.Ask) (gate.Explanation, error)
 	Reset(context.Context, gate.Ask) error
 }
 
-// API answers questions to a gate in JSON. It is safe for concurrent use. The zero value is not usable; New makes it.
+// API serves a gate as JSON. It is safe for concurrent use. The zero value is not usable; call New.
 type API struct {
 	gate    *gate.Gate
-	envoy   Inspector // nil if there is none
+	envoy   Inspector // may be nil
 	logger  *throttlelog.Logger
 	answers gate.Answers
 	calls   sync.Pool // of *call
@@ -56,7 +56,7 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 	return a, nil
 }
 
-// inspector returns who answers about the keys of a policy.
+// inspector returns the inspector for the keys of a policy.
 func (a *API) inspector(policy string) Inspector {
 	if a.envoy != nil && strings.HasPrefix(policy, rulings.EnvoyPrefix) {
 		return a.envoy
@@ -64,13 +64,13 @@ func (a *API) inspector(policy string) Inspector {
 	return a.gate
 }
 
-// route is what one path does.
+// route is the method and handler of one path.
 type route struct {
 	method string
 	serve  func(*API, http.ResponseWriter, *http.Request)
 }
 
-// public are the paths for clients, admin those for whoever runs the service: they show and change what others use.
+// public holds the paths for clients, admin the paths for operators, which show and change the use of any client.
 var (
 	public = map[string]route{
 		"/v1/allow":   {http.MethodPost, (*API).allow},
@@ -85,22 +85,22 @@ var (
 		"/v1/refund":  {http.MethodPost, (*API).refund},
 	}
 	admin = map[string]route{
-		"/v1/peek":    {http.MethodPost, (*API).peek}, // a proxy has no listener for clients who ask
+		"/v1/peek":    {http.MethodPost, (*API).peek}, // a proxy has no listener for API clients
 		"/v1/reset":   {http.MethodPost, (*API).reset},
 		"/v1/explain": {http.MethodGet, (*API).explain},
 	}
 )
 
-// documentPath is where every listener has its own OpenAPI document.
+// documentPath is where every listener serves its own OpenAPI document.
 const documentPath = "/v1/openapi.json"
 
-// Handler serves clients. More are the tags of paths in the document that the listener has besides those for clients, such as envoy.
+// Handler serves clients. More lists the tags of further paths in the document that the listener serves, such as envoy.
 func (a *API) Handler(more ...string) http.Handler {
 	return a.handler(public, pageOf(append(more, "client")...))
 }
 
-// AdminHandler serves whoever runs the service. It is for another listener than Handler, or behind a token: everybody who
-// reaches it can reset any key, and sees entries of the file that are keys.
+// AdminHandler serves operators. Serve it on another listener than Handler, or behind a token: any caller can reset any
+// key, and sees entries of the file that are keys.
 func (a *API) AdminHandler() http.Handler { return a.handler(admin, pageOf("admin")) }
 
 func (a *API) handler(some map[string]route, document *page) http.Handler {
@@ -113,14 +113,14 @@ func (a *API) handler(some map[string]route, document *page) http.Handler {
 			send(w, noSuchPath(r.URL.Path, document.paths))
 		case r.Method != at.method && (at.method != http.MethodGet || r.Method != http.MethodHead):
 			w.Header().Set("Allow", at.allow())
-			send(w, &problem{Status: http.StatusMethodNotAllowed, Detail: r.URL.Path + " takes " + at.allow() + " alone"})
+			send(w, &problem{Status: http.StatusMethodNotAllowed, Detail: r.URL.Path + " only accepts " + at.allow()})
 		default:
 			at.serve(a, w, r)
 		}
 	})
 }
 
-// allow is the value of the header Allow.
+// allow returns the value of the header Allow.
 func (r route) allow() string {
 	if r.method == http.MethodGet {
 		return "GET, HEAD"

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// wantProblem compares a problem.
+// wantProblem checks a problem.
 func (a answer) wantProblem(t testing.TB, status int, field, detail string) problem {
 	t.Helper()
 	var got problem
@@ -22,7 +22,7 @@ func (a answer) wantProblem(t testing.TB, status int, field, detail string) prob
 	return got
 }
 
-// badBodies are bodies that /v1/allow refuses: where, in which field, and why.
+// badBodies holds bodies that /v1/allow rejects: at which offset, in which field, and why.
 var badBodies = []struct {
 	body   string
 	offset int
@@ -40,20 +40,20 @@ var badBodies = []struct {
 	{`{"key":"k" "cost":1}`, 11, "key", "followed by a comma"},
 	{`{"key" "k"}`, 7, "key", "a colon"},
 	{`{key:"k"}`, 1, "", "double quotes"},
-	{`{"key":"k"}x`, 11, "", "more follows"},
-	{`{"key":"k"}{}`, 11, "", "more follows"},
-	{`{"key":"k","key":"k"}`, 11, "key", "twice"},
-	{`{"key":"k","k\u0065y":"k"}`, 11, "key", "twice"},
+	{`{"key":"k"}x`, 11, "", "unexpected data"},
+	{`{"key":"k"}{}`, 11, "", "unexpected data"},
+	{`{"key":"k","key":"k"}`, 11, "key", "duplicate"},
+	{`{"key":"k","k\u0065y":"k"}`, 11, "key", "duplicate"},
 	{`{"Key":"k"}`, 1, "Key", `did you mean "key"`},
 	{`{"key":"k","cots":1}`, 11, "cots", `did you mean "cost"`},
-	{`{"key":"k","zzzzzzz":1}`, 11, "zzzzzzz", "there are policy, key, key_base64, cost, address, plan, up_to, requests"},
+	{`{"key":"k","zzzzzzz":1}`, 11, "zzzzzzz", "want one of policy, key, key_base64, cost, address, plan, up_to, requests"},
 	{`{"key":null}`, 7, "key", "a string, not null"},
 	{`{"key":7}`, 7, "key", "a string, not a number"},
 	{`{"key":{}}`, 7, "key", "a string, not an object"},
 	{`{"key":["k"]}`, 7, "key", "a string, not an array"},
-	{`{"key":true}`, 7, "key", "a string, not a truth value"},
-	{`{"key":'k'}`, 7, "key", "no JSON"},
-	{`{"key":"k`, 9, "key", "does not end"},
+	{`{"key":true}`, 7, "key", "a string, not a boolean"},
+	{`{"key":'k'}`, 7, "key", "invalid JSON"},
+	{`{"key":"k`, 9, "key", "unterminated"},
 	{`{"key":"k\`, 9, "key", "escape"},
 	{`{"key":"\x41"}`, 8, "key", "escape"},
 	{`{"key":"\u12"}`, 8, "key", "escape"},
@@ -61,28 +61,28 @@ var badBodies = []struct {
 	{`{"key":"\ud800"}`, 8, "key", "surrogate"},
 	{`{"key":"\ud800\u0041"}`, 8, "key", "surrogate"},
 	{`{"key":"\udc00\ud800"}`, 8, "key", "surrogate"},
-	{"{\"key\":\"a\xff\"}", 9, "key", "not UTF-8"},
-	{"{\"key\":\"a\xed\xa0\x80\"}", 9, "key", "not UTF-8"},
+	{"{\"key\":\"a\xff\"}", 9, "key", "not valid UTF-8"},
+	{"{\"key\":\"a\xed\xa0\x80\"}", 9, "key", "not valid UTF-8"},
 	{"{\"key\":\"a\nb\"}", 9, "key", `\u000a`},
 	{"{\"key\":\"a\tb\"}", 9, "key", `\u0009`},
 	{`{"key_base64":"a"}`, 14, "key_base64", "base64"},
 	{`{"key_base64":"aw"}`, 14, "key_base64", "base64"},
-	{`{"key_base64":"ax=="}`, 14, "key_base64", "base64"}, // bits that mean nothing: two texts would be one key
+	{`{"key_base64":"ax=="}`, 14, "key_base64", "base64"}, // unused bits are set: two texts would be one key
 	{`{"key_base64":"_w=="}`, 14, "key_base64", "base64"},
 	{`{"key_base64":"aw=\n="}`, 14, "key_base64", "base64"},
-	{`{"key":"k","cost":1e3}`, 18, "cost", "digits alone"},
-	{`{"key":"k","cost":1.0}`, 18, "cost", "digits alone"},
-	{`{"key":"k","cost":1.5}`, 18, "cost", "digits alone"},
-	{`{"key":"k","cost":01}`, 18, "cost", "digits alone"},
-	{`{"key":"k","cost":-}`, 18, "cost", "digits alone"},
-	{`{"key":"k","cost":+1}`, 18, "cost", "digits alone"},
+	{`{"key":"k","cost":1e3}`, 18, "cost", "digits only"},
+	{`{"key":"k","cost":1.0}`, 18, "cost", "digits only"},
+	{`{"key":"k","cost":1.5}`, 18, "cost", "digits only"},
+	{`{"key":"k","cost":01}`, 18, "cost", "digits only"},
+	{`{"key":"k","cost":-}`, 18, "cost", "digits only"},
+	{`{"key":"k","cost":+1}`, 18, "cost", "digits only"},
 	{`{"key":"k","cost":-1}`, 18, "cost", "0 to 9007199254740991"},
 	{`{"key":"k","cost":-0}`, 18, "cost", "0 to 9007199254740991"},
 	{`{"key":"k","cost":9007199254740992}`, 18, "cost", "0 to 9007199254740991"},
 	{`{"key":"k","cost":99999999999999999999}`, 18, "cost", "0 to 9007199254740991"},
 	{`{"key":"k","cost":"1"}`, 18, "cost", "a number, not a string"},
 	{`{"key":"k","cost":null}`, 18, "cost", "a number, not null"},
-	{`{"key":"k","cost":NaN}`, 18, "cost", "no JSON"},
+	{`{"key":"k","cost":NaN}`, 18, "cost", "invalid JSON"},
 	{`{"key":"k","address":"localhost"}`, 21, "address", "an IP address"},
 	{`{"key":"k","address":""}`, 21, "address", "an IP address"},
 	{`{"key":"k","address":"1.2.3.4:80"}`, 21, "address", "without a port"},
@@ -92,8 +92,8 @@ var badBodies = []struct {
 	{`{"requests":{}}`, 12, "requests", "an array, not an object"},
 	{`{"requests":null}`, 12, "requests", "an array, not null"},
 	{`{"requests":[]}`, 12, "requests", "is empty"},
-	{`{"requests":[{"key":"a"}],"policy":"p"}`, 0, "requests", "does not go together"},
-	{`{"requests":[{"key":"a"}],"key":"k"}`, 0, "requests", "does not go together"},
+	{`{"requests":[{"key":"a"}],"policy":"p"}`, 0, "requests", "cannot be combined"},
+	{`{"requests":[{"key":"a"}],"key":"k"}`, 0, "requests", "cannot be combined"},
 	{`{"requests":[{"key":"a"},]}`, 25, "requests[1]", "an object"},
 	{`{"requests":[{"key":"a"} {"key":"b"}]}`, 25, "requests", "a comma or a closing bracket"},
 	{`{"requests":[{"key":"a"},null]}`, 25, "requests[1]", "an object, not null"},
@@ -108,24 +108,24 @@ func TestBadBodies(t *testing.T) {
 	for _, c := range badBodies {
 		got := s.post("/v1/allow", c.body).wantProblem(t, 400, c.field, c.detail)
 		if got.Offset == nil || *got.Offset != c.offset {
-			t.Errorf("%s: offset %v, want %d", c.body, got.Offset, c.offset)
+			t.Errorf("%s: got offset %v, want %d", c.body, got.Offset, c.offset)
 		}
 		if got.Line != 1 && !strings.Contains(c.body, "\n") {
-			t.Errorf("%s: line %d", c.body, got.Line)
+			t.Errorf("%s: got line %d, want 1", c.body, got.Line)
 		}
 	}
 	got := s.post("/v1/allow", "{\n \"key\": \"k\",\n \"cots\": 1\n}").wantProblem(t, 400, "cots", "not a field")
 	if got.Line != 3 || *got.Offset != 16 || got.Meant != "cost" {
-		t.Errorf("line %d, offset %d, %q", got.Line, *got.Offset, got.Meant)
+		t.Errorf("got line %d, offset %d, %q", got.Line, *got.Offset, got.Meant)
 	}
 	many := `{"requests":[` + strings.TrimSuffix(strings.Repeat(`{"key":"k"},`, MaxBatch+1), ",") + `]}`
 	s.post("/v1/allow", many).wantProblem(t, 400, "requests", "more than 1000")
 	if n := s.store.applies.Load(); n != 0 {
-		t.Errorf("the store was asked %d times", n)
+		t.Errorf("got %d calls to the store, want none", n)
 	}
 }
 
-// The other verbs take fewer fields.
+// The other endpoints accept fewer fields.
 func TestBadBodiesOfOthers(t *testing.T) {
 	s := newService(t, Options{})
 	good := `{"version":2,"id":"i","charges":[{"limit":"2/1m sliding-log","key":"aw==","cost":1,"at":1}]}`
@@ -134,16 +134,16 @@ func TestBadBodiesOfOthers(t *testing.T) {
 		{"/v1/reserve", `{"key":"k","requests":[]}`, "requests", "not a field"},
 		{"/v1/refund", `{}`, "key", "is missing"},
 		{"/v1/reset", `{"key":"k","cost":1}`, "cost", "not a field"},
-		{"/v1/peek", `{"key":"k"} 1`, "", "more follows"},
+		{"/v1/peek", `{"key":"k"} 1`, "", "unexpected data"},
 		{"/v1/settle", `{"cost":1}`, "reservation", "is missing"},
 		{"/v1/settle", `{"reservation":` + good + `}`, "cost", "is missing"},
 		{"/v1/settle", `{"reservation":` + good + `,"cost":1,"costs":[1]}`, "costs", "keep one"},
 		{"/v1/settle", `{"reservation":` + good + `,"costs":[1,-1]}`, "costs[1]", "whole number"},
 		{"/v1/settle", `{"reservation":` + good + `,"costs":[1 2]}`, "costs", "a comma"},
-		{"/v1/settle", `{"reservation":` + good + `,"cost":1}}`, "", "more follows"},
+		{"/v1/settle", `{"reservation":` + good + `,"cost":1}}`, "", "unexpected data"},
 		{"/v1/settle", `{"reservation":` + good + `,"costs":{"2/1m":-1}}`, "costs", "whole number"},
 		{"/v1/settle", `{"reservation":` + good + `,"costs":{"2/1m":null}}`, "costs", "a number"},
-		{"/v1/settle", `{"reservation":` + good + `,"costs":{"2/1m":1,"2/1m":2}}`, "costs", "twice"},
+		{"/v1/settle", `{"reservation":` + good + `,"costs":{"2/1m":1,"2/1m":2}}`, "costs", "duplicate"},
 		{"/v1/settle", `{"reservation":` + good + `,"costs":{"2/1m" 1}}`, "costs", "a colon"},
 		{"/v1/settle", `{"reservation":` + good + `,"costs":{"2/1m":1 "x":1}}`, "costs", "a comma"},
 		{"/v1/settle", `{"reservation":` + good + `,"costs":{1:1}}`, "costs", "a string"},
@@ -172,7 +172,7 @@ func TestBadBodiesOfOthers(t *testing.T) {
 		{"/v1/cancel", `{"reservation":{"id":"i","charges":[{"limit":"2/1m"}]}}`, "reservation.charges[0]", "lacks a field"},
 		{"/v1/cancel", `{"reservation":{"id":"i","charges":[{"limit":"2/1x"}]}}`, "reservation.charges[0].limit", "2/1x"},
 		{"/v1/cancel", `{"reservation":{"id":"i","charges":[{"key":"a"}]}}`, "reservation.charges[0].key", "base64"},
-		{"/v1/cancel", `{"reservation":{"id":"i","charges":[{"at":1e3}]}}`, "reservation.charges[0].at", "digits alone"},
+		{"/v1/cancel", `{"reservation":{"id":"i","charges":[{"at":1e3}]}}`, "reservation.charges[0].at", "digits only"},
 	} {
 		s.post(c.path, c.body).wantProblem(t, 400, c.field, c.detail)
 	}
@@ -182,8 +182,8 @@ func TestBadRequests(t *testing.T) {
 	var log bytes.Buffer
 	s := newService(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	good := `{"key":"secret"}`
-	if got := s.send("GET", "/v1/allow", "", "").wantProblem(t, 405, "", "POST alone"); got.Title == "" {
-		t.Error("no title")
+	if got := s.send("GET", "/v1/allow", "", "").wantProblem(t, 405, "", "only accepts POST"); got.Title == "" {
+		t.Error("got no title, want one")
 	}
 	if got := s.send("PUT", "/v1/allow", good, "application/json").header.Get("Allow"); got != "POST" {
 		t.Errorf("Allow: %q", got)
@@ -195,7 +195,7 @@ func TestBadRequests(t *testing.T) {
 		t.Errorf("HEAD: %d", got.status)
 	}
 	if got := s.post("/v1/alow", good).wantProblem(t, 404, "", "/v1/allow"); got.Meant != "/v1/allow" {
-		t.Errorf("did you mean %q", got.Meant)
+		t.Errorf("got the suggestion %q, want /v1/allow", got.Meant)
 	}
 	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "application/jsonp", "json"} {
 		s.send("POST", "/v1/allow", good, kind).wantProblem(t, 415, "", "application/json")
@@ -208,22 +208,22 @@ func TestBadRequests(t *testing.T) {
 	pad := func(n int) string { return good + strings.Repeat(" ", n-len(good)) }
 	s.post("/v1/peek", pad(MaxBody+1)).wantProblem(t, 413, "", "1 MiB")
 	if got := s.post("/v1/peek", pad(MaxBody)); got.status != 200 {
-		t.Errorf("a body of just 1 MiB: %d", got.status)
+		t.Errorf("a body of exactly 1 MiB: got %d, want 200", got.status)
 	}
 	s.post("/v1/allow", `{"policy":"logn","key":"k"}`).wantProblem(t, 404, "policy", `did you mean "login"`)
 	s.fail(errBroken)
 	for range 3 {
 		got := s.post("/v1/allow", good).wantProblem(t, 503, "", "could not answer")
 		if strings.Contains(got.Detail, "10.1.2.3") {
-			t.Errorf("clients are told of machines: %s", got.Detail)
+			t.Errorf("got %s, want a detail without machine names", got.Detail)
 		}
 	}
 	if text := log.String(); !strings.Contains(text, "connection refused") || strings.Contains(text, "secret") || strings.Count(text, "\n") > 2 {
-		t.Errorf("logged %q", text)
+		t.Errorf("got the log %q", text)
 	}
 }
 
-// A body without a length is bounded as well.
+// A body without a Content-Length is bounded too.
 func TestLongBodyInChunks(t *testing.T) {
 	s := newService(t, Options{})
 	response, err := s.public.Client().Post(s.public.URL+"/v1/peek", "application/json",
@@ -235,7 +235,7 @@ func TestLongBodyInChunks(t *testing.T) {
 	}
 }
 
-func TestNewWantsAGate(t *testing.T) {
+func TestNewRejectsNilGate(t *testing.T) {
 	if _, err := New(nil, Options{}); err == nil || !strings.HasPrefix(err.Error(), "jsonapi: gate: ") {
 		t.Errorf("got the error %v, want one about gate", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// call is the memory of one request, which is used again.
+// call is the reusable memory of one request.
 type call struct {
 	body []byte
 	out  []byte
@@ -27,10 +27,12 @@ type call struct {
 	reservation reservation
 }
 
-// mostKept is how large the memory may be that a call keeps. What is larger is rare, and would stay for ever.
-const mostKept = 64 << 10
+// maxKept bounds the memory that a call keeps for reuse. Larger requests are rare, and their memory would never be
+// freed.
+const maxKept = 64 << 10
 
-// begin reads the body of a request into a call, which must be ended; or it answers with what is wrong, and returns nil.
+// begin reads the body of a request into a call, which the caller must end. If that fails, it sends a problem and
+// returns nil.
 func (a *API) begin(w http.ResponseWriter, r *http.Request) *call {
 	if !isJSON(r.Header) {
 		send(w, &problem{
@@ -47,39 +49,40 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request) *call {
 	return c
 }
 
-// end gives the memory back, without the keys in it.
+// end returns the call to the pool, without the keys in it.
 func (a *API) end(c *call) {
 	clear(c.asks)
 	clear(c.verdicts)
 	clear(c.errs)
 	*c = call{body: c.body[:0], out: c.out[:0], asks: c.asks[:0], verdicts: c.verdicts[:0], errs: c.errs[:0]}
-	if cap(c.body) > mostKept {
+	if cap(c.body) > maxKept {
 		c.body = nil
 	}
-	if cap(c.out) > 4*mostKept {
+	if cap(c.out) > 4*maxKept {
 		c.out = nil
 	}
 	a.calls.Put(c)
 }
 
-// isJSON tells whether a body is JSON in the way that we read it.
+// isJSON reports whether the headers describe a body that the API accepts.
 func isJSON(h http.Header) bool {
 	if len(h["Content-Encoding"]) > 0 {
 		return false
 	}
-	said := h["Content-Type"]
+	types := h["Content-Type"]
 	switch {
-	case len(said) != 1:
+	case len(types) != 1:
 		return false
-	case said[0] == "application/json":
+	case types[0] == "application/json":
 		return true
 	}
-	kind, params, err := mime.ParseMediaType(said[0])
-	charset, told := params["charset"]
-	return err == nil && kind == "application/json" && (!told || strings.EqualFold(charset, "utf-8"))
+	kind, params, err := mime.ParseMediaType(types[0])
+	charset, given := params["charset"]
+	return err == nil && kind == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-// read reads the body. What it read is copied once, and keys are parts of the copy: nobody who keeps one sees it change.
+// read reads the body. The text is copied once, and keys are substrings of the copy, so they do not change when the
+// memory is reused.
 func (c *call) read(r *http.Request) *problem {
 	if r.ContentLength > MaxBody {
 		return tooLarge()
@@ -111,11 +114,11 @@ func tooLarge() *problem {
 	}
 }
 
-// bodyProblem says why a body could not be read to its end.
+// bodyProblem returns the problem for a body that could not be read to its end.
 func bodyProblem(err error) *problem {
-	var limited *http.MaxBytesError // a server's own bound
+	var limited *http.MaxBytesError // the server's own bound
 	if errors.As(err, &limited) {
 		return tooLarge()
 	}
-	return &problem{Status: http.StatusBadRequest, Detail: "the body ended too early, or came too slowly"}
+	return &problem{Status: http.StatusBadRequest, Detail: "the body ended early or arrived too slowly"}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// flagNames are the words for flags, by their bits.
+// flagNames names the flags, by their bits.
 var flagNames = []struct {
 	flag rule.Flags
 	name string
@@ -26,8 +26,8 @@ var flagNames = []struct {
 	{rule.FallbackOptimistic, "fallback_optimistic"},
 }
 
-// about is what the last decision of a batch was about, and where in the answer that is written: most of a batch are about
-// the same limit.
+// about remembers which limit the previous decision of a batch was about, and where in the output it is written: most
+// decisions of a batch are about the same limit.
 type about struct {
 	policy, limit string
 	quota         int64
@@ -54,7 +54,7 @@ func appendAbout(to []byte, v *gate.Verdict, last *about) []byte {
 	return to
 }
 
-// appendVerdict appends the fields of a decision, without the braces around them. Last is nil if there is no batch.
+// appendVerdict appends the fields of a decision, without the enclosing braces. Last is nil outside a batch.
 func appendVerdict(to []byte, v *gate.Verdict, last *about) []byte {
 	d := &v.Decision
 	if d.Allowed {
@@ -83,7 +83,7 @@ func appendVerdict(to []byte, v *gate.Verdict, last *about) []byte {
 	return to
 }
 
-// appendHow appends how the decision came about, which is the plain way almost always.
+// appendHow appends how the decision was made, which is almost always by the limits of the store.
 func appendHow(to []byte, v *gate.Verdict) []byte {
 	if v.By == gate.ByLimits && v.Decision.Flags == 0 && !v.Shadow {
 		if v.Refused {
@@ -101,7 +101,7 @@ func appendHow(to []byte, v *gate.Verdict) []byte {
 	return strconv.AppendBool(to, v.Refused)
 }
 
-// appendLimits appends what each of several limits said.
+// appendLimits appends the answer of each of several limits.
 func appendLimits(to []byte, v *gate.Verdict) []byte {
 	to = append(to, `,"limits":[`...)
 	for i := range v.Limits {
@@ -134,7 +134,7 @@ func appendLimits(to []byte, v *gate.Verdict) []byte {
 	return append(to, ']')
 }
 
-// labelOf is what decisions call a limit: its name, or its text if it has none.
+// labelOf returns the label of a limit in decisions: its name, or its text if it has none.
 func labelOf(limit *slidegate.Limit) string {
 	if limit.Name != "" {
 		return limit.Name
@@ -162,11 +162,11 @@ func appendFlags(to []byte, flags rule.Flags) []byte {
 	return append(to, ']')
 }
 
-// appendText appends a string. Almost all need no escapes.
+// appendText appends a JSON string. Almost all strings need no escapes.
 func appendText(to []byte, text string) []byte {
 	for i := range len(text) {
 		if !plain[text[i]] {
-			return appendDressed(to, text)
+			return appendEscaped(to, text)
 		}
 	}
 	to = append(to, '"')
@@ -174,15 +174,15 @@ func appendText(to []byte, text string) []byte {
 	return append(to, '"')
 }
 
-func appendDressed(to []byte, text string) []byte {
+func appendEscaped(to []byte, text string) []byte {
 	quoted, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // every string can be written
+		panic(err) // cannot fail for strings
 	}
 	return append(to, quoted...)
 }
 
-// answer sends what is in c.out.
+// answer sends c.out.
 func (c *call) answer(w http.ResponseWriter, status int) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
@@ -195,9 +195,9 @@ func (c *call) answer(w http.ResponseWriter, status int) {
 	if status != http.StatusOK {
 		w.WriteHeader(status)
 	}
-	_, _ = w.Write(c.out) // a client that has gone away is not worth an error
+	_, _ = w.Write(c.out) // the client may have disconnected
 }
 
-// smallAnswer is how many bytes net/http holds back to see how long an answer is; for longer ones it wants to be told, or
-// it sends them in chunks.
+// smallAnswer is how many bytes net/http buffers to determine the length of a response. Longer responses need a
+// Content-Length, or are sent in chunks.
 const smallAnswer = 2048 - utf8.UTFMax

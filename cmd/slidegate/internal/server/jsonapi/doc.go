@@ -1,5 +1,5 @@
-// Package jsonapi is the door of the service for everybody who can send JSON over HTTP: it asks the gate under /v1 and
-// answers with the whole decision, in the body and in the RateLimit headers. What it reads is strict: an unknown field, a
-// number that is no whole one, a key that is no text are errors that say where they stand and what to write instead. The
-// OpenAPI 3.1 document that it serves at /v1/openapi.json describes every request and answer.
+// Package jsonapi serves the gate to clients as JSON over HTTP, under /v1. Responses contain the whole decision, in the
+// body and in the RateLimit headers. Requests are read strictly: an unknown field, a number that is not an integer or a
+// key that is not text is an error that says where it is and what to write instead. The OpenAPI 3.1 document served at
+// /v1/openapi.json describes every request and response.
 package jsonapi

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// block is a piece of code of a document.
+// block is a code block of a document.
 type block struct{ kind, text string }
 
 func blocksOf(t *testing.T, path string) (blocks []block) {
@@ -31,7 +31,7 @@ func blocksOf(t *testing.T, path string) (blocks []block) {
 	return blocks
 }
 
-// words splits a command line as a shell does, as far as the document needs it.
+// words splits a command line as a shell does, as far as the document needs.
 func words(line string) (words []string) {
 	for i, part := range strings.Split(line, "'") {
 		if i%2 == 1 {
@@ -43,7 +43,7 @@ func words(line string) (words []string) {
 	return words
 }
 
-// run does what curl would.
+// run does what curl would do.
 func run(t *testing.T, line string, hosts map[string]string) (response *http.Response, head bool) {
 	t.Helper()
 	method, url, body := http.MethodGet, "", ""
@@ -73,7 +73,7 @@ func run(t *testing.T, line string, hosts map[string]string) (response *http.Res
 	return response, head
 }
 
-// Every command of the document answers what the document says.
+// Every command of the document returns what the document says.
 func TestDocument(t *testing.T) {
 	blocks := blocksOf(t, "../../../../../docs/api.md")
 	file, err := config.Parse("docs/api.md", []byte(blocks[0].text))
@@ -114,11 +114,11 @@ func TestDocument(t *testing.T) {
 		}
 	}
 	if commands < 8 {
-		t.Errorf("found only %d commands: the test does not look where they are", commands)
+		t.Errorf("found only %d commands; the test looks in the wrong place", commands)
 	}
 }
 
-// headOf is what curl -i prints, without what is different at every request.
+// headOf returns what curl -i prints, without what differs between requests.
 func headOf(r *http.Response) string {
 	text := fmt.Sprintf("HTTP/1.1 %s\n", r.Status)
 	for _, name := range []string{"Cache-Control", "Content-Type", "Ratelimit", "Ratelimit-Policy", "Retry-After"} {

@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// document is the OpenAPI document of all that an API serves, and others the paths that listeners of the service have besides. A tag
-// says which listener has a path: client, admin, or for the client's where Envoy's rate limit service is, envoy, and rules where
-// that has rules.
+// document is the OpenAPI document of everything that an API serves, and others holds the other paths of the service's
+// listeners. A tag says which listeners serve a path: client, admin, envoy (client listeners with Envoy's rate limit
+// service), or rules (the same with rules).
 var (
 	//go:embed openapi.json
 	document []byte
@@ -25,7 +25,8 @@ type page struct {
 	paths []string
 }
 
-// pageOf returns the document with the paths that have one of the tags, and no others: a listener must not promise what another one has.
+// pageOf returns the document with only the paths that have one of the tags: a listener must not document the paths of
+// another.
 func pageOf(tags ...string) *page {
 	var all map[string]json.RawMessage
 	var more map[string]map[string]json.RawMessage
@@ -50,12 +51,12 @@ func pageOf(tags ...string) *page {
 		text, err = json.MarshalIndent(all, "", "  ")
 	}
 	if err != nil {
-		panic(err) // it was read a moment ago
+		panic(err) // it was just decoded
 	}
 	return &page{text: append(text, '\n'), paths: slices.Sorted(maps.Keys(paths))}
 }
 
-// mustRead reads a part of the documents, which are the program's own.
+// mustRead decodes a part of the embedded documents.
 func mustRead(text []byte, into any) {
 	if err := json.Unmarshal(text, into); err != nil {
 		panic(err)
@@ -67,5 +68,5 @@ func (p *page) serve(_ *API, w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(p.text))}
-	_, _ = w.Write(p.text) // a client that has gone away is not worth an error
+	_, _ = w.Write(p.text) // the client may have disconnected
 }

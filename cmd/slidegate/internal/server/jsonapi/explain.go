@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -28,41 +28,41 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	text, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // it was made for this
+		panic(err) // cannot fail for this type
 	}
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = jsonType, noStore
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// queryAsk reads an ask from a query, as strictly as from a body. A key there is any bytes, as %FF.
+// queryAsk reads an ask from a query, as strictly as from a body. A key in a query may be any bytes, such as %FF.
 func queryAsk(raw string) (gate.Ask, *problem) {
 	ask := gate.Ask{Cost: 1}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return ask, &problem{Status: http.StatusBadRequest, Detail: "the query cannot be read: a % without two digits, or a semicolon"}
+		return ask, &problem{Status: http.StatusBadRequest, Detail: "invalid query: a % without two hex digits, or a semicolon"}
 	}
-	names := askNames[:costFields] // those of an ask
+	names := fieldNames[:costFields] // the fields of an ask
 	for name, given := range values {
 		if fieldOf(name, names) < 0 {
-			p := &problem{Status: http.StatusBadRequest, Field: name, Detail: "is not a field of this query (there are " + strings.Join(names, ", ") + ")"}
-			p.Meant, _ = wording.Nearest(name, names)
+			p := &problem{Status: http.StatusBadRequest, Field: name, Detail: "is not a field of this query (want one of " + strings.Join(names, ", ") + ")"}
+			p.Meant, _ = errtext.Nearest(name, names)
 			return ask, p
 		}
 		if len(given) > 1 {
-			return ask, &problem{Status: http.StatusBadRequest, Field: name, Detail: "is there twice; keep one"}
+			return ask, &problem{Status: http.StatusBadRequest, Field: name, Detail: "duplicate field; keep one"}
 		}
 		if detail := queryField(&ask, name, given[0]); detail != "" {
 			return ask, &problem{Status: http.StatusBadRequest, Field: name, Detail: detail}
 		}
 	}
 	if values.Has("key") == values.Has("key_base64") {
-		return ask, &problem{Status: http.StatusBadRequest, Field: "key", Detail: "must be there once: give key, or key_base64"}
+		return ask, &problem{Status: http.StatusBadRequest, Field: "key", Detail: "give exactly one of key and key_base64"}
 	}
 	return ask, nil
 }
 
-// queryField reads one field, or says what is wrong with it.
+// queryField reads one field, or returns what is wrong with it.
 func queryField(ask *gate.Ask, name, value string) (detail string) {
 	switch name {
 	case "policy":
@@ -74,7 +74,7 @@ func queryField(ask *gate.Ask, name, value string) (detail string) {
 	case "key_base64":
 		key, err := base64.StdEncoding.Strict().DecodeString(value)
 		if err != nil || strings.ContainsAny(value, "\r\n") {
-			return "must be base64 with padding, as RFC 4648 has it in section 4; in a query + is written %2B"
+			return "must be base64 with padding (RFC 4648, section 4); in a query, write + as %2B"
 		}
 		ask.Key = string(key)
 	case "cost":

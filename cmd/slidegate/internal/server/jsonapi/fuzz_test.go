@@ -15,14 +15,14 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// anAsk is an ask as both read it.
-type anAsk struct {
+// parsedAsk is an ask as both readers return it.
+type parsedAsk struct {
 	gate.Ask
 	upTo bool
 }
 
-// strict reads what /v1/allow takes by means of encoding/json: slow and obvious. It is what the scanner must agree with.
-func strict(text string) (asks []anAsk, batch, ok bool) {
+// strict reads the body of /v1/allow with encoding/json, slowly and obviously. The scanner must agree with it.
+func strict(text string) (asks []parsedAsk, batch, ok bool) {
 	if !utf8.ValidString(text) || !json.Valid([]byte(text)) || halfSurrogate(text) {
 		return nil, false, false
 	}
@@ -32,7 +32,7 @@ func strict(text string) (asks []anAsk, batch, ok bool) {
 	}
 	if _, batch = fields["requests"]; !batch {
 		one, ok := strictAsk(fields, true)
-		return []anAsk{one}, false, ok
+		return []parsedAsk{one}, false, ok
 	}
 	var requests []json.RawMessage
 	if len(fields) != 1 || fields["requests"][0] != '[' || json.Unmarshal(fields["requests"], &requests) != nil ||
@@ -55,7 +55,7 @@ func strict(text string) (asks []anAsk, batch, ok bool) {
 
 var escapes = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}|.)`)
 
-// halfSurrogate tells whether valid JSON has half of a surrogate pair in it, which encoding/json replaces.
+// halfSurrogate reports whether valid JSON contains half of a surrogate pair, which encoding/json replaces.
 func halfSurrogate(text string) bool {
 	high := -1 // where the last high half ended
 	for _, at := range escapes.FindAllStringIndex(text, -1) {
@@ -75,7 +75,7 @@ func halfSurrogate(text string) bool {
 	return high >= 0
 }
 
-// strictFields takes an object apart. The same name twice is an error.
+// strictFields splits an object into its fields. Duplicate names are an error.
 func strictFields(text []byte) (map[string]json.RawMessage, bool) {
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
@@ -98,7 +98,7 @@ func strictFields(text []byte) (map[string]json.RawMessage, bool) {
 
 var digitsAlone = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
 
-func strictAsk(fields map[string]json.RawMessage, alone bool) (a anAsk, ok bool) {
+func strictAsk(fields map[string]json.RawMessage, alone bool) (a parsedAsk, ok bool) {
 	a.Cost = 1
 	if (fields["key"] == nil) == (fields["key_base64"] == nil) {
 		return a, false
@@ -138,17 +138,17 @@ func strictAsk(fields map[string]json.RawMessage, alone bool) (a anAsk, ok bool)
 	return a, true
 }
 
-// scanned reads the same by the scanner.
-func scanned(text string) (asks []anAsk, batch, ok bool) {
+// scanned reads the same with the scanner.
+func scanned(text string) (asks []parsedAsk, batch, ok bool) {
 	c := &call{scan: scanner{text: text}}
 	if !c.readAllow() {
 		return nil, false, false
 	}
 	if !c.batch {
-		return []anAsk{{c.one, c.upTo}}, false, true
+		return []parsedAsk{{c.one, c.upTo}}, false, true
 	}
 	for _, ask := range c.asks {
-		asks = append(asks, anAsk{Ask: ask})
+		asks = append(asks, parsedAsk{Ask: ask})
 	}
 	return asks, true, true
 }
@@ -172,12 +172,12 @@ func FuzzAllow(f *testing.F) {
 		got, batch, ok := scanned(text)
 		want, wantBatch, wantOK := strict(text)
 		if ok != wantOK || batch != wantBatch || !reflect.DeepEqual(got, want) && ok {
-			t.Errorf("%q:\nscanned %+v %v %v\nstrict  %+v %v %v", text, got, batch, ok, want, wantBatch, wantOK)
+			t.Errorf("%q:\ngot  %+v %v %v\nwant %+v %v %v", text, got, batch, ok, want, wantBatch, wantOK)
 		}
 	})
 }
 
-// The bodies that are good are so for both, or the fuzzing would compare refusals alone.
+// Both readers accept the good bodies; otherwise the fuzzing would only compare rejections.
 func TestGoodBodies(t *testing.T) {
 	for _, body := range goodBodies {
 		if _, _, ok := scanned(body); !ok {
@@ -186,7 +186,7 @@ func TestGoodBodies(t *testing.T) {
 	}
 	for _, c := range badBodies {
 		if _, _, ok := strict(c.body); ok {
-			t.Errorf("encoding/json takes %s", c.body)
+			t.Errorf("got %s accepted, want it rejected", c.body)
 		}
 	}
 	got, _, _ := scanned(goodBodies[7])
@@ -199,7 +199,7 @@ func TestGoodBodies(t *testing.T) {
 	}
 }
 
-// Whatever is sent to settle, nothing but a problem or a reservation comes of it.
+// Any body sent to settle results in either a problem or a reservation.
 func FuzzSettle(f *testing.F) {
 	f.Add(`{"reservation":{"id":"i","group":"g","charges":[{"limit":"2/1m","key":"aw==","cost":1,"at":-1}]},"costs":[1]}`)
 	f.Add(`{"reservation":{"id":"i","charges":[]},"cost":1,"policy":"p"}`)

@@ -22,10 +22,10 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// start is when the tests' clock begins: at the beginning of an hour.
+// start is the initial time of the tests' clock: the beginning of an hour.
 const start = 1_800_000_000_000_000
 
-// policies are what the tests ask. The default is login.
+// policies holds the policies of the tests. The default is login.
 const policies = `
 default_policy: login
 policies:
@@ -44,7 +44,7 @@ policies:
     deny: ["key:bad", 192.0.2.0/24]
 `
 
-// breakable is a store that a test can break, and that counts how often it is asked and can keep the last key.
+// breakable is a store that a test can break. It counts its calls and can retain the last key.
 type breakable struct {
 	store.Store
 	err     atomic.Pointer[error]
@@ -92,7 +92,7 @@ func newService(t testing.TB, opts Options) *service {
 	must(t, err)
 	file, err := config.Parse("policies", []byte(policies))
 	must(t, err)
-	for i := range file.Policies { // those that say nothing have no failure policy to decide for them
+	for i := range file.Policies { // policies without a failure mode get none
 		if p := &file.Policies[i]; p.Failure == "" {
 			p.Failure = config.FailLocal
 		}
@@ -124,7 +124,7 @@ func (s *service) fail(err error) {
 	s.store.err.Store(&err)
 }
 
-// answer is what a request got.
+// answer is a response.
 type answer struct {
 	status int
 	header http.Header
@@ -137,7 +137,7 @@ func (s *service) post(path, body string) answer {
 	return s.send(http.MethodPost, path, body, "application/json")
 }
 
-// send sends a request to the server that serves the path, and checks the answer against the document.
+// send sends a request to the server that serves the path, and checks the response against the document.
 func (s *service) send(method, path, body, contentType string) answer {
 	s.t.Helper()
 	server := s.public
@@ -164,7 +164,7 @@ func (s *service) sendTo(server *httptest.Server, method, path, body, contentTyp
 	return answer{response.StatusCode, response.Header, string(text)}
 }
 
-// want compares a status and a body, which ends in a line break.
+// want checks the status and the body, which ends in a line break.
 func (a answer) want(t testing.TB, status int, body string) answer {
 	t.Helper()
 	if body != "" {
@@ -176,8 +176,8 @@ func (a answer) want(t testing.TB, status int, body string) answer {
 	return a
 }
 
-// tells compares headers: RateLimit, RateLimit-Policy and Retry-After.
-func (a answer) tells(t testing.TB, limit, policy, retry string) {
+// wantHeaders checks the headers RateLimit, RateLimit-Policy and Retry-After.
+func (a answer) wantHeaders(t testing.TB, limit, policy, retry string) {
 	t.Helper()
 	for name, want := range map[string]string{"RateLimit": limit, "RateLimit-Policy": policy, "Retry-After": retry} {
 		if got := strings.Join(a.header.Values(name), "|"); got != want {
@@ -186,7 +186,7 @@ func (a answer) tells(t testing.TB, limit, policy, retry string) {
 	}
 }
 
-// plainDecision is a decision of one limit that the store made.
+// plainDecision returns a decision of one limit, made by the store.
 func plainDecision(allowed bool, policy, limit string, quota, remaining, granted, retry, reset, at int64) string {
 	return fmt.Sprintf(`{"allowed":%v,"policy":%q,"limit":%q,"quota":%d,"remaining":%d,"granted":%d,"retry_after_us":%d,"reset_after_us":%d,`+
 		`"at_us":%d,"by":"limits","flags":[],"shadow":false,"refused":%v}`,

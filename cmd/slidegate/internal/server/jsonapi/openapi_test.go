@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// parsed is the document as the tests look at it.
+// parsed is the part of the document that the tests use.
 type parsed struct {
 	OpenAPI string `json:"openapi"`
 	Paths   map[string]map[string]struct {
@@ -36,7 +36,7 @@ var (
 	})
 )
 
-// valid holds a text against the schema at a JSON pointer of the document.
+// valid validates a text by the schema at a JSON pointer of the document.
 func valid(t testing.TB, pointer, text string) error {
 	t.Helper()
 	s, err := readSchemas()
@@ -50,11 +50,11 @@ func valid(t testing.TB, pointer, text string) error {
 	return s.check(schema, "", value)
 }
 
-// answered are the answers that were checked, as "post /v1/allow 200".
+// answered holds the responses that were checked, as "post /v1/allow 200".
 var answered sync.Map
 
-// checkDocumented checks an answer against the document: its status, type, headers and body; and that a request which was
-// answered well is one that the document describes.
+// checkDocumented checks a response against the document: its status, type, headers and body; and that a request with a
+// successful response is one that the document describes.
 func checkDocumented(t testing.TB, method, path, body string, got answer) {
 	t.Helper()
 	doc, err := readDocument()
@@ -82,13 +82,13 @@ func checkDocumented(t testing.TB, method, path, body string, got answer) {
 	answered.Store(fmt.Sprintf("%s %s %s", verb, path, status), true)
 	for _, name := range []string{"Ratelimit", "Ratelimit-Policy", "Retry-After"} {
 		if got.header.Get(name) != "" && !hasFold(response.Headers, name) {
-			t.Errorf("%s %s %s: the header %s is not in the document", method, path, status, name)
+			t.Errorf("%s %s %s: header %s is not in the document", method, path, status, name)
 		}
 	}
 	pointer := "/paths/" + strings.ReplaceAll(path, "/", "~1") + "/" + verb
 	if got.status < 300 && verb == "post" {
 		if err := valid(t, pointer+"/requestBody/content/application~1json/schema", body); err != nil {
-			t.Errorf("%s %s: the request is not what the document says: %v", method, path, err)
+			t.Errorf("%s %s: the request is not as documented: %v", method, path, err)
 		}
 	}
 	if response.Content == nil {
@@ -137,19 +137,19 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 		want[r.method+" "+path] = strings.TrimPrefix(strings.Join(tags, ","), ",")
 	}
 	if !maps.Equal(got, want) {
-		t.Errorf("the document has %v\nserved are %v", got, want)
+		t.Errorf("the document has %v\nthe listeners serve %v", got, want)
 	}
 	var parameters []string
 	for _, p := range doc.Paths["/v1/explain"]["get"].Parameters {
 		parameters = append(parameters, p.Name)
 	}
-	if !slices.Equal(parameters, askNames[:costFields]) {
-		t.Errorf("explain takes %v", parameters)
+	if !slices.Equal(parameters, fieldNames[:costFields]) {
+		t.Errorf("got the parameters %v of explain", parameters)
 	}
 }
 
-// Every answer of the document can be had.
-func TestEveryAnswerOfTheDocument(t *testing.T) {
+// Every response of the document occurs.
+func TestEveryDocumentedResponse(t *testing.T) {
 	s := newService(t, Options{})
 	reserved := reservationOf(t, s.post("/v1/reserve", `{"key":"r"}`).body)
 	held := reservationOf(t, s.post("/v1/acquire", `{"policy":"slots","key":"r"}`).body)
@@ -172,7 +172,7 @@ func TestEveryAnswerOfTheDocument(t *testing.T) {
 			policy = "slots"
 		}
 		good := strings.Replace(body, "POLICY", policy, 1)
-		for range 3 { // until it is refused, where it can be
+		for range 3 { // until it is denied, if it can be
 			s.post(path, good)
 		}
 		s.post(path, strings.Replace(body, "POLICY", "logn", 1))
@@ -203,7 +203,7 @@ func TestEveryAnswerOfTheDocument(t *testing.T) {
 		for verb, operation := range operations {
 			for status := range operation.Responses {
 				if _, ok := answered.Load(verb + " " + path + " " + status); !ok {
-					t.Errorf("%s %s: nothing was answered with %s", verb, path, status)
+					t.Errorf("%s %s: no response had the status %s", verb, path, status)
 				}
 			}
 		}

@@ -10,21 +10,21 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/store"
 )
 
-// problem is an answer that is not a decision.
+// problem is a response that is not a decision.
 type problem = problemjson.Document
 
-// titles are what problems are called, by their status.
+// titles holds the titles of problems, by status.
 var titles = map[int]string{
 	http.StatusBadRequest:            "The request cannot be read",
-	http.StatusNotFound:              "There is no such thing",
-	http.StatusMethodNotAllowed:      "The method is another",
+	http.StatusNotFound:              "Not found",
+	http.StatusMethodNotAllowed:      "Method not allowed",
 	http.StatusRequestEntityTooLarge: "The body is too large",
 	http.StatusUnsupportedMediaType:  "The body must be JSON",
-	http.StatusInternalServerError:   "The policy cannot be decided by this store",
+	http.StatusInternalServerError:   "The store cannot decide this policy",
 	http.StatusServiceUnavailable:    "The store could not answer",
 }
 
@@ -33,20 +33,20 @@ var (
 	noStore  = []string{"no-store"}
 )
 
-// send answers with a problem.
+// send sends a problem.
 func send(w http.ResponseWriter, p *problem) {
 	p.Title = titles[p.Status]
 	p.Send(w)
 }
 
-// noSuchPath says which path was probably meant, and which there are.
+// noSuchPath returns the problem for an unknown path, with the path that was probably meant and all known paths.
 func noSuchPath(path string, paths []string) *problem {
-	p := &problem{Status: http.StatusNotFound, Detail: "there are " + strings.Join(paths, ", ")}
-	p.Meant, _ = wording.Nearest(path, paths)
+	p := &problem{Status: http.StatusNotFound, Detail: "unknown path; want one of " + strings.Join(paths, ", ")}
+	p.Meant, _ = errtext.Nearest(path, paths)
 	return p
 }
 
-// fail answers a question that the gate had no answer to.
+// fail sends the problem for an error of the gate.
 func (a *API) fail(w http.ResponseWriter, err error) {
 	status, detail := a.classify(err)
 	p := &problem{Status: status, Detail: detail}
@@ -63,7 +63,7 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 	send(w, p)
 }
 
-// classify says which status an error of the gate has, and what clients are told.
+// classify returns the status of an error of the gate, and the detail for clients.
 func (a *API) classify(err error) (status int, detail string) {
 	switch {
 	case errors.Is(err, gate.ErrPolicy):
@@ -79,21 +79,21 @@ func (a *API) classify(err error) (status int, detail string) {
 		return http.StatusInternalServerError, err.Error()
 	}
 	a.log(err)
-	return http.StatusServiceUnavailable, "the store could not answer, and it is not known whether anything was charged; ask again later"
+	return http.StatusServiceUnavailable, "the store could not answer, and it is not known whether anything was charged; try again later"
 }
 
-// unsettled is what clients are told about a settlement that the store could not remember, and therefore did not carry out.
-const unsettled = "the store cannot remember another settlement of this key, so it gave nothing back and charged nothing: it might do so twice; " +
-	"slots were released; settle again later, or let the units come free with their window"
+// unsettled is the detail for a settlement that the store could not remember and therefore did not make.
+const unsettled = "the store cannot remember another settlement of this key, so it refunded and charged nothing, since it might do so twice; " +
+	"slots were released; settle again later, or let the units expire with their window"
 
-// log writes why the store could not answer, once a second at most: in an outage it is the same for every request.
+// log logs an error of the store, at most once per second: in an outage it is the same for every request.
 func (a *API) log(err error) {
-	if !errors.Is(err, context.Canceled) { // the client has gone away
+	if !errors.Is(err, context.Canceled) { // the client disconnected
 		a.logger.Warn("jsonapi: the store could not answer", err)
 	}
 }
 
-// wrong is what a scanner says of a text that it cannot read.
+// wrong records a problem with the text, and returns false.
 func (s *scanner) wrong(at int, field, format string, values ...any) bool {
 	if s.problem == nil {
 		line := 1 + strings.Count(s.text[:at], "\n")

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// reservation is what settle, cancel, renew and release are asked.
+// reservation is the request of settle, cancel, renew and release.
 type reservation struct {
 	policy string
 	made   slidegate.Reservation
@@ -18,7 +18,7 @@ type reservation struct {
 	charge slidegate.ReservedCharge // while it is read
 }
 
-// The fields of settling. Cancelling, renewing and releasing take the first two.
+// The fields of settle. Cancel, renew and release accept the first two.
 var (
 	settleNames      = []string{"policy", "reservation", "cost", "costs"}
 	endNames         = settleNames[:2]
@@ -26,10 +26,10 @@ var (
 	chargeNames      = []string{"limit", "key", "cost", "at"}
 )
 
-// maxCharges is how many charges a reservation may have here; stores decide fewer at once.
+// maxCharges bounds the charges of a reservation here; stores decide fewer together.
 const maxCharges = 1000
 
-// readSettle reads what settle, cancel, renew and release take.
+// readSettle reads the body of settle, cancel, renew or release.
 func (c *call) readSettle(fields []string) bool {
 	s, into := &c.scan, &c.reservation
 	seen, ok := object(s, into, fields, readSettled)
@@ -37,16 +37,16 @@ func (c *call) readSettle(fields []string) bool {
 	case !ok:
 		return false
 	case seen&2 == 0:
-		return s.wrong(0, "reservation", "is missing; send the one that /v1/reserve answered with")
+		return s.wrong(0, "reservation", "is missing; send the one that /v1/reserve returned")
 	case seen&12 == 12:
-		return s.wrong(0, "costs", "does not go together with cost; keep one")
+		return s.wrong(0, "costs", "cannot be combined with cost; keep one")
 	case seen&12 == 0 && len(fields) > 2:
 		return s.wrong(0, "cost", "is missing; give what was used, or costs by limit")
 	}
 	return s.end() && c.nameCosts(seen)
 }
 
-// nameCosts says which limits costs without names belong to.
+// nameCosts assigns costs without names to limits.
 func (c *call) nameCosts(seen uint) bool {
 	s, into := &c.scan, &c.reservation
 	if into.costs == nil {
@@ -58,7 +58,7 @@ func (c *call) nameCosts(seen uint) bool {
 		if seen&8 != 0 {
 			field = "costs"
 		}
-		return s.wrong(0, field, `must be costs by limit, such as "costs": {"tokens": 700}, where a reservation has several: %v`, err)
+		return s.wrong(0, field, `must be costs by limit, such as "costs": {"tokens": 700}, for a reservation of several limits: %v`, err)
 	}
 	return true
 }
@@ -66,20 +66,20 @@ func (c *call) nameCosts(seen uint) bool {
 func readSettled(s *scanner, into *reservation, field int) (ok bool) {
 	switch field {
 	case 0:
-		into.policy, ok = s.str()
+		into.policy, ok = s.stringValue()
 	case 1:
 		ok = s.reservation(into)
 	case 2:
 		var cost int64
-		cost, ok = s.whole(0, rule.MaxQuota)
+		cost, ok = s.integer(0, rule.MaxQuota)
 		into.costs = append(into.costs, cost)
 	case 3:
 		if s.at < len(s.text) && s.text[s.at] == '{' {
 			return s.costsByLimit(into)
 		}
-		into.costs = []int64{} // also if it is empty
+		into.costs = []int64{} // not nil, even if it is empty
 		ok = s.each("costs", func() bool {
-			cost, ok := s.whole(0, rule.MaxQuota)
+			cost, ok := s.integer(0, rule.MaxQuota)
 			into.costs = append(into.costs, cost)
 			return ok
 		})
@@ -87,7 +87,7 @@ func readSettled(s *scanner, into *reservation, field int) (ok bool) {
 	return ok
 }
 
-// costsByLimit reads an object of numbers, with names or texts of limits as its fields.
+// costsByLimit reads an object of numbers whose fields are names or texts of limits.
 func (s *scanner) costsByLimit(into *reservation) bool {
 	s.at++
 	if s.next('}') {
@@ -97,18 +97,18 @@ func (s *scanner) costsByLimit(into *reservation) bool {
 		s.space()
 		from := s.at
 		s.name = "costs"
-		limit, ok := s.str()
+		limit, ok := s.stringValue()
 		if !ok {
 			return false
 		}
 		if slices.ContainsFunc(into.used, func(u slidegate.Used) bool { return u.Limit == limit }) {
-			return s.wrong(from, "costs", "has a limit twice; keep one")
+			return s.wrong(from, "costs", "has a duplicate limit; keep one")
 		}
 		if !s.next(':') {
 			return s.expected("costs", "the names of limits, each followed by a colon and a number")
 		}
 		s.space()
-		cost, ok := s.whole(0, rule.MaxQuota)
+		cost, ok := s.integer(0, rule.MaxQuota)
 		if !ok {
 			return false
 		}
@@ -129,18 +129,18 @@ func (s *scanner) reservation(into *reservation) bool {
 	from := s.at
 	s.name = "reservation"
 	if s.at < len(s.text) && s.text[s.at] != '{' {
-		return s.expected("reservation", "the object that /v1/reserve answered with")
+		return s.expected("reservation", "the object that /v1/reserve returned")
 	}
 	s.within = "reservation."
 	seen, ok := object(s, into, reservationNames, readReservation)
 	if ok && seen&5 != 5 {
-		return s.wrong(from, "", "lacks its id or its charges; send all that /v1/reserve answered with")
+		return s.wrong(from, "", "lacks id or charges; send all of what /v1/reserve returned")
 	}
 	if ok && into.made.ID == "" {
-		return s.wrong(from, "id", "is empty; send what /v1/reserve answered with")
+		return s.wrong(from, "id", "is empty; send what /v1/reserve returned")
 	}
 	if ok && into.made.Version > slidegate.ReservationVersion {
-		return s.wrong(from, "version", "is %d, and this service knows up to %d; upgrade it to the version that made the reservation",
+		return s.wrong(from, "version", "is %d, but this service supports up to %d; upgrade it to the version that made the reservation",
 			into.made.Version, slidegate.ReservationVersion)
 	}
 	if into.made.Version < slidegate.ReservationVersion {
@@ -150,7 +150,8 @@ func (s *scanner) reservation(into *reservation) bool {
 	return ok
 }
 
-// nameEarlier names the algorithm of limits in a reservation of an earlier version, where one that names none is a sliding window.
+// nameEarlier names the algorithm of limits in a reservation of an earlier version, in which a limit without an
+// algorithm is a sliding window.
 func nameEarlier(charges []slidegate.ReservedCharge) {
 	for i := range charges {
 		if limit := &charges[i].Limit; limit.Algorithm == slidegate.DefaultAlgorithm && limit.Calendar == 0 {
@@ -162,23 +163,23 @@ func nameEarlier(charges []slidegate.ReservedCharge) {
 func readReservation(s *scanner, into *reservation, field int) (ok bool) {
 	switch field {
 	case 0:
-		into.made.ID, ok = s.str()
+		into.made.ID, ok = s.stringValue()
 	case 1:
-		into.made.Group, ok = s.str()
+		into.made.Group, ok = s.stringValue()
 	case 2:
 		ok = s.each("charges", func() bool {
 			from := s.at
 			into.charge = slidegate.ReservedCharge{}
 			seen, ok := object(s, &into.charge, chargeNames, readCharge)
 			if ok && seen != 15 {
-				return s.wrong(from, "", "lacks a field; there are limit, key, cost and at")
+				return s.wrong(from, "", "lacks a field; want limit, key, cost and at")
 			}
 			into.made.Charges = append(into.made.Charges, into.charge)
 			return ok
 		})
 	case 3:
 		var version int64
-		version, ok = s.whole(1, math.MaxInt32)
+		version, ok = s.integer(1, math.MaxInt32)
 		into.made.Version = int(version)
 	}
 	return ok
@@ -189,7 +190,7 @@ func readCharge(s *scanner, into *slidegate.ReservedCharge, field int) (ok bool)
 	switch field {
 	case 0:
 		var text string
-		if text, ok = s.str(); ok {
+		if text, ok = s.stringValue(); ok {
 			var err error
 			if into.Limit, err = slidegate.ParseLimit(text); err != nil {
 				return s.wrong(from, s.name, "%v", err)
@@ -200,10 +201,10 @@ func readCharge(s *scanner, into *slidegate.ReservedCharge, field int) (ok bool)
 		key, ok = s.base64()
 		into.Key = []byte(key)
 	case 2:
-		into.Cost, ok = s.whole(0, rule.MaxQuota)
-	case 3: // a layer that answered in place of the store marks the time by a minus sign
+		into.Cost, ok = s.integer(0, rule.MaxQuota)
+	case 3: // a layer that decided in place of the store marks the time with a minus sign
 		var at int64
-		at, ok = s.whole(-math.MaxInt64, math.MaxInt64)
+		at, ok = s.integer(-math.MaxInt64, math.MaxInt64)
 		into.At = slidegate.Micros(at)
 	}
 	return ok

@@ -6,28 +6,28 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// scanner reads JSON, and of JSON only what the API takes: known fields, each once, with texts that are Unicode and numbers
-// that are whole. It is written by hand because encoding/json is lax where a limiter must not be (it takes Key for key, the
-// last of two, null for nothing, and turns bytes that are no text into the same replacement, so that different keys would
-// be one), and because reading takes longer than deciding otherwise. What it takes is JSON to encoding/json as well, with
-// the same values.
+// scanner reads the subset of JSON that the API accepts: known fields, each once, with strings of valid Unicode and
+// integers. It is written by hand because encoding/json is lax where a limiter must not be: it accepts Key for key,
+// takes the last of two duplicates, ignores null, and replaces all invalid bytes by the same character, which would
+// merge different keys. Decoding with it would also take longer than deciding. Everything that scanner accepts is valid
+// for encoding/json too, with the same values.
 //
 // Every method reads from at, and returns false once there is a problem.
 type scanner struct {
 	text    string
 	at      int
-	name    string // of the field whose value is read
+	name    string // name of the field whose value is read
 	problem *problem
 
-	within string // before the names of fields in problems: "reservation."
-	list   string // the list whose entry is read, "" if there is none
+	within string // prefix of field names in problems: "reservation."
+	list   string // the list whose entry is read, "" if none
 	index  int
 }
 
-// place says in full which field is meant.
+// place returns the full path of a field.
 func (s *scanner) place(field string) string {
 	switch {
 	case s.list == "":
@@ -49,7 +49,7 @@ func (s *scanner) space() {
 	}
 }
 
-// next skips space and takes c if it comes next.
+// next skips space and consumes c if it comes next.
 func (s *scanner) next(c byte) bool {
 	if s.at < len(s.text) && s.text[s.at] == c { // most JSON is written by programs, without space
 		s.at++
@@ -63,13 +63,13 @@ func (s *scanner) next(c byte) bool {
 	return false
 }
 
-// expected says that something else should stand here.
+// expected records that something else was expected here.
 func (s *scanner) expected(field, what string) bool {
 	s.space()
 	return s.wrong(s.at, field, "must be %s, not %s", what, s.found())
 }
 
-// found says what stands here, without showing it: it may be a key.
+// found describes the text here without showing it, since it may be a key.
 func (s *scanner) found() string {
 	if s.at >= len(s.text) {
 		return "the end of the body"
@@ -86,13 +86,13 @@ func (s *scanner) found() string {
 	case strings.HasPrefix(s.text[s.at:], "null"):
 		return "null"
 	case strings.HasPrefix(s.text[s.at:], "true"), strings.HasPrefix(s.text[s.at:], "false"):
-		return "a truth value"
+		return "a boolean"
 	}
-	return "something that is no JSON"
+	return "invalid JSON"
 }
 
-// object reads an object whose fields have these names, and has read read the value of each. Seen has a bit for each field
-// that was there.
+// object reads an object whose fields have these names, and calls read for each value. Seen has a bit for each field
+// that was present.
 func object[T any](s *scanner, into *T, names []string, read func(s *scanner, into *T, field int) bool) (seen uint, ok bool) {
 	if !s.next('{') {
 		return 0, s.expected(s.name, "an object")
@@ -107,7 +107,7 @@ func object[T any](s *scanner, into *T, names []string, read func(s *scanner, in
 			return 0, s.expected("", "the name of a field in double quotes")
 		}
 		s.name = ""
-		name, ok := s.str()
+		name, ok := s.stringValue()
 		if !ok {
 			return 0, false
 		}
@@ -116,7 +116,7 @@ func object[T any](s *scanner, into *T, names []string, read func(s *scanner, in
 			return 0, s.unknown(from, name, names)
 		}
 		if seen&(1<<field) != 0 {
-			return 0, s.wrong(from, name, "is there twice; keep one")
+			return 0, s.wrong(from, name, "duplicate field; keep one")
 		}
 		seen |= 1 << field
 		s.name = names[field]
@@ -137,7 +137,7 @@ func object[T any](s *scanner, into *T, names []string, read func(s *scanner, in
 	}
 }
 
-// fieldOf returns the place of a name, or -1.
+// fieldOf returns the index of a name, or -1.
 func fieldOf(name string, names []string) int {
 	for i := range names {
 		if names[i] == name {
@@ -147,31 +147,31 @@ func fieldOf(name string, names []string) int {
 	return -1
 }
 
-// unknown says that there is no such field, and which was probably meant.
+// unknown records an unknown field, and which one was probably meant.
 func (s *scanner) unknown(at int, name string, names []string) bool {
 	if len(name) > 60 {
 		name = strings.ToValidUTF8(name[:60], "") + "..."
 	}
-	near, ok := wording.Nearest(name, names)
+	near, ok := errtext.Nearest(name, names)
 	if ok {
-		s.wrong(at, name, "is not a field of this request; did you mean %q? (there are %s)", near, strings.Join(names, ", "))
+		s.wrong(at, name, "is not a field of this request; did you mean %q? (want one of %s)", near, strings.Join(names, ", "))
 		s.problem.Meant = near
 		return false
 	}
-	return s.wrong(at, name, "is not a field of this request (there are %s)", strings.Join(names, ", "))
+	return s.wrong(at, name, "is not a field of this request (want one of %s)", strings.Join(names, ", "))
 }
 
-// end wants nothing more.
+// end requires the end of the text.
 func (s *scanner) end() bool {
 	s.space()
 	if s.at < len(s.text) {
-		return s.wrong(s.at, "", "the request has ended, and more follows; send one JSON object")
+		return s.wrong(s.at, "", "unexpected data after the request; send one JSON object")
 	}
 	return true
 }
 
-// truth reads true or false.
-func (s *scanner) truth() (value, ok bool) {
+// boolean reads true or false.
+func (s *scanner) boolean() (value, ok bool) {
 	switch rest := s.text[s.at:]; {
 	case strings.HasPrefix(rest, "true"):
 		s.at += len("true")
@@ -183,18 +183,18 @@ func (s *scanner) truth() (value, ok bool) {
 	return false, s.expected(s.name, "true or false")
 }
 
-// safeDigits is how many digits always fit into an int64.
+// safeDigits is the number of digits that always fit into an int64.
 const safeDigits = 18
 
-// whole reads a whole number within bounds.
-func (s *scanner) whole(least, most int64) (n int64, ok bool) {
+// integer reads an integer within bounds.
+func (s *scanner) integer(min, max int64) (n int64, ok bool) {
 	from, end := s.at, s.at
 	for end < len(s.text) && end-from < safeDigits && s.text[end]-'0' <= 9 {
 		n = n*10 + int64(s.text[end]-'0')
 		end++
 	}
-	if end > from && (n != 0 && s.text[from] != '0' || end == from+1) && n >= least && n <= most && !s.numeralAt(end) {
-		s.at = end // the usual case, which the rest would read just so
+	if end > from && (n != 0 && s.text[from] != '0' || end == from+1) && n >= min && n <= max && !s.numeralAt(end) {
+		s.at = end // the usual case; the code below would return the same
 		return n, true
 	}
 	for s.numeralAt(end) {
@@ -206,17 +206,17 @@ func (s *scanner) whole(least, most int64) (n int64, ok bool) {
 	}
 	digits := strings.TrimPrefix(text, "-")
 	if digits == "" || len(digits) > 1 && digits[0] == '0' || strings.Trim(digits, "0123456789") != "" {
-		return 0, s.wrong(from, s.name, "must be a whole number, written in digits alone: 1000, not 1e3 or 1000.0")
+		return 0, s.wrong(from, s.name, "must be a whole number in digits only: 1000, not 1e3 or 1000.0")
 	}
 	var err error
-	if n, err = strconv.ParseInt(text, 10, 64); err != nil || n < least || n > most || n == 0 && text[0] == '-' {
-		return 0, s.wrong(from, s.name, "must be a whole number from %d to %d", least, most)
+	if n, err = strconv.ParseInt(text, 10, 64); err != nil || n < min || n > max || n == 0 && text[0] == '-' {
+		return 0, s.wrong(from, s.name, "must be a whole number from %d to %d", min, max)
 	}
 	s.at = end
 	return n, true
 }
 
-// numeralAt tells whether a part of a number stands there.
+// numeralAt reports whether a character of a number is at that offset.
 func (s *scanner) numeralAt(at int) bool {
 	if at >= len(s.text) {
 		return false
@@ -225,7 +225,7 @@ func (s *scanner) numeralAt(at int) bool {
 	return '0' <= c && c <= '9' || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'
 }
 
-// plain are the bytes that stand for themselves in a string.
+// plain marks the bytes that stand for themselves in a string.
 var plain = func() (all [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		all[c] = c != '"' && c != '\\'
@@ -233,8 +233,8 @@ var plain = func() (all [256]bool) {
 	return all
 }()
 
-// str reads a string. It is part of the text where that is possible.
-func (s *scanner) str() (string, bool) {
+// stringValue reads a string, without a copy where possible.
+func (s *scanner) stringValue() (string, bool) {
 	if s.at >= len(s.text) || s.text[s.at] != '"' {
 		return "", s.expected(s.name, "a string")
 	}
@@ -245,14 +245,14 @@ func (s *scanner) str() (string, bool) {
 				s.at = i + 1
 				return s.text[from:i], true
 			}
-			return s.dressed(from, i)
+			return s.escaped(from, i)
 		}
 	}
-	return "", s.wrong(len(s.text), s.name, "the string does not end")
+	return "", s.wrong(len(s.text), s.name, "unterminated string")
 }
 
-// dressed reads the rest of a string that has escapes or letters outside of ASCII in it, from at on.
-func (s *scanner) dressed(from, at int) (string, bool) {
+// escaped reads the rest of a string with escapes or non-ASCII characters, starting at at.
+func (s *scanner) escaped(from, at int) (string, bool) {
 	out := []byte(s.text[from:at])
 	for at < len(s.text) {
 		switch c := s.text[at]; {
@@ -262,28 +262,28 @@ func (s *scanner) dressed(from, at int) (string, bool) {
 		case c == '\\':
 			r, size := unescape(s.text[at:])
 			if size == 0 {
-				return "", s.wrong(at, s.name, "has an escape that is none, or half of a surrogate pair; a key of other bytes goes into key_base64")
+				return "", s.wrong(at, s.name, "contains an invalid escape or half of a surrogate pair; send a key that is not text in key_base64")
 			}
 			out = utf8.AppendRune(out, r)
 			at += size
 		case c < ' ':
-			return "", s.wrong(at, s.name, "has a control character in it; write it as \\u%04x", c)
+			return "", s.wrong(at, s.name, "contains a control character; write it as \\u%04x", c)
 		case c < utf8.RuneSelf:
 			out = append(out, c)
 			at++
 		default:
 			_, size := utf8.DecodeRuneInString(s.text[at:])
 			if size == 1 {
-				return "", s.wrong(at, s.name, "is not UTF-8; a key of other bytes goes into key_base64")
+				return "", s.wrong(at, s.name, "is not valid UTF-8; send a key that is not text in key_base64")
 			}
 			out = append(out, s.text[at:at+size]...)
 			at += size
 		}
 	}
-	return "", s.wrong(len(s.text), s.name, "the string does not end")
+	return "", s.wrong(len(s.text), s.name, "unterminated string")
 }
 
-// unescape reads an escape, which text begins with. Its size is 0 if it is none.
+// unescape reads the escape that text begins with. Its size is 0 if it is invalid.
 func unescape(text string) (r rune, size int) {
 	if len(text) < 2 {
 		return 0, 0
@@ -310,6 +310,6 @@ func hex4(text string) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false
 	}
-	n, err := strconv.ParseUint(text[2:6], 16, 16) // takes no sign and no underscore
+	n, err := strconv.ParseUint(text[2:6], 16, 16) // accepts no sign and no underscore
 	return rune(n), err == nil
 }

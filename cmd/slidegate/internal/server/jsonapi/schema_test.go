@@ -14,11 +14,11 @@ import (
 	"unicode/utf8"
 )
 
-// schemas validates values by the JSON Schemas of a document, as far as our document uses them: a keyword that it does not
-// know is an error, and not passed over. The end-to-end tests have a real validator read the document.
+// schemas validates values by the JSON Schemas of a document, as far as our document uses them: an unknown keyword is
+// an error. The end-to-end tests validate the document with a real validator.
 type schemas struct{ document any }
 
-// decode reads JSON with its numbers as they are written.
+// decode reads JSON and keeps numbers as they are written.
 func decode(text string) (value any, err error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
@@ -26,7 +26,7 @@ func decode(text string) (value any, err error) {
 		return nil, err
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return nil, errors.New("something follows the JSON")
+		return nil, errors.New("unexpected data after the JSON")
 	}
 	return value, nil
 }
@@ -45,7 +45,7 @@ func (s schemas) at(pointer string) (found any, err error) {
 	return found, nil
 }
 
-// check returns what is wrong with a value, which stands at a path.
+// check returns what is wrong with a value at a path.
 func (s schemas) check(schema any, path string, value any) error {
 	keywords, ok := schema.(map[string]any)
 	if !ok {
@@ -62,7 +62,7 @@ func (s schemas) check(schema any, path string, value any) error {
 func (s schemas) keyword(all map[string]any, keyword string, want any, path string, value any) error {
 	good := true
 	switch keyword {
-	case "description", "default", "contentEncoding": // they say nothing about what is valid
+	case "description", "default", "contentEncoding": // no effect on validity
 	case "$ref":
 		schema, err := s.at(strings.TrimPrefix(want.(string), "#"))
 		if err != nil {
@@ -103,10 +103,10 @@ func (s schemas) keyword(all map[string]any, keyword string, want any, path stri
 			good = rational(want.(json.Number)).Cmp(big.NewRat(int64(utf8.RuneCountInString(text)), 1)) <= 0
 		}
 	default:
-		return fmt.Errorf("%s: this test does not know the keyword %s", path, keyword)
+		return fmt.Errorf("%s: unknown keyword %s", path, keyword)
 	}
 	if !good {
-		return fmt.Errorf("%s: %v is not as the schema's %s %v says", path, value, keyword, want)
+		return fmt.Errorf("%s: %v violates %s %v of the schema", path, value, keyword, want)
 	}
 	return nil
 }
@@ -164,12 +164,12 @@ func (s schemas) array(keyword string, want any, path string, array []any) error
 		}
 	}
 	if !good {
-		return fmt.Errorf("%s: %d items are not as the schema's %s %v says", path, len(array), keyword, want)
+		return fmt.Errorf("%s: %d items violate %s %v of the schema", path, len(array), keyword, want)
 	}
 	return nil
 }
 
-// hasType reports whether a value is of a type, or of one of several.
+// hasType reports whether a value is of a type, or of one of several types.
 func hasType(want, value any) bool {
 	if several, ok := want.([]any); ok {
 		return slices.ContainsFunc(several, func(one any) bool { return hasType(one, value) })
@@ -197,7 +197,7 @@ func rational(number json.Number) *big.Rat {
 	return r
 }
 
-// TestSchemas: the validator of these tests finds what is wrong.
+// TestSchemas: the validator of these tests finds errors.
 func TestSchemas(t *testing.T) {
 	document, err := decode(`{"a": {"type": "object", "required": ["n"], "additionalProperties": false, "properties": {
 		"n": {"type": ["integer", "null"], "minimum": 1, "maximum": 9007199254740991}, "e": {"enum": ["x", 2]}, "c": {"const": true},
@@ -219,12 +219,12 @@ func TestSchemas(t *testing.T) {
 		schema, err := s.at("/a")
 		must(t, err)
 		if err := s.check(schema, "", value); (err == nil) != good {
-			t.Errorf("%s: got the error %v, want one: %v", text, err, !good)
+			t.Errorf("%s: got error %v, want one: %v", text, err, !good)
 		}
 	}
 	unknown, err := s.at("/new")
 	must(t, err)
 	if s.check(unknown, "", nil) == nil {
-		t.Error("a keyword that is not known is passed over")
+		t.Error("an unknown keyword was ignored, want an error")
 	}
 }

@@ -42,17 +42,17 @@ func TestSlots(t *testing.T) {
 	if got := s.post("/v1/release", first); got.status != 200 || !strings.Contains(got.body, `"repeated":true`) {
 		t.Errorf("release again: got %d %s, want 200 and repeated", got.status, got.body)
 	}
-	renewed(second, 200, true) // whatever became of the first
+	renewed(second, 200, true) // regardless of the first
 	s.add(30 * time.Second)
 	renewed(second, 409, false)
 	third := acquire()
 	s.post("/v1/cancel", third).want(t, 200, settled(false, "slots", 1, "hour", 1))
 	if got := s.post("/v1/peek", `{"policy":"slots","key":"ann"}`).body; !strings.Contains(got, `{"limit":"hour","allowed":true,"quota":4,"window_us":3600000000,"remaining":2`) {
-		t.Errorf("two are charged to the hour: %s", got)
+		t.Errorf("got %s, want two charged to the hour", got)
 	}
 }
 
-// What the store cannot remember is not settled, and the client is told so.
+// If the store cannot remember a settlement, nothing is settled, and the response says so.
 func TestUnsettled(t *testing.T) {
 	s := newService(t, Options{})
 	most := (&rule.Limit{Quota: 2}).Settlements()
@@ -66,6 +66,6 @@ func TestUnsettled(t *testing.T) {
 	}
 	last.wantProblem(t, 503, "", "cannot remember another settlement")
 	if got := s.post("/v1/peek", `{"key":"ann"}`).body; !strings.Contains(got, `"remaining":1`) {
-		t.Errorf("the last one was not given back: %s", got)
+		t.Errorf("got %s, want the last one not refunded", got)
 	}
 }

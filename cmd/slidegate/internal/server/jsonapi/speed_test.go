@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// written is a response that is used again.
+// written is a reusable response.
 type written struct {
 	header http.Header
 	status int
@@ -17,7 +17,7 @@ func (w *written) Header() http.Header         { return w.header }
 func (w *written) WriteHeader(status int)      { w.status = status }
 func (w *written) Write(b []byte) (int, error) { return len(b), nil }
 
-// repeated is a request that can be served again and again.
+// repeated is a request that can be served repeatedly.
 type repeated struct {
 	body    strings.Reader
 	text    string
@@ -56,7 +56,8 @@ func batchOf(n int) string {
 	return `{"requests":[` + strings.Join(asks, ",") + `]}`
 }
 
-// One ask allocates its text, the two lines of RateLimit, and nothing more; a batch of 100 one text for all its keys.
+// One ask allocates its text and the two RateLimit headers, and nothing more; a batch of 100 allocates one text for all
+// its keys.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -64,15 +65,15 @@ func TestAllocations(t *testing.T) {
 	s := newService(t, Options{})
 	for _, c := range []struct {
 		body string
-		most float64
+		max  float64
 	}{
 		{`{"policy":"login","key":"ann","cost":1}`, 3},
 		{batchOf(100), 3}, // and a Content-Length
 	} {
 		r := newRepeated(t, s.api.Handler(), c.body)
 		r.serve()
-		if got := testing.AllocsPerRun(200, r.serve); got > c.most {
-			t.Errorf("%.40s...: %v allocations, want at most %v", c.body, got, c.most)
+		if got := testing.AllocsPerRun(200, r.serve); got > c.max {
+			t.Errorf("%.40s...: got %v allocations, want at most %v", c.body, got, c.max)
 		}
 	}
 }

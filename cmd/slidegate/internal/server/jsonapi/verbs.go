@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// beginAsk reads a request that is one ask.
+// beginAsk reads a request of one ask.
 func (a *API) beginAsk(w http.ResponseWriter, r *http.Request, fields int) *call {
 	c := a.begin(w, r)
 	if c == nil {
@@ -24,20 +24,20 @@ func (a *API) beginAsk(w http.ResponseWriter, r *http.Request, fields int) *call
 	return c
 }
 
-// peek serves POST /v1/peek. The question was answered whatever the answer is, so the status is 200.
+// peek serves POST /v1/peek. The status is 200 even if the decision is a denial.
 func (a *API) peek(w http.ResponseWriter, r *http.Request) {
-	a.tellOnly(w, r, func(ctx context.Context, ask gate.Ask) (gate.Verdict, error) {
+	a.serveVerdict(w, r, func(ctx context.Context, ask gate.Ask) (gate.Verdict, error) {
 		return a.inspector(ask.Policy).Peek(ctx, ask)
 	})
 }
 
-// refund serves POST /v1/refund. Granted is what was given back.
-func (a *API) refund(w http.ResponseWriter, r *http.Request) { a.tellOnly(w, r, a.gate.Refund) }
+// refund serves POST /v1/refund. Granted is the amount refunded.
+func (a *API) refund(w http.ResponseWriter, r *http.Request) { a.serveVerdict(w, r, a.gate.Refund) }
 
-// charge serves POST /v1/charge. What remains is what is left after the charge.
-func (a *API) charge(w http.ResponseWriter, r *http.Request) { a.tellOnly(w, r, a.gate.Charge) }
+// charge serves POST /v1/charge. Remaining is what is left after the charge.
+func (a *API) charge(w http.ResponseWriter, r *http.Request) { a.serveVerdict(w, r, a.gate.Charge) }
 
-func (a *API) tellOnly(w http.ResponseWriter, r *http.Request, ask func(context.Context, gate.Ask) (gate.Verdict, error)) {
+func (a *API) serveVerdict(w http.ResponseWriter, r *http.Request, ask func(context.Context, gate.Ask) (gate.Verdict, error)) {
 	c := a.beginAsk(w, r, costFields)
 	if c == nil {
 		return
@@ -57,10 +57,10 @@ func (a *API) tellOnly(w http.ResponseWriter, r *http.Request, ask func(context.
 	c.answer(w, http.StatusOK)
 }
 
-// reserve serves POST /v1/reserve: a decision, and with it what settle and cancel take.
+// reserve serves POST /v1/reserve: a decision, and the reservation for settle and cancel.
 func (a *API) reserve(w http.ResponseWriter, r *http.Request) { a.hold(w, r, a.gate.Reserve) }
 
-// acquire serves POST /v1/acquire: a decision, and with it what renew, release, settle and cancel take.
+// acquire serves POST /v1/acquire: a decision, and the reservation for renew, release, settle and cancel.
 func (a *API) acquire(w http.ResponseWriter, r *http.Request) { a.hold(w, r, a.gate.Acquire) }
 
 func (a *API) hold(w http.ResponseWriter, r *http.Request,
@@ -91,14 +91,14 @@ func (a *API) hold(w http.ResponseWriter, r *http.Request,
 	c.answer(w, statusOf(&v))
 }
 
-// appendReservation appends null for a reservation that was refused.
+// appendReservation appends a reservation, or null if it was denied.
 func appendReservation(to []byte, made *slidegate.Reservation) []byte {
 	if made.ID == "" {
 		return append(to, "null"...)
 	}
 	text, err := json.Marshal(made)
 	if err != nil {
-		panic(err) // texts, bytes and numbers
+		panic(err) // cannot fail for strings, bytes and numbers
 	}
 	return append(to, text...)
 }
@@ -124,7 +124,7 @@ func (a *API) release(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// close ends a reservation. That is done also if the client has gone.
+// close ends a reservation, even if the client has disconnected.
 func (a *API) close(w http.ResponseWriter, r *http.Request, fields []string,
 	end func(context.Context, *reservation) (gate.Settlement, error)) {
 	c := a.beginSettle(w, r, fields)
@@ -155,7 +155,7 @@ func (a *API) beginSettle(w http.ResponseWriter, r *http.Request, fields []strin
 	return c
 }
 
-// appendSettlement appends what the end of a reservation did.
+// appendSettlement appends the result of ending a reservation.
 func appendSettlement(to []byte, done *gate.Settlement) []byte {
 	to = append(to, `{"repeated":`...)
 	to = strconv.AppendBool(to, done.Repeated)
@@ -173,8 +173,7 @@ func appendSettlement(to []byte, done *gate.Settlement) []byte {
 	return append(to, "]}\n"...)
 }
 
-// renew serves POST /v1/renew. A slot that is not held any more is a conflict: its holder must stop, or acquire
-// another.
+// renew serves POST /v1/renew. A slot that is no longer held is a conflict: its holder must stop, or acquire another.
 func (a *API) renew(w http.ResponseWriter, r *http.Request) {
 	c := a.beginSettle(w, r, endNames)
 	if c == nil {

@@ -13,7 +13,7 @@ import (
 
 var errUnsupported = fmt.Errorf("store: %w: several nodes", store.ErrUnsupported)
 
-// reservationOf cuts the reservation out of an answer.
+// reservationOf extracts the reservation from a response.
 func reservationOf(t testing.TB, body string) string {
 	t.Helper()
 	var got struct {
@@ -23,7 +23,7 @@ func reservationOf(t testing.TB, body string) string {
 	return string(got.Reservation)
 }
 
-// settled is the answer to settle, cancel and release: limits, each followed by what was given back.
+// settled returns the response of settle, cancel and release: limits, each followed by the amount refunded.
 func settled(repeated bool, given ...any) string {
 	var limits []string
 	for i := 0; i < len(given); i += 2 {
@@ -35,7 +35,7 @@ func settled(repeated bool, given ...any) string {
 func TestPeekChargesNothing(t *testing.T) {
 	s := newService(t, Options{})
 	for range 3 {
-		s.post("/v1/peek", `{"key":"ann","cost":2}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 2, 0, 0, 0, start)).tells(t, "", "", "")
+		s.post("/v1/peek", `{"key":"ann","cost":2}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 2, 0, 0, 0, start)).wantHeaders(t, "", "", "")
 	}
 	s.post("/v1/allow", `{"key":"ann","cost":2}`)
 	s.post("/v1/peek", `{"key":"ann"}`).want(t, 200, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6, 60e6, start))
@@ -46,7 +46,7 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	left := func(want int) {
 		t.Helper()
 		if got := s.post("/v1/peek", `{"policy":"two","key":"\u0000é"}`).body; !strings.Contains(got, fmt.Sprintf(`"quota":4,"window_us":3600000000,"remaining":%d`, want)) {
-			t.Fatalf("%d should be left of the hour: %s", want, got)
+			t.Fatalf("got %s, want %d left of the hour", got, want)
 		}
 	}
 	reserve := func(cost int) string {
@@ -76,19 +76,19 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	}
 	left(1)
 	if got := s.post("/v1/refund", `{"policy":"two","key":"\u0000é","cost":2}`); got.status != 200 || !strings.Contains(got.body, `"granted":`) {
-		t.Errorf("got %d %s, want 200 and what was granted", got.status, got.body)
+		t.Errorf("got %d %s, want 200 and granted", got.status, got.body)
 	}
 	left(3)
 	s.post("/v1/reset", `{"policy":"two","key":"\u0000é"}`).want(t, 204, "")
 	left(4)
-	// Where nothing was charged there is nothing to settle.
+	// If nothing was charged, there is nothing to settle.
 	free := reservationOf(t, s.post("/v1/reserve", `{"policy":"listed","key":"good"}`).body)
 	s.post("/v1/settle", `{"policy":"listed","reservation":`+free+`,"cost":7}`).want(t, 200, settled(false))
 	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2,3]}`).
 		wantProblem(t, 400, "costs", "3 costs for 2 charges")
 }
 
-// A number without a name goes to the only limit there is; where there are several, it would be charged to all of them.
+// A cost without a name goes to the only limit; if there are several, it would be charged to all of them.
 func TestSettleByLimit(t *testing.T) {
 	s := newService(t, Options{})
 	left := func(want ...int) {
@@ -97,7 +97,7 @@ func TestSettleByLimit(t *testing.T) {
 		must(t, json.Unmarshal([]byte(s.post("/v1/peek", `{"policy":"two","key":"ann"}`).body), &got))
 		for i := range want {
 			if got.Limits[i].Remaining != want[i] {
-				t.Fatalf("%+v is left, want %v", got.Limits, want)
+				t.Fatalf("got %+v left, want %v", got.Limits, want)
 			}
 		}
 	}
@@ -125,17 +125,17 @@ func TestSettleByLimit(t *testing.T) {
 	left(0, 2)
 }
 
-// Charging asks nobody: it is done beyond the quota, and for a client that has gone.
+// Charging is unconditional: beyond the quota, and for a client that has disconnected.
 func TestCharge(t *testing.T) {
 	s := newService(t, Options{})
-	s.post("/v1/charge", `{"key":"ann"}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 60e6, start)).tells(t, "", "", "")
+	s.post("/v1/charge", `{"key":"ann"}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 60e6, start)).wantHeaders(t, "", "", "")
 	s.post("/v1/charge", `{"key":"ann","cost":5}`)
 	if got := s.post("/v1/peek", `{"key":"ann"}`).body; !strings.Contains(got, `"allowed":false`) {
-		t.Errorf("after 6 of 2 were charged: %s", got)
+		t.Errorf("after 6 of 2 were charged: got %s, want a denial", got)
 	}
 }
 
-// What corrects a charge is done although the client has hung up.
+// Corrections of a charge are made even if the client has disconnected.
 func TestCorrectionsFinish(t *testing.T) {
 	s := newService(t, Options{})
 	gone, cancel := context.WithCancel(t.Context())
@@ -156,11 +156,11 @@ func TestCorrectionsFinish(t *testing.T) {
 		w := httptest.NewRecorder()
 		s.public.Config.Handler.ServeHTTP(w, r)
 		if w.Code >= 300 {
-			t.Errorf("%s: %d %s", test.path, w.Code, w.Body)
+			t.Errorf("%s: got %d %s", test.path, w.Code, w.Body)
 		}
 		got := s.post("/v1/peek", `{"policy":"two","key":"`+test.key+`"}`).body
 		if !strings.Contains(got, fmt.Sprintf(`"quota":4,"window_us":3600000000,"remaining":%d`, test.left)) {
-			t.Errorf("%s: %d should be left of the hour: %s", test.path, test.left, got)
+			t.Errorf("%s: want %d left of the hour, got %s", test.path, test.left, got)
 		}
 	}
 }
@@ -175,23 +175,23 @@ func TestExplain(t *testing.T) {
 		want(t, 200, `{"policy":"login","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"local","source":"store","limits":[`+
 			`{"limit":"2/1m","allowed":false,"quota":2,"remaining":2,"retry_after_us":null,"reset_after_us":0}]}`)
 	for _, c := range []struct{ query, field, detail string }{
-		{"", "key", "must be there once"},
-		{"?key=a&key_base64=YQ==", "key", "must be there once"},
-		{"?key=a&key=b", "key", "twice"},
+		{"", "key", "exactly one of"},
+		{"?key=a&key_base64=YQ==", "key", "exactly one of"},
+		{"?key=a&key=b", "key", "duplicate"},
 		{"?kee=a", "kee", "not a field of this query"},
 		{"?key_base64=YQ", "key_base64", "base64"},
 		{"?key_base64=YQ%0A==", "key_base64", "base64"},
 		{"?key=a&cost=-1", "cost", "whole number"},
 		{"?key=a&cost=9007199254740992", "cost", "9007199254740991"},
 		{"?key=a&address=1.2.3.4:80", "address", "without a port"},
-		{"?key=%zz", "", "cannot be read"},
+		{"?key=%zz", "", "invalid query"},
 	} {
 		s.send("GET", "/v1/explain"+c.query, "", "").wantProblem(t, 400, c.field, c.detail)
 	}
 }
 
-// What is for operators is not served to clients, nor the other way round. Peek is for both.
-func TestAdminIsApart(t *testing.T) {
+// Operator paths are not served to clients, nor the other way round. Peek is served to both.
+func TestAdminIsSeparate(t *testing.T) {
 	s := newService(t, Options{})
 	for path, r := range admin {
 		if _, both := public[path]; both {

@@ -20,12 +20,12 @@ func points(t *testing.T, h *latency.Histograms) []metricdata.HistogramDataPoint
 	return all[0].Metrics[0].Data.(metricdata.Histogram[float64]).DataPoints
 }
 
-// Every duration is in the bucket that Prometheus expects: one that is equal to a bound is below it.
+// Every duration is in the bucket that Prometheus expects: a duration equal to a bound is below it.
 func TestBuckets(t *testing.T) {
 	h := latency.New()
 	of := h.Of("http", "p")
 	if h.Of("http", "p") != of || h.Of("resp", "p") == of {
-		t.Fatal("there is one histogram for each door and policy")
+		t.Fatal("want one histogram per listener and policy")
 	}
 	for _, took := range []time.Duration{0, 10 * time.Microsecond, 10*time.Microsecond + 1, time.Second, 3 * time.Second} {
 		of.Record(took)
@@ -33,7 +33,7 @@ func TestBuckets(t *testing.T) {
 	for _, p := range points(t, h) {
 		if door, _ := p.Attributes.Value("door"); door.AsString() == "resp" {
 			if p.Count != 0 {
-				t.Errorf("nobody asked: %+v", p)
+				t.Errorf("before any decision: got %+v, want zero counts", p)
 			}
 			continue
 		}
@@ -45,7 +45,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// Nothing is lost when several record at the same time, and nothing is allocated.
+// Nothing is lost when several goroutines record at the same time, and nothing is allocated.
 func TestRecord(t *testing.T) {
 	h := latency.New()
 	of := h.Of("http", "p")
@@ -62,11 +62,11 @@ func TestRecord(t *testing.T) {
 		t.Errorf("got %d in %v s, want 40000 in 40 s", p.Count, p.Sum)
 	}
 	if n := testing.AllocsPerRun(100, func() { of.Record(time.Millisecond) }); n != 0 {
-		t.Errorf("%v allocations, want none", n)
+		t.Errorf("got %v allocations, want none", n)
 	}
 }
 
-// However many policies there are, so many are told apart, and none is lost.
+// The number of policies that are recorded separately is bounded, and no decision is lost.
 func TestBound(t *testing.T) {
 	h := latency.New()
 	for i := range 2100 {
@@ -78,7 +78,7 @@ func TestBound(t *testing.T) {
 		sum += p.Count
 	}
 	if len(all) != 2001 || sum != 2100 {
-		t.Errorf("%d series of %d decisions, want 2001 of 2100", len(all), sum)
+		t.Errorf("got %d series of %d decisions, want 2001 of 2100", len(all), sum)
 	}
 }
 
@@ -92,7 +92,7 @@ func BenchmarkRecord(b *testing.B) {
 	})
 }
 
-// BenchmarkTimed is what timing a decision costs in all.
+// BenchmarkTimed measures the whole cost of timing a decision.
 func BenchmarkTimed(b *testing.B) {
 	of := latency.New().Of("http", "p")
 	b.ReportAllocs()

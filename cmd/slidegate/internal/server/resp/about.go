@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// aboutCommands are the commands that tell about the server, most of them for clients that ask when they start.
+// aboutCommands returns the commands that describe the server, most of them for clients that send them on connecting.
 func aboutCommands() []*command {
 	return []*command{
 		{name: "command", arity: -1, run: (*conn).commandCommand, usage: "[COUNT | LIST | INFO [name ...] | DOCS [name ...]]",
-			summary: "Tells what commands there are."},
-		{name: "config", arity: -2, run: (*conn).config, usage: "GET parameter", summary: "Tells the few parameters that clients ask for."},
-		{name: "info", arity: -1, run: (*conn).info, usage: "[section ...]", summary: "Tells about the server."},
-		{name: "sg.help", arity: 1, own: true, run: (*conn).help, summary: "Tells how commands are used."},
+			summary: "Lists the commands."},
+		{name: "config", arity: -2, run: (*conn).config, usage: "GET parameter", summary: "Returns the few parameters that clients read."},
+		{name: "info", arity: -1, run: (*conn).info, usage: "[section ...]", summary: "Describes the server."},
+		{name: "sg.help", arity: 1, own: true, run: (*conn).help, summary: "Shows how to use the commands."},
 	}
 }
 
@@ -42,7 +42,7 @@ func (c *conn) commandCommand(args [][]byte) {
 	}
 }
 
-// commandInfo describes the commands of these names, or all; null for those that there are not.
+// commandInfo describes the commands of these names, or all; null for unknown names.
 func (c *conn) commandInfo(names [][]byte) {
 	if len(names) == 0 {
 		c.out = appendArray(c.out, len(c.server.sorted))
@@ -61,7 +61,7 @@ func (c *conn) commandInfo(names [][]byte) {
 	}
 }
 
-// describe tells of a command what Redis tells: name, arity, flags, where the keys are, and four lists that are empty.
+// describe writes what Redis returns about a command: name, arity, flags, the positions of keys, and four empty lists.
 func (c *conn) describe(cmd *command) {
 	c.out = appendArray(c.out, 10)
 	c.out = appendBulk(c.out, cmd.name)
@@ -76,13 +76,13 @@ func (c *conn) describe(cmd *command) {
 	for _, n := range []int{cmd.key, cmd.key, step} {
 		c.out = appendInt(c.out, int64(n))
 	}
-	c.appendSet(0)                // categories of access
+	c.appendSet(0)                // access categories
 	c.appendSet(0)                // tips
-	c.out = appendArray(c.out, 0) // where keys are, in more detail
+	c.out = appendArray(c.out, 0) // key specifications
 	c.out = appendArray(c.out, 0) // subcommands
 }
 
-// commandDocs tells about the commands of these names, or all; those that there are not are left out.
+// commandDocs writes the documentation of the commands of these names, or all; unknown names are omitted.
 func (c *conn) commandDocs(names [][]byte) {
 	found := c.server.sorted
 	if len(names) > 0 {
@@ -107,17 +107,17 @@ func (c *conn) commandDocs(names [][]byte) {
 	}
 }
 
-// explained is how a command is used, and what it does.
+// explained returns the usage of a command, and what it does.
 func (cmd *command) explained() string {
 	return strings.TrimSpace(strings.ToUpper(cmd.name)+" "+cmd.usage) + ": " + cmd.summary
 }
 
-// parameters are what redis-benchmark asks for before it begins. They are true: nothing is written to a disk.
+// parameters holds what redis-benchmark reads before it starts. The values are true: nothing is written to disk.
 var parameters = [][2]string{{"appendonly", "no"}, {"save", ""}}
 
 func (c *conn) config(args [][]byte) {
 	if !is(args[1], "GET") || len(args) < 3 {
-		c.fail("CONFIG: only GET is known, with a parameter; the service is configured by its file")
+		c.fail("CONFIG: only GET with a parameter is supported; configure the service in its file")
 		return
 	}
 	var found [][2]string
@@ -132,12 +132,12 @@ func (c *conn) config(args [][]byte) {
 	}
 }
 
-// info answers the sections that are asked for, or all; those that there are not are left out.
+// info writes the requested sections, or all; unknown sections are omitted.
 func (c *conn) info(args [][]byte) {
 	s := c.server
 	sections := []struct{ name, text string }{
 		{"server", fmt.Sprintf("# Server\r\nserver_name:slidegate\r\nredis_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n",
-			pretended, int64(time.Since(s.began)/time.Second))},
+			redisVersion, int64(time.Since(s.began)/time.Second))},
 		{"clients", fmt.Sprintf("# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\n", s.connected(), s.opts.MaxConnections)},
 		{"replication", "# Replication\r\nrole:master\r\n"},
 	}
@@ -152,13 +152,13 @@ func (c *conn) info(args [][]byte) {
 	c.appendText(strings.Join(texts, "\r\n"))
 }
 
-// answerHelp tells what the six numbers mean.
+// answerHelp explains the replies.
 var answerHelp = []string{
-	"SG.ALLOW, SG.ALLOWUPTO, SG.PEEK, SG.CHARGE, SG.REFUND and SG.RENEW answer six numbers:",
+	"SG.ALLOW, SG.ALLOWUPTO, SG.PEEK, SG.CHARGE, SG.REFUND and SG.RENEW return six numbers:",
 	"allowed (1 or 0), quota, remaining, retry_after in microseconds (-1: never), reset_after in microseconds, granted.",
-	"SG.RESERVE answers the same, and the reservation; SG.ACQUIRE also the microseconds within which it is to be renewed.",
-	"SG.SETTLE, SG.CANCEL and SG.RELEASE answer 1 if the reservation had ended before, else 0, and what each charge was given back.",
-	"An empty policy is the default one.",
+	"SG.RESERVE returns the same and the reservation; SG.ACQUIRE also the microseconds within which it must be renewed.",
+	"SG.SETTLE, SG.CANCEL and SG.RELEASE return 1 if the reservation had ended before, otherwise 0, and what was refunded for each charge.",
+	"An empty policy means the default policy.",
 }
 
 func (c *conn) help([][]byte) {

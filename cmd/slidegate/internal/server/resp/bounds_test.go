@@ -17,7 +17,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// What breaks the protocol is told so, after the answers to what came before, and disconnected; nobody else is.
+// A client that violates the protocol gets an error, after the replies to earlier commands, and is disconnected; others
+// are not affected.
 func TestProtocolErrors(t *testing.T) {
 	w := open(t, resp.Options{})
 	other := w.dial(t)
@@ -35,14 +36,14 @@ func TestProtocolErrors(t *testing.T) {
 		{"ECHO \"x\r\n", "unbalanced quotes in request"},
 	} {
 		broken := w.dial(t)
-		go func() { _, _ = io.WriteString(broken.Conn, frame("PING")+c.send) }() // the end may come before all is sent
+		go func() { _, _ = io.WriteString(broken.Conn, frame("PING")+c.send) }() // the connection may end before all is sent
 		broken.expect("+PONG\r\n-ERR Protocol error: " + c.want + "\r\n")
 		other.ask("PING", "+PONG")
 	}
 	browser := w.dial(t)
 	browser.send("POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSG.RESET default ann\r\n")
 	browser.ended()
-	big := strings.Repeat("k", 65_536) // as large as may be
+	big := strings.Repeat("k", 65_536) // the maximum size
 	other.send(frame("SG.ALLOW", "default", big))
 	other.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
 }
@@ -105,7 +106,7 @@ func (p *pipes) dial(t testing.TB) *client {
 	return &client{t, ours, bufio.NewReader(ours)}
 }
 
-// inBubble runs a server under a clock of its own.
+// inBubble runs a server under a fake clock.
 func inBubble(t *testing.T, opts resp.Options, test func(t *testing.T, w *world, p *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(t, opts), newPipes()
@@ -115,7 +116,7 @@ func inBubble(t *testing.T, opts resp.Options, test func(t *testing.T, w *world,
 	})
 }
 
-// alive tells whether the server still holds the connection. The client must have nothing to read.
+// alive reports whether the server still holds the connection. The client must have nothing to read.
 func (c *client) alive() bool {
 	synctest.Wait()
 	_ = c.SetReadDeadline(time.Now().Add(time.Nanosecond))
@@ -133,29 +134,29 @@ func TestSlowCommand(t *testing.T) {
 			c.send("*1\r\n$4\r\nPI")
 			time.Sleep(9 * time.Second)
 			if !c.alive() {
-				t.Fatal("ended before its time")
+				t.Fatal("ended too early")
 			}
-			c.send("NG\r\n*1\r\n$4") // and another begins, with time of its own
+			c.send("NG\r\n*1\r\n$4") // and another begins, with its own time
 			c.expect("+PONG\r\n")
 			time.Sleep(9 * time.Second)
 			if !c.alive() {
-				t.Fatal("the second command had no time of its own")
+				t.Fatal("the second command did not get its own time")
 			}
 			c.send("\r\nPING\r\n")
 			c.expect("+PONG\r\n")
 			time.Sleep(50 * time.Minute)
 		}
 		c.send("*")
-		for range 9 { // dripping does not help
+		for range 9 { // sending slowly does not help
 			time.Sleep(time.Second)
 			c.send("0")
 		}
 		if !c.alive() {
-			t.Error("ended before its time")
+			t.Error("ended too early")
 		}
 		time.Sleep(time.Second)
 		if c.alive() {
-			t.Error("a command that takes longer than ReadTimeout is still waited for")
+			t.Error("the server still waits for a command that takes longer than ReadTimeout")
 		}
 		_ = c.Close()
 	})
@@ -165,14 +166,14 @@ func TestIdle(t *testing.T) {
 	inBubble(t, resp.Options{IdleTimeout: 8 * time.Minute}, func(t *testing.T, w *world, p *pipes) {
 		c := p.dial(t)
 		for range 5 {
-			time.Sleep(7*time.Minute - time.Second) // what is looked at in eighths is never cut by more
+			time.Sleep(7*time.Minute - time.Second) // steps of an eighth never cut more
 			c.ask("PING", "+PONG")
 		}
 		if time.Sleep(7*time.Minute - time.Second); !c.alive() {
-			t.Error("ended before its time")
+			t.Error("ended too early")
 		}
 		if time.Sleep(time.Minute + 2*time.Second); c.alive() {
-			t.Error("idle, and still there")
+			t.Error("idle, and still connected")
 		}
 		_ = c.Close()
 	})
@@ -183,14 +184,14 @@ func TestIdle(t *testing.T) {
 		c.send("NG\r\n")
 		c.expect("+PONG\r\n")
 		if time.Sleep(1000 * time.Hour); !c.alive() {
-			t.Error("ended, though there is no end to being idle")
+			t.Error("disconnected, although IdleTimeout is disabled")
 		}
 		c.ask("PING", "+PONG")
 		_ = c.Close()
 	})
 }
 
-// heap is how much memory is in use.
+// heap returns how much memory is in use.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -198,8 +199,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// Clients that send and never read: each takes a bounded piece of memory, is disconnected after WriteTimeout, and the
-// others do not notice. Each sends commands whose answers are 500 KiB and more.
+// Clients that send and never read: each takes a bounded amount of memory, is disconnected after WriteTimeout, and
+// others are not affected. Each sends commands whose replies are 500 KiB or more.
 func TestClientsThatNeverRead(t *testing.T) {
 	const clients = 200
 	inBubble(t, resp.Options{WriteTimeout: 10 * time.Second}, func(t *testing.T, w *world, p *pipes) {
@@ -211,22 +212,22 @@ func TestClientsThatNeverRead(t *testing.T) {
 			bad[i] = p.dial(t)
 			go func() { _, _ = io.WriteString(bad[i].Conn, strings.Repeat("SG.HELP\r\n", 4000)) }()
 		}
-		synctest.Wait() // all that can happen has
+		synctest.Wait() // all that can happen has happened
 		grown := int64(heap()) - int64(before)
-		t.Logf("%d KiB for each", grown/clients/1024)
+		t.Logf("%d KiB each", grown/clients/1024)
 		if grown > clients*200<<10 {
-			t.Errorf("%d clients that do not read take %d KiB each", clients, grown/clients/1024)
+			t.Errorf("got %d clients that do not read with %d KiB each", clients, grown/clients/1024)
 		}
 		for range 100 {
 			good.ask("PING", "+PONG")
 		}
 		time.Sleep(9 * time.Second)
 		if n := connected(good); n != clients+1 {
-			t.Errorf("%d are connected, want %d: their time is not over", n, clients+1)
+			t.Errorf("got %d connected, want %d: their time is not over", n, clients+1)
 		}
 		time.Sleep(2 * time.Second)
 		if n := connected(good); n != 1 {
-			t.Errorf("%d are connected, want 1", n)
+			t.Errorf("got %d connected, want 1", n)
 		}
 		for _, c := range bad {
 			_ = c.Close()
@@ -235,7 +236,7 @@ func TestClientsThatNeverRead(t *testing.T) {
 	})
 }
 
-// connected asks how many clients there are.
+// connected returns how many clients there are.
 func connected(c *client) (n int) {
 	c.t.Helper()
 	synctest.Wait()
@@ -250,8 +251,9 @@ func connected(c *client) (n int) {
 	return n
 }
 
-// The same over real connections, whose buffers are large: the server must end it, and serve others meanwhile.
-func TestSlowClientsDisturbNobody(t *testing.T) {
+// The same over real connections, whose buffers are large: the server must disconnect the client, and serve others at
+// the same time.
+func TestSlowClientsDoNotAffectOthers(t *testing.T) {
 	w := open(t, resp.Options{WriteTimeout: time.Second})
 	for range 200 {
 		w.dial(t).send("*3\r\n$8\r\nSG.ALL") // and no more
@@ -271,7 +273,7 @@ func TestSlowClientsDisturbNobody(t *testing.T) {
 		good.ask("SG.ALLOW default ann", numbers(1, 10, i, 0, hour, 1))
 	}
 	if err := <-ended; errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
-		t.Errorf("who never reads was not disconnected: %v", err)
+		t.Errorf("a client that never reads was not disconnected: %v", err)
 	}
 	good.ask("PING", "+PONG")
 }
@@ -281,7 +283,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// slowPolicies are policies that take their time.
+// slowPolicies are policies that respond slowly.
 type slowPolicies struct {
 	*gate.Gate
 	entered, leave chan struct{}
@@ -322,11 +324,11 @@ func TestShutdownDrains(t *testing.T) {
 	idle.ended()
 	half.ended()
 	if _, err := net.Dial("tcp", w.addr); err == nil {
-		t.Error("somebody was let in")
+		t.Error("a client was accepted")
 	}
 	select {
 	case err := <-over:
-		t.Fatalf("Shutdown returned %v before the last answer", err)
+		t.Fatalf("Shutdown returned %v before the last reply", err)
 	default:
 	}
 	close(slow.leave)
@@ -336,11 +338,11 @@ func TestShutdownDrains(t *testing.T) {
 		t.Error(err)
 	}
 	if err := w.server.Serve(newPipes()); !errors.Is(err, resp.ErrClosed) {
-		t.Errorf("Serve after Shutdown: %v", err)
+		t.Errorf("Serve after Shutdown: got %v, want ErrClosed", err)
 	}
 }
 
-// Who is busy while the server is shut down is not waited for once it has its answers, though another command has begun.
+// Shutdown does not wait for a busy client once it has its replies, even if another command has begun.
 func TestShutdownDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, slow := slowWorld(t)
@@ -355,7 +357,7 @@ func TestShutdownDoesNotWait(t *testing.T) {
 		close(slow.leave)
 		c.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
 		if err := <-over; err != nil || time.Since(start) != 0 {
-			t.Errorf("%v, after %v", err, time.Since(start))
+			t.Errorf("got %v after %v", err, time.Since(start))
 		}
 		<-w.served
 		_ = c.Close()
@@ -373,17 +375,17 @@ func TestShutdownEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := w.server.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Shutdown: %v, want the context's error", err)
+		t.Errorf("Shutdown: got %v, want the context's error", err)
 	}
 	if err := <-w.served; !errors.Is(err, resp.ErrClosed) {
 		t.Errorf("Serve: %v", err)
 	}
 	if err := w.server.Shutdown(context.Background()); err != nil {
-		t.Errorf("a second Shutdown: %v", err)
+		t.Errorf("a second Shutdown: got %v, want no error", err)
 	}
 }
 
-// A pipeline longer than MaxPipeline, and one whose answers are large, are answered in full.
+// A pipeline longer than MaxPipeline, and one with large replies, are answered completely.
 func TestLongPipelines(t *testing.T) {
 	w := open(t, resp.Options{MaxPipeline: 3, Batch: true})
 	c := w.dial(t)
@@ -397,7 +399,7 @@ func TestLongPipelines(t *testing.T) {
 	}
 	for range 20 {
 		if got := c.bulk(); got != strings.Repeat("x", 60_000) {
-			t.Fatalf("%d bytes", len(got))
+			t.Fatalf("got %d bytes", len(got))
 		}
 	}
 	<-sent

@@ -17,7 +17,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
 )
 
-// program returns the path of one of Redis' programs, or skips the test; TEST_REQUIRE can ask for all of them.
+// program returns the path of a Redis program, or skips the test; TEST_REQUIRE can require them.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -25,13 +25,13 @@ func program(t *testing.T, name string) string {
 		return path
 	}
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "redis-server") {
-		t.Fatalf("there is no %s, and TEST_REQUIRE asks for Redis: make test installs it", name)
+		t.Fatalf("%s is not installed, and TEST_REQUIRE requires Redis; make test installs it", name)
 	}
-	t.Skipf("SKIPPED: there is no %s, so no real client asked: make test installs it", name)
+	t.Skipf("SKIPPED: %s is not installed, so no real client was tested; make test installs it", name)
 	return ""
 }
 
-// run runs one of the programs against the server, and returns what it printed.
+// run runs a program against the server, and returns its output.
 func (w *world) run(t *testing.T, input, name string, args ...string) string {
 	t.Helper()
 	path := program(t, name)
@@ -52,38 +52,38 @@ func TestRedisCli(t *testing.T) {
 		w := open(t, resp.Options{})
 		for _, c := range []struct {
 			command string
-			want    string // of what is printed, line by line
+			want    string // what is printed, line by line
 		}{
 			{"ping", "PONG"},
 			{"sg.allow default ann 3", "1 10 7 0 3600000000 3"},
 			{"SG.ALLOW default ann 8", "0 10 7 3600000000 3600000000 0"},
 			{"CL.THROTTLE user123 15 30 60", "0 16 15 -1 2"},
-			{"CL.THROTTLE user123 0 1 60 2", "1 1 0 -1 60"}, // a bucket of one unit a minute never has two
+			{"CL.THROTTLE user123 0 1 60 2", "1 1 0 -1 60"}, // a bucket of one unit per minute never has two
 			{"sg.policies", "default bucket lists slots"},
 			{"command count", "31"},
 		} {
 			got := w.run(t, "", "redis-cli", append([]string{protocol}, strings.Fields(c.command)...)...)
 			if strings.Join(strings.Fields(got), " ") != c.want {
-				t.Errorf("redis-cli %s %s: %q, want %q", protocol, c.command, got, c.want)
+				t.Errorf("redis-cli %s %s: got %q, want %q", protocol, c.command, got, c.want)
 			}
 		}
-		// As somebody types, with the help that it asks the server for.
+		// Interactively, with the help that it requests from the server.
 		got := w.run(t, "help sg.peek\nsg.peek default bob\nselect 0\nnosuch bob\n", "redis-cli", protocol)
-		for _, want := range []string{"SG.PEEK policy key [cost]: Tells what SG.ALLOW would answer", "10", "OK", "ERR unknown command 'nosuch'"} {
+		for _, want := range []string{"SG.PEEK policy key [cost]: Returns what SG.ALLOW would return", "10", "OK", "ERR unknown command 'nosuch'"} {
 			if !strings.Contains(got, want) {
-				t.Errorf("redis-cli %s as somebody types lacks %q: %q", protocol, want, got)
+				t.Errorf("interactive redis-cli %s lacks %q: %q", protocol, want, got)
 			}
 		}
 	}
 	w := open(t, resp.Options{Tokens: []string{"open-sesame"}})
 	if got := w.run(t, "", "redis-cli", "--no-auth-warning", "-a", "open-sesame", "ping"); strings.TrimSpace(got) != "PONG" {
-		t.Errorf("with the token: %q", got)
+		t.Errorf("with the token: got %q", got)
 	}
 	if got := w.run(t, "", "redis-cli", "--no-auth-warning", "--user", "any", "-a", "open-sesame", "-3", "ping"); strings.TrimSpace(got) != "PONG" {
-		t.Errorf("with a user and the token: %q", got)
+		t.Errorf("with a user and the token: got %q", got)
 	}
 	if got := w.run(t, "", "redis-cli", "ping"); !strings.Contains(got, "NOAUTH") {
-		t.Errorf("without the token: %q", got)
+		t.Errorf("without the token: got %q", got)
 	}
 }
 
@@ -123,8 +123,8 @@ func TestRueidis(t *testing.T) {
 			}
 		}
 		err = client.Do(t.Context(), client.B().Arbitrary("SG.ALLOW").Args("nobody").Keys("ann").Build()).Error()
-		var told *rueidis.RedisError
-		if !errors.As(err, &told) || !strings.Contains(fmt.Sprint(err), "unknown policy") {
+		var replied *rueidis.RedisError
+		if !errors.As(err, &replied) || !strings.Contains(fmt.Sprint(err), "unknown policy") {
 			t.Errorf("resp2 %v: an unknown policy: %v", resp2, err)
 		}
 		client.Close()

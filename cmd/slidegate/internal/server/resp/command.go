@@ -10,28 +10,28 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// command is what a client can ask.
+// command is a command that clients can send.
 type command struct {
-	name    string // in small letters
-	arity   int    // how many arguments, the name included; -n means n or more
-	most    int    // how many at most, if arity leaves that open; 0 means any number
-	key     int    // which argument is the key, 0 if none
-	run     func(c *conn, args [][]byte)
-	always  bool // also for those who have not said the token
-	atOnce  bool // it is not queued in a transaction
-	own     bool // it is not one of Redis'
-	admin   bool // for operators, if there are admin tokens
-	usage   string
-	summary string
+	name     string // in lower case
+	arity    int    // number of arguments, including the name; -n means n or more
+	max      int    // maximum number of arguments, if arity leaves it open; 0 means any number
+	key      int    // index of the key, 0 if none
+	run      func(c *conn, args [][]byte)
+	always   bool // allowed before authentication
+	unqueued bool // not queued in a transaction
+	own      bool // not a Redis command
+	admin    bool // for operators, if there are admin tokens
+	usage    string
+	summary  string
 
 	ran      atomic.Int64
 	measured metric.MeasurementOption
 }
 
-// longestName is how long the name of a command is at most.
+// longestName is the length of the longest command name.
 const longestName = 16
 
-// addCommands makes the table of commands.
+// addCommands builds the table of commands.
 func (s *Server) addCommands(throttle bool) {
 	s.commands = map[string]*command{}
 	for _, cmd := range slices.Concat(policyCommands(), sessionCommands(), transactionCommands(), aboutCommands()) {
@@ -47,7 +47,7 @@ func (s *Server) addCommands(throttle bool) {
 	slices.SortFunc(s.sorted, func(a, b *command) int { return cmp.Compare(a.name, b.name) })
 }
 
-// find returns the command of that name, in capitals or not; nil if there is none.
+// find returns the command of that name, in any case; nil if there is none.
 func (s *Server) find(name []byte) *command {
 	if len(name) > longestName {
 		return nil
@@ -62,7 +62,7 @@ func (s *Server) find(name []byte) *command {
 	return s.commands[string(small[:len(name)])]
 }
 
-// run answers a command, or queues it.
+// run runs a command, or queues it.
 func (c *conn) run(args [][]byte) {
 	if c.transaction != nil && c.queue(args) {
 		return
@@ -80,19 +80,19 @@ func (c *conn) run(args [][]byte) {
 	c.runCommand(cmd, args)
 }
 
-// runCommand answers a command that there is.
+// runCommand runs a known command.
 func (c *conn) runCommand(cmd *command, args [][]byte) {
 	c.count(cmd)
 	c.running = true
 	switch {
 	case !c.authed && !cmd.always:
 		c.refuse("NOAUTH", "Authentication required.")
-	case !cmd.takes(len(args)):
+	case !cmd.accepts(len(args)):
 		c.decide()
 		c.wrongNumber(cmd.name)
 	case cmd.admin && !c.mayRun():
 		c.decide()
-		c.out = appendError(c.out, "NOPERM", "The '"+cmd.name+"' command is for operators: say an admin token with AUTH.")
+		c.out = appendError(c.out, "NOPERM", "The '"+cmd.name+"' command is for operators; authenticate with an admin token.")
 	default:
 		if c.batch != nil && cmd.name != allowName {
 			c.decide()
@@ -102,19 +102,19 @@ func (c *conn) runCommand(cmd *command, args [][]byte) {
 	c.running = false
 }
 
-// takes tells whether a command can have that many arguments.
-func (cmd *command) takes(n int) bool {
+// accepts reports whether a command accepts that many arguments.
+func (cmd *command) accepts(n int) bool {
 	if cmd.arity >= 0 {
 		return n == cmd.arity
 	}
-	return n >= -cmd.arity && (cmd.most == 0 || n <= cmd.most)
+	return n >= -cmd.arity && (cmd.max == 0 || n <= cmd.max)
 }
 
 func (c *conn) wrongNumber(name string) {
 	c.fail("wrong number of arguments for '" + name + "' command")
 }
 
-// unknown answers a command that there is not. Redis also tells the arguments, but one of them may be a key.
+// unknown replies to an unknown command. Redis also repeats the arguments, but one of them may be a key.
 func (c *conn) unknown(name []byte) {
 	switch {
 	case is(name, "POST") || is(name, "Host:"): // see foreign
@@ -126,16 +126,16 @@ func (c *conn) unknown(name []byte) {
 	}
 }
 
-// quoted makes a word of the client fit to be shown to it.
+// quoted makes a word of the client safe to show in a reply.
 func quoted(word []byte) string {
-	const most = 64
+	const maxShown = 64
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(string(word[:min(len(word), most)]), "?"))
+	}, strings.ToValidUTF8(string(word[:min(len(word), maxShown)]), "?"))
 }
 
-// is tells whether a word is this one, in capitals or not.
+// is reports whether a word is this name, in any case.
 func is(word []byte, name string) bool { return strings.EqualFold(string(word), name) }

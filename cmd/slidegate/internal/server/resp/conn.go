@@ -12,49 +12,49 @@ import (
 )
 
 const (
-	mostWaiting = 64 << 10 // bytes of answers that are kept for one write
-	keptOut     = 16 << 10 // bytes of memory that a connection keeps for answers
+	maxBuffered = 64 << 10 // bytes of replies that are buffered for one write
+	keptOut     = 16 << 10 // bytes of memory that a connection keeps for replies
 )
 
-// conn is a client. Only its own goroutine uses it, but for wake.
+// conn is a client connection. Only its own goroutine uses it, except for wake.
 type conn struct {
 	server *Server
 	client net.Conn
 	ctx    context.Context
 	id     int64
 	reader *reader
-	out    []byte // answers that are not written yet
+	out    []byte // replies that are not written yet
 
 	authed  bool
-	said    atomic.Pointer[[sha256.Size]byte] // the sum of the token that it was let in with
+	token   atomic.Pointer[[sha256.Size]byte] // the hash of the token that it authenticated with
 	resp3   bool
-	leaving bool // no further command is answered,
+	leaving bool // no further command is run,
 	why     reason
 	name    string
 
-	guest   *list.Element // its place among those who have not said the token; nil if it has, or none is wanted
-	authBy  time.Time     // when it must have said the token
-	wrong   int           // tokens that it has said
-	evicted atomic.Bool   // it has to make room for others
+	guest   *list.Element // its element in Server.guests; nil once authenticated, or if no token is required
+	authBy  time.Time     // the deadline for authentication
+	wrong   int           // failed attempts to authenticate
+	evicted atomic.Bool   // it has to leave for other clients
 
 	readUntil  time.Time // the deadlines that are set
 	writeUntil time.Time
-	begun      bool // readUntil is that of a command that had begun,
-	completed  bool // and some command has been completed since
+	begun      bool // readUntil is the deadline of a command that had begun,
+	completed  bool // and a command has been completed since
 	asGuest    bool // readUntil is authBy
 
-	last     *command // what was asked last, for clients mostly ask the same
+	last     *command // the last command, since clients mostly repeat one
 	lastName []byte
-	ran      int64 // how often, since it was counted
-	running  bool  // a command is answered that was, or will be, counted as run
-	failures int64 // errors that were answered to such commands, since they were counted,
-	strays   int64 // and to what is no command
+	ran      int64 // how often it ran since it was last counted
+	running  bool  // a command is running that was, or will be, counted
+	failures int64 // error replies to such commands since they were last counted,
+	strays   int64 // and to input that is not a command
 	policies [4]string
 	place    int
 	throttle throttle
-	batch    *batch // SG.ALLOWs that are to be decided together; nil if there are none
+	batch    *batch // SG.ALLOWs to decide together; nil if there are none
 
-	transaction *transaction // what was queued since MULTI; nil if there was none
+	transaction *transaction // what was queued since MULTI; nil outside a transaction
 }
 
 func newConn(s *Server, client net.Conn, id int64) *conn {
@@ -65,7 +65,7 @@ func newConn(s *Server, client net.Conn, id int64) *conn {
 	return c
 }
 
-// Why a client is no longer connected.
+// Why a client was disconnected.
 type reason int
 
 const (
@@ -81,11 +81,11 @@ const (
 
 var reasonNames = [reasons]string{"client", "idle", "drained", "slow_read", "slow_write", "protocol", "unauthenticated"}
 
-// serve answers the client until one of both has had enough.
+// serve serves the client until either side ends the connection.
 func (c *conn) serve() reason {
 	for {
 		c.setReadDeadline()
-		switch { // looked at after the deadline was set, for who calls wake sets both in the other order
+		switch { // checked after setting the deadline, since callers of wake do both in the opposite order
 		case c.server.draining.Load():
 			return leftDrained
 		case c.evicted.Load():
@@ -100,7 +100,7 @@ func (c *conn) serve() reason {
 	}
 }
 
-// wake ends a read that waits for the next command. Server.draining or evicted must be set.
+// wake interrupts a read that waits for the next command. Server.draining or evicted must be set.
 func (c *conn) wake() { _ = c.client.SetReadDeadline(time.Unix(1, 0)) }
 
 func (c *conn) readFailed(err error) reason {
@@ -117,8 +117,9 @@ func (c *conn) readFailed(err error) reason {
 	return leftIdle
 }
 
-// setReadDeadline gives a command that has begun its time, once, and otherwise the client its time to be silent; a client that
-// has not said the token has until authBy, whatever it sends. The time to be silent is put off only when it has changed by an eighth, because setting it takes longer than a decision.
+// setReadDeadline sets the deadline of a command that has begun, once, and otherwise the idle deadline. A client that
+// has not authenticated has until authBy, whatever it sends. The idle deadline is moved only when it has changed by an
+// eighth, because setting it takes longer than a decision.
 func (c *conn) setReadDeadline() {
 	now, idle := time.Now(), c.server.opts.IdleTimeout
 	begun := c.reader.begun()
@@ -146,7 +147,7 @@ func (c *conn) readBy(when time.Time) {
 	_ = c.client.SetReadDeadline(when)
 }
 
-// answer answers the commands that are there. If not ok, the client is to be disconnected.
+// answer runs the commands that have been read. If not ok, the client must be disconnected.
 func (c *conn) answer() (why reason, ok bool) {
 	for n := 1; ; n++ {
 		args, complete, err := c.reader.next(c.bounds())
@@ -169,7 +170,7 @@ func (c *conn) answer() (why reason, ok bool) {
 			_ = c.write()
 			return c.why, false
 		}
-		if n%c.server.opts.MaxPipeline == 0 || len(c.out) >= mostWaiting {
+		if n%c.server.opts.MaxPipeline == 0 || len(c.out) >= maxBuffered {
 			if why, ok := c.flush(); !ok {
 				return why, false
 			}
@@ -178,7 +179,7 @@ func (c *conn) answer() (why reason, ok bool) {
 	return c.flush()
 }
 
-// flush decides what waits to be decided, and writes all answers.
+// flush decides pending SG.ALLOWs, and writes all replies.
 func (c *conn) flush() (why reason, ok bool) {
 	c.decide()
 	c.count(nil)
@@ -192,7 +193,7 @@ func (c *conn) flush() (why reason, ok bool) {
 	return leftByItself, false
 }
 
-// write sends the answers.
+// write sends the replies.
 func (c *conn) write() error {
 	if len(c.out) == 0 {
 		return nil
@@ -210,15 +211,15 @@ func (c *conn) write() error {
 	return err
 }
 
-// bounds are what the next command may take.
+// bounds returns the bounds of the next command.
 func (c *conn) bounds() bounds {
 	if c.authed {
 		return c.server.bounds
 	}
-	return c.server.strange
+	return c.server.beforeAuth
 }
 
-// count counts a command; nil brings the counts up to date.
+// count counts a command; nil updates the totals.
 func (c *conn) count(cmd *command) {
 	if cmd == c.last && cmd != nil {
 		c.ran++

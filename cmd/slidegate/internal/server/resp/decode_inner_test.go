@@ -12,7 +12,7 @@ var errWrong = errors.New("wrong")
 
 var (
 	lengthLine = regexp.MustCompile(`^(0|-?[1-9][0-9]*)\r\n`)
-	maybeLine  = regexp.MustCompile(`^[^\n]{0,25}$`) // a length of which the end may yet come
+	maybeLine  = regexp.MustCompile(`^[^\n]{0,25}$`) // a length whose end may still come
 	inlineWord = regexp.MustCompile(`^(?s)((?:[^\s"'\v])*)("(?:[^"\\]|\\.)*")?`)
 	hexEscape  = regexp.MustCompile(`^\\x[0-9a-fA-F]{2}`)
 	// What a browser sends, and what is not text.
@@ -20,7 +20,7 @@ var (
 		`(?:GET|PUT)[\t-\r ]+(?:[/*]|(?s:.*)://)|(?s:.*)[\t-\r ]HTTP/[0-9][^\t-\r ]*[\t-\r ]*$)`)
 )
 
-// decode is the protocol, slowly: all commands of a text, and what is wrong after them.
+// decode is a slow and obvious parser of the protocol: it returns all commands of a text, and the error after them.
 func decode(text []byte, b bounds) (commands [][]string, err error) {
 	rest := string(text)
 	for rest != "" {
@@ -40,8 +40,8 @@ func decode(text []byte, b bounds) (commands [][]string, err error) {
 	return commands, nil
 }
 
-// decodeLength reads a length behind its letter.
-func decodeLength(text string, most int) (n int, rest string, err error) {
+// decodeLength reads a length after its letter.
+func decodeLength(text string, limit int) (n int, rest string, err error) {
 	found := lengthLine.FindString(text[1:])
 	if found == "" || len(found) > 26 {
 		if maybeLine.MatchString(text[1:]) {
@@ -50,7 +50,7 @@ func decodeLength(text string, most int) (n int, rest string, err error) {
 		return 0, "", errWrong
 	}
 	long, err := strconv.ParseInt(strings.TrimSuffix(found, "\r\n"), 10, 64)
-	if err != nil || long > int64(most) {
+	if err != nil || long > int64(limit) {
 		return 0, "", errWrong
 	}
 	return int(max(long, -1)), text[1+len(found):], nil
@@ -105,7 +105,7 @@ func decodeLine(text string, b bounds) (command []string, rest string, err error
 			found[2], line = cutSingle(line)
 		}
 		if line != "" && !strings.ContainsRune(blanks, rune(line[0])) {
-			return nil, "", errWrong // a quote that is not closed, or goes on behind one
+			return nil, "", errWrong // a quote that is not closed, or is followed by more
 		}
 		command = append(command, found[1]+decodeQuoted(found[2]))
 		if len(command) > b.args {
@@ -115,7 +115,7 @@ func decodeLine(text string, b bounds) (command []string, rest string, err error
 	return command, rest, nil
 }
 
-// cutSingle cuts off a word in single quotes, in which only such a quote can be escaped; nothing if it has no end.
+// cutSingle cuts off a word in single quotes, in which only such a quote can be escaped; nothing if it is unterminated.
 func cutSingle(line string) (quoted, rest string) {
 	for at := 1; at < len(line); at++ {
 		if line[at] == '\'' && line[at-1] != '\\' {

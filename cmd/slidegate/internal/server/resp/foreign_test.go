@@ -7,8 +7,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
 )
 
-// What a browser or another program that fetches addresses sends is answered with nothing, and nothing of it is run: what
-// follows the first line was written by whoever made it send that.
+// Nothing that a browser or another program that fetches URLs sends is answered or run: everything after the first line
+// was written by a third party.
 func TestForeignProtocols(t *testing.T) {
 	const body = "\r\n\r\nSG.RESET default victim\r\nQUIT\r\n"
 	var openings []string
@@ -35,14 +35,14 @@ func TestForeignProtocols(t *testing.T) {
 			c := w.dial(t)
 			c.send(opening + body)
 			if got := c.rest(); strings.Contains(got, "+") || strings.Contains(got, "unknown") || strings.Contains(got, "NOAUTH") {
-				t.Errorf("%q was answered %q", opening, got)
+				t.Errorf("%q: got the reply %q, want none", opening, got)
 			}
 			friend.ask("SG.PEEK default victim", numbers(0, 10, 0, hour, hour, 0))
 		}
 	}
 }
 
-// Lines that somebody types are still commands, also those that are mistaken.
+// Typed lines are still commands, even if they contain mistakes.
 func TestLinesAreNotForeign(t *testing.T) {
 	w := open(t, resp.Options{})
 	c := w.dial(t)

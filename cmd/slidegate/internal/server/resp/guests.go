@@ -1,13 +1,14 @@
 package resp
 
-// Clients that have not said the token yet are guests. They have a part of the room, so that strangers who say nothing cannot
-// take all of it, and the oldest of them makes room for the next, so that they cannot take all of that part either: a client
-// that says the token when it connects, as all do, is in before it is the oldest.
+// Clients that have not authenticated yet are guests. They may only use a part of the connections, so that silent
+// strangers cannot take all of them, and the oldest guest is disconnected for the next one, so that strangers cannot
+// hold all of that part either: a client that authenticates on connecting, as all clients do, is done before it is the
+// oldest.
 
-// guestShare is which part of MaxConnections guests may take: a quarter.
+// guestShare is the part of MaxConnections that guests may use: a quarter.
 const guestShare = 4
 
-// roomLocked makes room for another client, and reports whether there is any. Where no token is wanted there are no guests.
+// roomLocked makes room for another client, and reports whether there is any. Without tokens there are no guests.
 func (s *Server) roomLocked() bool {
 	full := len(s.conns)-s.evicted >= s.opts.MaxConnections
 	if full || s.guests.Len() >= max(1, s.opts.MaxConnections/guestShare) {
@@ -16,7 +17,7 @@ func (s *Server) roomLocked() bool {
 	return true
 }
 
-// evictLocked has the guest go that has been there longest, and reports whether there is one.
+// evictLocked disconnects the oldest guest, and reports whether there is one.
 func (s *Server) evictLocked() bool {
 	oldest := s.guests.Front()
 	if oldest == nil {
@@ -30,7 +31,7 @@ func (s *Server) evictLocked() bool {
 	return true
 }
 
-// forgetGuestLocked takes a client off the list of guests, if it is on it.
+// forgetGuestLocked removes a client from the list of guests, if it is on it.
 func (s *Server) forgetGuestLocked(c *conn) {
 	if c.guest != nil {
 		s.guests.Remove(c.guest)
@@ -38,14 +39,14 @@ func (s *Server) forgetGuestLocked(c *conn) {
 	}
 }
 
-// admitted is told of a client that has said the token.
+// admitted records that a client has authenticated.
 func (s *Server) admitted(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetGuestLocked(c)
 }
 
-// unadmitted is told of a client that has taken it back.
+// unadmitted records that a client is no longer authenticated.
 func (s *Server) unadmitted(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
 )
 
-// A client has some seconds to say the token, whatever else it sends meanwhile; then it is as any other.
+// A client has some seconds to authenticate, whatever else it sends; then it is like any other.
 func TestTimeToAuthenticate(t *testing.T) {
 	for _, idle := range []time.Duration{0, -1} {
 		inBubble(t, resp.Options{Tokens: []string{"token"}, IdleTimeout: idle}, func(t *testing.T, w *world, p *pipes) {
@@ -20,21 +20,21 @@ func TestTimeToAuthenticate(t *testing.T) {
 			}
 			friend.ask("AUTH token", "+OK")
 			if !silent.alive() || !busy.alive() || !half.alive() {
-				t.Fatal("ended before their time")
+				t.Fatal("ended too early")
 			}
 			time.Sleep(time.Second)
 			if silent.alive() || busy.alive() || half.alive() {
-				t.Error("after 10 s without the token it is still connected")
+				t.Error("still connected after 10 s without the token")
 			}
 			time.Sleep(20 * time.Minute)
 			friend.ask("PING", "+PONG")
-			friend.ask("RESET", "+RESET") // which takes the token back
+			friend.ask("RESET", "+RESET") // undoes the authentication
 			time.Sleep(9 * time.Second)
 			friend.ask("AUTH token", "+OK")
 			time.Sleep(20 * time.Minute)
 			friend.ask("RESET", "+RESET")
 			if time.Sleep(10 * time.Second); friend.alive() {
-				t.Error("10 s after RESET it is still connected")
+				t.Error("still connected 10 s after RESET")
 			}
 			for _, c := range []*client{silent, busy, half, friend} {
 				_ = c.Close()
@@ -60,7 +60,7 @@ func TestWrongTokens(t *testing.T) {
 	c = w.dial(t)
 	c.ask("AUTH guess", wrong)
 	c.ask("AUTH token", "+OK")
-	c.ask("MULTI", "+OK") // guesses in a transaction count, too
+	c.ask("MULTI", "+OK") // guesses in a transaction count too
 	for range 5 {
 		c.ask("AUTH guess", "+QUEUED")
 	}
@@ -68,8 +68,8 @@ func TestWrongTokens(t *testing.T) {
 	c.ended()
 }
 
-// Clients that say nothing do not keep out one that says the token.
-func TestStrangersLeaveRoom(t *testing.T) {
+// Silent clients do not keep out one that authenticates.
+func TestGuestsDoNotKeepOthersOut(t *testing.T) {
 	inBubble(t, resp.Options{Tokens: []string{"token"}, MaxConnections: 8}, func(t *testing.T, w *world, p *pipes) {
 		friends, strangers := []*client{}, []*client{}
 		for range 8 {
@@ -81,7 +81,7 @@ func TestStrangersLeaveRoom(t *testing.T) {
 			friends = append(friends, friend)
 		}
 		if n := connected(friends[0]); n != 8 {
-			t.Errorf("%d are connected, want the 8 that have the token", n)
+			t.Errorf("got %d connected, want the 8 with the token", n)
 		}
 		for _, friend := range friends {
 			friend.ask("PING", "+PONG")
@@ -91,7 +91,7 @@ func TestStrangersLeaveRoom(t *testing.T) {
 		_ = friends[0].Close()
 		_ = late.Close()
 		synctest.Wait()
-		for range 2 { // one place, and a stranger gives it up
+		for range 2 { // one place, and a guest gives it up
 			strangers = append(strangers, p.dial(t))
 		}
 		last := p.dial(t)

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// inline reads a command that is a line of text, as somebody types it into a terminal: words between blanks, or in quotes.
-// The words are unquoted where they are, for they only get shorter.
+// inline reads a command that is a line of text, as typed in a terminal: words separated by blanks, or in quotes. The
+// words are unquoted in place, since they only get shorter.
 func (r *reader) inline(b bounds) (args [][]byte, ok bool, err error) {
 	there := r.buf[r.start:r.end]
 	end := bytes.IndexByte(there[r.at:], '\n')
-	if end < 0 && len(there) <= b.bulk+1 { // there may be one byte more, the line's \r
+	if end < 0 && len(there) <= b.bulk+1 { // there may be one more byte, the line's \r
 		r.at = len(there)
 		return nil, false, nil
 	}
@@ -44,11 +44,11 @@ func (r *reader) inline(b bounds) (args [][]byte, ok bool, err error) {
 	return r.args, true, nil
 }
 
-// foreign reports whether a line is of another protocol. A web page can make a browser, or a program that fetches addresses,
-// send a request here, and what follows its first line was written by that page: nothing of it may be run. The line is one of
-// a request if it ends in HTTP's version, whatever the method, or if it has a method and a path; it is a header if its first
-// word has a colon. No command has a name like these, nor one that begins with a control byte or one beyond ASCII, as
-// a TLS handshake does.
+// foreign reports whether a line is of another protocol. A web page can make a browser, or a program that fetches URLs,
+// send a request here, and everything after its first line was written by that page: none of it may be run. A line is
+// an HTTP request line if it ends in an HTTP version, whatever the method, or if it has a method and a path; it is a
+// header if its first word contains a colon. No command has such a name, nor one that begins with a control byte or a
+// non-ASCII byte, as a TLS handshake does.
 func foreign(line []byte) bool {
 	line = bytes.TrimFunc(line, func(r rune) bool { return r < 0x80 && blank(byte(r)) })
 	if len(line) == 0 {
@@ -69,18 +69,18 @@ func foreign(line []byte) bool {
 	return isMethod(first) && (rest[0] == '/' || rest[0] == '*' || bytes.Contains(rest, []byte("://")))
 }
 
-// foreignWord reports whether no command that is a line of text can begin with this word.
+// foreignWord reports whether no inline command can begin with this word.
 func foreignWord(first []byte) bool {
 	return bytes.IndexByte(first, ':') >= 0 || is(first, "POST") || isVersion(first)
 }
 
-// isVersion reports whether a word is HTTP's version, such as HTTP/1.1.
+// isVersion reports whether a word is an HTTP version, such as HTTP/1.1.
 func isVersion(word []byte) bool {
 	const name = "HTTP/"
 	return len(word) > len(name) && is(word[:len(name)], name) && word[len(name)] >= '0' && word[len(name)] <= '9'
 }
 
-// isMethod reports whether a word is one of HTTP's methods.
+// isMethod reports whether a word is an HTTP method.
 func isMethod(word []byte) bool {
 	switch strings.ToUpper(string(word)) {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PRI", "PROPFIND", "QUERY":
@@ -91,7 +91,7 @@ func isMethod(word []byte) bool {
 
 func blank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
-// unquote reads the word that begins at at, and returns it and where it ends. It is written over the line.
+// unquote reads the word that begins at at, and returns it and where it ends. It overwrites the line.
 func unquote(line []byte, at int) (word []byte, next int, ok bool) {
 	word = line[at:at]
 	for ; at < len(line) && !blank(line[at]); at++ {
@@ -116,7 +116,7 @@ func unquote(line []byte, at int) (word []byte, next int, ok bool) {
 	return word[:len(word):len(word)], at, true
 }
 
-// escaped reads what follows the backslash at at, and returns where its last byte is.
+// escaped reads what follows the backslash at at, and returns the index of its last byte.
 func escaped(line []byte, at int, quote byte) (c byte, last int) {
 	if quote == '\'' { // only the quote itself can be escaped
 		if line[at+1] == '\'' {

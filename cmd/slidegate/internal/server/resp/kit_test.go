@@ -22,14 +22,14 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// patience is how long anything may take on a busy machine.
+// patience is the maximum time for anything on a busy machine.
 const patience = 20 * time.Second
 
-// start is where the tests' clock stands at first: at the beginning of an hour.
+// start is the initial time of the tests' clock: the beginning of an hour.
 const start = 1_800_000_000_000_000
 
-// policiesText has a quota of 10 an hour from the first request, so that numbers are easy to work out: reset comes an
-// hour after it. One has two limits, one a deny list and overrides.
+// policiesText has a quota of 10 per hour from the first request, so that numbers are easy to derive: it resets an hour
+// after that. One policy has two limits, one a deny list and overrides.
 const policiesText = `
 policies:
   default:
@@ -49,7 +49,7 @@ policies:
     limits: [2 in-flight ttl=30s name=slots, {name: requests, quota: 10, window: 1h, algorithm: fixed-window, anchor: first}]
 `
 
-// world is a server and all that is under it.
+// world is a server and everything under it.
 type world struct {
 	clock  *storetest.Clock
 	store  *counted
@@ -59,7 +59,7 @@ type world struct {
 	served chan error
 }
 
-// counted is a store that counts the calls that it gets, and can fail.
+// counted is a store that counts its calls, and can fail.
 type counted struct {
 	*memstore.Store
 	applies, ones atomic.Int64
@@ -89,7 +89,7 @@ func (s *counted) TakeSingle(ctx context.Context, limit *store.Limit, key string
 	return s.Store.TakeSingle(ctx, limit, key, cost)
 }
 
-// newWorld makes a server that listens nowhere yet.
+// newWorld returns a server that does not listen yet.
 func newWorld(t testing.TB, opts resp.Options) *world {
 	t.Helper()
 	w := &world{clock: storetest.NewClock(start), served: make(chan error, 1)}
@@ -116,7 +116,7 @@ func newWorld(t testing.TB, opts resp.Options) *world {
 	return w
 }
 
-// open makes a server that listens on loopback until the test ends.
+// open returns a server that listens on loopback until the test ends.
 func open(t testing.TB, opts resp.Options) *world {
 	t.Helper()
 	w := newWorld(t, opts)
@@ -124,7 +124,7 @@ func open(t testing.TB, opts resp.Options) *world {
 	return w
 }
 
-// listen opens the server to loopback until the test ends.
+// listen makes the server listen on loopback until the test ends.
 func (w *world) listen(t testing.TB) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -143,11 +143,11 @@ func (w *world) shutdown(t testing.TB) {
 		t.Errorf("Shutdown: %v", err)
 	}
 	if err := <-w.served; !errors.Is(err, resp.ErrClosed) {
-		t.Errorf("Serve: %v, want ErrClosed", err)
+		t.Errorf("Serve: got %v, want ErrClosed", err)
 	}
 }
 
-// client is a connection in which a test writes and reads bytes.
+// client is a connection on which a test writes and reads bytes.
 type client struct {
 	t testing.TB
 	net.Conn
@@ -172,7 +172,7 @@ func (c *client) send(text string) {
 	}
 }
 
-// expect reads exactly this.
+// expect reads exactly this text.
 func (c *client) expect(want string) {
 	c.t.Helper()
 	got := make([]byte, len(want))
@@ -183,35 +183,35 @@ func (c *client) expect(want string) {
 	}
 }
 
-// ended expects that the server has ended the connection and said nothing more.
+// ended expects that the server has closed the connection without sending more.
 func (c *client) ended() {
 	c.t.Helper()
 	if rest, err := io.ReadAll(c.in); len(rest) > 0 || errors.Is(err, context.DeadlineExceeded) {
-		c.t.Fatalf("got %q and %v, want the end", rest, err)
+		c.t.Fatalf("got %q and %v, want the connection closed", rest, err)
 	} else if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-		c.t.Fatal("the connection is still there")
+		c.t.Fatal("the connection is still open")
 	}
 }
 
-// rest reads what the server says until it ends the connection.
+// rest reads what the server sends until it closes the connection.
 func (c *client) rest() string {
 	c.t.Helper()
 	rest, err := io.ReadAll(c.in)
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-		c.t.Fatalf("after %q the connection is still there", rest)
+		c.t.Fatalf("after %q the connection is still open", rest)
 	}
 	return string(rest)
 }
 
-// ask sends a command and expects an answer. Both are written without line ends: a blank stands between the parts of the
-// answer, unless it is a text, whose parts are given one by one.
+// ask sends a command and expects a reply. Both are written without line ends: the parts of the reply are separated by
+// blanks, unless it is a text, whose parts are given one by one.
 func (c *client) ask(command string, want ...string) {
 	c.t.Helper()
 	c.send(frame(strings.Fields(command)...))
 	c.expect(strings.Join(want, "\r\n") + "\r\n")
 }
 
-// frame is a command as clients send it.
+// frame returns a command as clients send it.
 func frame(args ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(args))
@@ -221,7 +221,7 @@ func frame(args ...string) string {
 	return b.String()
 }
 
-// numbers is an array of whole numbers.
+// numbers returns an array of integers.
 func numbers(n ...int64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d", len(n))

@@ -15,16 +15,16 @@ import (
 // scope is the name under which all metrics are reported.
 const scope = "github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
 
-// metrics are all counts of a Server.
+// metrics holds all counts of a Server.
 type metrics struct {
 	sentAway atomic.Int64
-	refused  atomic.Int64 // attempts to authenticate
+	refused  atomic.Int64 // failed attempts to authenticate
 	left     [reasons]atomic.Int64
-	failures atomic.Int64 // errors that commands were answered with,
-	strays   atomic.Int64 // and what is no command
+	failures atomic.Int64 // error replies to commands,
+	strays   atomic.Int64 // and to input that is not a command
 
-	mu     sync.Mutex
-	mostOK int64 // of Replies
+	mu    sync.Mutex
+	maxOK int64 // largest value returned by Replies
 
 	commands     []*command
 	connected    func() int
@@ -48,15 +48,15 @@ func newMetrics(provider metric.MeterProvider, commands []*command, connected fu
 	}
 	var errs [6]error
 	m.counters.commands, errs[0] = meter.Int64ObservableCounter("slidegate.resp.commands", metric.WithUnit("{command}"),
-		metric.WithDescription("Commands that were answered, by name; those that there are not are not counted."))
+		metric.WithDescription("Commands that were run, by name; unknown commands are not counted."))
 	m.counters.left, errs[1] = meter.Int64ObservableCounter("slidegate.resp.disconnects", metric.WithUnit("{connection}"),
-		metric.WithDescription("Connections that ended, by reason."))
+		metric.WithDescription("Connections that were closed, by reason."))
 	m.counters.sentAway, errs[2] = meter.Int64ObservableCounter("slidegate.resp.sent_away", metric.WithUnit("{connection}"),
-		metric.WithDescription("Connections that were refused because there were too many."))
+		metric.WithDescription("Connections that were rejected because there were too many."))
 	m.counters.refused, errs[3] = meter.Int64ObservableCounter("slidegate.resp.auth_failures", metric.WithUnit("{attempt}"),
-		metric.WithDescription("Attempts to authenticate with a wrong token."))
+		metric.WithDescription("Attempts to authenticate with an invalid token."))
 	m.connections, errs[4] = meter.Int64ObservableGauge("slidegate.resp.connections", metric.WithUnit("{connection}"),
-		metric.WithDescription("Clients that are connected."))
+		metric.WithDescription("Connected clients."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("resp: MeterProvider: %w", err)
 	}
@@ -82,7 +82,7 @@ func (m *metrics) observe(_ context.Context, to metric.Observer) error {
 	return nil
 }
 
-// Replies returns how many commands were answered otherwise than with an error, and how many errors there were.
+// Replies returns how many commands succeeded, and how many error replies were sent.
 func (s *Server) Replies() (ok, failed int64) {
 	m := s.metrics
 	m.mu.Lock()
@@ -91,8 +91,8 @@ func (s *Server) Replies() (ok, failed int64) {
 	for _, cmd := range m.commands {
 		ok += cmd.ran.Load()
 	}
-	m.mostOK = max(m.mostOK, ok-failures) // they are not read at one moment, and a counter never goes down
-	return m.mostOK, failures + m.strays.Load()
+	m.maxOK = max(m.maxOK, ok-failures) // the counts are not read atomically, and a counter never goes down
+	return m.maxOK, failures + m.strays.Load()
 }
 
 func (m *metrics) close() error {

@@ -69,18 +69,18 @@ func TestMetrics(t *testing.T) {
 	})
 	for name, n := range want {
 		if got[name] != n {
-			t.Errorf("%s: %d, want %d", name, got[name], n)
+			t.Errorf("%s: got %d, want %d", name, got[name], n)
 		}
 	}
-	for name, n := range got { // commands that nobody has asked are there too
+	for name, n := range got { // unused commands are reported too
 		if _, known := want[name]; !known && (n != 0 || !strings.HasPrefix(name, "commands{")) {
 			t.Errorf("got %s %d, want none", name, n)
 		}
 	}
 	if _, there := got["commands{sg.peek}"]; !there {
-		t.Error("a command that nobody has asked has no series")
+		t.Error("an unused command has no series")
 	}
-	if ok, failed := w.server.Replies(); ok != 6 || failed != 3 { // a wrong token, a command that there is not, and what is no command
+	if ok, failed := w.server.Replies(); ok != 6 || failed != 3 { // an invalid token, an unknown command, and input that is not a command
 		t.Errorf("got %d replies and %d errors, want 6 and 3", ok, failed)
 	}
 }

@@ -2,5 +2,5 @@
 
 package resp
 
-// raceEnabled tells that the race detector is at work, which allocates.
+// raceEnabled reports whether the race detector is enabled, which allocates.
 const raceEnabled = false

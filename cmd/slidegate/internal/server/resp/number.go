@@ -2,7 +2,7 @@ package resp
 
 import "math"
 
-// parseInt reads a whole number: digits, with a sign in front if any. It is strconv.ParseInt without an error to make.
+// parseInt parses an integer with an optional sign. It is strconv.ParseInt without allocating an error.
 func parseInt(text []byte) (n int64, ok bool) {
 	negative := false
 	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
@@ -26,7 +26,7 @@ func parseInt(text []byte) (n int64, ok bool) {
 		}
 	}
 	if negative {
-		return -int64(u), true // also right for the smallest, which has no positive counterpart
+		return -int64(u), true // also correct for the smallest, which has no positive counterpart
 	}
 	return int64(u), u <= math.MaxInt64
 }

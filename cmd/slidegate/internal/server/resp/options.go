@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// Policies is what the server asks; *gate.Gate is one.
+// Policies is the part of *gate.Gate that the server uses.
 type Policies interface {
 	Allow(ctx context.Context, ask gate.Ask) (gate.Verdict, error)
 	AllowBatch(ctx context.Context, asks []gate.Ask, verdicts []gate.Verdict, errs []error)
@@ -31,48 +31,50 @@ type Policies interface {
 	Policies() []string
 }
 
-// Options are what a Server has besides what it asks. The zero value is a server that anybody who reaches it may use.
+// Options configures a Server. The zero value is a server that accepts all clients.
 type Options struct {
-	// Tokens are what AUTH and HELLO accept as a password, whatever the user's name. If there are none, everybody may ask.
+	// Tokens are accepted by AUTH and HELLO as a password, with any user name. If there are none, all clients are
+	// accepted.
 	Tokens []string
-	// AdminTokens are accepted as well. If there are any, SG.RESET and SG.REFUND are for clients alone that have said one of them.
+	// AdminTokens are accepted as well. If there are any, SG.RESET and SG.REFUND require one of them.
 	AdminTokens []string
-	// AuthTimeout is how long a client may take to say a token, if there are any, from when it connects. 0 means 10 seconds.
+	// AuthTimeout is how long a client may take to authenticate after connecting, if there are tokens. 0 means 10
+	// seconds.
 	AuthTimeout time.Duration
-	// MaxConnections is how many clients may be connected at once; others are told so and sent away. 0 means 10,000. With
-	// Tokens, a quarter of that is for clients that have not said one yet; when it is taken, the one that has been there
-	// longest makes room for the next.
+	// MaxConnections is the maximum number of connected clients; others get an error and are disconnected. 0 means
+	// 10,000. With Tokens, a quarter of the connections is for clients that have not authenticated yet; when that is
+	// full, the oldest of them is disconnected for the next.
 	MaxConnections int
-	// IdleTimeout is how long a connection may be silent between commands. It is looked at in steps of an eighth. 0 means
-	// half an hour, for clients keep connections in pools; below 0 there is no end to it.
+	// IdleTimeout is how long a connection may be silent between commands. It is enforced in steps of an eighth. 0
+	// means half an hour, since clients keep connections in pools; a negative value disables it.
 	IdleTimeout time.Duration
 	// ReadTimeout is how long a command may take from its first byte to its last. 0 means 10 seconds.
 	ReadTimeout time.Duration
-	// WriteTimeout is how long a client may take to accept answers; it is then disconnected. It, too, is looked at in steps
-	// of an eighth. 0 means 10 seconds.
+	// WriteTimeout is how long a client may take to accept replies before it is disconnected. It is also enforced in
+	// steps of an eighth. 0 means 10 seconds.
 	WriteTimeout time.Duration
-	// MaxBulk is how many bytes an argument may have, or a command that is a line of text. A whole command may have twice as
-	// many. 0 means 64 KiB.
+	// MaxBulk is the maximum size of an argument, or of an inline command, in bytes. A whole command may have twice
+	// that size. 0 means 64 KiB.
 	MaxBulk int
-	// MaxArgs is how many arguments a command may have, its name included. 0 means 128.
+	// MaxArgs is the maximum number of arguments of a command, including its name. 0 means 128.
 	MaxArgs int
-	// MaxPipeline is how many commands are answered with one write at most; what a client sends beyond that at once is
-	// answered with further ones. 0 means 1024.
+	// MaxPipeline is the maximum number of commands whose replies are sent in one write; longer pipelines take several
+	// writes. 0 means 1024.
 	MaxPipeline int
-	// MaxPeriods is how many different periods CL.THROTTLE accepts over the life of the server: each is a shape of limits,
-	// and a store keeps something for each. 0 means 64.
+	// MaxPeriods is how many different periods CL.THROTTLE accepts over the life of the server: each is a shape of
+	// limits, and a store keeps state for each. 0 means 64.
 	MaxPeriods int
-	// LeaseThrottle has units of busy keys of CL.THROTTLE taken in blocks, from buckets that hold at least four times what they
-	// refill in 100 ms. They then hold fewer units by that much.
+	// LeaseThrottle leases units for busy keys of CL.THROTTLE, from buckets that hold at least four times what they
+	// refill in 100 ms. Such buckets then hold fewer units by that much.
 	LeaseThrottle bool
-	// Batch has the SG.ALLOWs that follow one another in a read decided in one call to the store, in the same order and with
-	// the same answers. Set it for a store that is reached over a network: a pipeline is then one round trip. In memory one
-	// after the other is faster.
+	// Batch decides consecutive SG.ALLOWs of one read in one call to the store, in the same order and with the same
+	// replies. Set it for a store that is reached over a network: a pipeline then takes one round trip. In memory,
+	// deciding one by one is faster.
 	Batch bool
-	// Logger gets a line when clients are sent away or the listener fails, and at the debug level for each client that broke
-	// the protocol or was too slow; nil means none. Keys are never in it.
+	// Logger receives a line when clients are rejected or the listener fails, and at the debug level for each client
+	// that violated the protocol or was too slow; nil discards them. It never receives keys.
 	Logger *slog.Logger
-	// MeterProvider gets the metrics; nil means the global one.
+	// MeterProvider receives the metrics; nil means the global one.
 	MeterProvider metric.MeterProvider
 }
 
@@ -87,13 +89,13 @@ const (
 	mostPeriods     = 1 << 16
 )
 
-// complete puts the defaults in, and refuses what cannot be.
+// complete fills in the defaults, and rejects invalid values.
 func (o *Options) complete() error {
 	numbers := []struct {
-		name           string
-		value          *int
-		standard       int
-		smallest, most int
+		name          string
+		value         *int
+		standard      int
+		smallest, max int
 	}{
 		{"MaxConnections", &o.MaxConnections, 10_000, 1, mostConnections},
 		{"MaxBulk", &o.MaxBulk, 64 << 10, leastBulk, mostBulk},
@@ -105,8 +107,8 @@ func (o *Options) complete() error {
 		if *n.value == 0 {
 			*n.value = n.standard
 		}
-		if *n.value < n.smallest || *n.value > n.most {
-			return fmt.Errorf("resp: %s: must be %d to %d, or 0 for %d, not %d", n.name, n.smallest, n.most, n.standard, *n.value)
+		if *n.value < n.smallest || *n.value > n.max {
+			return fmt.Errorf("resp: %s: must be %d to %d, or 0 for %d, got %d", n.name, n.smallest, n.max, n.standard, *n.value)
 		}
 	}
 	if o.IdleTimeout == 0 {
@@ -117,12 +119,12 @@ func (o *Options) complete() error {
 			*d = 10 * time.Second
 		}
 		if *d < 0 {
-			return fmt.Errorf("resp: %s: must not be negative, but is %v; 0 means 10 seconds", name, *d)
+			return fmt.Errorf("resp: %s: must not be negative, got %v; 0 means 10 seconds", name, *d)
 		}
 	}
 	for name, tokens := range map[string][]string{"Tokens": o.Tokens, "AdminTokens": o.AdminTokens} {
 		if at := slices.Index(tokens, ""); at >= 0 {
-			return fmt.Errorf("resp: %s: the one at %d is empty; leave it out", name, at)
+			return fmt.Errorf("resp: %s: token %d is empty; leave it out", name, at)
 		}
 	}
 	if o.Logger == nil {

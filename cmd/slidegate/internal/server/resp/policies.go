@@ -15,46 +15,46 @@ import (
 
 const allowName = "sg.allow"
 
-// policyCommands are the commands about policies.
+// policyCommands returns the commands about policies.
 func policyCommands() []*command {
 	return []*command{
-		{name: allowName, arity: -3, most: 4, key: 2, own: true, run: (*conn).allow,
-			usage: "policy key [cost]", summary: "Takes cost units (1 unless said), all or none; a cost of 0 is a peek."},
+		{name: allowName, arity: -3, max: 4, key: 2, own: true, run: (*conn).allow,
+			usage: "policy key [cost]", summary: "Takes cost units (default 1), all or none; a cost of 0 is a peek."},
 		{name: "sg.allowupto", arity: 4, key: 2, own: true, run: (*conn).allowUpTo,
 			usage: "policy key cost", summary: "Takes as much of cost units as the limits admit now, at least one."},
-		{name: "sg.peek", arity: -3, most: 4, key: 2, own: true, run: (*conn).peek,
-			usage: "policy key [cost]", summary: "Tells what SG.ALLOW would answer, and takes nothing."},
-		{name: "sg.charge", arity: -3, most: 4, key: 2, own: true, run: (*conn).charge,
-			usage: "policy key [cost]", summary: "Charges cost units without asking, beyond the quota if need be."},
-		{name: "sg.refund", arity: -3, most: 4, key: 2, own: true, admin: true, run: (*conn).refund,
-			usage: "policy key [cost]", summary: "Gives cost units back, the oldest first; granted tells how many."},
+		{name: "sg.peek", arity: -3, max: 4, key: 2, own: true, run: (*conn).peek,
+			usage: "policy key [cost]", summary: "Returns what SG.ALLOW would return, and takes nothing."},
+		{name: "sg.charge", arity: -3, max: 4, key: 2, own: true, run: (*conn).charge,
+			usage: "policy key [cost]", summary: "Charges cost units without a check, even beyond the quota."},
+		{name: "sg.refund", arity: -3, max: 4, key: 2, own: true, admin: true, run: (*conn).refund,
+			usage: "policy key [cost]", summary: "Refunds cost units, the oldest first; granted is how many."},
 		{name: "sg.reset", arity: 3, key: 2, own: true, admin: true, run: (*conn).resetKey,
-			usage: "policy key", summary: "Forgets what the key has used."},
+			usage: "policy key", summary: "Deletes what the key has used."},
 		{name: "sg.reserve", arity: 4, key: 2, own: true, run: (*conn).reserve,
-			usage: "policy key cost", summary: "Takes an estimate, and answers a reservation besides, or null."},
-		{name: "sg.acquire", arity: -3, most: 4, key: 2, own: true, run: (*conn).acquire,
-			usage: "policy key [cost]", summary: "Takes slots of in-flight limits, and cost units of others; also answers a reservation, and for how long it holds."},
+			usage: "policy key cost", summary: "Takes an estimate, and also returns a reservation, or null."},
+		{name: "sg.acquire", arity: -3, max: 4, key: 2, own: true, run: (*conn).acquire,
+			usage: "policy key [cost]", summary: "Takes slots of in-flight limits, and cost units of others; also returns a reservation, and how long it holds them."},
 		{name: "sg.renew", arity: 3, own: true, run: (*conn).renew,
 			usage: "policy reservation", summary: "Holds the slots of a reservation for another time to live; allowed is 0 if one was lost."},
 		{name: "sg.release", arity: 3, own: true, run: (*conn).release,
-			usage: "policy reservation", summary: "Gives the slots of a reservation back."},
+			usage: "policy reservation", summary: "Releases the slots of a reservation."},
 		{name: "sg.settle", arity: -4, own: true, run: (*conn).settle,
-			usage: "policy reservation cost|limit=cost [limit=cost ...]", summary: "Replaces a reservation's estimates by what was used."},
+			usage: "policy reservation cost|limit=cost [limit=cost ...]", summary: "Replaces a reservation's estimates with what was used."},
 		{name: "sg.cancel", arity: 3, own: true, run: (*conn).cancelReservation,
-			usage: "policy reservation", summary: "Gives all of a reservation back."},
+			usage: "policy reservation", summary: "Refunds all of a reservation."},
 		{name: "sg.policies", arity: 1, own: true, run: (*conn).listPolicies,
 			summary: "Lists the names of the policies."},
 	}
 }
 
-// batch is SG.ALLOWs that are decided together. Its memory is used again.
+// batch holds SG.ALLOWs that are decided together. Its memory is reused.
 type batch struct {
 	asks     []gate.Ask
 	verdicts []gate.Verdict
 	errs     []error
 }
 
-// allow answers SG.ALLOW.
+// allow runs SG.ALLOW.
 func (c *conn) allow(args [][]byte) {
 	ask, ok := c.readAsk(args)
 	switch {
@@ -72,7 +72,7 @@ func (c *conn) allow(args [][]byte) {
 	}
 }
 
-// decide decides the SG.ALLOWs that wait, in their order.
+// decide decides the pending SG.ALLOWs, in order.
 func (c *conn) decide() {
 	b := c.batch
 	if b == nil {
@@ -82,7 +82,7 @@ func (c *conn) decide() {
 	for len(b.errs) < n {
 		b.verdicts, b.errs = append(b.verdicts, gate.Verdict{}), append(b.errs, nil)
 	}
-	if n == 1 { // which stores may have a shorter way for
+	if n == 1 { // stores may have a faster way for one
 		b.verdicts[0], b.errs[0] = c.server.policies.Allow(c.ctx, b.asks[0])
 	} else {
 		c.server.policies.AllowBatch(c.ctx, b.asks, b.verdicts[:n], b.errs[:n])
@@ -94,14 +94,14 @@ func (c *conn) decide() {
 	}
 	c.running = running
 	c.batch = nil
-	clear(b.asks) // without the keys
+	clear(b.asks) // drops the keys
 	clear(b.verdicts[:n])
 	clear(b.errs[:n])
 	b.asks = b.asks[:0]
 	c.server.batches.Put(b)
 }
 
-// readAsk reads policy, key and, if it is there, cost.
+// readAsk reads the policy, the key and the optional cost.
 func (c *conn) readAsk(args [][]byte) (ask gate.Ask, ok bool) {
 	ask = gate.Ask{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1, Door: gate.RESP}
 	if len(args) > 3 {
@@ -117,17 +117,17 @@ func readCost(text []byte) (cost int64, ok bool) {
 	return cost, ok && cost >= 0 && cost <= rule.MaxQuota
 }
 
-// failCost answers a cost that cannot be.
+// failCost replies to an invalid cost.
 func (c *conn) failCost() { c.fail("cost: must be a whole number from 0 to 9007199254740991") }
 
-// policyName makes a string of a policy's name; the same one if it was asked for lately.
+// policyName converts a policy's name to a string, reusing the string of a recent command.
 func (c *conn) policyName(name []byte) string {
 	for _, known := range &c.policies {
 		if known == string(name) {
 			return known
 		}
 	}
-	if len(name) > 256 { // there is none, and it would stay here
+	if len(name) > 256 { // no such policy, and it would be retained
 		return string(name)
 	}
 	c.place = (c.place + 1) % len(c.policies)
@@ -135,7 +135,7 @@ func (c *conn) policyName(name []byte) string {
 	return c.policies[c.place]
 }
 
-// verdict answers with a verdict.
+// verdict replies with a verdict.
 func (c *conn) verdict(v *gate.Verdict, err error) {
 	if err != nil {
 		c.failed(err)
@@ -148,8 +148,9 @@ func (c *conn) verdict(v *gate.Verdict, err error) {
 	c.out = appendVerdict(appendArray(c.out, verdictNumbers), v)
 }
 
-// failed answers an error: ERR if the question was wrong, UNSETTLED if the store cannot remember a settlement, and STORE if the
-// store did not answer. It uses no word at which clients try again by themselves: what was not answered may have been charged.
+// failed replies with an error: ERR if the request was invalid, UNSETTLED if the store cannot remember a settlement,
+// and STORE if the store did not answer. It uses no error code on which clients retry automatically, since an
+// unanswered request may have been charged.
 func (c *conn) failed(err error) {
 	kind := "STORE"
 	if errors.Is(err, slidegate.ErrUnsettled) {
@@ -205,7 +206,7 @@ func (c *conn) resetKey(args [][]byte) {
 	c.done(c.server.policies.Reset(c.ctx, ask))
 }
 
-// done answers OK, or the error.
+// done replies OK, or with the error.
 func (c *conn) done(err error) {
 	if err != nil {
 		c.failed(err)
@@ -216,10 +217,10 @@ func (c *conn) done(err error) {
 
 func (c *conn) reserve(args [][]byte) { c.hold(args, verdictNumbers+1, c.server.policies.Reserve) }
 
-// acquire answers SG.ACQUIRE: as SG.RESERVE, and within how many microseconds the reservation must be renewed.
+// acquire runs SG.ACQUIRE, which also returns within how many microseconds the reservation must be renewed.
 func (c *conn) acquire(args [][]byte) { c.hold(args, verdictNumbers+2, c.server.policies.Acquire) }
 
-// hold answers with a verdict, a reservation and, if there are that many parts, the reservation's time to live.
+// hold replies with a verdict, a reservation and, if there are that many parts, the reservation's time to live.
 func (c *conn) hold(args [][]byte, parts int, ask func(context.Context, gate.Ask) (slidegate.Reservation, gate.Verdict, error)) {
 	wanted, ok := c.readAsk(args)
 	if !ok {
@@ -261,7 +262,8 @@ func (c *conn) settle(args [][]byte) {
 	c.settled(c.server.policies.Settle(c.ctx, c.policyName(args[1]), r, used...))
 }
 
-// settled answers what the end of a reservation did: whether it had been ended before, and what each charge was given back.
+// settled replies with the result of ending a reservation: whether it had ended before, and what was refunded for each
+// charge.
 func (c *conn) settled(done gate.Settlement, err error) {
 	if err != nil {
 		c.failed(err)
@@ -273,8 +275,8 @@ func (c *conn) settled(done gate.Settlement, err error) {
 	}
 }
 
-// readUsed reads what was used: limit=cost for some limits, or a number for each charge, in their order. A limit's text may
-// have an = in it as well, so the last one counts.
+// readUsed reads what was used: limit=cost for some limits, or a number for each charge, in order. A limit's text may
+// contain =, so the last one separates.
 func (c *conn) readUsed(r *slidegate.Reservation, args [][]byte) (used []slidegate.Used, ok bool) {
 	var costs []int64
 	for _, text := range args {
@@ -328,15 +330,15 @@ func (c *conn) renew(args [][]byte) {
 	}
 }
 
-// readReservation reads what SG.RESERVE or SG.ACQUIRE answered. What is wrong with it is not told in detail, for there is a key
-// in it; but a version that is not known yet is.
+// readReservation reads what SG.RESERVE or SG.ACQUIRE returned. Errors give no details, since it contains a key, except
+// for an unknown newer version.
 func (c *conn) readReservation(text []byte) (r slidegate.Reservation, ok bool) {
 	err := json.Unmarshal(text, &r)
 	switch {
 	case errors.Is(err, slidegate.ErrReservation):
 		c.failed(err)
 	case err != nil:
-		c.fail("reservation: must be the JSON text that SG.RESERVE or SG.ACQUIRE answered")
+		c.fail("reservation: must be the JSON text that SG.RESERVE or SG.ACQUIRE returned")
 	}
 	return r, err == nil
 }

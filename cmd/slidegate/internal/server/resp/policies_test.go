@@ -40,15 +40,15 @@ func TestPolicyCommands(t *testing.T) {
 		c.ask("SG.ALLOW default bob", numbers(1, 10, 9, 0, hour, 1))
 		c.ask("SG.RESET default ann", "+OK")
 		c.ask("SG.ALLOW default ann 10", numbers(1, 10, 0, 0, hour, 10))
-		// A full bucket of 5 that gains one a second.
+		// A full bucket of 5 that gains one per second.
 		c.ask("SG.ALLOW bucket ann 5", numbers(1, 60, 0, 0, 5*second, 5))
 		c.ask("SG.ALLOW bucket ann 2", numbers(0, 60, 0, 2*second, 5*second, 0))
-		// Where no limit is asked there are no numbers of one.
+		// If no limit decides, its numbers are 0.
 		c.ask("SG.ALLOW lists mallory 3", numbers(0, 0, 0, -1, 0, 0))
 		c.ask("SG.ALLOW lists health 3", numbers(1, 0, 0, 0, 0, 3))
 		c.ask("SG.ALLOW lists vip 3", numbers(1, 0, 0, 0, 0, 3))
 		c.ask("SG.POLICIES", "*4", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots")
-		c.send(frame("SG.ALLOW", "", "", "1")) // the default policy, and a key of no bytes
+		c.send(frame("SG.ALLOW", "", "", "1")) // the default policy, and an empty key
 		c.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
 		c.send(frame("SG.ALLOW", "default", "a\r\n\x00\xff", "1"))
 		c.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
@@ -74,10 +74,10 @@ func TestPolicyErrors(t *testing.T) {
 			c.send(frame(strings.Fields(command)...))
 			line, err := c.in.ReadString('\n')
 			if err != nil || !strings.HasPrefix(line, "-ERR gate: unknown policy") || !strings.Contains(line, "bucket") {
-				t.Errorf("%s: %q, %v; want an error that names the policies", command, line, err)
+				t.Errorf("%s: got %q, %v; want an error that names the policies", command, line, err)
 			}
 			if strings.Contains(line, "ann") {
-				t.Errorf("%s: the key is in the error: %q", command, line)
+				t.Errorf("%s: the error contains the key: %q", command, line)
 			}
 		}
 		w.store.failing.Store(true)
@@ -97,7 +97,7 @@ func TestReservations(t *testing.T) {
 	}
 	first := reserve(4, 6)
 	if !strings.Contains(first, `"charges":[{`) {
-		t.Errorf("a reservation reads %q", first)
+		t.Errorf("got the reservation %q", first)
 	}
 	for _, repeated := range []int64{0, 1} {
 		c.send(frame("SG.SETTLE", "default", first, "1"))
@@ -112,20 +112,20 @@ func TestReservations(t *testing.T) {
 	c.ask("SG.PEEK default ann", numbers(1, 10, 9, 0, hour, 0))
 	c.send(frame("SG.RESERVE", "default", "ann", "10"))
 	c.expect("*7" + strings.TrimPrefix(numbers(0, 10, 9, hour, hour, 0), "*6") + "\r\n$-1\r\n")
-	wrong := "-ERR reservation: must be the JSON text that SG.RESERVE or SG.ACQUIRE answered"
+	wrong := "-ERR reservation: must be the JSON text that SG.RESERVE or SG.ACQUIRE returned"
 	c.ask("SG.SETTLE default {ann 1", wrong)
 	c.ask("SG.CANCEL default ann", wrong)
 	c.send(frame("SG.SETTLE", "default", first, "x"))
 	c.expect("-ERR cost: must be a whole number from 0 to 9007199254740991\r\n")
-	c.send(frame("SG.SETTLE", "default", first, "1", "2", "3")) // one true cost, or one for each charge
+	c.send(frame("SG.SETTLE", "default", first, "1", "2", "3")) // one cost, or one per charge
 	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR gate: invalid reservation") ||
 		!strings.Contains(line, "limit=cost") {
-		t.Errorf("three costs for one charge: %q, %v", line, err)
+		t.Errorf("three costs for one charge: got %q, %v", line, err)
 	}
 	third := reserve(4, 5)
 	for _, costs := range []struct {
 		args []string
-		want string // how the answer begins
+		want string // how the reply begins
 	}{
 		{[]string{"other=1"}, "-ERR slidegate: invalid reservation"},
 		{[]string{"10/1h fixed-window anchor=first=x"}, "-ERR cost:"},
@@ -135,19 +135,19 @@ func TestReservations(t *testing.T) {
 	} {
 		c.send(frame(append([]string{"SG.SETTLE", "default", third}, costs.args...)...))
 		if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, costs.want) {
-			t.Errorf("%v: %q, %v, want %s", costs.args, line, err, costs.want)
+			t.Errorf("%v: got %q, %v; want %s", costs.args, line, err, costs.want)
 		}
 	}
 	c.expect(":0\r\n:2\r\n")
 	newer := strings.Replace(third, `"version":2`, `"version":3`, 1)
 	c.send(frame("SG.CANCEL", "default", newer))
 	if line := c.line(); !strings.HasPrefix(line, "-ERR slidegate: invalid reservation: version 3") || !strings.Contains(line, "upgrade") {
-		t.Errorf("a newer version: %q, want an error that says to upgrade", line)
+		t.Errorf("a newer version: got %q, want an error that says to upgrade", line)
 	}
 	c.ask("SG.PEEK default ann", numbers(1, 10, 7, 0, hour, 0))
 }
 
-// Charging asks nobody: it is done beyond the quota.
+// Charging is unconditional, even beyond the quota.
 func TestChargeCommand(t *testing.T) {
 	w := open(t, resp.Options{})
 	c := w.dial(t)
@@ -156,11 +156,11 @@ func TestChargeCommand(t *testing.T) {
 	c.ask("SG.ALLOW default ann", numbers(0, 10, 0, hour, hour, 0))
 	c.send(frame("SG.CHARGE", "default", "ann", "0"))
 	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR gate: invalid cost: must be 1") {
-		t.Errorf("charging nothing: %q, %v", line, err)
+		t.Errorf("charging nothing: got %q, %v", line, err)
 	}
 }
 
-// bulk reads a text.
+// bulk reads a bulk string.
 func (c *client) bulk() string {
 	c.t.Helper()
 	line, err := c.in.ReadString('\n')
@@ -178,7 +178,7 @@ func (c *client) bulk() string {
 	return string(text[:n])
 }
 
-// A pipeline is one call to the store, its parts between other commands each one, and every answer is where it belongs.
+// A pipeline is one call to the store, as is each part of it between other commands, and every reply is in its place.
 func TestBatch(t *testing.T) {
 	w := open(t, resp.Options{Batch: true})
 	c := w.dial(t)
@@ -188,7 +188,7 @@ func TestBatch(t *testing.T) {
 	}
 	c.expect(strings.Repeat(numbers(0, 10, 0, hour, hour, 0)+"\r\n", 2))
 	if calls := w.store.applies.Load(); calls != 1 || w.store.ones.Load() != 0 {
-		t.Errorf("a pipeline of 12 took %d and %d calls to the store, want 1", calls, w.store.ones.Load())
+		t.Errorf("a pipeline of 12: got %d and %d calls to the store, want 1", calls, w.store.ones.Load())
 	}
 	w.store.applies.Store(0)
 	allow := func(key string) string { return frame("SG.ALLOW", "default", key) }
@@ -200,12 +200,12 @@ func TestBatch(t *testing.T) {
 		"-ERR wrong number of arguments for 'sg.allow' command\r\n" + first + "+OK\r\n")
 	c.ended()
 	if calls, ones := w.store.applies.Load(), w.store.ones.Load(); calls != 2 || ones != 3 {
-		t.Errorf("%d calls with batches and %d with one, want 2 and 3", calls, ones)
+		t.Errorf("got %d calls with batches and %d with one, want 2 and 3", calls, ones)
 	}
 }
 
-// Whatever commands come, however the bytes are cut, and whether they are decided together or not: the answers are the same.
-func TestBatchChangesNoAnswer(t *testing.T) {
+// The replies are the same for any commands, however the bytes are split, decided together or not.
+func TestBatchChangesNoReply(t *testing.T) {
 	one, many := open(t, resp.Options{}), open(t, resp.Options{Batch: true, MaxPipeline: 7})
 	commands := []string{"SG.ALLOW default %s", "SG.ALLOW default %s 2", "SG.ALLOW bucket %s", "SG.ALLOW lists %s", "SG.ALLOW nobody %s",
 		"SG.ALLOW default %s x", "SG.PEEK default %s", "SG.REFUND default %s", "PING %s", "SG.RESET default %s", "CL.THROTTLE %s 4 1 1", "NOSUCH %s"}
@@ -232,7 +232,7 @@ func TestBatchChangesNoAnswer(t *testing.T) {
 			_ = conn.Close()
 		}
 		if got[0] != got[1] {
-			t.Fatalf("one by one:\n%q\ntogether:\n%q", got[0], got[1])
+			t.Fatalf("got together:\n%[2]q\nwant as one by one:\n%[1]q", got[0], got[1])
 		}
 	})
 }
@@ -247,13 +247,13 @@ func dialPlain(t *rapid.T, w *world) net.Conn {
 	return conn
 }
 
-// readTo reads until what was read ends so.
+// readTo reads until the input ends with this text.
 func readTo(t *rapid.T, in *bufio.Reader, end string) string {
 	var all strings.Builder
 	for !strings.HasSuffix(all.String(), end) {
 		line, err := in.ReadString('\n')
 		if err != nil {
-			t.Fatalf("%v after %q", err, all.String())
+			t.Fatalf("got %v after %q", err, all.String())
 		}
 		all.WriteString(line)
 	}

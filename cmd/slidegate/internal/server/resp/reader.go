@@ -7,14 +7,13 @@ import (
 )
 
 const (
-	firstBuffer = 4 << 10  // what a connection begins with
-	mostAhead   = 64 << 10 // how far its buffer grows for pipelines; for one large command it grows as that comes in
-	mostHeader  = 24       // bytes of a line that tells a length, without its end
-	quietReads  = 32       // how many reads in a row must need little before the buffer gets smaller
+	firstBuffer = 4 << 10  // initial size
+	maxAhead    = 64 << 10 // how far the buffer grows for pipelines; for one large command it grows as that arrives
+	maxHeader   = 24       // bytes of a length line, without its end
+	quietReads  = 32       // consecutive reads that must need little before the buffer shrinks
 )
 
-// protocolError is something that no client sends who speaks the protocol. The text is what Redis would say, where it
-// would say something.
+// protocolError is a violation of the protocol. The text is the one that Redis uses, where it has one.
 type protocolError string
 
 func (e protocolError) Error() string { return "Protocol error: " + string(e) }
@@ -26,45 +25,45 @@ const (
 	errCommand = protocolError("too big command")
 	errLine    = protocolError("too big inline request")
 	errQuotes  = protocolError("unbalanced quotes in request")
-	errForeign = protocolError("another protocol") // which is not told: the client would not understand it
+	errForeign = protocolError("another protocol") // not sent: the client would not understand it
 )
 
-// bounds are what one command may take.
+// bounds limits the size of one command.
 type bounds struct {
-	args    int // arguments, the name included
+	args    int // arguments, including the name
 	bulk    int // bytes of an argument, or of a line of text
-	command int // bytes of all of it, with what tells the lengths
+	command int // bytes of the whole command, including lengths
 }
 
-// reader takes commands out of a stream. It never holds more than one command of the bounds that next is given, or
-// mostAhead, whichever is more, and at most twice that where a buffer had to grow. It remembers how far it has come in a
-// command that is not complete, so bytes that drip in are looked at once.
+// reader reads commands from a stream. It never holds more than one command of the bounds given to next, or maxAhead,
+// whichever is larger, and at most twice that where a buffer had to grow. It remembers its progress in an incomplete
+// command, so bytes that arrive slowly are scanned once.
 type reader struct {
 	source io.Reader
 	buf    []byte
-	start  int // of what was read and not taken yet,
-	end    int // and its end
-	quiet  int // reads in a row that needed little of the buffer
+	start  int // of the unread bytes,
+	end    int // and their end
+	quiet  int // consecutive reads that needed little of the buffer
 	full   bool
 
-	at      int // how far the command has been understood, from start,
-	missing int // how many arguments it still lacks; 0 before its header,
-	length  int // and how long the next one is; -1 before its header
+	at      int // how far the command has been parsed, from start,
+	missing int // how many arguments are still missing; 0 before its header,
+	length  int // and the length of the next one; -1 before its header
 	spans   []span
 	args    [][]byte
 }
 
-// span is where an argument is, from start.
+// span is the position of an argument, relative to start.
 type span struct{ from, to int }
 
 func newReader(source io.Reader) *reader {
 	return &reader{source: source, length: -1}
 }
 
-// begun tells whether a command has begun and is not complete.
+// begun reports whether a command has begun and is not complete.
 func (r *reader) begun() bool { return r.start < r.end }
 
-// fill reads once. The arguments that next returned are gone then.
+// fill reads once. The arguments that next returned are then invalid.
 func (r *reader) fill() error {
 	r.makeRoom()
 	n, err := r.source.Read(r.buf[r.end:])
@@ -76,7 +75,7 @@ func (r *reader) fill() error {
 		r.quiet++
 	}
 	if n > 0 {
-		return nil // what came with it is told next time
+		return nil // an error that came with data is returned by the next call
 	}
 	if err == nil {
 		err = io.ErrNoProgress
@@ -84,7 +83,7 @@ func (r *reader) fill() error {
 	return err
 }
 
-// makeRoom sees to it that there is room to read into.
+// makeRoom makes sure that there is space to read into.
 func (r *reader) makeRoom() {
 	size := len(r.buf)
 	switch {
@@ -93,15 +92,15 @@ func (r *reader) makeRoom() {
 		switch {
 		case size == 0:
 			size = firstBuffer
-		case r.full && size < mostAhead:
+		case r.full && size < maxAhead:
 			size *= 2 // there was more to read
-		case size > mostAhead:
-			size = mostAhead
+		case size > maxAhead:
+			size = maxAhead
 		case r.quiet >= quietReads && size > firstBuffer:
 			size, r.quiet = size/2, 0
 		}
 	case r.end == size && r.start == 0:
-		size *= 2 // one command fills all of it; next refuses those that are too large
+		size *= 2 // one command fills all of it; next rejects commands that are too large
 	}
 	if size != len(r.buf) {
 		r.full = false
@@ -114,8 +113,8 @@ func (r *reader) makeRoom() {
 	}
 }
 
-// next returns the next command of what was read, if it is complete; the arguments are good until fill. After an error
-// nothing that follows can be understood.
+// next returns the next command, if it is complete; the arguments are valid until fill. After an error, the rest of the
+// stream cannot be parsed.
 func (r *reader) next(b bounds) (args [][]byte, ok bool, err error) {
 	for r.missing == 0 {
 		if r.start == r.end {
@@ -126,7 +125,7 @@ func (r *reader) next(b bounds) (args [][]byte, ok bool, err error) {
 			if !ok || err != nil || len(args) > 0 {
 				return args, ok, err
 			}
-			continue // an empty line is nothing
+			continue // an empty line is ignored
 		}
 		n, ok, err := r.header(errArgs)
 		if !ok || err != nil {
@@ -135,7 +134,7 @@ func (r *reader) next(b bounds) (args [][]byte, ok bool, err error) {
 		if n > int64(b.args) {
 			return nil, false, errArgs
 		}
-		if n <= 0 { // Redis takes it for nothing, too
+		if n <= 0 { // ignored, as in Redis
 			r.take()
 			continue
 		}
@@ -154,14 +153,14 @@ func (r *reader) next(b bounds) (args [][]byte, ok bool, err error) {
 	return r.args, true, nil
 }
 
-// take leaves behind what has been understood.
+// take discards what has been parsed.
 func (r *reader) take() {
 	r.start += r.at
 	r.at, r.missing, r.length = 0, 0, -1
 	r.spans = r.spans[:0]
 }
 
-// argument understands one argument, if all of it is there.
+// argument parses one argument, if all of it has arrived.
 func (r *reader) argument(b bounds) (ok bool, err error) {
 	if r.length < 0 {
 		if r.start+r.at == r.end {
@@ -195,7 +194,7 @@ func (r *reader) argument(b bounds) (ok bool, err error) {
 	return true, nil
 }
 
-// printable is how a byte is shown in an error.
+// printable returns how a byte is shown in an error.
 func printable(b byte) string {
 	if b < ' ' || b > '~' {
 		return "?"
@@ -203,12 +202,12 @@ func printable(b byte) string {
 	return string(rune(b))
 }
 
-// header reads the number behind the type's letter, to the end of the line.
+// header reads the number after the type's letter, to the end of the line.
 func (r *reader) header(wrong error) (n int64, ok bool, err error) {
 	rest := r.buf[r.start+r.at+1 : r.end]
-	end := bytes.IndexByte(rest[:min(len(rest), mostHeader+2)], '\n')
+	end := bytes.IndexByte(rest[:min(len(rest), maxHeader+2)], '\n')
 	if end < 0 {
-		if len(rest) >= mostHeader+2 {
+		if len(rest) >= maxHeader+2 {
 			return 0, false, wrong
 		}
 		return 0, false, nil
@@ -223,7 +222,7 @@ func (r *reader) header(wrong error) (n int64, ok bool, err error) {
 	return n, true, nil
 }
 
-// shortest tells that a number that can be read has no zeros in front.
+// shortest reports whether a valid number has no leading zeros.
 func shortest(text []byte) bool {
 	digits := bytes.TrimPrefix(text, []byte("-"))
 	return digits[0] != '0' || len(text) == 1

@@ -14,7 +14,7 @@ import (
 
 var testBounds = bounds{args: 8, bulk: 1024, command: 2048}
 
-// readAll takes all commands out of a stream, and returns them, and what was wrong in the end.
+// readAll reads all commands of a stream, and returns them and the final error.
 func readAll(source io.Reader, b bounds) (commands [][]string, err error) {
 	r := newReader(source)
 	for {
@@ -41,7 +41,7 @@ func readAll(source io.Reader, b bounds) (commands [][]string, err error) {
 
 func same(a, b [][]string) bool { return slices.EqualFunc(a, b, slices.Equal) }
 
-// readerCase is a text, its commands, and what is wrong after them.
+// readerCase is a text, its commands, and the error after them.
 type readerCase struct {
 	text string
 	want [][]string
@@ -56,7 +56,7 @@ func readerCases() []readerCase {
 		{"*1\r\n$4\r\nPING\r\n", [][]string{{"PING"}}, nil},
 		{"*2\r\n$4\r\nECHO\r\n$0\r\n\r\n*1\r\n$1\r\na\r\n", [][]string{{"ECHO", ""}, {"a"}}, nil},
 		{"*2\r\n$2\r\n\r\n\r\n$3\r\n*1\r\r\n", [][]string{{"\r\n", "*1\r"}}, nil}, // any bytes
-		{"*0\r\n*-1\r\n*-7\r\nPING\r\n", [][]string{{"PING"}}, nil},               // nothing, and nothing
+		{"*0\r\n*-1\r\n*-7\r\nPING\r\n", [][]string{{"PING"}}, nil},               // both ignored
 		{"PING\r\n", [][]string{{"PING"}}, nil},
 		{"PING\n\r\n\n  \r\nECHO  a\tb \r\n", [][]string{{"PING"}, {"ECHO", "a", "b"}}, nil},
 		{`ECHO "a b" 'c d' "\x41\n\"\q\\" 'it\'s\n' ""` + "\r\n", [][]string{{"ECHO", "a b", "c d", "A\n\"q\\", `it's\n`, ""}}, nil},
@@ -98,7 +98,7 @@ func readerCases() []readerCase {
 		{"*2\r\n$1024\r\n" + long + "\r\n$1002\r\n" + long[:1002] + "\r\n", [][]string{{long, long[:1002]}}, nil}, // 2048
 		{long + "\r\n", [][]string{{long}}, nil},
 		{long + "x\r\n", nil, errLine},
-		{long + "\r", nil, io.ErrUnexpectedEOF}, // the line's end may yet come
+		{long + "\r", nil, io.ErrUnexpectedEOF}, // the line's end may still come
 		{long + "xx", nil, errLine},
 		{"a b c d e f g h\n", [][]string{{"a", "b", "c", "d", "e", "f", "g", "h"}}, nil},
 		{"a b c d e f g h i\n", nil, errArgs},
@@ -122,7 +122,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// A command that is announced takes no memory before it comes.
+// An announced command takes no memory before it arrives.
 func TestReaderMemory(t *testing.T) {
 	b := bounds{args: 128, bulk: 1 << 20, command: 2 << 20}
 	r := newReader(strings.NewReader("*3\r\n$1048576\r\nabc"))
@@ -130,15 +130,15 @@ func TestReaderMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok, err := r.next(b); ok || err != nil || len(r.buf) > firstBuffer {
-		t.Errorf("%v, %v, a buffer of %d bytes", ok, err, len(r.buf))
+		t.Errorf("got %v, %v, a buffer of %d bytes", ok, err, len(r.buf))
 	}
-	// A large one makes the buffer grow, to less than four times its size, and it shrinks again.
+	// A large command makes the buffer grow to less than four times its size, and the buffer shrinks again.
 	large := "*1\r\n$100000\r\n" + strings.Repeat("x", 100_000) + "\r\n"
 	r = newReader(io.MultiReader(strings.NewReader(large), iotest.OneByteReader(strings.NewReader(strings.Repeat("\n", 1000)))))
 	for largest := 0; ; largest = max(largest, len(r.buf)) {
 		if _, ok, err := r.next(b); ok || err != nil {
 			if err != nil || largest > 400_000 {
-				t.Fatalf("%v, a buffer of %d bytes", err, largest)
+				t.Fatalf("got %v, a buffer of %d bytes", err, largest)
 			}
 			break
 		}
@@ -147,12 +147,12 @@ func TestReaderMemory(t *testing.T) {
 		}
 	}
 	for r.fill() == nil {
-		if _, ok, err := r.next(b); ok || err != nil || len(r.buf) > mostAhead {
-			t.Fatalf("%v, %v, a buffer of %d bytes", ok, err, len(r.buf))
+		if _, ok, err := r.next(b); ok || err != nil || len(r.buf) > maxAhead {
+			t.Fatalf("got %v, %v, a buffer of %d bytes", ok, err, len(r.buf))
 		}
 	}
 	if len(r.buf) != firstBuffer {
-		t.Errorf("after a large command and 1000 small reads the buffer has %d bytes", len(r.buf))
+		t.Errorf("after a large command and 1000 small reads: got a buffer of %d bytes", len(r.buf))
 	}
 	// A stream of small commands makes it grow to a bound.
 	r = newReader(strings.NewReader(strings.Repeat("*1\r\n$4\r\nPING\r\n", 100_000)))
@@ -168,16 +168,16 @@ func TestReaderMemory(t *testing.T) {
 			}
 			n++
 		}
-		if len(r.buf) > 2*mostAhead {
-			t.Fatalf("a buffer of %d bytes", len(r.buf))
+		if len(r.buf) > 2*maxAhead {
+			t.Fatalf("got a buffer of %d bytes", len(r.buf))
 		}
 	}
 	if n != 100_000 {
-		t.Errorf("%d commands, want 100000", n)
+		t.Errorf("got %d commands, want 100000", n)
 	}
 }
 
-// FuzzReader holds the reader, in whatever pieces the bytes come, to decode.
+// FuzzReader compares the reader to decode, however the bytes are split.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{"*1\r\n$4\r\nPING\r\n", "PING \"a\\x41b\" 'c'\r\n", "*2\r\n$1\r\na\r\n$-1\r\n", "*0\r\n\r\n*-1\r\nx\n",
 		"*3\r\n$8\r\nSG.ALLOW\r\n$7\r\ndefault\r\n$3\r\nann\r\n*1\r\n"} {
@@ -194,7 +194,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// pieces hands out so many bytes at a time.
+// pieces returns a fixed number of bytes at a time.
 type pieces struct {
 	rest []byte
 	size int
@@ -209,8 +209,8 @@ func (p *pieces) Read(to []byte) (int, error) {
 	return n, nil
 }
 
-// TestReaderAgrees does the same with texts made of the protocol's own pieces, which come near to what is right and what is
-// wrong far more often than random bytes.
+// TestReaderAgrees does the same with texts made of pieces of the protocol, which come close to valid and invalid input
+// far more often than random bytes.
 func TestReaderAgrees(t *testing.T) {
 	fragments := []string{"*1\r\n", "*2\r\n", "*0\r\n", "*-1\r\n", "*9\r\n", "*", "$4\r\n", "$0\r\n", "$1\r\n", "$-1\r\n", "$2000\r\n", "$", "PING", "a", "1",
 		"\r\n", "\r", "\n", " ", " ", "\t", "\"", "'", "\\", "\\x41", "\\x4", "\\n", "\\'", "\\\"", "\x00", "\xff", "*1\r\n$4\r\nPING\r\n", "ECHO \"a b\"\r\n",

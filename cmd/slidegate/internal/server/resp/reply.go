@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// The functions here write answers to the end of what is to be sent.
+// These functions append replies to the output.
 
 func appendNumber(to []byte, kind byte, n int64) []byte {
 	to = append(to, kind)
@@ -26,22 +26,22 @@ func appendBulk[text string | []byte](to []byte, s text) []byte {
 	return append(to, '\r', '\n')
 }
 
-// appendSimple writes a short text that has no line ends.
+// appendSimple writes a short text without line breaks.
 func appendSimple(to []byte, kind byte, text string) []byte {
 	to = append(to, kind)
 	to = append(to, text...)
 	return append(to, '\r', '\n')
 }
 
-// oneLine makes line ends blanks, for an error ends with its line.
+// oneLine replaces line breaks with blanks, since an error ends with its line.
 var oneLine = strings.NewReplacer("\r", " ", "\n", " ")
 
-// appendError writes an error: a word in capitals that says of what kind it is, and a text.
+// appendError writes an error: a code in capitals, and a text.
 func appendError(to []byte, kind, text string) []byte {
 	return appendSimple(to, '-', kind+" "+oneLine.Replace(text))
 }
 
-// appendMap begins a map of n names and values; before RESP3 that is an array of twice as many.
+// appendMap begins a map of n names and values; before RESP3, an array of twice that length.
 func (c *conn) appendMap(n int) {
 	if c.resp3 {
 		c.out = appendNumber(c.out, '%', int64(n))
@@ -50,7 +50,7 @@ func (c *conn) appendMap(n int) {
 	c.out = appendArray(c.out, 2*n)
 }
 
-// appendSet begins a set of n things; before RESP3 that is an array.
+// appendSet begins a set of n elements; before RESP3, an array.
 func (c *conn) appendSet(n int) {
 	if c.resp3 {
 		c.out = appendNumber(c.out, '~', int64(n))
@@ -83,7 +83,7 @@ func (c *conn) ok() { c.out = append(c.out, "+OK\r\n"...) }
 
 func (c *conn) fail(text string) { c.refuse("ERR", text) }
 
-// refuse answers with an error of a kind, and counts it.
+// refuse replies with an error of a kind, and counts it.
 func (c *conn) refuse(kind, text string) {
 	c.out = appendError(c.out, kind, text)
 	if c.running {
@@ -93,7 +93,7 @@ func (c *conn) refuse(kind, text string) {
 	}
 }
 
-// numbers of a verdict: what SG.ALLOW and its like answer.
+// numbers of a verdict: the reply of SG.ALLOW and similar commands.
 const verdictNumbers = 6
 
 // appendVerdict writes the numbers of a verdict, without the array's header.

@@ -13,50 +13,50 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// ErrClosed is what Serve returns after Shutdown.
+// ErrClosed is returned by Serve after Shutdown.
 var ErrClosed = errors.New("resp: the server was shut down")
 
-// Server answers clients. It is safe for concurrent use. The zero value is not usable; New makes it.
+// Server serves clients. It is safe for concurrent use. The zero value is not usable; call New.
 type Server struct {
-	policies  Policies
-	throttles *throttles
-	opts      Options
-	tokens    atomic.Pointer[tokenSums]
-	commands  map[string]*command
-	sorted    []*command // by name
-	metrics   *metrics
-	began     time.Time
-	bounds    bounds // of a command
-	strange   bounds // of a command by somebody who has not said the token yet
-	batches   sync.Pool
+	policies   Policies
+	throttles  *throttles
+	opts       Options
+	tokens     atomic.Pointer[tokenSums]
+	commands   map[string]*command
+	sorted     []*command // by name
+	metrics    *metrics
+	began      time.Time
+	bounds     bounds // of a command
+	beforeAuth bounds // of a command before authentication
+	batches    sync.Pool
 
-	ctx      context.Context // ends when Shutdown has waited long enough
+	ctx      context.Context // canceled when Shutdown has waited long enough
 	cancel   context.CancelFunc
 	draining atomic.Bool
 	lastID   atomic.Int64
 	queued   atomic.Int64  // bytes that transactions hold
-	goodbyes chan struct{} // as many as are being told that there are too many
+	goodbyes chan struct{} // one for each client that is being sent the error about too many clients
 
 	mu        sync.Mutex
-	warned    time.Time // when it was last logged that there are too many
+	warned    time.Time // when too many clients were last logged
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
-	guests    list.List      // of *conn: those who have not said the token yet, in the order in which they came
-	evicted   int            // of conns: those who have been told to go
+	guests    list.List      // of *conn: clients that have not authenticated yet, oldest first
+	evicted   int            // number of conns that were asked to leave
 	running   sync.WaitGroup // of conns; grows only while draining is false, under mu
 }
 
-// What somebody may send who has not said the token yet; as in Redis.
+// The bounds of a command before authentication, as in Redis.
 const (
-	strangeArgs = 10
-	strangeBulk = 16 << 10
+	guestArgs = 10
+	guestBulk = 16 << 10
 )
 
-// mostGoodbyes is how many clients at once are told that there are too many; others are only disconnected.
-const mostGoodbyes = 64
+// maxGoodbyes bounds how many rejected clients are sent an error at a time; others are only disconnected.
+const maxGoodbyes = 64
 
-// New returns a server that asks policies, and throttle for CL.THROTTLE. Throttle needs no limits of its own, and wants a
-// namespace of its own; if it is nil, there is no CL.THROTTLE.
+// New returns a server for policies, and for CL.THROTTLE with throttle. Throttle needs no limits, and should have its
+// own namespace; if it is nil, there is no CL.THROTTLE.
 func New(policies Policies, throttle *slidegate.Limiter, opts Options) (*Server, error) {
 	if policies == nil {
 		return nil, fmt.Errorf("resp: policies: must not be nil; gate.New makes them")
@@ -68,9 +68,9 @@ func New(policies Policies, throttle *slidegate.Limiter, opts Options) (*Server,
 		policies: policies, opts: opts, began: time.Now(),
 		throttles: newThrottles(throttle, opts.MaxPeriods, opts.LeaseThrottle),
 		bounds:    bounds{args: opts.MaxArgs, bulk: opts.MaxBulk, command: 2 * opts.MaxBulk},
-		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, goodbyes: make(chan struct{}, mostGoodbyes),
+		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, goodbyes: make(chan struct{}, maxGoodbyes),
 	}
-	s.strange = bounds{args: min(strangeArgs, opts.MaxArgs), bulk: min(strangeBulk, opts.MaxBulk), command: min(2*strangeBulk, 2*opts.MaxBulk)}
+	s.beforeAuth = bounds{args: min(guestArgs, opts.MaxArgs), bulk: min(guestBulk, opts.MaxBulk), command: min(2*guestBulk, 2*opts.MaxBulk)}
 	s.SetTokens(opts.Tokens, opts.AdminTokens)
 	s.batches.New = func() any { return new(batch) }
 	s.addCommands(throttle != nil)
@@ -82,8 +82,8 @@ func New(policies Policies, throttle *slidegate.Limiter, opts Options) (*Server,
 	return s, nil
 }
 
-// Serve answers those who connect to l, until Shutdown, when it returns ErrClosed, or until l fails. It closes l. It may be
-// called for several listeners.
+// Serve serves the clients that connect to l, until Shutdown, when it returns ErrClosed, or until l fails. It closes l.
+// It may be called for several listeners.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	if !s.listen(l) {
@@ -101,15 +101,15 @@ func (s *Server) Serve(l net.Listener) error {
 		}
 		if err == nil {
 			pause = 0
-			s.welcome(client)
+			s.accept(client)
 			continue
 		}
 		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
 			return fmt.Errorf("resp: accept: %w", err)
 		}
-		// Most likely there are no file descriptors left, and some will be soon.
+		// Most likely there are no file descriptors left, and some will soon be free.
 		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-		s.opts.Logger.Warn("resp: accept failed, trying again", "error", err, "after", pause)
+		s.opts.Logger.Warn("resp: accept failed; retrying", "error", err, "after", pause)
 		select {
 		case <-time.After(pause):
 		case <-s.ctx.Done():
@@ -117,7 +117,7 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// listen remembers a listener, so that Shutdown can close it.
+// listen records a listener, so that Shutdown can close it.
 func (s *Server) listen(l net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,15 +134,15 @@ func (s *Server) forget(l net.Listener) {
 	delete(s.listeners, l)
 }
 
-// welcome begins to answer a client, or sends it away.
-func (s *Server) welcome(client net.Conn) {
+// accept starts to serve a client, or rejects it.
+func (s *Server) accept(client net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.draining.Load():
 		_ = client.Close()
 	case !s.roomLocked():
-		s.sendAwayLocked(client)
+		s.rejectLocked(client)
 	default:
 		c := newConn(s, client, s.lastID.Add(1))
 		s.conns[c] = struct{}{}
@@ -150,12 +150,12 @@ func (s *Server) welcome(client net.Conn) {
 			c.guest = s.guests.PushBack(c)
 		}
 		s.running.Add(1)
-		go s.attend(c)
+		go s.serve(c)
 	}
 }
 
-// attend answers a client until it leaves.
-func (s *Server) attend(c *conn) {
+// serve serves a client until it is disconnected.
+func (s *Server) serve(c *conn) {
 	defer s.running.Done()
 	why := c.serve()
 	_ = c.client.Close()
@@ -173,13 +173,13 @@ func (s *Server) attend(c *conn) {
 	}
 }
 
-// sendAwayLocked tells a client that there are too many, without keeping anybody else waiting.
-func (s *Server) sendAwayLocked(client net.Conn) {
+// rejectLocked rejects a client because there are too many, without blocking others.
+func (s *Server) rejectLocked(client net.Conn) {
 	s.metrics.sentAway.Add(1)
 	now := time.Now()
 	if now.Sub(s.warned) >= time.Minute {
 		s.warned = now
-		s.opts.Logger.Warn("resp: as many clients as MaxConnections allows; others are sent away", "most", s.opts.MaxConnections)
+		s.opts.Logger.Warn("resp: MaxConnections reached; further clients are rejected", "most", s.opts.MaxConnections)
 	}
 	select {
 	case s.goodbyes <- struct{}{}:
@@ -197,8 +197,9 @@ func (s *Server) sendAwayLocked(client net.Conn) {
 	}()
 }
 
-// Shutdown accepts nobody any more, lets every client have the answers to the commands that were read completely, and
-// disconnects it. When ctx ends before that is done, it disconnects all, and returns ctx's error once they are gone.
+// Shutdown stops accepting clients, sends every client the replies to the commands that were read completely, and
+// disconnects it. If ctx ends before that is done, it disconnects all clients, and returns ctx's error once they are
+// gone.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining.Store(true)
@@ -232,7 +233,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, s.metrics.close())
 }
 
-// connected is how many clients there are.
+// connected returns the number of clients.
 func (s *Server) connected() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

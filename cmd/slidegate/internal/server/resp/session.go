@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// sessionCommands are the commands about the connection itself.
+// sessionCommands returns the commands about the connection itself.
 func sessionCommands() []*command {
 	return []*command{
-		{name: "auth", arity: -2, most: 3, always: true, run: (*conn).auth, usage: "[username] token", summary: "Says the token."},
+		{name: "auth", arity: -2, max: 3, always: true, run: (*conn).auth, usage: "[username] token", summary: "Authenticates with a token."},
 		{name: "hello", arity: -1, always: true, run: (*conn).hello, usage: "[protover [AUTH username token] [SETNAME name]]",
 			summary: "Chooses RESP2 or RESP3."},
-		{name: "ping", arity: -1, most: 2, run: (*conn).ping, usage: "[message]", summary: "Answers PONG, or the message."},
-		{name: "echo", arity: 2, run: (*conn).echo, usage: "message", summary: "Answers the message."},
+		{name: "ping", arity: -1, max: 2, run: (*conn).ping, usage: "[message]", summary: "Returns PONG, or the message."},
+		{name: "echo", arity: 2, run: (*conn).echo, usage: "message", summary: "Returns the message."},
 		{name: "client", arity: -2, run: (*conn).clientCommand, usage: "ID | GETNAME | SETNAME name | SETINFO attribute value | NO-EVICT on|off | NO-TOUCH on|off",
-			summary: "Takes what clients say about themselves."},
+			summary: "Accepts what clients report about themselves."},
 		{name: "select", arity: 2, run: (*conn).selectDatabase, usage: "0", summary: "There is one database, 0."},
-		{name: "reset", arity: 1, always: true, atOnce: true, run: (*conn).reset, summary: "Makes the connection as it was at first."},
-		{name: "quit", arity: -1, always: true, atOnce: true, run: (*conn).quit, summary: "Ends the connection."},
+		{name: "reset", arity: 1, always: true, unqueued: true, run: (*conn).reset, summary: "Resets the connection to its initial state."},
+		{name: "quit", arity: -1, always: true, unqueued: true, run: (*conn).quit, summary: "Closes the connection."},
 	}
 }
 
-// mostWrong is how many wrong tokens a client may say; it is then disconnected.
-const mostWrong = 5
+// maxWrong is how many invalid tokens a client may send before it is disconnected.
+const maxWrong = 5
 
 const wrongToken = "invalid username-password pair or user is disabled."
 
-// admit lets the client in, if it has the token. Without tokens, only the user who needs none can be named.
+// admit authenticates the client, if the token is valid. Without tokens, only the default user can be named.
 func (c *conn) admit(user string, token []byte) bool {
 	if !c.server.hasTokens() {
 		return user == "default"
 	}
-	before, sum := c.said.Load(), sha256.Sum256(token)
-	c.said.Store(&sum) // before the tokens are looked at: SetTokens looks at both in the other order
+	before, sum := c.token.Load(), sha256.Sum256(token)
+	c.token.Store(&sum) // before the tokens are compared: SetTokens does both in the opposite order
 	if !c.server.knows(token) {
-		c.said.Store(before)
-		if c.wrong++; c.wrong >= mostWrong {
+		c.token.Store(before)
+		if c.wrong++; c.wrong >= maxWrong {
 			c.leaving, c.why = true, leftUnauthenticated
 		}
 		return false
@@ -62,7 +62,7 @@ func (c *conn) auth(args [][]byte) {
 	c.ok()
 }
 
-// hello answers HELLO: all of it is done, or nothing.
+// hello runs HELLO, all or nothing.
 func (c *conn) hello(args [][]byte) {
 	resp3, name := c.resp3, c.name
 	if len(args) > 1 {
@@ -104,20 +104,20 @@ func (c *conn) hello(args [][]byte) {
 		return
 	}
 	c.resp3, c.name = resp3, name
-	c.introduce()
+	c.describeServer()
 }
 
-// pretended is the version of Redis whose commands about connections these are; clients look at it.
-const pretended = "7.2.0"
+// redisVersion is the Redis version whose commands about connections these are; clients check it.
+const redisVersion = "7.2.0"
 
-// introduce tells what HELLO tells.
-func (c *conn) introduce() {
+// describeServer writes the reply of HELLO.
+func (c *conn) describeServer() {
 	protocol := int64(2)
 	if c.resp3 {
 		protocol = 3
 	}
 	c.appendMap(7)
-	for _, pair := range [][2]string{{"server", "slidegate"}, {"version", pretended}} {
+	for _, pair := range [][2]string{{"server", "slidegate"}, {"version", redisVersion}} {
 		c.out = appendBulk(appendBulk(c.out, pair[0]), pair[1])
 	}
 	c.out = appendInt(appendBulk(c.out, "proto"), protocol)
@@ -168,7 +168,7 @@ func (c *conn) clientCommand(args [][]byte) {
 	}
 }
 
-// setInfo takes what a client says about its library, and keeps nothing of it.
+// setInfo accepts what a client reports about its library, and keeps nothing.
 func (c *conn) setInfo(attribute []byte, value string) {
 	switch {
 	case !is(attribute, "LIB-NAME") && !is(attribute, "LIB-VER"):
@@ -180,13 +180,13 @@ func (c *conn) setInfo(attribute []byte, value string) {
 	}
 }
 
-// goodName tells whether a connection can be called so: visible bytes without blanks, and not many.
+// goodName reports whether a connection name is valid: visible bytes without blanks, and not too long.
 func goodName(name string) bool {
 	return len(name) <= 256 && !strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' })
 }
 
 func (c *conn) failName() {
-	c.fail("Client names cannot contain spaces, newlines or special characters, and have at most 256 bytes.")
+	c.fail("Client names cannot contain spaces, newlines or special characters, and must have at most 256 bytes.")
 }
 
 func (c *conn) selectDatabase(args [][]byte) {
@@ -205,7 +205,7 @@ func (c *conn) reset([][]byte) {
 		c.authed, c.authBy = false, time.Now().Add(c.server.opts.AuthTimeout)
 		c.server.unadmitted(c)
 	}
-	c.said.Store(nil)
+	c.token.Store(nil)
 	c.endTransaction()
 	c.resp3, c.name = false, ""
 	c.out = append(c.out, "+RESET\r\n"...)

@@ -24,7 +24,7 @@ func TestSession(t *testing.T) {
 	c.ask("CLIENT SETNAME web-1", "+OK")
 	c.ask("client getname", "$5", "web-1")
 	c.send(frame("CLIENT", "SETNAME", "web 1"))
-	c.expect("-ERR Client names cannot contain spaces, newlines or special characters, and have at most 256 bytes.\r\n")
+	c.expect("-ERR Client names cannot contain spaces, newlines or special characters, and must have at most 256 bytes.\r\n")
 	c.ask("CLIENT SETINFO LIB-NAME test", "+OK")
 	c.ask("CLIENT SETINFO lib-ver 1.0", "+OK")
 	c.ask("CLIENT SETINFO foo x", "-ERR Unrecognized option 'foo'")
@@ -39,8 +39,8 @@ func TestSession(t *testing.T) {
 	c.ask("CONFIG GET save", "*2", "$4", "save", "$0", "")
 	c.ask("CONFIG GET appendonly", "*2", "$10", "appendonly", "$2", "no")
 	c.ask("CONFIG GET maxmemory", "*0")
-	c.ask("CONFIG SET save x", "-ERR CONFIG: only GET is known, with a parameter; the service is configured by its file")
-	c.ask("GET secret", "-ERR unknown command 'GET'") // no argument: it may be a key
+	c.ask("CONFIG SET save x", "-ERR CONFIG: only GET with a parameter is supported; configure the service in its file")
+	c.ask("GET secret", "-ERR unknown command 'GET'") // without the argument, which may be a key
 	c.send(frame("a\r\nb\xff"))
 	c.expect("-ERR unknown command 'a  b?'\r\n")
 	c.send(frame(strings.Repeat("n", 1000)))
@@ -60,21 +60,21 @@ func TestSession(t *testing.T) {
 func TestHello(t *testing.T) {
 	w := open(t, resp.Options{})
 	c := w.dial(t)
-	told := func(header string, protocol int) string {
+	helloReply := func(header string, protocol int) string {
 		return header + "\r\n$6\r\nserver\r\n$9\r\nslidegate\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n$5\r\nproto\r\n:" + fmt.Sprint(protocol) +
 			"\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0"
 	}
-	c.ask("HELLO", told("*14", 2))
-	c.ask("HELLO 2", told("*14", 2))
-	c.ask("HELLO 3 SETNAME me", told("%7", 3))
-	c.ask("HELLO", told("%7", 3))
+	c.ask("HELLO", helloReply("*14", 2))
+	c.ask("HELLO 2", helloReply("*14", 2))
+	c.ask("HELLO 3 SETNAME me", helloReply("%7", 3))
+	c.ask("HELLO", helloReply("%7", 3))
 	c.ask("CLIENT GETNAME", "$2", "me")
 	c.ask("HELLO 4", "-NOPROTO unsupported protocol version")
 	c.ask("HELLO x", "-ERR Protocol version is not an integer or out of range")
 	c.ask("HELLO 2 SETNAME", "-ERR Syntax error in HELLO option 'SETNAME'")
 	c.ask("HELLO 2 AUTH a", "-ERR Syntax error in HELLO option 'AUTH'")
 	c.ask("HELLO 2 SETNAME you AUTH other x", "-WRONGPASS invalid username-password pair or user is disabled.")
-	c.ask("HELLO", told("%7", 3)) // nothing of what failed was done
+	c.ask("HELLO", helloReply("%7", 3)) // nothing of the failed command was done
 	c.ask("CLIENT GETNAME", "$2", "me")
 	c.ask("CLIENT SETNAME x", "+OK")
 	// What differs in RESP3: null, maps and texts. Numbers are an array in both.
@@ -111,18 +111,18 @@ func TestAuth(t *testing.T) {
 	c.ask("PING", noAuth)
 	c.ask("AUTH second", "+OK")
 	c.ask("PING", "+PONG")
-	c.ask("AUTH third", wrong) // whoever is in stays in, as in Redis
+	c.ask("AUTH third", wrong) // an authenticated client stays authenticated, as in Redis
 	c.ask("PING", "+PONG")
 	c.ask("RESET", "+RESET")
 	c.ask("PING", noAuth)
 	c.ask("AUTH anyone first", "+OK")
 	c.ask("PING", "+PONG")
 
-	c = w.dial(t) // in one go
+	c = w.dial(t) // in one command
 	c.send(frame("HELLO", "3", "AUTH", "default", "first") + frame("PING"))
 	for !strings.HasPrefix(c.line(), "+PONG") {
 	}
-	c = w.dial(t) // somebody who has not said the token may not send much
+	c = w.dial(t) // commands before authentication must be small
 	c.send("*11\r\n")
 	c.expect("-ERR Protocol error: invalid multibulk length\r\n")
 	c.ended()
@@ -156,14 +156,14 @@ func TestAbout(t *testing.T) {
 	c.send(frame("COMMAND", "COUNT") + frame("COMMAND", "LIST"))
 	count := c.line()
 	if list := c.line(); count[1:] != list[1:] {
-		t.Errorf("COUNT says %q and LIST has %q", count, list)
+		t.Errorf("COUNT returned %q and LIST %q", count, list)
 	}
 	for range 31 {
 		c.bulk()
 	}
 	c.ask("COMMAND INFO SG.ALLOW", "*1", "*10", "$8", "sg.allow", ":-3", "*1", "+write", ":2", ":2", ":1", "*0", "*0", "*0", "*0")
 	c.ask("COMMAND INFO ping nosuch", "*2", "*10", "$4", "ping", ":-1", "*0", ":0", ":0", ":0", "*0", "*0", "*0", "*0", "$-1")
-	c.ask("COMMAND DOCS echo nosuch", "*2", "$4", "echo", "*6", "$7", "summary", "$34", "ECHO message: Answers the message.",
+	c.ask("COMMAND DOCS echo nosuch", "*2", "$4", "echo", "*6", "$7", "summary", "$34", "ECHO message: Returns the message.",
 		"$5", "since", "$5", "1.0.0", "$5", "group", "$10", "connection")
 	c.ask("COMMAND NOSUCH", "-ERR unknown subcommand or wrong number of arguments for 'NOSUCH'. Try SG.HELP.")
 	c.send(frame("INFO"))
@@ -176,13 +176,13 @@ func TestAbout(t *testing.T) {
 	for section, want := range map[string]string{"server": "# Server", "CLIENTS": "# Clients", "replication": "# Replication", "nosuch": ""} {
 		c.send(frame("INFO", section))
 		if got := c.bulk(); !strings.HasPrefix(got, want) || strings.Count(got, "# ") != strings.Count(want, "# ") {
-			t.Errorf("INFO %s: %q", section, got)
+			t.Errorf("INFO %s: got %q", section, got)
 		}
 	}
 	for _, all := range []string{"all", "default", "everything"} {
 		c.send(frame("INFO", all))
 		if got := c.bulk(); strings.Count(got, "# ") != 3 {
-			t.Errorf("INFO %s: %q", all, got)
+			t.Errorf("INFO %s: got %q", all, got)
 		}
 	}
 	c.send(frame("SG.HELP") + frame("PING"))
@@ -200,7 +200,7 @@ func TestAbout(t *testing.T) {
 func TestOptions(t *testing.T) {
 	w := newWorld(t, resp.Options{})
 	if _, err := resp.New(nil, nil, resp.Options{}); err == nil || !strings.Contains(err.Error(), "policies") {
-		t.Errorf("no policies: %v", err)
+		t.Errorf("no policies: got %v", err)
 	}
 	for _, c := range []struct {
 		opts resp.Options
@@ -218,7 +218,7 @@ func TestOptions(t *testing.T) {
 		{resp.Options{Tokens: []string{"a", ""}}, "Tokens"},
 	} {
 		if _, err := resp.New(w.gate, nil, c.opts); err == nil || !strings.HasPrefix(err.Error(), "resp: "+c.want+": ") {
-			t.Errorf("%+v: %v, want an error about %s", c.opts, err, c.want)
+			t.Errorf("%+v: got %v, want an error about %s", c.opts, err, c.want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 const thirtySeconds = 30_000_000
 
-// Slots are acquired, renewed and released, also in a transaction and in both protocols.
+// Slots are acquired, renewed and released, in transactions too and in both protocols.
 func TestSlotCommands(t *testing.T) {
 	for _, protocol := range []string{"2", "3"} {
 		w := open(t, resp.Options{})
@@ -19,7 +19,7 @@ func TestSlotCommands(t *testing.T) {
 		if protocol == "3" {
 			null = "_"
 			c.send(frame("HELLO", "3"))
-			for !strings.HasPrefix(c.line(), "*0") { // the end of what it says: no modules
+			for !strings.HasPrefix(c.line(), "*0") { // the end of the reply: no modules
 			}
 		}
 		acquire := func(remaining int64) string {
@@ -36,18 +36,19 @@ func TestSlotCommands(t *testing.T) {
 		c.expect(numbers(0, 1, 0) + "\r\n")
 		c.send(frame("MULTI") + frame("SG.RELEASE", "slots", first) + frame("SG.RENEW", "slots", first) + frame("SG.RENEW", "slots", second) + frame("EXEC"))
 		c.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n*3\r\n:1\r\n")
-		c.line() // stores may say what was released then, or that nothing is left to release
+		c.line() // stores may return either what was released, or that nothing is left to release
 		c.expect(":0\r\n" + numbers(0, 2, 1, 0, thirtySeconds, 0) + "\r\n" + numbers(1, 2, 1, 0, thirtySeconds, 1) + "\r\n")
 		third := acquire(0)
 		w.clock.Advance(2 * thirtySeconds)
 		c.send(frame("SG.RENEW", "slots", third))
 		c.expect(numbers(0, 2, 2, 0, 0, 0) + "\r\n")
 		c.send(frame("SG.CANCEL", "slots", third))
-		c.expect(numbers(0, 0, 1) + "\r\n") // the slot had ended by itself
+		c.expect(numbers(0, 0, 1) + "\r\n") // the slot had expired
 	}
 }
 
-// What takes a slot and does not hold it is an error that says what to do, and so is to acquire where there is nothing to hold.
+// Taking a slot without holding it is an error that says what to do, and so is acquiring where there is nothing to
+// hold.
 func TestSlotErrors(t *testing.T) {
 	for _, batch := range []bool{false, true} {
 		w := open(t, resp.Options{Batch: batch})
@@ -73,7 +74,7 @@ func TestSlotErrors(t *testing.T) {
 	}
 }
 
-// What the store cannot remember is not settled, and the client is told so by a word of its own.
+// If the store cannot remember a settlement, nothing is settled, and the client gets a separate error code.
 func TestUnsettledCommand(t *testing.T) {
 	w := open(t, resp.Options{})
 	c := w.dial(t)
@@ -92,5 +93,5 @@ func TestUnsettledCommand(t *testing.T) {
 		}
 		c.expect(":0\r\n:1\r\n")
 	}
-	t.Error("every settlement was remembered")
+	t.Error("every settlement was remembered, want an UNSETTLED")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// loop is a connection that brings the same bytes again and again, and throws away what it is sent.
+// loop is a connection that returns the same bytes repeatedly, and discards what is written.
 type loop struct {
 	net.Conn
 	text  []byte
@@ -71,7 +71,7 @@ func benchServer(t testing.TB, opts Options) *Server {
 	return s
 }
 
-// commandsOf is a pipeline: n commands with different keys.
+// commandsOf returns a pipeline of n commands with different keys.
 func commandsOf(n int, format string) []byte {
 	var b strings.Builder
 	for i := range n {
@@ -84,7 +84,7 @@ func commandsOf(n int, format string) []byte {
 	return []byte(b.String())
 }
 
-// One allocation a command is its key, which layers below may keep.
+// The one allocation per command is its key, which layers below may retain.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -100,7 +100,7 @@ func TestAllocations(t *testing.T) {
 			newConn(s, &loop{text: text, turns: turns}, 1).serve()
 		}) / (pipeline * turns)
 		if got > 1.02 { // a connection and the table take a few
-			t.Errorf("%s, batch %v: %.2f allocations a command, want 1", c.command, c.batch, got)
+			t.Errorf("%s, batch %v: got %.2f allocations per command, want 1", c.command, c.batch, got)
 		}
 	}
 }

@@ -11,47 +11,47 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// CL.THROTTLE, as the Redis module redis-cell 0.4 answers it, over our token bucket: count units a period, and room for
-// max_burst more than one. The errors are redis-cell's, too. What differs, because ours is exact: redis-cell rounds the
-// time between two units down to nanoseconds. A key keeps what it used when max_burst or count change, but begins anew with
-// another period. A negative max_burst, count, period or quantity is an error.
+// CL.THROTTLE, compatible with the Redis module redis-cell 0.4, over our token bucket: count units per period, and a
+// capacity of max_burst more than one. The errors are also redis-cell's. The difference is that ours is exact:
+// redis-cell rounds the time between two units down to nanoseconds. A key keeps what it used when max_burst or count
+// change, but starts from scratch with another period. A negative max_burst, count, period or quantity is an error.
 
 func throttleCommand() *command {
 	return &command{name: "cl.throttle", arity: -1, key: 1, own: true, run: (*conn).throttleKey,
 		usage:   "key max_burst count_per_period period [quantity]",
-		summary: "Takes quantity units from a bucket of max_burst+1, as the module redis-cell does."}
+		summary: "Takes quantity units from a bucket of max_burst+1, like the module redis-cell."}
 }
 
 const throttleUsage = "Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
 
-// rate is what a client says about a bucket.
+// rate holds a client's parameters of a bucket.
 type rate struct{ burst, count, period int64 }
 
 // throttle is a bucket's limiter.
 type throttle struct {
 	rate    rate
-	limiter *slidegate.Limiter // nil if there is none yet
+	limiter *slidegate.Limiter // nil if not made yet
 }
 
-// throttles keeps limiters by what clients asked for, so that each is made once. It is safe for concurrent use.
+// throttles caches limiters by rate. It is safe for concurrent use.
 type throttles struct {
 	limiter *slidegate.Limiter
-	most    int  // periods
-	lease   bool // the buckets that are large enough
+	max     int  // number of periods
+	lease   bool // for buckets that are large enough
 
 	mu      sync.RWMutex
 	made    map[rate]*slidegate.Limiter
 	periods map[int64]struct{}
 }
 
-// mostMade is how many limiters are kept; others are made for every call.
-const mostMade = 4096
+// maxCached bounds the limiters that are cached; others are made for every call.
+const maxCached = 4096
 
-// mostSeconds is more than any limit takes, and still a time.Duration.
-const mostSeconds = 1 << 32
+// maxSeconds is more than any limit accepts, and still fits a time.Duration.
+const maxSeconds = 1 << 32
 
 func newThrottles(limiter *slidegate.Limiter, periods int, lease bool) *throttles {
-	return &throttles{limiter: limiter, most: periods, lease: lease, made: map[rate]*slidegate.Limiter{}, periods: map[int64]struct{}{}}
+	return &throttles{limiter: limiter, max: periods, lease: lease, made: map[rate]*slidegate.Limiter{}, periods: map[int64]struct{}{}}
 }
 
 // of returns the limiter for a rate.
@@ -67,8 +67,8 @@ func (t *throttles) of(r rate) (*slidegate.Limiter, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, known := t.periods[r.period]; !known && len(t.periods) >= t.most {
-		return nil, fmt.Errorf("period: %d different ones are in use, and no more are accepted; use one of those", len(t.periods))
+	if _, known := t.periods[r.period]; !known && len(t.periods) >= t.max {
+		return nil, fmt.Errorf("period: %d different periods are in use, which is the maximum; use one of them", len(t.periods))
 	}
 	limit := slidegate.Limit{
 		Algorithm: slidegate.TokenBucket, Quota: r.count, Window: time.Duration(r.period) * time.Second, Burst: r.burst + 1, Lease: t.lease,
@@ -81,18 +81,18 @@ func (t *throttles) of(r rate) (*slidegate.Limiter, error) {
 		return nil, err
 	}
 	t.periods[r.period] = struct{}{}
-	if len(t.made) < mostMade {
+	if len(t.made) < maxCached {
 		t.made[r] = limiter
 	}
 	return limiter, nil
 }
 
-// errZeroRate is in redis-cell's words.
+// errZeroRate has redis-cell's text.
 //
 //lint:ignore ST1005 clients may look for it
 var errZeroRate = errors.New("Zero rates are not supported")
 
-// check refuses what cannot be a limit; what is too large for one, the limit itself refuses.
+// check rejects parameters that cannot form a limit; the limit itself rejects those that are too large.
 func (r rate) check() error {
 	switch {
 	case r.count == 0 || r.period == 0:
@@ -101,13 +101,13 @@ func (r rate) check() error {
 		return fmt.Errorf("max_burst: must be 0 to %d", int64(rule.MaxQuota-1))
 	case r.count < 0:
 		return fmt.Errorf("count: must be positive")
-	case r.period < 0 || r.period > mostSeconds:
+	case r.period < 0 || r.period > maxSeconds:
 		return fmt.Errorf("period: must be positive, and at most five years")
 	}
 	return nil
 }
 
-// throttleKey answers CL.THROTTLE.
+// throttleKey runs CL.THROTTLE.
 func (c *conn) throttleKey(args [][]byte) {
 	if len(args) != 5 && len(args) != 6 {
 		c.cellError(throttleUsage)
@@ -140,7 +140,7 @@ func (c *conn) throttleKey(args [][]byte) {
 
 func (c *conn) answerThrottle(ctx context.Context, key string, quantity int64) {
 	d, err := c.throttle.limiter.AllowN(ctx, key, atMost(quantity))
-	if quantity > rule.MaxQuota { // which no bucket holds
+	if quantity > rule.MaxQuota { // more than any bucket holds
 		d.Allowed, d.RetryAfter = false, slidegate.Never
 	}
 	if err == nil && d.Flags.FallbackClosed() {
@@ -162,7 +162,7 @@ func (c *conn) answerThrottle(ctx context.Context, key string, quantity int64) {
 	c.out = appendInt(c.out, cellSeconds(d.ResetAfter))
 }
 
-// atMost is how many units to ask for: none, which only looks, if it is more than any bucket holds.
+// atMost returns how many units to take: none, which is a peek, if it is more than any bucket holds.
 func atMost(quantity int64) int64 {
 	if quantity > rule.MaxQuota {
 		return 0
@@ -170,8 +170,8 @@ func atMost(quantity int64) int64 {
 	return quantity
 }
 
-// cellSeconds rounds as redis-cell does: up, if it is a millisecond or more beyond whole seconds, and else down. Who
-// comes back then may so be a millisecond early, and is told again.
+// cellSeconds rounds as redis-cell does: up if it is a millisecond or more beyond whole seconds, otherwise down. A
+// client that returns then may be up to a millisecond early, and is denied again.
 func cellSeconds(d time.Duration) int64 {
 	seconds := int64(d / time.Second)
 	if d%time.Second >= time.Millisecond {
@@ -180,7 +180,7 @@ func cellSeconds(d time.Duration) int64 {
 	return seconds
 }
 
-// cellError answers an error as redis-cell words it.
+// cellError replies with an error in redis-cell's format.
 func (c *conn) cellError(text string) {
 	c.refuse("Cell", "error: Store error: "+text)
 }

@@ -17,7 +17,7 @@ type throttled struct {
 	want     [5]int64
 }
 
-// play asks for one key in the order of the script.
+// play sends commands for one key in the order of the script.
 func play(t *testing.T, params string, steps []throttled) {
 	t.Helper()
 	w := open(t, resp.Options{})
@@ -40,7 +40,7 @@ func play(t *testing.T, params string, steps []throttled) {
 	}
 }
 
-// The example of redis-cell's README: 30 a minute is one in two seconds; a bucket of 16, of which 15 are left.
+// The example of redis-cell's README: 30 per minute is one every two seconds; a bucket of 16, of which 15 are left.
 func TestThrottleAsPublished(t *testing.T) {
 	play(t, "15 30 60", []throttled{
 		{quantity: "", want: [5]int64{0, 16, 15, -1, 2}},
@@ -48,11 +48,11 @@ func TestThrottleAsPublished(t *testing.T) {
 	})
 }
 
-// One unit a second and a bucket of 5: the run by which redis-cell tests itself, in whole seconds.
+// One unit per second and a bucket of 5: redis-cell's own test, in whole seconds.
 func TestThrottleAsRedisCell(t *testing.T) {
 	const ms = time.Millisecond
 	play(t, "4 1 1", []throttled{
-		{0, "6", [5]int64{1, 5, 5, -1, 0}}, // more than there ever is: no time to come back
+		{0, "6", [5]int64{1, 5, 5, -1, 0}}, // more than the bucket ever holds: no time to retry
 		{0, "1", [5]int64{0, 5, 4, -1, 1}},
 		{0, "1", [5]int64{0, 5, 3, -1, 2}},
 		{0, "1", [5]int64{0, 5, 2, -1, 3}},
@@ -64,13 +64,13 @@ func TestThrottleAsRedisCell(t *testing.T) {
 		{4000 * ms, "1", [5]int64{0, 5, 1, -1, 4}},
 		{8000 * ms, "1", [5]int64{0, 5, 4, -1, 1}},
 		{9500 * ms, "1", [5]int64{0, 5, 4, -1, 1}},
-		{9500 * ms, "0", [5]int64{0, 5, 4, -1, 1}}, // only looks
+		{9500 * ms, "0", [5]int64{0, 5, 4, -1, 1}}, // only a peek
 		{9500 * ms, "2", [5]int64{0, 5, 2, -1, 3}},
 		{9500 * ms, "5", [5]int64{1, 5, 2, 3, 3}},
 	})
 }
 
-// A bucket of one unit that takes two seconds. Seconds round up at a whole millisecond beyond them, and down below that.
+// A bucket of one unit that takes two seconds. Seconds round up at a whole millisecond beyond them, otherwise down.
 func TestThrottleRounds(t *testing.T) {
 	const us = time.Microsecond
 	play(t, "0 1 2", []throttled{
@@ -86,7 +86,7 @@ func TestThrottleRounds(t *testing.T) {
 	})
 }
 
-// A key keeps what it used when the burst or the count changes: what is missing is stored, in units.
+// A key keeps what it used when the burst or the count changes: the missing units are stored.
 func TestThrottleChanges(t *testing.T) {
 	w := open(t, resp.Options{})
 	c := w.dial(t)
@@ -120,18 +120,18 @@ func TestThrottleErrors(t *testing.T) {
 	c.ask("CL.THROTTLE k 9223372036854775807 1 1", "-Cell error: Store error: max_burst: must be 0 to 9007199254740990")
 	c.ask("CL.THROTTLE k +1 1 1", numbers(0, 2, 1, -1, 1)) // what parses in Rust parses here; and period 1 is the first
 	c.ask("CL.THROTTLE k 1 1 2", numbers(0, 2, 1, -1, 2))
-	c.ask("CL.THROTTLE k 1 1 3", "-Cell error: Store error: period: 2 different ones are in use, and no more are accepted; use one of those")
+	c.ask("CL.THROTTLE k 1 1 3", "-Cell error: Store error: period: 2 different periods are in use, which is the maximum; use one of them")
 	c.ask("CL.THROTTLE k 1 1 2", numbers(0, 2, 0, -1, 4))
 	for _, quantity := range []string{"9007199254740991", "9007199254740992", "4611686018427387903", "9223372036854775807"} {
 		c.ask("CL.THROTTLE k 1 1 2 "+quantity, numbers(1, 2, 0, -1, 4)) // never fits, and takes nothing
 	}
 	c.ask("CL.THROTTLE full 9007199254740990 9007199254740991 1 9007199254740992", numbers(1, 9007199254740991, 9007199254740991, -1, 0))
-	c.ask("CL.THROTTLE k 1 1 157766400", "-Cell error: Store error: period: 2 different ones are in use, and no more are accepted; use one of those")
+	c.ask("CL.THROTTLE k 1 1 157766400", "-Cell error: Store error: period: 2 different periods are in use, which is the maximum; use one of them")
 	w.store.failing.Store(true)
 	c.ask("CL.THROTTLE k 1 1 2", "-Cell error: Store error: the store is broken")
 }
 
-// More rates than are kept still work.
+// More rates than are cached still work.
 func TestThrottleManyRates(t *testing.T) {
 	w := open(t, resp.Options{})
 	c := w.dial(t)

@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// sum is what is kept of a token.
+// sum is the stored hash of a token.
 type sum = [sha256.Size]byte
 
-// tokenSums are the tokens of a moment.
+// tokenSums holds the hashes of the current tokens.
 type tokenSums struct{ clients, admins []sum }
 
-// SetTokens replaces Options.Tokens and Options.AdminTokens. Clients that were let in with a token that is no longer there are disconnected.
-// Whether tokens of either kind are needed at all is decided when the server is made: they cannot all be taken away, and none can be given
-// to a server without.
+// SetTokens replaces Options.Tokens and Options.AdminTokens. Clients that authenticated with a token that is no longer
+// valid are disconnected. Whether tokens of either kind are required is fixed when the server is made: they cannot all
+// be removed, and none can be added to a server without tokens.
 func (s *Server) SetTokens(clients, admins []string) {
 	now := &tokenSums{sumsOf(clients), sumsOf(admins)}
 	s.tokens.Store(now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		if said := c.said.Load(); said != nil && !slices.Contains(now.clients, *said) && !slices.Contains(now.admins, *said) {
+		if said := c.token.Load(); said != nil && !slices.Contains(now.clients, *said) && !slices.Contains(now.admins, *said) {
 			_ = c.client.Close()
 		}
 	}
@@ -35,13 +35,13 @@ func sumsOf(tokens []string) []sum {
 	return sums
 }
 
-// needsToken reports whether clients must show a token.
+// needsToken reports whether clients must authenticate.
 func (s *Server) needsToken() bool { return len(s.tokens.Load().clients) > 0 }
 
-// hasTokens reports whether there is any token to show.
+// hasTokens reports whether there are any tokens.
 func (s *Server) hasTokens() bool { return s.needsToken() || len(s.tokens.Load().admins) > 0 }
 
-// knows reports whether a token is one of the server's. All are compared, in the same time whatever they are.
+// knows reports whether a token is valid. It compares all tokens in constant time.
 func (s *Server) knows(token []byte) bool {
 	given, found := sha256.Sum256(token), 0
 	now := s.tokens.Load()
@@ -56,10 +56,10 @@ func (s *Server) knows(token []byte) bool {
 	return found == 1
 }
 
-// mayRun reports whether the client may run a command that is for operators: if it has said an admin token, or there are none. What it
-// said is compared by its sum, as it was when it said it, and so tells nothing by the time that takes.
+// mayRun reports whether the client may run a command for operators: it has authenticated with an admin token, or there
+// are none. Hashes are compared, so the time that takes reveals nothing.
 func (c *conn) mayRun() bool {
 	admins := c.server.tokens.Load().admins
-	said := c.said.Load()
+	said := c.token.Load()
 	return len(admins) == 0 || said != nil && slices.Contains(admins, *said)
 }

@@ -7,30 +7,30 @@ import (
 
 const execName = "exec"
 
-// transactionCommands are MULTI and its like, which redis-py, node-redis and ioredis send around a pipeline unless they are
-// told not to. EXEC answers the queued commands in their order and in one array. Nothing is charged before EXEC, and nothing
-// at all if a command could not be queued. There is no isolation to promise: other clients are answered meanwhile, and a
-// command that fails does not undo the others, as in Redis.
+// transactionCommands returns MULTI and related commands, which redis-py, node-redis and ioredis send around a pipeline
+// by default. EXEC returns the replies of the queued commands in order, in one array. Nothing is charged before EXEC,
+// and nothing at all if a command could not be queued. There is no isolation: other clients are served at the same
+// time, and a command that fails does not undo the others, as in Redis.
 func transactionCommands() []*command {
 	return []*command{
-		{name: "multi", arity: 1, atOnce: true, run: (*conn).multi, summary: "Begins a transaction: what follows is queued until EXEC."},
-		{name: execName, arity: 1, atOnce: true, run: (*conn).exec, summary: "Runs the queued commands, and answers all of them in one array."},
-		{name: "discard", arity: 1, atOnce: true, run: (*conn).discard, summary: "Drops the queued commands."},
-		{name: "watch", arity: -2, atOnce: true, run: (*conn).watch, usage: "key [key ...]", summary: "Is not supported, and says so."},
-		{name: "unwatch", arity: 1, run: (*conn).unwatch, summary: "Answers OK: nothing is watched."},
+		{name: "multi", arity: 1, unqueued: true, run: (*conn).multi, summary: "Begins a transaction: commands are queued until EXEC."},
+		{name: execName, arity: 1, unqueued: true, run: (*conn).exec, summary: "Runs the queued commands, and returns their replies in one array."},
+		{name: "discard", arity: 1, unqueued: true, run: (*conn).discard, summary: "Drops the queued commands."},
+		{name: "watch", arity: -2, unqueued: true, run: (*conn).watch, usage: "key [key ...]", summary: "Not supported; returns an error."},
+		{name: "unwatch", arity: 1, run: (*conn).unwatch, summary: "Returns OK: nothing is watched."},
 	}
 }
 
 // The bounds of a transaction. A connection holds its commands until EXEC.
 const (
-	mostQueued      = 16 << 10 // commands
-	mostQueuedBytes = 1 << 20  // bytes of all their arguments, and of what says where they are
-	mostQueuedByAll = 64 << 20 // the same, of all connections
-	argumentBytes   = 8        // of an end in transaction.ends
-	queuedBytes     = 24       // of a queued
+	maxQueued      = 16 << 10 // commands
+	maxQueuedBytes = 1 << 20  // bytes of all their arguments and of their positions
+	maxQueuedByAll = 64 << 20 // the same, for all connections
+	argumentBytes  = 8        // of an end in transaction.ends
+	queuedBytes    = 24       // of a queued
 )
 
-// transaction is what was queued since MULTI.
+// transaction holds what was queued since MULTI.
 type transaction struct {
 	aborted  bool // a command could not be queued, so EXEC runs none
 	commands []queued
@@ -45,19 +45,19 @@ type queued struct {
 	args    int
 }
 
-// queue puts a command aside until EXEC. It reports false if the command is to be run now: one that ends the transaction, or
-// one that is answered with an error and makes EXEC run nothing. A transaction must have begun.
+// queue queues a command until EXEC. It returns false if the command must be run now: one that ends the transaction, or
+// one that results in an error and makes EXEC run nothing. A transaction must have begun.
 func (c *conn) queue(args [][]byte) bool {
 	t := c.transaction
 	cmd := c.server.find(args[0])
 	switch {
-	case cmd == nil || !cmd.takes(len(args)):
+	case cmd == nil || !cmd.accepts(len(args)):
 		c.abort()
-		if cmd != nil && cmd.name == execName { // it ends the transaction nevertheless, as in Redis
+		if cmd != nil && cmd.name == execName { // it ends the transaction anyway, as in Redis
 			c.transaction = nil
 		}
 		return false
-	case cmd.atOnce:
+	case cmd.unqueued:
 		return false
 	}
 	if err := t.add(&c.server.queued, cmd, args); err != nil {
@@ -69,8 +69,8 @@ func (c *conn) queue(args [][]byte) bool {
 	return true
 }
 
-// add queues a command. The arguments are copied: those of the reader are gone after its next read. All is how many bytes all
-// connections have queued.
+// add queues a command. It copies the arguments, since those of the reader are invalid after its next read. All is how
+// many bytes all connections have queued.
 func (t *transaction) add(all *atomic.Int64, cmd *command, args [][]byte) error {
 	if t.aborted {
 		return nil // it will not be run
@@ -80,14 +80,14 @@ func (t *transaction) add(all *atomic.Int64, cmd *command, args [][]byte) error 
 		more += len(arg) + argumentBytes
 	}
 	switch {
-	case len(t.commands) >= mostQueued:
-		return fmt.Errorf("a transaction has at most %d commands; send fewer, or a pipeline without MULTI", mostQueued)
-	case t.size+more > mostQueuedBytes:
-		return fmt.Errorf("the commands of a transaction have at most %d bytes; send fewer, or a pipeline without MULTI", mostQueuedBytes)
+	case len(t.commands) >= maxQueued:
+		return fmt.Errorf("a transaction can have at most %d commands; send fewer, or a pipeline without MULTI", maxQueued)
+	case t.size+more > maxQueuedBytes:
+		return fmt.Errorf("the commands of a transaction can have at most %d bytes; send fewer, or a pipeline without MULTI", maxQueuedBytes)
 	}
-	if all.Add(int64(more)) > mostQueuedByAll {
+	if all.Add(int64(more)) > maxQueuedByAll {
 		all.Add(int64(-more))
-		return fmt.Errorf("the transactions of all clients have at most %d bytes; send EXEC sooner, or a pipeline without MULTI", mostQueuedByAll)
+		return fmt.Errorf("the transactions of all clients can have at most %d bytes; send EXEC sooner, or a pipeline without MULTI", maxQueuedByAll)
 	}
 	t.size += more
 	t.commands = append(t.commands, queued{cmd, len(args)})
@@ -98,13 +98,13 @@ func (t *transaction) add(all *atomic.Int64, cmd *command, args [][]byte) error 
 	return nil
 }
 
-// abort makes EXEC run nothing, and frees what was queued. A transaction must have begun.
+// abort makes EXEC run nothing, and frees the queued commands. A transaction must have begun.
 func (c *conn) abort() {
 	c.endTransaction()
 	c.transaction = &transaction{aborted: true}
 }
 
-// endTransaction frees what was queued, if anything was.
+// endTransaction frees the queued commands, if any.
 func (c *conn) endTransaction() {
 	if c.transaction != nil {
 		c.server.queued.Add(int64(-c.transaction.size))
@@ -130,8 +130,8 @@ func (c *conn) discard([][]byte) {
 	c.ok()
 }
 
-// watch refuses: a count changes with time alone, so a transaction that runs only if nothing has changed cannot be promised.
-// In a transaction it makes EXEC run nothing, for the client counts on it.
+// watch returns an error: a count changes with time alone, so a transaction that runs only if nothing has changed
+// cannot be promised. In a transaction it makes EXEC run nothing, since the client relies on it.
 func (c *conn) watch([][]byte) {
 	if c.transaction != nil {
 		c.abort()
@@ -167,7 +167,7 @@ func (c *conn) exec([][]byte) {
 		if c.leaving {
 			return
 		}
-		if (i+1)%c.server.opts.MaxPipeline == 0 || len(c.out) >= mostWaiting {
+		if (i+1)%c.server.opts.MaxPipeline == 0 || len(c.out) >= maxBuffered {
 			if why, ok := c.flush(); !ok {
 				c.leaving, c.why = true, why
 				return
@@ -176,5 +176,5 @@ func (c *conn) exec([][]byte) {
 	}
 	c.decide()
 	c.count(nil)
-	c.last = nil // which is one of those that were queued, and lastName is EXEC
+	c.last = nil // it is one of the queued commands, and lastName is EXEC
 }

@@ -16,7 +16,7 @@ func batches(t *testing.T, opts resp.Options, test func(t *testing.T, w *world))
 	}
 }
 
-// used asks how many of ten units a key has used.
+// used checks how many of ten units a key has used.
 func (w *world) used(t *testing.T, key string, want int64) {
 	t.Helper()
 	reset := int64(hour)
@@ -29,12 +29,12 @@ func (w *world) used(t *testing.T, key string, want int64) {
 func TestTransaction(t *testing.T) {
 	batches(t, resp.Options{}, func(t *testing.T, w *world) {
 		c := w.dial(t)
-		for range 2 { // the second goes on from the first
+		for range 2 { // the second continues after the first
 			c.ask("multi", "+OK")
 			for range 3 {
 				c.ask("SG.ALLOW default ann", "+QUEUED")
 			}
-			c.ask("SG.ALLOW nobody ann", "+QUEUED") // what only running it finds out is an answer, as in Redis
+			c.ask("SG.ALLOW nobody ann", "+QUEUED") // errors found only when it runs are replies, as in Redis
 			c.ask("SG.PEEK default bob 2", "+QUEUED")
 			w.used(t, "bob", 0)
 			c.send(frame("EXEC"))
@@ -43,24 +43,24 @@ func TestTransaction(t *testing.T) {
 			}
 			for range 3 {
 				if got := c.line(); got != "*6\r\n" {
-					t.Fatalf("an answer: %q", got)
+					t.Fatalf("got the reply %q", got)
 				}
 				for range 6 {
 					c.line()
 				}
 			}
 			if got := c.line(); !strings.HasPrefix(got, "-ERR gate: unknown policy") {
-				t.Fatalf("an unknown policy: %q", got)
+				t.Fatalf("an unknown policy: got %q", got)
 			}
 			c.expect(numbers(1, 10, 10, 0, 0, 0) + "\r\n")
 		}
 		w.used(t, "ann", 6)
 		c.ask("PING", "+PONG")
-		c.ask("EXEC", "-ERR EXEC without MULTI") // and not what was asked last
+		c.ask("EXEC", "-ERR EXEC without MULTI") // and not the last command
 	})
 }
 
-// As clients send it: all in one piece, with more behind it.
+// As clients send it: in one piece, followed by more.
 func TestTransactionInOnePiece(t *testing.T) {
 	batches(t, resp.Options{MaxPipeline: 2}, func(t *testing.T, w *world) {
 		c := w.dial(t)
@@ -76,7 +76,7 @@ const aborted = "-EXECABORT Transaction discarded because of previous errors."
 // An error while commands are queued makes EXEC run none of them.
 func TestTransactionAborted(t *testing.T) {
 	batches(t, resp.Options{}, func(t *testing.T, w *world) {
-		for _, c := range []struct{ wrong, told string }{
+		for _, c := range []struct{ wrong, tooMany string }{
 			{"NOSUCH a", "-ERR unknown command 'NOSUCH'"},
 			{"SG.ALLOW default", "-ERR wrong number of arguments for 'sg.allow' command"},
 			{"SG.ALLOW default ann 1 1", "-ERR wrong number of arguments for 'sg.allow' command"},
@@ -88,11 +88,11 @@ func TestTransactionAborted(t *testing.T) {
 			client := w.dial(t)
 			client.ask("MULTI", "+OK")
 			client.ask("SG.ALLOW default ann", "+QUEUED")
-			client.ask(c.wrong, c.told)
+			client.ask(c.wrong, c.tooMany)
 			client.ask("SG.ALLOW default ann", "+QUEUED")
 			client.ask("EXEC", aborted)
 			client.ask("EXEC", "-ERR EXEC without MULTI")
-			client.ask("MULTI", "+OK") // the next one is not touched by it
+			client.ask("MULTI", "+OK") // the next transaction is not affected
 			client.ask("PING", "+QUEUED")
 			client.ask("EXEC", "*1", "+PONG")
 		}
@@ -163,10 +163,10 @@ func TestTransactionSession(t *testing.T) {
 	c.ask("EXEC", "-NOAUTH Authentication required.")
 }
 
-// What a connection holds until EXEC is bounded, in commands and in bytes; beyond it nothing is charged.
+// What a connection holds until EXEC is bounded, in commands and in bytes; beyond that nothing is charged.
 func TestTransactionBounds(t *testing.T) {
 	w := open(t, resp.Options{})
-	play := func(t *testing.T, one string, fit, sent int, told string) {
+	play := func(t *testing.T, one string, fit, sent int, tooMany string) {
 		c := w.dial(t)
 		written := make(chan struct{})
 		go func() {
@@ -177,10 +177,10 @@ func TestTransactionBounds(t *testing.T) {
 		for i := range sent {
 			want := "+QUEUED\r\n"
 			if i == fit {
-				want = told + "\r\n"
+				want = tooMany + "\r\n"
 			}
 			if got := c.line(); got != want {
-				t.Fatalf("%d: %q, want %q", i, got, want)
+				t.Fatalf("%d: got %q, want %q", i, got, want)
 			}
 		}
 		c.expect(aborted + "\r\n+PONG\r\n")
@@ -188,25 +188,25 @@ func TestTransactionBounds(t *testing.T) {
 		w.used(t, "ann", 0)
 	}
 	play(t, frame("PING"), 16384, 16400,
-		"-ERR a transaction has at most 16384 commands; send fewer, or a pipeline without MULTI")
+		"-ERR a transaction can have at most 16384 commands; send fewer, or a pipeline without MULTI")
 	large := frame("SG.ALLOW", "default", strings.Repeat("k", 60_000))
-	play(t, large, 17, 20, "-ERR the commands of a transaction have at most 1048576 bytes; send fewer, or a pipeline without MULTI")
-	empty := frame(append([]string{"COMMAND", "INFO"}, make([]string, 100)...)...) // arguments without bytes are not free
-	play(t, empty, 1232, 1300, "-ERR the commands of a transaction have at most 1048576 bytes; send fewer, or a pipeline without MULTI")
+	play(t, large, 17, 20, "-ERR the commands of a transaction can have at most 1048576 bytes; send fewer, or a pipeline without MULTI")
+	empty := frame(append([]string{"COMMAND", "INFO"}, make([]string, 100)...)...) // empty arguments are not free
+	play(t, empty, 1232, 1300, "-ERR the commands of a transaction can have at most 1048576 bytes; send fewer, or a pipeline without MULTI")
 
-	c := w.dial(t) // and as many as fit are run, with answers larger than one write
+	c := w.dial(t) // all that fit are run, with replies larger than one write
 	c.ask("MULTI", "+OK")
 	c.send(strings.Repeat(frame("ECHO", strings.Repeat("x", 9_000)), 100))
 	c.expect(strings.Repeat("+QUEUED\r\n", 100))
 	c.ask("EXEC", "*100")
 	for range 100 {
 		if got := c.bulk(); got != strings.Repeat("x", 9_000) {
-			t.Fatalf("%d bytes", len(got))
+			t.Fatalf("got %d bytes", len(got))
 		}
 	}
 }
 
-// All connections together hold no more than a bound either, and what one gives up is there for others.
+// All connections together are bounded too, and what one releases is available to others.
 func TestTransactionsOfAll(t *testing.T) {
 	w := open(t, resp.Options{})
 	large := strings.Repeat(frame("SG.ALLOW", "default", strings.Repeat("k", 60_000)), 17)
@@ -230,11 +230,11 @@ func TestTransactionsOfAll(t *testing.T) {
 			}
 		}
 		if got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 		late.ask("DISCARD", "+OK")
 	}
-	const told = "-ERR the transactions of all clients have at most 67108864 bytes; send EXEC sooner, or a pipeline without MULTI\r\n"
+	const tooMany = "-ERR the transactions of all clients can have at most 67108864 bytes; send EXEC sooner, or a pipeline without MULTI\r\n"
 	for i, end := range []func(c *client){
 		func(c *client) { c.ask("DISCARD", "+OK") },
 		func(c *client) { c.ask("RESET", "+RESET") },
@@ -247,7 +247,7 @@ func TestTransactionsOfAll(t *testing.T) {
 			}
 		},
 	} {
-		try(told)
+		try(tooMany)
 		end(full[i])
 		testkit.Eventually(t, "room for another", func() bool {
 			c := w.dial(t)
@@ -263,10 +263,10 @@ func TestTransactionsOfAll(t *testing.T) {
 			return room
 		})
 	}
-	try(told)
+	try(tooMany)
 }
 
-// Over a store that is reached by a network, the SG.ALLOWs of a transaction are one call.
+// With a store that is reached over a network, the SG.ALLOWs of a transaction are one call.
 func TestTransactionIsOneBatch(t *testing.T) {
 	w := open(t, resp.Options{Batch: true})
 	c := w.dial(t)
@@ -283,6 +283,6 @@ func TestTransactionIsOneBatch(t *testing.T) {
 		c.expect(want)
 	}
 	if calls := w.store.applies.Load() + w.store.ones.Load() - before; calls != 1 {
-		t.Errorf("%d calls to the store, want 1", calls)
+		t.Errorf("got %d calls to the store, want 1", calls)
 	}
 }

@@ -15,45 +15,45 @@ import (
 const (
 	readEvery   = time.Second // so that all instances obey within two
 	readTimeout = time.Second
-	// changeTimeout is how long the store may take for a change, or to tell the log.
+	// changeTimeout is how long the store may take to make a change or to return the log.
 	changeTimeout = 5 * time.Second
-	staleAfter    = time.Hour // after their end, rulings are removed: the clocks of instances need not agree
-	mostStale     = 100       // that are removed with one change
+	staleAfter    = time.Hour // rulings are removed this long after their end, since the clocks of instances may differ
+	maxStale      = 100       // the maximum that is removed with one change
 )
 
-// Options are what a Book has beside its keeper. Resolve is required.
+// Options configures a Book. Resolve is required.
 type Options struct {
-	// Resolve checks a new ruling and fills in what depends on its policy: the policy's name, and the key as requests have it. Of one
-	// of the kind Clear, nothing else matters. It may return a FieldError.
+	// Resolve checks a new ruling and fills in what depends on its policy: the policy's name and the normalized key.
+	// For the kind Clear, nothing else matters. It may return a FieldError.
 	Resolve func(*Ruling) error
-	// Note says what keeps a ruling from being carried out, "" if nothing does. nil says nothing.
+	// Note returns why a ruling has no effect, or "" if it has. If Note is nil, there are no notes.
 	Note func(*Ruling) string
-	// OnChange is called with every new table, one after the other, before Change returns and before the first Read does. It must
-	// put the table in force.
+	// OnChange is called with every new table, one call at a time, before Change returns and before the first Read
+	// returns. It must put the table into force.
 	OnChange func(*Table)
-	// Logger is told of every change that is made here, and when rulings cannot be read any more and can be again; nil means nobody
-	// is. Keys are never in it.
+	// Logger receives every change made through this Book, and when reading rulings begins to fail and works again; nil
+	// discards the log. It never receives keys.
 	Logger *slog.Logger
-	// MeterProvider gets the metrics; nil means that there are none.
+	// MeterProvider receives the metrics; nil disables them.
 	MeterProvider metric.MeterProvider
 }
 
-// Book is the rulings in force: it reads again and again what is kept, so that all instances that share a store obey what one of them
-// is told. While they cannot be read, those that were read last stay in force. It is safe for concurrent use. The zero value is not
-// usable; New makes it.
+// Book holds the rulings in force. It reads the stored rulings periodically, so that all instances that share a store
+// obey a change made through any of them. While they cannot be read, those read last stay in force. It is safe for
+// concurrent use. The zero value is not usable; call New.
 type Book struct {
 	keeper  Keeper
 	opts    Options
 	table   atomic.Pointer[Table]
 	metrics metric.Registration
 
-	mu      sync.Mutex // held while the table is read and put in force
+	mu      sync.Mutex // held while the table is read and put into force
 	version int64
 	failing bool
-	read    atomic.Int64 // when it was last read, in Unix microseconds; 0 if it was not yet
+	read    atomic.Int64 // time of the last read, in Unix microseconds; 0 before the first
 }
 
-// New returns a book of what a keeper has. Nothing is read yet.
+// New returns a book of the rulings of a keeper. It does not read them yet.
 func New(keeper Keeper, opts Options) (*Book, error) {
 	if keeper == nil || opts.Resolve == nil {
 		return nil, errors.New("rulings: keeper and Resolve must not be nil")
@@ -65,10 +65,10 @@ func New(keeper Keeper, opts Options) (*Book, error) {
 	return b, b.measure()
 }
 
-// Table returns the rulings in force. Those that have ended may be in it: Table.Find leaves them out.
+// Table returns the rulings in force. It may contain rulings that have ended; Table.Find ignores them.
 func (b *Book) Table() *Table { return b.table.Load() }
 
-// Run reads what is kept again and again until ctx ends.
+// Run reads the stored rulings periodically until ctx ends.
 func (b *Book) Run(ctx context.Context) {
 	tick := time.NewTicker(readEvery)
 	defer tick.Stop()
@@ -77,12 +77,12 @@ func (b *Book) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = b.Read(ctx) // which logs it
+			_ = b.Read(ctx) // Read logs the error
 		}
 	}
 }
 
-// Read reads what is kept and puts it in force, if it has changed.
+// Read reads the stored rulings and puts them into force, if they have changed.
 func (b *Book) Read(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -95,7 +95,7 @@ func (b *Book) Read(ctx context.Context) error {
 	if err != nil {
 		if !b.failing && ctx.Err() == nil {
 			b.failing = true
-			b.opts.Logger.Warn("rulings cannot be read; those that were read last stay in force", slog.Any("error", err))
+			b.opts.Logger.Warn("rulings cannot be read; those read last stay in force", slog.Any("error", err))
 		}
 		return fmt.Errorf("rulings: %w", err)
 	}
@@ -111,8 +111,9 @@ func (b *Book) Read(ctx context.Context) error {
 	return nil
 }
 
-// restoreLocked writes the rulings in force back to a store that has lost everything, such as a Redis that keeps nothing on disk and
-// was restarted: to block somebody is worth more than what the store forgot. Several instances may do so at once.
+// restoreLocked writes the rulings in force back to a store that has lost everything, such as a restarted Redis without
+// persistence: keeping a client blocked matters more than matching the empty store. Several instances may do so
+// concurrently.
 func (b *Book) restoreLocked(ctx context.Context) ([]Ruling, int64, error) {
 	lost := b.Table().InForce(time.Now())
 	for _, r := range lost {
@@ -120,11 +121,11 @@ func (b *Book) restoreLocked(ctx context.Context) ([]Ruling, int64, error) {
 			return nil, 0, err
 		}
 	}
-	b.opts.Logger.Warn("the store had lost its rulings; those that were in force are kept again", slog.Int("rulings", len(lost)))
+	b.opts.Logger.Warn("the store had lost its rulings; those in force were stored again", slog.Int("rulings", len(lost)))
 	return b.keeper.Load(ctx, -1)
 }
 
-// putLocked puts a table in force.
+// putLocked puts a table into force.
 func (b *Book) putLocked(table *Table) {
 	b.table.Store(table)
 	if b.opts.OnChange != nil {
@@ -132,14 +133,14 @@ func (b *Book) putLocked(table *Table) {
 	}
 }
 
-// Change puts a ruling in force: it is kept first, and obeyed here when Change returns. It returns the ruling as it is kept, and the
-// one that it replaces, nil if there was none. A FieldError says what is wrong with it.
+// Change puts a ruling into force: it is stored first, and in force here when Change returns. It returns the ruling as
+// stored, and the one that it replaces, nil if there was none. A FieldError says which field is invalid.
 func (b *Book) Change(ctx context.Context, r Ruling) (made Ruling, before *Ruling, err error) {
 	now := time.Now()
 	if err := r.check(now); err != nil {
 		return r, nil, err
 	}
-	r.Limits = append([]string(nil), r.Limits...) // Resolve writes to it
+	r.Limits = append([]string(nil), r.Limits...) // Resolve modifies it
 	if err := b.opts.Resolve(&r); err != nil {
 		return r, nil, err
 	}
@@ -150,19 +151,19 @@ func (b *Book) Change(ctx context.Context, r Ruling) (made Ruling, before *Rulin
 	return r, before, err
 }
 
-// End ends the ruling about a key. It has to be of the given kind, where Override stands for all but Block, unless kind is empty. Who and
-// Why of the change say who ended it and why. It returns the ruling that was in force. The error wraps ErrNone if there was none, and is a FieldError if it is of
-// another kind.
+// End ends the ruling about a key. If kind is not empty, the ruling must have that kind; Override stands for all kinds
+// but Block. Who and Why of change are logged. It returns the ruling that was in force. The error wraps ErrNone if
+// there was none, and is a FieldError if it has another kind.
 func (b *Book) End(ctx context.Context, change Ruling, kind Kind) (ended *Ruling, err error) {
 	now := time.Now()
 	change.Kind, change.Limits, change.Until = Clear, nil, time.Time{}
 	if err := change.checkNames(); err != nil {
 		return nil, err
 	}
-	if err := b.Read(ctx); err != nil { // another instance may have changed it a moment ago
+	if err := b.Read(ctx); err != nil { // another instance may have just changed it
 		return nil, err
 	}
-	name := change // of a policy that may be gone
+	name := change // the policy may be gone
 	if err := b.opts.Resolve(&name); err == nil {
 		change.Policy, change.Key = name.Policy, name.Key
 	}
@@ -172,12 +173,12 @@ func (b *Book) End(ctx context.Context, change Ruling, kind Kind) (ended *Ruling
 		return nil, fmt.Errorf("rulings: %w", ErrNone)
 	case kind == Override && found.Kind != Block:
 	case kind != "" && found.Kind != kind:
-		return nil, wrong("kind", "the ruling about this key is not of the kind %s, but %s", kind, found.Kind)
+		return nil, wrong("kind", "the ruling about this key is not %s but %s", kind, found.Kind)
 	}
 	return b.apply(ctx, &change, now)
 }
 
-// apply has a change kept and puts it in force here. It returns the ruling that was in force before.
+// apply stores a change and puts it into force here. It returns the ruling that was in force before.
 func (b *Book) apply(ctx context.Context, change *Ruling, now time.Time) (before *Ruling, err error) {
 	change.At = now.UTC().Round(time.Microsecond)
 	limited, cancel := context.WithTimeout(ctx, changeTimeout)
@@ -195,27 +196,27 @@ func (b *Book) apply(ctx context.Context, change *Ruling, now time.Time) (before
 	if b.Read(ctx) != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.putLocked(b.Table().with(*change)) // the version stays, so that it is read again
+		b.putLocked(b.Table().with(*change)) // the version is kept, so that the table is read again
 	}
 	return before, nil
 }
 
 func (b *Book) log(change *Ruling) {
-	until := "" // it has no end
+	until := "" // it never ends
 	if !change.Until.IsZero() {
 		until = change.Until.Format(time.RFC3339)
 	}
-	b.opts.Logger.Info("a ruling was changed", slog.String("kind", string(change.Kind)), slog.String("policy", change.Policy),
+	b.opts.Logger.Info("ruling changed", slog.String("kind", string(change.Kind)), slog.String("policy", change.Policy),
 		slog.String("who", change.Who), slog.String("why", change.Why), slog.String("until", until))
 }
 
 // stale returns rulings that had ended at a time.
 func stale(t *Table, at time.Time) []Ruling {
-	ended := t.some(func(r *Ruling) bool { return !r.InForce(at) })
-	return ended[:min(len(ended), mostStale)]
+	ended := t.filter(func(r *Ruling) bool { return !r.InForce(at) })
+	return ended[:min(len(ended), maxStale)]
 }
 
-// Log returns the last n changes, the newest first.
+// Log returns the last n changes, newest first.
 func (b *Book) Log(ctx context.Context, n int) ([]Ruling, error) {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()

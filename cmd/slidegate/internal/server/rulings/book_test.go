@@ -19,7 +19,7 @@ import (
 type failing struct {
 	rulings.Keeper
 	down, downToRead atomic.Bool
-	empty            atomic.Pointer[rulings.Keeper] // takes the place of Keeper, once it is there
+	empty            atomic.Pointer[rulings.Keeper] // replaces Keeper once set
 }
 
 var errDown = errors.New("the store is down")
@@ -45,10 +45,10 @@ func (f *failing) keeper() rulings.Keeper {
 	return f.Keeper
 }
 
-// accept is a Resolve that takes every policy but one, and writes keys in lower case.
+// accept is a Resolve that accepts every policy but one, and lowercases keys.
 func accept(r *rulings.Ruling) error {
 	if r.Policy == "unknown" {
-		return &rulings.FieldError{Field: "policy", Err: errors.New("there is no such policy")}
+		return &rulings.FieldError{Field: "policy", Err: errors.New("no such policy")}
 	}
 	r.Key = strings.ToLower(r.Key)
 	return nil
@@ -78,8 +78,8 @@ func block(key string) rulings.Ruling {
 
 func find(b *rulings.Book, key string) *rulings.Ruling { return b.Table().Find("p", key, time.Now()) }
 
-// A change is obeyed at once where it is made, and by others within a second.
-func TestAllObey(t *testing.T) {
+// A change is in force immediately where it is made, and at other instances within a second.
+func TestAllInstancesObey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keeper := rulings.InMemory()
 		var put atomic.Pointer[rulings.Table]
@@ -87,7 +87,7 @@ func TestAllObey(t *testing.T) {
 		run(t, there)
 		made, before, err := here.Change(t.Context(), block("BOB"))
 		if err != nil || before != nil || made.Key != "bob" || find(here, "bob") == nil || find(here, "BOB") != nil {
-			t.Fatalf("got %+v, %v, %v, want a new ruling about bob in force at once", made, before, err)
+			t.Fatalf("got %+v, %v, %v, want a new ruling about bob in force immediately", made, before, err)
 		}
 		testkit.Pass(time.Second)
 		if find(there, "bob") == nil || put.Load().Find("p", "bob", time.Now()) == nil {
@@ -98,17 +98,17 @@ func TestAllObey(t *testing.T) {
 		}
 		ended, err := there.End(t.Context(), rulings.Ruling{Policy: "p", Key: "Bob", Who: "eve", Why: "settled"}, "")
 		if err != nil || ended.Kind != rulings.Unlimited || find(there, "bob") != nil {
-			t.Errorf("ended a moment later elsewhere: got %v, %v; want the ruling that the other has made", ended, err)
+			t.Errorf("ended elsewhere immediately after: got %v, %v; want the ruling of the other instance", ended, err)
 		}
 		testkit.Pass(time.Second)
 		log, err := here.Log(t.Context(), 10)
 		if err != nil || len(log) != 3 || log[0].Kind != rulings.Clear || log[0].Who != "eve" || log[0].Why != "settled" || log[2].Kind != rulings.Block {
-			t.Errorf("the log: got %+v, %v; want three changes, the newest first", log, err)
+			t.Errorf("the log: got %+v, %v; want three changes, newest first", log, err)
 		}
 	})
 }
 
-// While the store is down, rulings stay in force and cannot be changed, and the log says so once.
+// While the store is down, rulings stay in force and cannot be changed, and the outage is logged once.
 func TestStoreDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -121,32 +121,32 @@ func TestStoreDown(t *testing.T) {
 		keeper.down.Store(true)
 		testkit.Pass(5 * time.Second)
 		if find(book, "bob") == nil {
-			t.Error("a block ended because the store is down")
+			t.Error("a block ended because the store was down")
 		}
 		if _, _, err := book.Change(t.Context(), block("eve")); !errors.Is(err, errDown) || find(book, "eve") != nil {
-			t.Errorf("a change that is not kept: got %v, want it refused and not obeyed", err)
+			t.Errorf("a change that is not stored: got %v, want an error and no effect", err)
 		}
 		if _, err := book.End(t.Context(), block("bob"), ""); !errors.Is(err, errDown) {
-			t.Errorf("an end that is not kept: got %v, want it refused", err)
+			t.Errorf("an end that is not stored: got %v, want an error", err)
 		}
 		keeper.down.Store(false)
 		keeper.downToRead.Store(true)
 		if _, _, err := book.Change(t.Context(), block("eve")); err != nil || find(book, "eve") == nil || find(book, "bob") == nil {
-			t.Errorf("a change that is kept, and cannot be read: got %v, want it obeyed", err)
+			t.Errorf("a change that is stored and cannot be read: got %v, want it in force", err)
 		}
 		keeper.downToRead.Store(false)
 		testkit.Pass(5 * time.Second)
 		if find(book, "eve") == nil {
-			t.Error("a ruling was forgotten after an outage")
+			t.Error("a ruling was lost after an outage")
 		}
 		text := log.String()
 		if strings.Count(text, "cannot be read") != 1 || strings.Count(text, "can be read again") != 1 || strings.Contains(text, "bob") {
-			t.Errorf("the log says\n%s\nwant the beginning and the end of the outage once, and no key", text)
+			t.Errorf("got the log\n%s\nwant the beginning and the end of the outage once, and no key", text)
 		}
 	})
 }
 
-// A store that has lost everything gets the rulings back that are in force.
+// The rulings in force are restored to a store that has lost everything.
 func TestStoreLosesEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keeper := &failing{Keeper: rulings.InMemory()}
@@ -165,19 +165,19 @@ func TestStoreLosesEverything(t *testing.T) {
 		testkit.Pass(2 * time.Second)
 		all, _, _ := keeper.Load(t.Context(), -1)
 		if len(all) != 1 || all[0].Key != "bob" || all[0].Who != "ann" || find(book, "bob") == nil || find(other, "bob") == nil {
-			t.Errorf("got %+v, want the block that was in force, here and there", all)
+			t.Errorf("got %+v, want the block that was in force, in both books", all)
 		}
 		if _, err := book.End(t.Context(), block("bob"), ""); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Pass(2 * time.Second)
 		if find(book, "bob") != nil || find(other, "bob") != nil {
-			t.Error("a ruling that was ended came back")
+			t.Error("an ended ruling came back")
 		}
 	})
 }
 
-// Rulings that ended long ago are removed with the next change, and with all that ended if there is no room.
+// Rulings that ended long ago are removed with the next change, and all that have ended if the store is full.
 func TestEndedAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keeper := rulings.InMemory()
@@ -199,19 +199,19 @@ func TestEndedAreRemoved(t *testing.T) {
 		}
 		testkit.Pass(time.Minute)
 		if find(book, "short") != nil || len(book.Table().InForce(time.Now())) != 0 {
-			t.Error("a ruling is in force after its end")
+			t.Error("a ruling was in force after its end")
 		}
 		if _, err := book.End(t.Context(), short, ""); !errors.Is(err, rulings.ErrNone) {
-			t.Errorf("ending what has ended: got %v, want ErrNone", err)
+			t.Errorf("ending an ended ruling: got %v, want ErrNone", err)
 		}
 		change("a")
 		if left() != 2 {
-			t.Errorf("a minute after: %d are kept, want 2", left())
+			t.Errorf("after a minute: got %d stored, want 2", left())
 		}
 		testkit.Pass(time.Hour)
 		change("b")
 		if left() != 2 {
-			t.Errorf("an hour after: %d are kept, want 2", left())
+			t.Errorf("after an hour: got %d stored, want 2", left())
 		}
 		short.Until = time.Now().Add(time.Minute)
 		for i := left(); i < rulings.MaxRulings; i++ {
@@ -239,21 +239,21 @@ func TestBadChanges(t *testing.T) {
 		field  string
 		change func(*rulings.Ruling)
 	}{
-		"no key":           {"key", func(r *rulings.Ruling) { r.Key = "" }},
-		"a long key":       {"key", func(r *rulings.Ruling) { r.Key = strings.Repeat("k", 1025) }},
-		"not UTF-8":        {"key", func(r *rulings.Ruling) { r.Key = "\xff" }},
-		"nobody":           {"who", func(r *rulings.Ruling) { r.Who = "" }},
-		"a long name":      {"who", func(r *rulings.Ruling) { r.Who = strings.Repeat("w", 129) }},
-		"two lines":        {"why", func(r *rulings.Ruling) { r.Why = "a\nb" }},
-		"a long reason":    {"why", func(r *rulings.Ruling) { r.Why = strings.Repeat("w", 513) }},
-		"no kind":          {"kind", func(r *rulings.Ruling) { r.Kind = "" }},
-		"an unknown kind":  {"kind", func(r *rulings.Ruling) { r.Kind = rulings.Clear }},
-		"no limits":        {"limits", func(r *rulings.Ruling) { r.Kind = rulings.Limits }},
-		"limits, blocked":  {"limits", func(r *rulings.Ruling) { r.Limits = []string{"1/1s"} }},
-		"nine limits":      {"limits", func(r *rulings.Ruling) { r.Kind, r.Limits = rulings.Limits, make([]string, 9) }},
-		"the past":         {"until", func(r *rulings.Ruling) { r.Until = past }},
-		"too far":          {"until", func(r *rulings.Ruling) { r.Until = past.AddDate(101, 0, 0) }},
-		"an unknown place": {"policy", func(r *rulings.Ruling) { r.Policy = "unknown" }},
+		"no key":            {"key", func(r *rulings.Ruling) { r.Key = "" }},
+		"a long key":        {"key", func(r *rulings.Ruling) { r.Key = strings.Repeat("k", 1025) }},
+		"not UTF-8":         {"key", func(r *rulings.Ruling) { r.Key = "\xff" }},
+		"no name":           {"who", func(r *rulings.Ruling) { r.Who = "" }},
+		"a long name":       {"who", func(r *rulings.Ruling) { r.Who = strings.Repeat("w", 129) }},
+		"two lines":         {"why", func(r *rulings.Ruling) { r.Why = "a\nb" }},
+		"a long reason":     {"why", func(r *rulings.Ruling) { r.Why = strings.Repeat("w", 513) }},
+		"no kind":           {"kind", func(r *rulings.Ruling) { r.Kind = "" }},
+		"an unknown kind":   {"kind", func(r *rulings.Ruling) { r.Kind = rulings.Clear }},
+		"no limits":         {"limits", func(r *rulings.Ruling) { r.Kind = rulings.Limits }},
+		"limits, blocked":   {"limits", func(r *rulings.Ruling) { r.Limits = []string{"1/1s"} }},
+		"nine limits":       {"limits", func(r *rulings.Ruling) { r.Kind, r.Limits = rulings.Limits, make([]string, 9) }},
+		"the past":          {"until", func(r *rulings.Ruling) { r.Until = past }},
+		"too far":           {"until", func(r *rulings.Ruling) { r.Until = past.AddDate(101, 0, 0) }},
+		"an unknown policy": {"policy", func(r *rulings.Ruling) { r.Policy = "unknown" }},
 	} {
 		r := block("bob")
 		test.change(&r)
@@ -267,9 +267,9 @@ func TestBadChanges(t *testing.T) {
 	}
 	var wrong *rulings.FieldError
 	if _, err := book.End(t.Context(), block("bob"), rulings.Limits); !errors.As(err, &wrong) || wrong.Field != "kind" || find(book, "bob") == nil {
-		t.Errorf("ending a block as if it were limits: got %v, want an error of the field kind", err)
+		t.Errorf("ending a block as limits: got %v, want an error of the field kind", err)
 	}
 	if _, err := book.End(t.Context(), block("eve"), ""); !errors.Is(err, rulings.ErrNone) {
-		t.Errorf("ending what is not there: got %v, want ErrNone", err)
+		t.Errorf("ending a missing ruling: got %v, want ErrNone", err)
 	}
 }

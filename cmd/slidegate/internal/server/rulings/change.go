@@ -18,7 +18,7 @@ const (
 	maxFor    = 100 * 365 * 24 * time.Hour
 )
 
-// FieldError is the error of a field of a change.
+// FieldError is an error about a field of a change.
 type FieldError struct {
 	Field string
 	Err   error
@@ -33,7 +33,7 @@ func wrong(field, format string, args ...any) error {
 	return &FieldError{Field: field, Err: fmt.Errorf(format, args...)}
 }
 
-// check returns a FieldError for what no policy takes.
+// check returns a FieldError for a ruling that is invalid under any policy.
 func (r *Ruling) check(now time.Time) error {
 	if err := r.checkNames(); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (r *Ruling) check(now time.Time) error {
 	case r.Kind == Limits && len(r.Limits) == 0:
 		return wrong("limits", "is missing; give at least one, such as 1000/1m")
 	case r.Kind != Limits && len(r.Limits) > 0:
-		return wrong("limits", "is for the kind limits, not for %s; leave it out", r.Kind)
+		return wrong("limits", "is only for the kind limits, not for %s; leave it out", r.Kind)
 	case len(r.Limits) > maxLimits:
 		return wrong("limits", "has %d limits; give at most %d", len(r.Limits), maxLimits)
 	case r.Until.IsZero():
@@ -56,17 +56,17 @@ func (r *Ruling) check(now time.Time) error {
 	return nil
 }
 
-// checkNames returns a FieldError for what the change of a ruling, or its end, is about and by whom it is.
+// checkNames returns a FieldError for an invalid key, who or why of a change.
 func (r *Ruling) checkNames() error {
 	switch {
 	case r.Key == "":
-		return wrong("key", "is missing; say whom it is about")
+		return wrong("key", "is missing; give the key of the client")
 	case len(r.Key) > maxKey:
-		return wrong("key", "has %d bytes; a ruling can be about keys of at most %d", len(r.Key), maxKey)
+		return wrong("key", "has %d bytes; the maximum is %d", len(r.Key), maxKey)
 	case !utf8.ValidString(r.Key):
 		return wrong("key", "is not valid UTF-8")
 	case r.Who == "":
-		return wrong("who", "is missing; say who decides, for the log")
+		return wrong("who", "is missing; give your name, for the log")
 	}
 	if err := checkText("who", r.Who, maxWho); err != nil {
 		return err
@@ -74,10 +74,10 @@ func (r *Ruling) checkNames() error {
 	return checkText("why", r.Why, maxWhy)
 }
 
-func checkText(field, text string, most int) error {
+func checkText(field, text string, maxBytes int) error {
 	switch {
-	case len(text) > most:
-		return wrong(field, "has %d bytes; write at most %d", len(text), most)
+	case len(text) > maxBytes:
+		return wrong(field, "has %d bytes; the maximum is %d", len(text), maxBytes)
 	case !utf8.ValidString(text), strings.ContainsFunc(text, unicode.IsControl):
 		return &FieldError{Field: field, Err: errors.New("must be one line of printable text")}
 	}

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// maxBody is how long the body of a change may be.
+// maxBody bounds the body of a change.
 const maxBody = 64 << 10
 
-// Routes adds the paths for operators to a mux. Require asks for what shows that a caller is one; nil asks for nothing.
+// Routes adds the paths for operators to a mux. Require wraps the handlers to authenticate callers; nil accepts all
+// callers.
 func (b *Book) Routes(mux *http.ServeMux, require func(http.Handler) http.Handler) {
 	if require == nil {
 		require = func(next http.Handler) http.Handler { return next }
@@ -27,13 +28,13 @@ func (b *Book) Routes(mux *http.ServeMux, require func(http.Handler) http.Handle
 	for path, verbs := range map[string]map[string]http.HandlerFunc{
 		"/v1/rulings":       {http.MethodGet: b.list, http.MethodPost: b.change},
 		"/v1/rulings/clear": {http.MethodPost: b.end},
-		"/v1/rulings/log":   {http.MethodGet: b.tellLog},
+		"/v1/rulings/log":   {http.MethodGet: b.serveLog},
 	} {
 		mux.Handle(path, require(byMethod(path, verbs)))
 	}
 }
 
-// byMethod has a path answered by its methods, and others refused.
+// byMethod dispatches a path by method, and rejects other methods.
 func byMethod(path string, verbs map[string]http.HandlerFunc) http.Handler {
 	var names []string
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -51,14 +52,14 @@ func byMethod(path string, verbs map[string]http.HandlerFunc) http.Handler {
 			return
 		}
 		w.Header().Set("Allow", strings.Join(names, ", "))
-		problemjson.Document{Status: http.StatusMethodNotAllowed, Detail: path + " takes " + strings.Join(names, " and ") + " alone"}.Send(w)
+		problemjson.Document{Status: http.StatusMethodNotAllowed, Detail: path + " only accepts " + strings.Join(names, " and ")}.Send(w)
 	})
 }
 
-// listed is a ruling as it is listed.
+// listed is a ruling in a list.
 type listed struct {
 	Ruling
-	Note string `json:"note,omitempty"` // what keeps it from being carried out
+	Note string `json:"note,omitempty"` // why it has no effect
 }
 
 func (b *Book) listed(r *Ruling) *listed {
@@ -85,8 +86,8 @@ func (b *Book) list(w http.ResponseWriter, _ *http.Request) {
 	sendJSON(w, answer)
 }
 
-// asked is the body of a change.
-type asked struct {
+// changeRequest is the body of a change.
+type changeRequest struct {
 	Policy string   `json:"policy"`
 	Key    string   `json:"key"`
 	Kind   Kind     `json:"kind"`
@@ -97,11 +98,11 @@ type asked struct {
 	Why    string   `json:"why"`
 }
 
-var askedFields = []string{"policy", "key", "kind", "limits", "until", "for", "who", "why"}
+var changeFields = []string{"policy", "key", "kind", "limits", "until", "for", "who", "why"}
 
 // change serves POST /v1/rulings.
 func (b *Book) change(w http.ResponseWriter, r *http.Request) {
-	a, ok := readAsked(w, r)
+	a, ok := readChange(w, r)
 	if !ok {
 		return
 	}
@@ -122,12 +123,12 @@ func (b *Book) change(w http.ResponseWriter, r *http.Request) {
 
 // end serves POST /v1/rulings/clear.
 func (b *Book) end(w http.ResponseWriter, r *http.Request) {
-	a, ok := readAsked(w, r)
+	a, ok := readChange(w, r)
 	if !ok {
 		return
 	}
 	if a.Until != "" || a.For != "" || len(a.Limits) > 0 {
-		b.fail(w, &FieldError{Field: "until, for, limits", Err: errors.New("are not for ending a ruling; leave them out")})
+		b.fail(w, &FieldError{Field: "until, for, limits", Err: errors.New("are not used to end a ruling; leave them out")})
 		return
 	}
 	ended, err := b.End(r.Context(), a.ruling(), a.Kind)
@@ -138,12 +139,12 @@ func (b *Book) end(w http.ResponseWriter, r *http.Request) {
 	sendJSON(w, map[string]any{"ended": ended})
 }
 
-// usualLog is how many changes are told if nobody says how many.
-const usualLog = 100
+// defaultLog is the default number of changes returned.
+const defaultLog = 100
 
-// tellLog serves GET /v1/rulings/log?n=100.
-func (b *Book) tellLog(w http.ResponseWriter, r *http.Request) {
-	n := usualLog
+// serveLog serves GET /v1/rulings/log?n=100.
+func (b *Book) serveLog(w http.ResponseWriter, r *http.Request) {
+	n := defaultLog
 	if text := r.URL.Query().Get("n"); text != "" {
 		given, err := strconv.Atoi(text)
 		if err != nil || given < 1 || given > MaxLog {
@@ -163,10 +164,10 @@ func (b *Book) tellLog(w http.ResponseWriter, r *http.Request) {
 	sendJSON(w, map[string]any{"log": log})
 }
 
-// readAsked reads the body of a change, or answers with what is wrong.
-func readAsked(w http.ResponseWriter, r *http.Request) (a asked, ok bool) {
+// readChange reads the body of a change, or sends a problem.
+func readChange(w http.ResponseWriter, r *http.Request) (a changeRequest, ok bool) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		problemjson.Document{Status: http.StatusUnsupportedMediaType, Detail: "send it with Content-Type: application/json"}.Send(w)
+		problemjson.Document{Status: http.StatusUnsupportedMediaType, Detail: "send the body with Content-Type: application/json"}.Send(w)
 		return a, false
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -178,37 +179,37 @@ func readAsked(w http.ResponseWriter, r *http.Request) (a asked, ok bool) {
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
 		if err = decoder.Decode(&a); err == nil && decoder.More() {
-			err = errors.New("there is more after the object")
+			err = errors.New("unexpected data after the object")
 		}
 	}
 	if err != nil {
-		unreadable(err).Send(w)
+		invalidBody(err).Send(w)
 		return a, false
 	}
 	return a, true
 }
 
-// unreadable says what is wrong with a body.
-func unreadable(err error) problemjson.Document {
-	p := problemjson.Document{Status: http.StatusBadRequest, Detail: "the body is not what is read here: " + strings.TrimPrefix(err.Error(), "json: ")}
+// invalidBody returns the problem for an invalid body.
+func invalidBody(err error) problemjson.Document {
+	p := problemjson.Document{Status: http.StatusBadRequest, Detail: "invalid body: " + strings.TrimPrefix(err.Error(), "json: ")}
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
 		p.Field, p.Detail = kind.Field, "must be a "+kind.Type.String()+", not a "+kind.Value
 	}
 	if _, name, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
 		p.Field = strings.Trim(name, `"`)
-		p.Detail = "there is no such field; there are " + strings.Join(askedFields, ", ")
-		p.Meant, _ = wording.Nearest(p.Field, askedFields)
+		p.Detail = "unknown field; want one of " + strings.Join(changeFields, ", ")
+		p.Meant, _ = errtext.Nearest(p.Field, changeFields)
 	}
 	return p
 }
 
-func (a *asked) ruling() Ruling {
+func (a *changeRequest) ruling() Ruling {
 	return Ruling{Policy: a.Policy, Key: a.Key, Kind: a.Kind, Limits: a.Limits, Who: a.Who, Why: a.Why}
 }
 
-// end returns when the ruling is to end; zero if it is not.
-func (a *asked) end(now time.Time) (time.Time, error) {
+// end returns when the ruling is to end; zero means never.
+func (a *changeRequest) end(now time.Time) (time.Time, error) {
 	switch {
 	case a.Until != "" && a.For != "":
 		return time.Time{}, wrong("for", "give until or for, not both")
@@ -228,22 +229,22 @@ func (a *asked) end(now time.Time) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// ParseFor reads how long a ruling is to last: 90s, 1h30m, 7d.
+// ParseFor parses the duration of a ruling: 90s, 1h30m, 7d.
 func ParseFor(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if days, isDays := strings.CutSuffix(text, "d"); isDays {
 		var n int64
-		if n, err = strconv.ParseInt(days, 10, 64); err == nil && n < int64(2*maxFor/(24*time.Hour)) { // or it could overflow
+		if n, err = strconv.ParseInt(days, 10, 64); err == nil && n < int64(2*maxFor/(24*time.Hour)) { // otherwise it could overflow
 			d = time.Duration(n) * 24 * time.Hour
 		}
 	}
 	if err != nil || d <= 0 {
-		return 0, errors.New("must be a length of time above 0, such as 15m, 1h30m or 7d, not " + strconv.Quote(text))
+		return 0, errors.New("must be a positive duration, such as 15m, 1h30m or 7d, not " + strconv.Quote(text))
 	}
 	return d, nil
 }
 
-// fail answers a change that was not made.
+// fail sends the problem for a change that was not made.
 func (b *Book) fail(w http.ResponseWriter, err error) {
 	p := problemjson.Document{Status: http.StatusServiceUnavailable}
 	var field *FieldError
@@ -251,15 +252,15 @@ func (b *Book) fail(w http.ResponseWriter, err error) {
 	case errors.As(err, &field):
 		p.Status, p.Field, p.Detail = http.StatusBadRequest, field.Field, field.Err.Error()
 		if field.Field == "policy" {
-			p.Status = http.StatusNotFound // as for all that names a policy
+			p.Status = http.StatusNotFound // as for all requests that name a policy
 		}
 	case errors.Is(err, ErrNone):
 		p.Status, p.Field, p.Detail = http.StatusNotFound, "key", ErrNone.Error()
 	case errors.Is(err, ErrFull):
 		p.Status, p.Field, p.Detail = http.StatusConflict, "key", ErrFull.Error()
 	default:
-		p.Detail = "the store did not do it, or it is not known whether it did; see what is in force and ask again: " + err.Error()
-		b.opts.Logger.Warn("the store did not change or tell rulings, or it is not known whether it did", slog.Any("error", err))
+		p.Detail = "the store failed, and the change may or may not have been made; check which rulings are in force and try again: " + err.Error()
+		b.opts.Logger.Warn("the store failed to change or return rulings; a change may or may not have been made", slog.Any("error", err))
 	}
 	p.Send(w)
 }
@@ -267,5 +268,5 @@ func (b *Book) fail(w http.ResponseWriter, err error) {
 func sendJSON(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }

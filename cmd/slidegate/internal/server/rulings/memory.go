@@ -13,28 +13,28 @@ import (
 	"sync"
 )
 
-// memory keeps rulings for one process: in a file, or nowhere else. It is safe for concurrent use.
+// memory keeps rulings for one process, optionally in a file. It is safe for concurrent use.
 type memory struct {
-	path string // empty if there is no file
+	path string // empty without a file
 
 	mu      sync.Mutex
 	version int64
 	rulings map[name]Ruling
-	log     []Ruling // the oldest first
+	log     []Ruling // oldest first
 }
 
-// kept is what the file has.
+// kept is the content of the file.
 type kept struct {
 	Version int64    `json:"version"`
 	Rulings []Ruling `json:"rulings"`
 	Log     []Ruling `json:"log"`
 }
 
-// InMemory returns a keeper for one process alone, which forgets everything when that ends.
+// InMemory returns a keeper for a single process, which loses everything when the process ends.
 func InMemory() Keeper { return &memory{rulings: map[name]Ruling{}} }
 
-// InFile returns a keeper for one process alone, with a file that is written at every change. It is an error if there is such a file
-// and it cannot be read: to begin without it would let in everybody who was blocked.
+// InFile returns a keeper for a single process, with a file that is written at every change. A file that exists but
+// cannot be read is an error: starting without it would admit every blocked client.
 func InFile(path string) (Keeper, error) {
 	m := &memory{path: path, rulings: map[name]Ruling{}}
 	text, err := os.ReadFile(path)
@@ -46,7 +46,7 @@ func InFile(path string) (Keeper, error) {
 		err = json.Unmarshal(text, &was)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("rulings: %s: %w; move it away to begin without rulings", path, err)
+		return nil, fmt.Errorf("rulings: %s: %w; move it away to start without rulings", path, err)
 	}
 	m.version, m.log = was.Version, was.Log
 	for _, r := range was.Rulings {
@@ -113,13 +113,13 @@ func (m *memory) Log(_ context.Context, n int) ([]Ruling, error) {
 	return last, nil
 }
 
-// allLocked returns all rulings, in their order.
+// allLocked returns all rulings, in order.
 func (m *memory) allLocked() []Ruling {
-	return NewTable(slices.Collect(maps.Values(m.rulings))).some(func(*Ruling) bool { return true })
+	return NewTable(slices.Collect(maps.Values(m.rulings))).filter(func(*Ruling) bool { return true })
 }
 
-// writeLocked writes the file, if there is one: under another name first, which reaches the disk before it takes the place of the old
-// one, so that there is a whole file at any moment.
+// writeLocked writes the file, if any. It writes to a temporary file, syncs it and renames it, so that there is always
+// a complete file.
 func (m *memory) writeLocked() error {
 	if m.path == "" {
 		return nil
@@ -133,7 +133,7 @@ func (m *memory) writeLocked() error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // does nothing once it is renamed
+	defer os.Remove(file.Name()) // does nothing after the rename
 	_, err = file.Write(text)
 	if err == nil {
 		err = file.Sync()
@@ -152,5 +152,5 @@ func (m *memory) writeLocked() error {
 		return err
 	}
 	defer at.Close()
-	return at.Sync() // or a power cut could undo the rename
+	return at.Sync() // otherwise a power failure could undo the rename
 }

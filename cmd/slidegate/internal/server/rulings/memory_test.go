@@ -16,7 +16,7 @@ func TestInMemory(t *testing.T) {
 	rulingstest.Exercise(t, keeper, keeper, nil)
 }
 
-// What was changed is in the file when Apply returns, so that a process that is killed forgets nothing.
+// A change is in the file when Apply returns, so a killed process loses nothing.
 func TestInFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.rulings")
 	keeper, err := rulings.InFile(path)
@@ -43,7 +43,7 @@ func TestInFile(t *testing.T) {
 		}
 	}
 	if left, _ := filepath.Glob(path + ".*"); len(left) > 0 {
-		t.Errorf("files are left over: %v", left)
+		t.Errorf("got leftover files %v, want none", left)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file, which has keys in it, has the mode %v, %v; want 0600", info.Mode(), err)

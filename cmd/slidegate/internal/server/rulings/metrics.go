@@ -9,16 +9,16 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// measure reports how many rulings are in force, and how old the last reading of them is.
+// measure reports how many rulings are in force, and how long ago they were last read.
 func (b *Book) measure() error {
 	if b.opts.MeterProvider == nil {
 		return nil
 	}
 	meter := b.opts.MeterProvider.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings")
 	inForce, err := meter.Int64ObservableGauge("slidegate.rulings", metric.WithUnit("{ruling}"),
-		metric.WithDescription("Rulings in force: keys that an operator has blocked, or given other limits."))
+		metric.WithDescription("Rulings in force: keys that an operator has blocked or given other limits."))
 	age, again := meter.Float64ObservableGauge("slidegate.rulings.age", metric.WithUnit("s"),
-		metric.WithDescription("How long ago rulings were last read from the store; absent if they were not yet. Above a few seconds, changes by other instances are not seen."))
+		metric.WithDescription("How long ago rulings were last read from the store; absent before the first read. Above a few seconds, changes by other instances are not seen."))
 	if err = errors.Join(err, again); err != nil {
 		return fmt.Errorf("rulings: MeterProvider: %w", err)
 	}
@@ -36,7 +36,7 @@ func (b *Book) measure() error {
 	return nil
 }
 
-// Close ends the reports of metrics.
+// Close stops reporting metrics.
 func (b *Book) Close() error {
 	if b.metrics == nil {
 		return nil

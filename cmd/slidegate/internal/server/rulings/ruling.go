@@ -13,30 +13,31 @@ type Kind string
 
 // The kinds of rulings.
 const (
-	Block     Kind = "block"     // everything is refused
-	Limits    Kind = "limits"    // other limits take the place of those that the key would face
-	Unlimited Kind = "unlimited" // everything is admitted, and nothing is charged
+	Block     Kind = "block"     // all requests are denied
+	Limits    Kind = "limits"    // other limits replace those that would apply to the key
+	Unlimited Kind = "unlimited" // all requests are admitted, and nothing is charged
 
-	Clear    Kind = "clear"    // in the log alone: a ruling was ended
-	Override Kind = "override" // to end one: Limits or Unlimited
+	Clear    Kind = "clear"    // in the log only: a ruling was ended
+	Override Kind = "override" // only to end one: Limits or Unlimited
 )
 
-// Ruling is what an operator decided about one key of a policy. A key has at most one: a new one takes the place of the old.
+// Ruling is an operator's decision about one key of a policy. A key has at most one: a new ruling replaces the old.
 type Ruling struct {
 	Policy string    `json:"policy"` // its name, or EnvoyPrefix and a domain
-	Key    string    `json:"key"`    // as the policy makes it; for a domain of Envoy, the text of the descriptor
+	Key    string    `json:"key"`    // as the policy makes it; for an Envoy domain, the text of the descriptor
 	Kind   Kind      `json:"kind"`
-	Limits []string  `json:"limits,omitempty"` // of the kind Limits, as slidegate.ParseLimit reads them
-	Until  time.Time `json:"until,omitzero"`   // when it ends; zero if it does not
+	Limits []string  `json:"limits,omitempty"` // for the kind Limits, in the format of slidegate.ParseLimit
+	Until  time.Time `json:"until,omitzero"`   // when it ends; zero means never
 	Who    string    `json:"who"`              // who decided it
 	Why    string    `json:"why"`
 	At     time.Time `json:"at"` // when it was decided
 }
 
-// EnvoyPrefix stands before the domain in Ruling.Policy where it is about a descriptor of Envoy. No policy is called so.
+// EnvoyPrefix precedes the domain in Ruling.Policy if the ruling is about an Envoy descriptor. No policy name begins
+// with it.
 const EnvoyPrefix = "envoy:"
 
-// same reports whether two rulings are the same in all that they have.
+// same reports whether two rulings are equal in all fields.
 func (r *Ruling) same(other *Ruling) bool {
 	return r.Policy == other.Policy && r.Key == other.Key && string(r.Text()) == string(other.Text())
 }
@@ -45,21 +46,21 @@ func (r *Ruling) same(other *Ruling) bool {
 func (r *Ruling) Text() []byte {
 	text, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // texts and times, which Resolve has checked
+		panic(err) // cannot fail for strings and times that Resolve has checked
 	}
 	return text
 }
 
-// Name returns what the ruling is about as stores keep it.
+// Name returns the policy and key of the ruling, as stores keep them.
 func (r *Ruling) Name() string {
 	text, err := json.Marshal([2]string{r.Policy, r.Key})
 	if err != nil {
-		panic(err) // texts alone
+		panic(err) // cannot fail for strings
 	}
 	return string(text)
 }
 
-// Policied returns the ruling as the engine takes it.
+// Policied returns the ruling in the engine's form.
 func (r *Ruling) Policied() (policy.Ruling, error) {
 	made := policy.Ruling{Key: r.Key, Refused: r.Kind == Block, Unlimited: r.Kind == Unlimited, Until: r.Until}
 	for _, text := range r.Limits {

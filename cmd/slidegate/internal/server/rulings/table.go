@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Table is the rulings of a moment. It does not change. A nil Table is empty.
+// Table holds the rulings at one time. It is immutable. A nil Table is empty.
 type Table struct{ rulings map[name]*Ruling }
 
 type name struct{ policy, key string }
 
-// NewTable returns a table of these rulings. Of two about one key the later one counts.
+// NewTable returns a table of these rulings. Of two rulings about one key, the later is used.
 func NewTable(all []Ruling) *Table {
 	t := &Table{rulings: make(map[name]*Ruling, len(all))}
 	for i := range all {
@@ -20,10 +20,10 @@ func NewTable(all []Ruling) *Table {
 	return t
 }
 
-// Empty reports whether there is no ruling at all, so that nobody need look.
+// Empty reports whether there are no rulings at all, so that lookups can be skipped.
 func (t *Table) Empty() bool { return t == nil || len(t.rulings) == 0 }
 
-// Find returns the ruling about a key that is in force now; nil if there is none.
+// Find returns the ruling about a key that is in force now, or nil if there is none.
 func (t *Table) Find(policy, key string, now time.Time) *Ruling {
 	if t.Empty() {
 		return nil
@@ -36,7 +36,7 @@ func (t *Table) Find(policy, key string, now time.Time) *Ruling {
 
 // InForce returns the rulings that are in force now, by policy and key.
 func (t *Table) InForce(now time.Time) []Ruling {
-	return t.some(func(r *Ruling) bool { return r.InForce(now) })
+	return t.filter(func(r *Ruling) bool { return r.InForce(now) })
 }
 
 // Count returns how many rulings are in force now.
@@ -54,16 +54,16 @@ func (t *Table) Count(now time.Time) (n int) {
 
 // Of returns the rulings about the keys of a policy that are in force now, by key.
 func (t *Table) Of(policy string, now time.Time) []Ruling {
-	return t.some(func(r *Ruling) bool { return r.Policy == policy && r.InForce(now) })
+	return t.filter(func(r *Ruling) bool { return r.Policy == policy && r.InForce(now) })
 }
 
-// some returns the rulings that fit, by policy and key.
-func (t *Table) some(fits func(*Ruling) bool) (found []Ruling) {
+// filter returns the rulings that match, by policy and key.
+func (t *Table) filter(match func(*Ruling) bool) (found []Ruling) {
 	if t.Empty() {
 		return nil
 	}
 	for _, r := range t.rulings {
-		if fits(r) {
+		if match(r) {
 			found = append(found, *r)
 		}
 	}
@@ -73,7 +73,7 @@ func (t *Table) some(fits func(*Ruling) bool) (found []Ruling) {
 
 // with returns a table with a change made to it.
 func (t *Table) with(change Ruling) *Table {
-	all := t.some(func(r *Ruling) bool { return r.Policy != change.Policy || r.Key != change.Key })
+	all := t.filter(func(r *Ruling) bool { return r.Policy != change.Policy || r.Key != change.Key })
 	if change.Kind != Clear {
 		all = append(all, change)
 	}

@@ -1,5 +1,5 @@
-// Package seal has the key by which a service signs what it hands out to clients and wants to recognize later. Services that share a
-// store share the key, which is kept there.
+// Package seal holds the key with which a service signs reservations that it hands to clients and must recognize later.
+// Services that share a store share the key, which is kept in the store.
 package seal
 
 import (
@@ -15,46 +15,46 @@ import (
 	"time"
 )
 
-// KeyBytes is the length of a key, and MinSecret that of the shortest secret that a key may be derived from.
+// KeyBytes is the length of a key, and MinSecret the length of the shortest secret that a key may be derived from.
 const (
 	KeyBytes  = sha256.Size
 	MinSecret = 16
 )
 
-// Keeper returns the key that all services share. If there is none yet, it keeps the one that is proposed. It must be safe for use by
-// several services at once, all of which must get the same key.
+// Keeper returns the key that all services share. If there is none yet, it stores the proposed one. It must be safe for
+// use by several services concurrently, all of which must get the same key.
 type Keeper func(ctx context.Context, proposed []byte) ([]byte, error)
 
 // Fixed returns a Keeper of the key that is derived from a secret.
 func Fixed(secret []byte) Keeper {
 	key, err := hkdf.Key(sha256.New, secret, nil, "slidegate reservations", KeyBytes)
-	return func(context.Context, []byte) ([]byte, error) { return key, err } // an error only if keys were to be far longer
+	return func(context.Context, []byte) ([]byte, error) { return key, err } // fails only for far longer keys
 }
 
 const (
-	renewAfter  = time.Minute            // a store may have lost its key, and another service made one
-	retryAfter  = time.Second            // a store that is down is not asked for every request
-	loadTimeout = 250 * time.Millisecond // signing waits for no longer
+	renewAfter  = time.Minute            // the store may have lost its key, and another service created one
+	retryAfter  = time.Second            // a store that is down is not called for every request
+	loadTimeout = 250 * time.Millisecond // the longest that signing waits
 )
 
-// Key signs by the key of a Keeper. What is signed while that has none to give is recognized by this process alone. It is safe for
-// concurrent use. The zero value is not usable; New makes it.
+// Key signs with the key of a Keeper. While the Keeper has no key to return, only this process recognizes the
+// signatures. It is safe for concurrent use. The zero value is not usable; call New.
 type Key struct {
 	keeper Keeper
 	log    *slog.Logger
 	now    func() time.Time
 
 	mu     sync.Mutex
-	keys   [][]byte // the one in use first; the last is this process's own
+	keys   [][]byte // the key in use first; the last is this process's own
 	loaded bool     // whether keys[0] is the keeper's
-	warned bool     // whether it was logged that it is not
+	warned bool     // whether a missing key was logged
 	next   time.Time
 }
 
-// New returns a key that is kept by a Keeper; by nobody if that is nil, so that it ends with the process.
+// New returns a Key with the given Keeper. If keeper is nil, the key ends with the process.
 func New(keeper Keeper, log *slog.Logger) *Key {
 	own := make([]byte, KeyBytes)
-	_, _ = rand.Read(own) // which never fails
+	_, _ = rand.Read(own) // never fails
 	return &Key{keeper: keeper, log: log, now: time.Now, keys: [][]byte{own}}
 }
 
@@ -63,13 +63,13 @@ func (k *Key) Sign(ctx context.Context, text []byte) string {
 	return base64.RawURLEncoding.EncodeToString(sum(k.current(ctx, renewAfter)[0], text))
 }
 
-// Verify reports whether a signature is one of text.
+// Verify reports whether signature is a signature of text.
 func (k *Key) Verify(ctx context.Context, text []byte, signature string) bool {
 	given, err := base64.RawURLEncoding.Strict().DecodeString(signature)
 	if err != nil {
 		return false
 	}
-	// If none fits, another service may have signed by a key that this one has not seen yet.
+	// If no key matches, another service may have signed with a key that this one has not seen yet.
 	return signedByOne(k.current(ctx, renewAfter), text, given) || signedByOne(k.current(ctx, retryAfter), text, given)
 }
 
@@ -88,12 +88,12 @@ func sum(key, text []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// current returns the keys, the first of which is to be signed by. The keeper is asked if what is known is older than age.
+// current returns the keys, the signing key first. It calls the keeper if the keys are older than age.
 func (k *Key) current(ctx context.Context, age time.Duration) [][]byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.now()
-	due := k.next // of the last time that it was asked, plus retryAfter
+	due := k.next // time of the last call plus retryAfter
 	if k.loaded {
 		due = due.Add(age - retryAfter)
 	}
@@ -105,23 +105,23 @@ func (k *Key) current(ctx context.Context, age time.Duration) [][]byte {
 	defer cancel()
 	kept, err := k.keeper(ctx, k.keys[0])
 	if err == nil && len(kept) != KeyBytes {
-		err = fmt.Errorf("seal: the key that is kept has %d bytes, not %d; remove it to have another made", len(kept), KeyBytes)
+		err = fmt.Errorf("seal: the stored key has %d bytes, want %d; remove it to have a new one created", len(kept), KeyBytes)
 	}
 	if err != nil {
-		if !k.loaded && !k.warned { // once, and not as often as it is tried again
+		if !k.loaded && !k.warned { // once, not for every attempt
 			k.warned = true
-			k.log.Warn("reservations are signed by a key that only this process has, because none is kept; only this process can settle them", slog.Any("error", err))
+			k.log.Warn("reservations are signed with a key that only this process has, because the store returned none; only this process can settle them", slog.Any("error", err))
 		}
 		return k.keys
 	}
 	k.loaded = true
 	if !hmac.Equal(kept, k.keys[0]) {
-		const most = 3 // the one in use, the one before, and this process's own
+		const maxKeys = 3 // the key in use, the one before, and this process's own
 		keys := append([][]byte{kept}, k.keys...)
-		if len(keys) > most {
+		if len(keys) > maxKeys {
 			keys = [][]byte{keys[0], keys[1], keys[len(keys)-1]}
 		}
-		k.keys = keys // a new one: others may be reading the old
+		k.keys = keys // a new slice: others may be reading the old one
 	}
 	return k.keys
 }

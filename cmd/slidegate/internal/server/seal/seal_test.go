@@ -15,11 +15,11 @@ import (
 type shelf struct {
 	key   []byte
 	down  bool
-	asked int
+	calls int
 }
 
 func (s *shelf) keep(_ context.Context, proposed []byte) ([]byte, error) {
-	s.asked++
+	s.calls++
 	if s.down {
 		return nil, errors.New("down")
 	}
@@ -33,7 +33,7 @@ func newKey(k Keeper) *Key { return New(k, slog.New(slog.DiscardHandler)) }
 
 var text = []byte("text")
 
-// TestShared: services that share a keeper know each other's signatures, and others do not.
+// TestShared: services that share a keeper accept each other's signatures, and others do not.
 func TestShared(t *testing.T) {
 	s := &shelf{}
 	one, two, stranger := newKey(s.keep), newKey(s.keep), newKey(nil)
@@ -46,7 +46,7 @@ func TestShared(t *testing.T) {
 		"itself": {one, "text", signature, true}, "another": {two, "text", signature, true}, "a stranger": {stranger, "text", signature, false},
 		"another text": {two, "test", signature, false}, "another signature": {two, "text", stranger.Sign(t.Context(), text), false},
 		"a part": {two, "text", signature[:40], false}, "nothing": {two, "text", "", false}, "not base64": {two, "text", signature + "=", false},
-		// The last character has two bits that say nothing, which must be zero: nobody needs a second spelling.
+		// The last character has two unused bits, which must be zero: a second spelling is not accepted.
 		"another spelling": {two, "text", signature[:42] + string(signature[42]+1), false},
 	} {
 		if got := test.by.Verify(t.Context(), []byte(test.text), test.signature); got != test.want {
@@ -58,19 +58,19 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestFixed: the same secret is the same key, whoever has it.
+// TestFixed: the same secret gives the same key.
 func TestFixed(t *testing.T) {
 	secret := []byte("a secret of some length")
 	signature := newKey(Fixed(secret)).Sign(t.Context(), text)
 	if !newKey(Fixed(secret)).Verify(t.Context(), text, signature) {
-		t.Error("another service with the same secret does not know the signature")
+		t.Error("another service with the same secret rejects the signature")
 	}
 	if newKey(Fixed([]byte("another secret of some length"))).Verify(t.Context(), text, signature) {
-		t.Error("a service with another secret takes the signature for its own")
+		t.Error("a service with another secret accepts the signature")
 	}
 }
 
-// TestKeeperDown: what is signed while there is no key to share stays good for whoever signed it.
+// TestKeeperDown: signatures made without a shared key stay valid for the process that made them.
 func TestKeeperDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{down: true}
@@ -79,20 +79,20 @@ func TestKeeperDown(t *testing.T) {
 		for range 100 {
 			one.Sign(t.Context(), text)
 		}
-		if s.asked != 1 {
-			t.Errorf("the keeper was asked %d times in a moment, want 1", s.asked)
+		if s.calls != 1 {
+			t.Errorf("got %d calls to the keeper within a second, want 1", s.calls)
 		}
 		s.down = false
 		time.Sleep(time.Second)
-		two.Sign(t.Context(), text) // its key is the one that is kept
+		two.Sign(t.Context(), text) // its key is the stored one
 		late := one.Sign(t.Context(), text)
 		if !one.Verify(t.Context(), text, early) || !one.Verify(t.Context(), text, late) || !two.Verify(t.Context(), text, late) {
-			t.Error("a signature is not recognized any more")
+			t.Error("a signature is no longer accepted")
 		}
 	})
 }
 
-// TestKeyLost: a keeper that has lost its key gets it back, and one that has another is followed.
+// TestKeyLost: a keeper that has lost its key gets it back, and a keeper's new key is used.
 func TestKeyLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{}
@@ -102,29 +102,28 @@ func TestKeyLost(t *testing.T) {
 		time.Sleep(time.Minute)
 		one.Sign(t.Context(), text)
 		if restarted := newKey(s.keep); !restarted.Verify(t.Context(), text, before) {
-			t.Error("the key was lost, though a service had it")
+			t.Error("the key was lost, although a service had it")
 		}
 		s.key = nil
 		other := newKey(s.keep)
 		theirs := other.Sign(t.Context(), text) // before the first noticed
 		time.Sleep(time.Second)
 		if !one.Verify(t.Context(), text, theirs) || !one.Verify(t.Context(), text, before) {
-			t.Error("a service does not follow its keeper, or forgets the key before")
+			t.Error("a service does not use the keeper's new key, or forgets the previous one")
 		}
-		asked := s.asked
+		calls := s.calls
 		for range 100 {
 			one.Verify(t.Context(), text, "AAAA")
 		}
-		if s.asked != asked {
-			t.Errorf("wrong signatures have the keeper asked %d times in a moment", s.asked-asked)
+		if s.calls != calls {
+			t.Errorf("got %d calls to the keeper within a second because of invalid signatures", s.calls-calls)
 		}
 	})
 }
 
-// TestUnkeptIsLoggedOnce: the log says why there is no key to share, also if the one that is kept cannot be one, and does not say it
-// again at every attempt.
+// TestUnkeptIsLoggedOnce: a missing or invalid stored key is logged once, not at every attempt.
 func TestUnkeptIsLoggedOnce(t *testing.T) {
-	for want, s := range map[string]*shelf{"error=down": {down: true}, "has 5 bytes, not 32": {key: []byte("short")}} {
+	for want, s := range map[string]*shelf{"error=down": {down: true}, "has 5 bytes, want 32": {key: []byte("short")}} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			key := New(s.keep, slog.New(slog.NewTextHandler(&log, nil)))
@@ -132,8 +131,8 @@ func TestUnkeptIsLoggedOnce(t *testing.T) {
 				key.Sign(t.Context(), text)
 				time.Sleep(retryAfter)
 			}
-			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, want) || s.asked != 5 {
-				t.Errorf("asked %d times, and logged\n%s, want one line with %q", s.asked, got, want)
+			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, want) || s.calls != 5 {
+				t.Errorf("got %d calls and the log\n%s, want one line with %q", s.calls, got, want)
 			}
 		})
 	}

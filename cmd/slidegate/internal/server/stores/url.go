@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/errtext"
 )
 
 // The texts of errors here are our own. Those of the packages that read URLs quote what they could not read, and a URL
@@ -19,7 +19,7 @@ var schemes = []string{"memory", "redis", "rediss", "redis+cluster", "rediss+clu
 // unknownScheme is the error of a URL that no store is known for. A scheme holds no secret, unless it is none.
 func unknownScheme(scheme string) error {
 	return invalid("URL", "the URL begins with no store that is known%s (%s)",
-		wording.DidYouMean(scheme, schemes), wording.ThereAre(schemes))
+		errtext.DidYouMean(scheme, schemes), errtext.OneOf(schemes))
 }
 
 // address is a URL of a store, taken apart.
@@ -105,7 +105,7 @@ func parseQuery(text string, known ...string) (url.Values, error) {
 
 func unknownParameter(name string, known []string) error {
 	return invalid("URL", "the URL has a parameter that is not known%s (%s)",
-		wording.DidYouMean(name, known), wording.ThereAre(known))
+		errtext.DidYouMean(name, known), errtext.OneOf(known))
 }
 
 // invalid returns the error of an argument or an option of Open.

@@ -23,13 +23,13 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 )
 
-// typeURL is what rules are called on the stream.
+// typeURL is the type of rules on the stream.
 const typeURL = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
 
-// maxMessage is how large an answer of the server may be, in bytes.
+// maxMessage is the maximum size of a server's response, in bytes.
 const maxMessage = 64 << 20
 
-// Client gets rules. New makes it, Run does the work.
+// Client receives rules from a management server. The zero value is not usable; call New, and then Run.
 type Client struct {
 	opts   Options
 	apply  func([]*envoy.Domain) error
@@ -38,8 +38,8 @@ type Client struct {
 	outage outage
 }
 
-// New returns a client that hands over all rules at once, each time the server sends some. An error of apply rejects them; what was
-// applied before is then still in force. Apply is called by Run alone.
+// New returns a client that calls apply with all rules each time the server sends some. An error of apply rejects them;
+// the rules applied before then stay in force. Only Run calls apply.
 func New(opts Options, apply func([]*envoy.Domain) error) (*Client, error) {
 	opts, err := opts.validate()
 	if err != nil {
@@ -56,7 +56,7 @@ func New(opts Options, apply func([]*envoy.Domain) error) (*Client, error) {
 	return c, c.state.observe(opts.MeterProvider)
 }
 
-// Run follows the server until ctx ends, and connects again whenever the connection is lost.
+// Run follows the server until ctx ends, and reconnects whenever the connection is lost.
 func (c *Client) Run(ctx context.Context) {
 	wait := c.opts.MinWait
 	for {
@@ -72,13 +72,14 @@ func (c *Client) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait/2 + rand.N(wait/2+1)): // not all instances at the same time
+		case <-time.After(wait/2 + rand.N(wait/2+1)): // so that instances do not reconnect together
 		}
 		wait = min(2*wait, c.opts.MaxWait)
 	}
 }
 
-// follow connects, and takes what the server sends until that fails. It reports whether the server sent anything.
+// follow connects, and applies what the server sends until the stream fails. It reports whether the server sent
+// anything.
 func (c *Client) follow(ctx context.Context) (answered bool, err error) {
 	secure, err := c.opts.TLS.credentials()
 	if err != nil {
@@ -86,7 +87,7 @@ func (c *Client) follow(ctx context.Context) (answered bool, err error) {
 	}
 	conn, err := grpc.NewClient(c.opts.Address, grpc.WithTransportCredentials(secure),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 20 * time.Second})) // servers take one in 5 minutes by default
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 20 * time.Second})) // servers allow one in 5 minutes by default
 	if err != nil {
 		return false, err
 	}
@@ -97,11 +98,11 @@ func (c *Client) follow(ctx context.Context) (answered bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// No version: a server that has begun again may call other rules by the version that this client has.
+	// No version: a restarted server may use this client's version for other rules.
 	if err := stream.Send(&discovery.DiscoveryRequest{Node: c.node, TypeUrl: typeURL}); err != nil {
 		return false, streamError(stream, err)
 	}
-	accepted := "" // the version that was accepted last on this stream
+	accepted := "" // the last version accepted on this stream
 	for {
 		response, err := stream.Recv()
 		if err != nil {
@@ -111,7 +112,7 @@ func (c *Client) follow(ctx context.Context) (answered bool, err error) {
 		c.state.connected.Store(true)
 		c.outage.end()
 		if response.GetTypeUrl() != typeURL {
-			continue // it was not asked for
+			continue // not requested
 		}
 		answer := &discovery.DiscoveryRequest{Node: c.node, TypeUrl: typeURL, ResponseNonce: response.GetNonce()}
 		if err := c.take(response); err != nil {
@@ -126,7 +127,7 @@ func (c *Client) follow(ctx context.Context) (answered bool, err error) {
 	}
 }
 
-// streamError returns why a stream ended: Send only says that it did.
+// streamError returns why a stream ended; Send does not report it.
 func streamError(stream discovery.AggregatedDiscoveryService_StreamAggregatedResourcesClient, err error) error {
 	if _, why := stream.Recv(); why != nil {
 		return why
@@ -134,7 +135,7 @@ func streamError(stream discovery.AggregatedDiscoveryService_StreamAggregatedRes
 	return err
 }
 
-// take puts in force what the server sent, all of it or nothing.
+// take applies what the server sent, all or nothing.
 func (c *Client) take(response *discovery.DiscoveryResponse) error {
 	version := slog.String("version", response.GetVersionInfo())
 	domains, err := read(response.GetResources())
@@ -151,7 +152,7 @@ func (c *Client) take(response *discovery.DiscoveryResponse) error {
 	return nil
 }
 
-// read makes domains of what the server sent.
+// read converts what the server sent to domains.
 func read(resources []*anypb.Any) (domains []*envoy.Domain, err error) {
 	var all []error
 	for i, resource := range resources {
@@ -173,12 +174,12 @@ func read(resources []*anypb.Any) (domains []*envoy.Domain, err error) {
 	return domains, err
 }
 
-// outage logs when the server cannot be reached any more and when it can be again, once each.
+// outage logs when the server becomes unreachable and when it is reachable again, once each.
 type outage struct {
 	log      *slog.Logger
-	began    time.Time // zero if there is none
+	began    time.Time // zero outside an outage
 	attempts int
-	met      bool // the server has answered before
+	met      bool // the server has responded before
 }
 
 func (o *outage) begin(err error) {
@@ -193,9 +194,9 @@ func (o *outage) begin(err error) {
 func (o *outage) end() {
 	switch {
 	case !o.began.IsZero():
-		o.log.Info("xds: the management server answers again", slog.Duration("after", time.Since(o.began)), slog.Int("attempts", o.attempts))
+		o.log.Info("xds: the management server is reachable again", slog.Duration("after", time.Since(o.began)), slog.Int("attempts", o.attempts))
 	case !o.met:
-		o.log.Info("xds: the management server answers")
+		o.log.Info("xds: the management server is reachable")
 	}
 	o.met, o.began, o.attempts = true, time.Time{}, 0
 }

@@ -12,14 +12,14 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// state is what metrics tell of a client.
+// state is what a client's metrics report.
 type state struct {
-	connected          atomic.Bool // the server has answered on the stream that is open
+	connected          atomic.Bool // the server has responded on the open stream
 	accepted, rejected atomic.Int64
 
 	mu      sync.Mutex
 	version string
-	last    time.Time // when rules were accepted last; zero if never
+	last    time.Time // when rules were last accepted; zero if never
 }
 
 func (s *state) accept(version string, now time.Time) {
@@ -29,20 +29,20 @@ func (s *state) accept(version string, now time.Time) {
 	s.version, s.last = version, now
 }
 
-// observe has a meter report the state.
+// observe registers the metrics of the state.
 func (s *state) observe(provider metric.MeterProvider) error {
 	if provider == nil {
 		provider = otel.GetMeterProvider()
 	}
 	meter := provider.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy/xds")
 	connected, err1 := meter.Int64ObservableGauge("slidegate.envoy.xds.connected",
-		metric.WithDescription("1 while the management server's stream is open and has been answered on, else 0."))
+		metric.WithDescription("1 while the stream to the management server is open and has had a response, otherwise 0."))
 	updates, err2 := meter.Int64ObservableCounter("slidegate.envoy.xds.updates", metric.WithUnit("{update}"),
 		metric.WithDescription("Sets of rules that the management server sent, by whether they were accepted or rejected."))
 	last, err3 := meter.Float64ObservableGauge("slidegate.envoy.xds.last_update", metric.WithUnit("s"),
-		metric.WithDescription("When rules were accepted last, in seconds since the Unix epoch; 0 if never."))
+		metric.WithDescription("When rules were last accepted, in seconds since the Unix epoch; 0 if never."))
 	version, err4 := meter.Int64ObservableGauge("slidegate.envoy.xds.version",
-		metric.WithDescription("1 for the version of the rules that were accepted last."))
+		metric.WithDescription("1 for the version of the rules that were last accepted."))
 	for _, err := range []error{err1, err2, err3, err4} {
 		if err != nil {
 			return fmt.Errorf("xds: MeterProvider: %w", err)

@@ -17,35 +17,35 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// Options say where the management server is and who asks it. Address is required.
+// Options configures a Client. Address is required.
 type Options struct {
 	// Address is HOST:PORT, or unix:/path.
 	Address string
-	// Node is the identifier by which the server knows this client; empty means default, as in the original. Instances that are to
-	// have the same rules have the same one.
+	// Node identifies this client to the server; empty means default, as in the original. Instances that should have
+	// the same rules have the same Node.
 	Node string
-	// Metadata is more for the server to know the client by.
+	// Metadata further identifies the client to the server.
 	Metadata map[string]string
-	// Headers go with the stream, such as a token.
+	// Headers are sent with the stream, such as a token.
 	Headers map[string]string
-	// TLS is how the connection is secured.
+	// TLS configures the security of the connection.
 	TLS TLS
-	// MinWait and MaxWait bound how long a client waits before it connects again. 0 means a second and half a minute.
+	// MinWait and MaxWait bound the wait before reconnecting. 0 means a second and half a minute.
 	MinWait, MaxWait time.Duration
-	// Logger receives what happens; nil discards it.
+	// Logger receives the client's log; nil discards it.
 	Logger *slog.Logger
-	// MeterProvider gets the metrics; nil means the global one.
+	// MeterProvider receives the metrics; nil means the global one.
 	MeterProvider metric.MeterProvider
 }
 
-// TLS says how a connection is secured. The zero value means not at all, which is for a server on the same machine.
+// TLS configures the security of a connection. The zero value disables it, for a server on the same machine.
 type TLS struct {
 	Use bool
-	// CA has the authorities that the server's certificate must come from, in PEM form; empty means those of the system.
+	// CA holds the certificate authorities for the server's certificate, in PEM form; empty means the system's.
 	CA string
-	// Cert and Key are the client's own certificate; empty if it has none.
+	// Cert and Key are the client's certificate; empty if it has none.
 	Cert, Key string
-	// ServerName is the name that the server's certificate must have; empty means the host of the address.
+	// ServerName is the name in the server's certificate; empty means the host of the address.
 	ServerName string
 }
 
@@ -64,7 +64,7 @@ func (t TLS) credentials() (credentials.TransportCredentials, error) {
 		}
 		made.RootCAs = x509.NewCertPool()
 		if !made.RootCAs.AppendCertsFromPEM(text) {
-			return nil, invalid("TLS.CA", "%s has no certificate in PEM form", t.CA)
+			return nil, invalid("TLS.CA", "%s contains no certificate in PEM form", t.CA)
 		}
 	}
 	switch {
@@ -90,7 +90,7 @@ func (o Options) validate() (Options, error) {
 	case !isHostPort(o.Address):
 		return o, invalid("Address", "%q is not HOST:PORT of a management server", o.Address)
 	case o.MinWait < 0 || o.MaxWait < 0:
-		return o, invalid("MinWait", "must not be negative, and MaxWait neither; 0 means the default")
+		return o, invalid("MinWait", "MinWait and MaxWait must not be negative; 0 means the default")
 	}
 	if _, err := o.TLS.credentials(); err != nil {
 		return o, err

@@ -1,4 +1,4 @@
-// Package rulingstest is the contract of what keeps rulings, as tests for every rulings.Keeper.
+// Package rulingstest tests implementations of rulings.Keeper.
 package rulingstest
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
-// Exercise tests a keeper that is empty, and through another one on the same place, as another instance has it. They may be the same.
-// Fill puts many rulings there at once; nil applies one after the other.
+// Exercise tests an empty keeper, together with another keeper on the same store, as another instance would have. They
+// may be the same. Fill stores many rulings together; nil means to apply them one by one.
 func Exercise(t *testing.T, one, other rulings.Keeper, fill func([]rulings.Ruling)) {
 	b := &bench{T: t, one: one, other: other, fill: fill, now: time.Now().UTC().Round(time.Microsecond)}
 	b.empty()
 	b.changes()
 	b.names()
-	b.atOnce()
+	b.concurrent()
 	b.stale()
 	b.full()
 }
@@ -47,7 +47,7 @@ func (b *bench) apply(r rulings.Ruling, stale ...rulings.Ruling) {
 	}
 }
 
-// load returns what the other keeper has, by key, and the version.
+// load returns the rulings of the other keeper, by key, and the version.
 func (b *bench) load() (map[string]rulings.Ruling, int64) {
 	b.Helper()
 	all, version, err := b.other.Load(b.Context(), -1)
@@ -59,14 +59,14 @@ func (b *bench) load() (map[string]rulings.Ruling, int64) {
 		byKey[r.Key] = r
 	}
 	if len(byKey) != len(all) {
-		b.Errorf("%d rulings about %d keys", len(all), len(byKey))
+		b.Errorf("got %d rulings about %d keys, want one per key", len(all), len(byKey))
 	}
 	return byKey, version
 }
 
 func (b *bench) empty() {
 	if all, version := b.load(); len(all) != 0 || version != 0 {
-		b.Errorf("an empty keeper has %v, version %d; want none of version 0", all, version)
+		b.Errorf("an empty keeper: got %v, version %d; want none, version 0", all, version)
 	}
 	if log, err := b.other.Log(b.Context(), 10); err != nil || len(log) != 0 {
 		b.Errorf("the log of an empty keeper: got %v, %v; want none", log, err)
@@ -77,7 +77,7 @@ func (b *bench) changes() {
 	want := map[string]rulings.Ruling{}
 	_, before := b.load()
 	if err := b.one.Apply(b.Context(), b.ruling("a", rulings.Clear), nil); !errors.Is(err, rulings.ErrNone) {
-		b.Errorf("ending a ruling that is not there: got %v, want ErrNone", err)
+		b.Errorf("ending a missing ruling: got %v, want ErrNone", err)
 	}
 	var done []rulings.Ruling
 	for _, change := range []rulings.Ruling{
@@ -91,11 +91,11 @@ func (b *bench) changes() {
 		}
 		got, version := b.load()
 		if !reflect.DeepEqual(got, want) || version == before {
-			b.Errorf("after %+v: got %v of version %d, want %v and another version than %d", change, got, version, want, before)
+			b.Errorf("after %+v: got %v, version %d; want %v and a version other than %d", change, got, version, want, before)
 		}
 		before = version
 		if all, same, err := b.other.Load(b.Context(), version); err != nil || all != nil || same != version {
-			b.Errorf("loading the version that is known: got %v, %d, %v; want nothing and %d", all, same, err, version)
+			b.Errorf("loading a known version: got %v, %d, %v; want nothing and %d", all, same, err, version)
 		}
 	}
 	slices.Reverse(done)
@@ -103,11 +103,11 @@ func (b *bench) changes() {
 		b.Errorf("the log: got %v, %v; want %v", log, err, done[:3])
 	}
 	if err := b.other.Apply(b.Context(), b.ruling("b", rulings.Clear), nil); !errors.Is(err, rulings.ErrNone) {
-		b.Errorf("ending a ruling a second time: got %v, want ErrNone", err)
+		b.Errorf("ending a ruling again: got %v, want ErrNone", err)
 	}
 }
 
-// names has keys that are not plain, and policies that could be taken for a part of one.
+// names tests unusual keys, and policies that could be confused with a part of a key.
 func (b *bench) names() {
 	for _, key := range []string{"", "\x00", "a b", `"`, "version", "é", "{x}", "a,b", string(make([]byte, 1024))} {
 		r := b.ruling(key, rulings.Block)
@@ -126,14 +126,14 @@ func (b *bench) names() {
 	x.Kind = rulings.Clear
 	b.apply(x)
 	if all, _ := b.load(); all["b"].Policy != "p2" {
-		b.Errorf("a key of two policies: got %+v, want the ruling of the second alone", all["b"])
+		b.Errorf("a key of two policies: got %+v, want only the ruling of the second", all["b"])
 	}
 	y.Kind = rulings.Clear
 	b.apply(y)
 }
 
-// atOnce has two instances change rulings at the same time: none is lost, and each makes a version.
-func (b *bench) atOnce() {
+// concurrent has two instances change rulings concurrently: no change is lost, and each makes a version.
+func (b *bench) concurrent() {
 	const each = 20
 	_, before := b.load()
 	var all sync.WaitGroup
@@ -155,11 +155,11 @@ func (b *bench) atOnce() {
 		}
 	}
 	if found != 2*each || version < before+2*each {
-		b.Errorf("%d changes at once: got %d rulings and version %d after %d, want all of them", 2*each, found, version, before)
+		b.Errorf("%d concurrent changes: got %d rulings and version %d after %d, want all of them", 2*each, found, version, before)
 	}
 }
 
-// stale has rulings removed with a change, but not one that was replaced meanwhile.
+// stale has rulings removed with a change, except one that was replaced in the meantime.
 func (b *bench) stale() {
 	old, renewed := b.ruling("old", rulings.Block), b.ruling("renewed", rulings.Block)
 	b.apply(old)
@@ -170,15 +170,15 @@ func (b *bench) stale() {
 	b.apply(b.ruling("new", rulings.Block), old, renewed)
 	all, _ := b.load()
 	if _, there := all["old"]; there || !reflect.DeepEqual(all["renewed"], next) || all["new"].Key != "new" {
-		b.Errorf("after two stale rulings: got %v, want old gone and renewed as it is now", all)
+		b.Errorf("after two stale rulings: got %v, want old gone and the new version of renewed", all)
 	}
 	b.apply(next, next)
 	if all, _ := b.load(); !reflect.DeepEqual(all["renewed"], next) {
-		b.Errorf("a change about a stale ruling: got %v, want it kept", all["renewed"])
+		b.Errorf("a change to a stale ruling: got %v, want it kept", all["renewed"])
 	}
 }
 
-// full fills the keeper to its bound.
+// full fills the keeper to capacity.
 func (b *bench) full() {
 	all, _ := b.load()
 	var some []rulings.Ruling
@@ -196,7 +196,7 @@ func (b *bench) full() {
 	if err := b.other.Apply(b.Context(), more, nil); !errors.Is(err, rulings.ErrFull) {
 		b.Errorf("one more than %d: got %v, want ErrFull", rulings.MaxRulings, err)
 	}
-	b.apply(some[0]) // which is there already
+	b.apply(some[0]) // replaces an existing one
 	b.apply(more, some[1])
 	if err := b.other.Apply(b.Context(), some[1], nil); !errors.Is(err, rulings.ErrFull) {
 		b.Errorf("one more than %d again: got %v, want ErrFull", rulings.MaxRulings, err)
@@ -205,7 +205,7 @@ func (b *bench) full() {
 		b.Errorf("got %d rulings, want %d", len(all), rulings.MaxRulings)
 	}
 	log, err := b.other.Log(b.Context(), rulings.MaxLog+10)
-	if most := rulings.MaxLog; err != nil || len(log) > most || b.fill == nil && len(log) < most || log[0].Key != "one more" {
-		b.Errorf("the log has %d lines, %v; want %d, the newest first", len(log), err, most)
+	if max := rulings.MaxLog; err != nil || len(log) > max || b.fill == nil && len(log) < max || log[0].Key != "one more" {
+		b.Errorf("the log: got %d lines, %v; want %d, newest first", len(log), err, max)
 	}
 }

@@ -1,4 +1,4 @@
-package wording
+package errtext
 
 import (
 	"net/url"
@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Quote quotes what somebody wrote, masked by Mask, and cuts it short if there is no end to it.
+// Quote quotes user input, masked by Mask, and truncates long input.
 func Quote(text string) string {
 	const most = 60
 	text = Mask(text)
@@ -21,7 +21,7 @@ func Quote(text string) string {
 	return strconv.Quote(text[:cut]) + "..."
 }
 
-// Mask masks the passwords of a URL that stands in the wrong place; it leaves a text alone that has none in it.
+// Mask masks the passwords of a URL in the wrong place; any other text is returned unchanged.
 func Mask(text string) string {
 	if strings.Contains(text, "://") || strings.Contains(text, "nats:embedded?") {
 		return Redact(text)
@@ -32,15 +32,15 @@ func Mask(text string) string {
 // masked stands for a password.
 const masked = "***"
 
-// Redact returns a URL with its passwords masked, for people to see: the one before the host, and those in parameters whose
-// names say that they are. It masks too much rather than too little of what is no proper URL.
+// Redact returns a URL with its passwords masked, for display: the password before the host, and those in parameters whose
+// names indicate a secret. In a malformed URL, it masks too much rather than too little.
 func Redact(address string) string {
 	start := strings.Index(address, "://") + len("://")
 	if at := strings.LastIndexByte(address, '@'); start >= len("://") && at >= start {
 		if colon := passwordAt(address[start:at]); colon >= 0 {
 			address = address[:start+colon+1] + masked + address[at:]
 		} else if scheme := address[:start]; strings.HasSuffix(scheme, "nats://") || strings.HasSuffix(scheme, "tls://") {
-			address = scheme + masked + address[at:] // a user alone is a token
+			address = scheme + masked + address[at:] // a user without a password is a token
 		}
 	}
 	before, parameters, found := strings.Cut(address, "?")
@@ -62,7 +62,8 @@ func Redact(address string) string {
 	return b.String()
 }
 
-// passwordAt returns where the colon before a password is, or -1 if there is none. That of ${file:/path} is not.
+// passwordAt returns the index of the colon before a password, or -1 if there is none. The colon of ${file:/path} does not
+// count.
 func passwordAt(user string) int {
 	for i := 0; i < len(user); i++ {
 		if strings.HasPrefix(user[i:], "${file:/") {

@@ -12,43 +12,44 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// The bounds of a request. Envoy makes descriptors of a route's configuration, so a request beyond them is a mistake.
+// The bounds of a request. Envoy builds descriptors from a route's configuration, so a request beyond them is a
+// mistake.
 const (
 	MaxDescriptors = 64      // in a request
 	MaxEntries     = 32      // in a descriptor
 	MaxBytes       = 1 << 16 // keys and values of a descriptor together
 )
 
-// check returns what is wrong with a request by itself.
+// check validates a request by itself.
 func check(request *rls.RateLimitRequest) error {
 	switch n := len(request.GetDescriptors()); {
 	case request.GetDomain() == "":
 		return errors.New("envoy: domain: must not be empty")
 	case n == 0:
-		return errors.New("envoy: descriptors: there must be at least one")
+		return errors.New("envoy: descriptors: must not be empty")
 	case n > MaxDescriptors:
-		return fmt.Errorf("envoy: descriptors: there are %d, and at most %d may be", n, MaxDescriptors)
+		return fmt.Errorf("envoy: descriptors: must be at most %[2]d, got %[1]d", n, MaxDescriptors)
 	}
 	for i, descriptor := range request.GetDescriptors() {
 		if n := len(descriptor.GetEntries()); n > MaxEntries {
-			return fmt.Errorf("envoy: descriptors[%d].entries: there are %d, and at most %d may be", i, n, MaxEntries)
+			return fmt.Errorf("envoy: descriptors[%d].entries: must be at most %[3]d, got %[2]d", i, n, MaxEntries)
 		}
 		bytes := 0
 		for _, entry := range descriptor.GetEntries() {
 			bytes += len(entry.GetKey()) + len(entry.GetValue())
 		}
 		if bytes > MaxBytes {
-			return fmt.Errorf("envoy: descriptors[%d].entries: they have %d bytes, and at most %d may be", i, bytes, MaxBytes)
+			return fmt.Errorf("envoy: descriptors[%d].entries: must have at most %[3]d bytes, got %[2]d", i, bytes, MaxBytes)
 		}
 	}
 	return nil
 }
 
-// hitsOf returns how many hits a descriptor adds. Its own number goes before the request's, and may be 0; the request's 0
-// means that it says nothing, and then it is 1.
+// hitsOf returns how many hits a descriptor adds. Its own number takes precedence over the request's, and may be 0; a 0
+// in the request means the default, 1.
 func hitsOf(request *rls.RateLimitRequest, descriptor *common.RateLimitDescriptor) int64 {
 	if own := descriptor.GetHitsAddend(); own != nil {
-		return int64(min(own.GetValue(), rule.MaxQuota)) // where counts saturate anyhow
+		return int64(min(own.GetValue(), rule.MaxQuota)) // counts saturate there anyway
 	}
 	return max(1, int64(request.GetHitsAddend()))
 }
@@ -57,7 +58,7 @@ func hitsOf(request *rls.RateLimitRequest, descriptor *common.RateLimitDescripto
 func overrideOf(limit *common.RateLimitDescriptor_RateLimitOverride) (override, error) {
 	o := override{quota: limit.GetRequestsPerUnit(), multiplier: 1}
 	unit := limit.GetUnit()
-	if unit != typev3.RateLimitUnit_UNKNOWN { // the numbers of both enumerations are the same
+	if unit != typev3.RateLimitUnit_UNKNOWN { // both enumerations have the same numbers
 		o.unit = rls.RateLimitResponse_RateLimit_Unit(unit)
 	}
 	if lengthOf(o.unit) == 0 {
@@ -71,41 +72,41 @@ func overrideOf(limit *common.RateLimitDescriptor_RateLimitOverride) (override, 
 	return o, nil
 }
 
-// reading is how the answer of the store is to be read.
+// reading is how to interpret the store's answer.
 type reading uint8
 
 const (
-	asAnswered reading = iota // over if refused
+	asAnswered reading = iota // over if denied
 	alwaysOver                // the hits exceed the limit by themselves
 	neverOver                 // a refund
 )
 
-// ask is what the store is asked about a descriptor.
-type ask struct {
+// storeRequest is the request to the store about a descriptor.
+type storeRequest struct {
 	op      rule.Op
 	cost    int64
 	reading reading
 }
 
-// askFor decides what to ask about a descriptor so that the answer is what the original's counter would say: it adds the hits
-// and is over if the sum exceeds the limit.
-func (b *bound) askFor(hits int64, refund bool) ask {
+// requestFor returns the request about a descriptor whose answer matches the original's counter, which adds the hits and is
+// over if the sum exceeds the limit.
+func (b *bound) requestFor(hits int64, refund bool) storeRequest {
 	limit := b.limit.Rule()
 	switch {
 	case refund && hits > 0:
-		return ask{rule.GiveBack, hits, neverOver}
+		return storeRequest{rule.GiveBack, hits, neverOver}
 	case refund:
-		return ask{rule.Peek, 0, neverOver}
+		return storeRequest{rule.Peek, 0, neverOver}
 	case b.spec.limit.Quota == 0 && hits == 0: // over as soon as anything was counted
-		return ask{rule.Peek, 1, asAnswered}
+		return storeRequest{rule.Peek, 1, asAnswered}
 	case b.spec.limit.Quota == 0 && !limit.CountDenied:
-		return ask{rule.Peek, 1, alwaysOver}
+		return storeRequest{rule.Peek, 1, alwaysOver}
 	case b.spec.limit.Quota == 0:
-		return ask{rule.Charge, hits, alwaysOver}
+		return storeRequest{rule.Charge, hits, alwaysOver}
 	case hits == 0:
-		return ask{rule.Peek, 0, asAnswered}
+		return storeRequest{rule.Peek, 0, asAnswered}
 	case hits > limit.Quota && limit.CountDenied && limit.Algorithm != slidegate.TokenBucket:
-		return ask{rule.Charge, hits, alwaysOver}
+		return storeRequest{rule.Charge, hits, alwaysOver}
 	}
-	return ask{rule.Take, hits, asAnswered}
+	return storeRequest{rule.Take, hits, asAnswered}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// The fields of asks. Requests take the first few of them.
+// The fields of an ask. Each endpoint accepts a prefix of them.
 const (
 	fieldPolicy = iota
 	fieldKey
@@ -21,30 +21,30 @@ const (
 	fieldRequests
 )
 
-var askNames = []string{"policy", "key", "key_base64", "cost", "address", "plan", "up_to", "requests"}
+var fieldNames = []string{"policy", "key", "key_base64", "cost", "address", "plan", "up_to", "requests"}
 
 const (
-	keyFields   = fieldKeyBase64 + 1 // who
-	costFields  = fieldPlan + 1      // and how much
+	keyFields   = fieldKeyBase64 + 1 // the key
+	costFields  = fieldPlan + 1      // and the cost
 	batchFields = fieldRequests + 1
 )
 
-// ask reads an ask that takes the first few fields.
+// ask reads an ask with the first of the fields.
 func (s *scanner) ask(into *gate.Ask, fields int) bool {
 	s.space()
 	from := s.at
 	into.Cost = 1
-	seen, ok := object(s, into, askNames[:fields], readAsk)
-	return ok && s.keyed(from, seen)
+	seen, ok := object(s, into, fieldNames[:fields], readAsk)
+	return ok && s.checkKey(from, seen)
 }
 
-// keyed wants a key, and one alone: an ask without one would be charged to a key that all share.
-func (s *scanner) keyed(from int, seen uint) bool {
+// checkKey requires exactly one key: an ask without one would be charged to a key that all clients share.
+func (s *scanner) checkKey(from int, seen uint) bool {
 	switch seen & (1<<fieldKey | 1<<fieldKeyBase64) {
 	case 0:
 		return s.wrong(from, "key", "is missing; give key, or key_base64 if it is not text")
 	case 1<<fieldKey | 1<<fieldKeyBase64:
-		return s.wrong(from, "key_base64", "does not go together with key; keep one")
+		return s.wrong(from, "key_base64", "cannot be combined with key; keep one")
 	}
 	return true
 }
@@ -53,31 +53,31 @@ func (s *scanner) keyed(from int, seen uint) bool {
 func readAsk(s *scanner, a *gate.Ask, field int) (ok bool) {
 	switch field {
 	case fieldPolicy:
-		a.Policy, ok = s.str()
+		a.Policy, ok = s.stringValue()
 	case fieldKey:
-		a.Key, ok = s.str()
+		a.Key, ok = s.stringValue()
 	case fieldKeyBase64:
 		a.Key, ok = s.base64()
 	case fieldCost:
-		a.Cost, ok = s.whole(0, rule.MaxQuota)
+		a.Cost, ok = s.integer(0, rule.MaxQuota)
 	case fieldAddress:
 		a.Address, ok = s.address()
 	case fieldPlan:
-		a.Plan, ok = s.str()
+		a.Plan, ok = s.stringValue()
 	}
 	return ok
 }
 
-// base64 reads bytes.
+// base64 reads bytes encoded as base64.
 func (s *scanner) base64() (string, bool) {
 	from := s.at
-	text, ok := s.str()
+	text, ok := s.stringValue()
 	if !ok {
 		return "", false
 	}
 	bytes, err := base64.StdEncoding.Strict().DecodeString(text)
-	if err != nil || strings.ContainsAny(text, "\r\n") { // which the package passes over
-		return "", s.wrong(from, s.name, "must be base64 with padding, as RFC 4648 has it in section 4")
+	if err != nil || strings.ContainsAny(text, "\r\n") { // the package ignores line breaks
+		return "", s.wrong(from, s.name, "must be base64 with padding (RFC 4648, section 4)")
 	}
 	return string(bytes), true
 }
@@ -85,7 +85,7 @@ func (s *scanner) base64() (string, bool) {
 // address reads an IP address.
 func (s *scanner) address() (netip.Addr, bool) {
 	from := s.at
-	text, ok := s.str()
+	text, ok := s.stringValue()
 	if !ok {
 		return netip.Addr{}, false
 	}
@@ -96,18 +96,18 @@ func (s *scanner) address() (netip.Addr, bool) {
 	return addr, true
 }
 
-// readAllow reads what /v1/allow takes: an ask, or a batch of them.
+// readAllow reads the body of /v1/allow: one ask or a batch.
 func (c *call) readAllow() bool {
 	s := &c.scan
 	c.one.Cost = 1
 	s.space()
 	from := s.at
-	seen, ok := object(s, c, askNames[:batchFields], func(s *scanner, c *call, field int) (ok bool) {
+	seen, ok := object(s, c, fieldNames[:batchFields], func(s *scanner, c *call, field int) (ok bool) {
 		switch field {
 		case fieldRequests:
 			return c.readBatch()
 		case fieldUpTo:
-			c.upTo, ok = s.truth()
+			c.upTo, ok = s.boolean()
 			return ok
 		}
 		return readAsk(s, &c.one, field)
@@ -116,9 +116,9 @@ func (c *call) readAllow() bool {
 	case !ok:
 		return false
 	case seen&(1<<fieldRequests) == 0:
-		return s.keyed(from, seen) && s.end()
+		return s.checkKey(from, seen) && s.end()
 	case seen != 1<<fieldRequests:
-		return s.wrong(from, "requests", "does not go together with other fields; put them into each of the requests")
+		return s.wrong(from, "requests", "cannot be combined with other fields; put them into each of the requests")
 	}
 	return s.end()
 }

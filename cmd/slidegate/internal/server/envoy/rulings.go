@@ -12,20 +12,21 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
-// rulingRule is what metrics and operators are told in place of a rule where a ruling refuses a descriptor that no rule fits.
+// rulingRule stands in for a rule, in metrics and for operators, if a ruling blocks a descriptor that no rule matches.
 const rulingRule = "ruling"
 
-// ruled is a ruling about a descriptor, ready to be obeyed.
+// ruled is a ruling about a descriptor, ready to be applied.
 type ruled struct {
 	rulings.Ruling
-	limit slidegate.Limit // of the kind Limits
+	limit slidegate.Limit // for the kind Limits
 }
 
-// ruledTable has the rulings by domain, and by the text of the descriptor.
+// ruledTable holds the rulings by domain, and by the text of the descriptor.
 type ruledTable map[*domain]map[string]*ruled
 
-// Rule puts rulings in force in place of those before: those whose policy is rulings.EnvoyPrefix and a domain. One about a domain that
-// has no rules is obeyed when it has some. One that cannot be read, or gives more than one limit, is left out.
+// Rule puts rulings into force in place of the previous ones: those whose policy is rulings.EnvoyPrefix and a domain. A
+// ruling about a domain without rules is applied once it has some. A ruling that is invalid, or has more than one
+// limit, is left out.
 func (s *Service) Rule(table *rulings.Table) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
@@ -33,7 +34,7 @@ func (s *Service) Rule(table *rulings.Table) {
 	s.ruleLocked()
 }
 
-// ruleLocked makes the rulings about domains in service ready.
+// ruleLocked prepares the rulings about domains in service.
 func (s *Service) ruleLocked() {
 	if s.table.Empty() {
 		s.ruled.Store(nil)
@@ -46,7 +47,7 @@ func (s *Service) ruleLocked() {
 			if r.Kind == rulings.Limits {
 				var err error
 				if one.limit, err = limitOfRuling(&r); err != nil {
-					s.opts.Logger.Error("envoy: a ruling cannot be carried out; end it or change it", "domain", d.name, "error", err)
+					s.opts.Logger.Error("envoy: ruling cannot be applied; clear it or change it", "domain", d.name, "error", err)
 					continue
 				}
 			}
@@ -63,7 +64,7 @@ func (s *Service) ruleLocked() {
 	s.ruled.Store(&made)
 }
 
-// rulingsOf returns the rulings about descriptors of a domain; nil if there are none, as nearly always.
+// rulingsOf returns the rulings about descriptors of a domain; nil if there are none, which is the usual case.
 func (s *Service) rulingsOf(d *domain) map[string]*ruled {
 	table := s.ruled.Load()
 	if table == nil {
@@ -72,7 +73,8 @@ func (s *Service) rulingsOf(d *domain) map[string]*ruled {
 	return (*table)[d]
 }
 
-// find returns the ruling about a descriptor that is in force; nil if there is none. It writes the text of the descriptor to the buffer.
+// find returns the ruling in force about a descriptor; nil if there is none. It writes the text of the descriptor to
+// the buffer.
 func find(all map[string]*ruled, entries []*entry, buffer *[]byte) *ruled {
 	if len(all) == 0 {
 		return nil
@@ -84,8 +86,8 @@ func find(all map[string]*ruled, entries []*entry, buffer *[]byte) *ruled {
 	return nil
 }
 
-// obey does what a ruling says about a descriptor. Given back is what was taken, also to one that is blocked.
-func (s *Service) obey(ctx context.Context, d *domain, a *asked, r *ruled) {
+// obey applies a ruling to a descriptor. Refunds are made even if the descriptor is blocked.
+func (s *Service) obey(ctx context.Context, d *domain, a *item, r *ruled) {
 	switch {
 	case r.Kind == rulings.Block && !a.refund:
 		a.blocked, a.by, a.rule, a.refused = r, firstOf(a.rule, a.refused), nil, nil
@@ -104,13 +106,13 @@ func firstOf(a, b *bound) *bound {
 	return b
 }
 
-// ruledBy is a ruling's limit in the place of a rule.
+// ruledBy is the limit of a ruling in place of a rule.
 type ruledBy struct {
-	rule  *bound // nil if no rule fits
+	rule  *bound // nil if no rule matches
 	limit slidegate.Limit
 }
 
-// underRuling returns the rule with the limit that a ruling gives it, or as it is if it cannot have that.
+// underRuling returns the rule with the limit of a ruling, or unchanged if it cannot have that limit.
 func (s *Service) underRuling(d *domain, base *bound, r *ruled) *bound {
 	key := ruledBy{base, r.limit}
 	d.mu.RLock()
@@ -121,7 +123,7 @@ func (s *Service) underRuling(d *domain, base *bound, r *ruled) *bound {
 	}
 	made, err := s.bindRuling(d, base, r.limit)
 	if err != nil {
-		s.opts.Logger.Error("envoy: a ruling cannot be carried out; the rule stays in force", "domain", d.name, "error", err)
+		s.opts.Logger.Error("envoy: ruling cannot be applied; the rule stays in force", "domain", d.name, "error", err)
 		made = base
 	}
 	if made == nil {
@@ -152,16 +154,16 @@ func (s *Service) bindRuling(d *domain, base *bound, limit slidegate.Limit) (*bo
 	return made, err
 }
 
-// limitOfRuling returns the limit of a ruling, which is one: a descriptor has one count.
+// limitOfRuling returns the limit of a ruling. There must be one, since a descriptor has one count.
 func limitOfRuling(r *rulings.Ruling) (limit slidegate.Limit, err error) {
 	if len(r.Limits) != 1 {
-		return limit, fmt.Errorf("a descriptor of Envoy has one limit, not %d; give one", len(r.Limits))
+		return limit, fmt.Errorf("an Envoy descriptor has one limit, not %d; give one", len(r.Limits))
 	}
 	return slidegate.ParseLimit(r.Limits[0])
 }
 
-// under returns the rule with another limit. A limit that only says how much in which time counts as the rule does, so that what was
-// counted is not forgotten where the time is the same.
+// under returns the rule with another limit. A limit that only sets a quota and a window counts as the rule does, so
+// that the counts are kept if the window is the same.
 func (s *spec) under(limit slidegate.Limit, charging Charging) (*spec, error) {
 	plain := slidegate.Limit{Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Calendar: limit.Calendar, Zone: limit.Zone}
 	if limit == plain {
@@ -177,9 +179,9 @@ func (s *spec) under(limit slidegate.Limit, charging Charging) (*spec, error) {
 	made.unlimited, made.limit = false, limit
 	switch {
 	case limit.Algorithm == slidegate.InFlight:
-		return nil, errors.New("in-flight is not for Envoy, which does not say when a request has ended")
+		return nil, errors.New("in-flight is not supported for Envoy, which does not report when a request has ended")
 	case limit.Quota > math.MaxUint32:
-		return nil, fmt.Errorf("at most %d requests can be told to Envoy", uint32(math.MaxUint32))
+		return nil, fmt.Errorf("must be at most %d requests, the maximum in Envoy's protocol", uint32(math.MaxUint32))
 	case limit.Calendar != 0:
 		for i, period := range calendarUnits {
 			if period == limit.Calendar {
@@ -187,14 +189,14 @@ func (s *spec) under(limit slidegate.Limit, charging Charging) (*spec, error) {
 			}
 		}
 	case limit.Window <= 0 || limit.Window%time.Second != 0 || limit.Window/time.Second > math.MaxUint32:
-		return nil, errors.New("the window must be of whole seconds, which Envoy can be told")
+		return nil, errors.New("the window must be a whole number of seconds, as in Envoy's protocol")
 	default:
 		made.unit, made.multiplier = unitOf(limit.Window)
 	}
 	return &made, limit.Check()
 }
 
-// ResolveRuling checks a ruling about a descriptor and writes its key as requests have it. An error is about the field.
+// ResolveRuling checks a ruling about a descriptor and normalizes its key. An error is about the returned field.
 func (s *Service) ResolveRuling(r *rulings.Ruling) (field string, err error) {
 	t, err := s.target(r.Policy, r.Key)
 	if errors.Is(err, gate.ErrPolicy) {
@@ -214,23 +216,23 @@ func (s *Service) ResolveRuling(r *rulings.Ruling) (field string, err error) {
 	return "limits", err
 }
 
-// RulingNote says what keeps a ruling from being carried out, or what it is not about; empty if nothing does.
+// RulingNote returns why a ruling has no effect, or "" if it has.
 func (s *Service) RulingNote(r *rulings.Ruling) string {
 	t, err := s.target(r.Policy, r.Key)
 	switch {
 	case err != nil:
-		return "there are no rules for this domain"
+		return "no rules for this domain"
 	case s.opts.Shadow:
-		return "all rules for Envoy are in the shadow, so nothing is refused"
+		return "all rules for Envoy are in shadow mode and deny nothing"
 	case r.Kind == rulings.Limits && t.base != nil && t.base.shadow:
-		return "the rule is in shadow mode, so it refuses nothing"
+		return "the rule is in shadow mode and denies nothing"
 	case r.Kind == rulings.Limits:
 		limit, err := limitOfRuling(r)
 		if err == nil {
 			_, err = s.bindRuling(t.domain, t.base, limit)
 		}
 		if err != nil {
-			return fmt.Sprintf("cannot be carried out: %v", err)
+			return fmt.Sprintf("cannot be applied: %v", err)
 		}
 	}
 	return ""

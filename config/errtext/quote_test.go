@@ -1,4 +1,4 @@
-package wording
+package errtext
 
 import (
 	"strings"
@@ -30,7 +30,7 @@ func TestRedact(t *testing.T) {
 		{"nats://u:hunter2@h,i:4222?bucket=b", "nats://u:***@h,i:4222?bucket=b"},
 		{"tls://hunter2@h", "tls://***@h"},
 		{"nats:embedded?dir=/d&secret=hunter2&route=h:1", "nats:embedded?dir=/d&secret=***&route=h:1"},
-		// What follows is refused, and nothing of a password shows all the same.
+		// These are invalid, and still show nothing of a password.
 		{"redis://u:hunt@er2@h", "redis://u:***@h"},
 		{"redis://u:hunt/er2@h", "redis://u:***@h"},
 		{"redis://u:hunt?er2@h", "redis://u:***@h"},
@@ -38,15 +38,15 @@ func TestRedact(t *testing.T) {
 		{"a redis://u:hunter2@h", "a redis://u:***@h"},
 	} {
 		if got := Redact(test.store); got != test.want {
-			t.Errorf("Redact(%q) is %q, want %q", test.store, got, test.want)
+			t.Errorf("Redact(%q): got %q, want %q", test.store, got, test.want)
 		}
 		if again := Redact(test.want); again != test.want {
-			t.Errorf("Redact(%q) is %q", test.want, again)
+			t.Errorf("Redact(%q): got %q, want it unchanged", test.want, again)
 		}
 	}
 }
 
-// TestMask: a text that has no URL in it is left alone, whatever it looks like.
+// A text without a URL is returned unchanged, whatever it looks like.
 func TestMask(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"/search?token=abc", "/search?token=abc"},
@@ -55,7 +55,7 @@ func TestMask(t *testing.T) {
 		{"GET nats:embedded?secret=hunter2", "GET nats:embedded?secret=***"},
 	} {
 		if got := Mask(test.text); got != test.want {
-			t.Errorf("Mask(%q) is %q, want %q", test.text, got, test.want)
+			t.Errorf("Mask(%q): got %q, want %q", test.text, got, test.want)
 		}
 	}
 }
@@ -66,10 +66,10 @@ func TestQuote(t *testing.T) {
 		{strings.Repeat("a", 60), `"` + strings.Repeat("a", 60) + `"`},
 		{strings.Repeat("a", 59) + "é and so on", `"` + strings.Repeat("a", 59) + `"...`},
 		{"redis://u:hunter2@h", `"redis://u:***@h"`},
-		{"redis://u:hunter2" + strings.Repeat("2", 60) + "@h", `"redis://u:***@h"`}, // masked first, and then not too long
+		{"redis://u:hunter2" + strings.Repeat("2", 60) + "@h", `"redis://u:***@h"`}, // masked first, and then short enough
 	} {
 		if got := Quote(test.text); got != test.want {
-			t.Errorf("Quote(%q) is %s, want %s", test.text, got, test.want)
+			t.Errorf("Quote(%q): got %s, want %s", test.text, got, test.want)
 		}
 	}
 }

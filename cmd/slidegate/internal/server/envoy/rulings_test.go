@@ -18,10 +18,10 @@ func (r *rig) rule(all ...rulings.Ruling) {
 	r.service.Rule(rulings.NewTable(all))
 }
 
-// TestRulings: a block refuses, other limits take the place of the rule's and go on from its counts, and what is unlimited is not
-// counted; until the ruling ends.
+// TestRulings: until a ruling ends, a block denies, other limits replace the rule's and continue its counts, and
+// unlimited descriptors are not counted.
 func TestRulings(t *testing.T) {
-	var refused told
+	var refused refusals
 	r := newRig(t, Options{OnRefused: refused.add}, apiRules)
 	const ann, bob = "remote_address=192.0.2.1", "remote_address=192.0.2.2"
 
@@ -35,15 +35,15 @@ func TestRulings(t *testing.T) {
 	r.want(request("api", 1, bob), "OK: OK/1")
 	r.want(request("other", 1, ann), "OK: OK/-")
 	if list := refused.take(); len(list) != 1 || list[0] != "envoy:api "+ann+" api.remote_address" {
-		t.Errorf("told %q", list)
+		t.Errorf("got %q", list)
 	}
 	r.rule()
-	r.want(request("api", 1, ann), "OK: OK/1") // what was blocked was not charged
+	r.want(request("api", 1, ann), "OK: OK/1") // blocked hits were not charged
 
 	r.rule(rulings.Ruling{Key: ann, Kind: rulings.Limits, Limits: []string{"5/1m"}, Until: until})
 	r.want(request("api", 3, ann), "OK: OK/1") // 4 of 5
 	if limit := r.ask(request("api", 0, ann)).GetStatuses()[0].GetCurrentLimit(); limit.GetRequestsPerUnit() != 5 {
-		t.Errorf("Envoy is told of %v", limit)
+		t.Errorf("got the limit %v", limit)
 	}
 	r.rule()
 	r.want(request("api", 1, ann), "OVER: OVER/0")
@@ -57,8 +57,8 @@ func TestRulings(t *testing.T) {
 	r.want(request("api", 1, ann), "OVER: OVER/0") // by its rule: the ruling has ended
 }
 
-// TestRulingsEndByThemselves: nobody has to say so.
-func TestRulingsEndByThemselves(t *testing.T) {
+// TestRulingsExpire: a ruling ends at its time without a change.
+func TestRulingsExpire(t *testing.T) {
 	r := newRig(t, Options{}, apiRules)
 	const ann = "remote_address=192.0.2.1"
 	r.rule(rulings.Ruling{Key: ann, Kind: rulings.Block, Until: time.Now().Add(300 * time.Millisecond)})
@@ -66,18 +66,18 @@ func TestRulingsEndByThemselves(t *testing.T) {
 	for end := time.Now().Add(30 * time.Second); summary(r.ask(request("api", 0, ann))) != "OK: OK/1"; {
 		r.clock.Advance(60_000_000)
 		if time.Now().After(end) {
-			t.Fatal("it never ended")
+			t.Fatal("the ruling did not end")
 		}
 	}
 }
 
-// TestRulingsWithoutARule: a descriptor that no rule fits can be ruled about, also one in which characters are escaped, and whatever
-// its rule's mode is, a block refuses.
+// TestRulingsWithoutARule: there can be a ruling about a descriptor that no rule matches, even one with escaped
+// characters; and a block denies whatever the mode of the rule.
 func TestRulingsWithoutARule(t *testing.T) {
 	r := newRig(t, Options{}, apiRules)
 	made := rulings.Ruling{Policy: "envoy:api", Key: "user=a%2cb", Kind: rulings.Block}
 	if field, err := r.service.ResolveRuling(&made); err != nil || made.Key != "user=a%2Cb" {
-		t.Fatalf("%s: %v, the key is %s", field, err, made.Key)
+		t.Fatalf("%s: got %v and the key %s", field, err, made.Key)
 	}
 	comma := request("api", 1, "user=x")
 	comma.Descriptors[0].Entries[0].Value = "a,b"
@@ -86,7 +86,7 @@ func TestRulingsWithoutARule(t *testing.T) {
 		rulings.Ruling{Key: "user=limited", Kind: rulings.Limits, Limits: []string{"2/1h"}})
 	got := r.ask(comma)
 	if summary(got) != "OVER: OVER/-" || got.GetStatuses()[0].GetDurationUntilReset() != nil {
-		t.Errorf("blocked without an end: %v", got)
+		t.Errorf("blocked without an end: got %v", got)
 	}
 	r.want(request("api", 1, "watched=w"), "OVER: OVER/0")
 	r.want(request("api", 1, "quota=q", "quota=other"), "OVER: OVER/0 OK/0")
@@ -94,15 +94,15 @@ func TestRulingsWithoutARule(t *testing.T) {
 	r.want(request("api", 1, "user=limited"), "OK: OK/1")
 	r.want(request("api", 2, "user=limited"), "OVER: OVER/0")
 	own := request("api", 9, "user=limited")
-	own.Descriptors[0].Limit = limitOf(100, 3) // what a descriptor brings does not go before
+	own.Descriptors[0].Limit = limitOf(100, 3) // a limit in the descriptor does not take precedence
 	r.want(own, "OVER: OVER/0")
 	if err := r.service.Reload([]*Domain{mustParse(t, apiRules+"- {key: more}\n")}); err != nil {
 		t.Fatal(err)
 	}
-	r.want(request("api", 1, "watched=w"), "OVER: OVER/0") // rulings outlast a reload
+	r.want(request("api", 1, "watched=w"), "OVER: OVER/0") // rulings survive a reload
 }
 
-// TestBlockChargesNothing: in a domain that charges all or none, a block is a refusal like others.
+// TestBlockChargesNothing: in a domain that charges all or nothing, a block is a denial like any other.
 func TestBlockChargesNothing(t *testing.T) {
 	r := newRig(t, Options{}, "domain: api\ncharging: all\ndescriptors:\n- {key: a, rate_limit: {unit: day, requests_per_unit: 2}}\n- {key: b, rate_limit: {unit: day, requests_per_unit: 2}}\n")
 	r.rule(rulings.Ruling{Key: "a=1", Kind: rulings.Block})
@@ -118,18 +118,18 @@ func TestRulingsAreExplained(t *testing.T) {
 	r.rule(rulings.Ruling{Key: ann, Kind: rulings.Block, Why: "scraper"})
 	e, err := r.service.Explain(t.Context(), ask)
 	if err != nil || e.By != gate.ByRuling || e.Allowed || e.Ruling == nil || e.Ruling.Why != "scraper" || e.Rule != "api.remote_address" {
-		t.Errorf("a block: %+v, %v", e, err)
+		t.Errorf("a block: got %+v, %v", e, err)
 	}
 	v, err := r.service.Peek(t.Context(), ask)
 	if err != nil || v.By != gate.ByRuling || v.Decision.Allowed {
-		t.Errorf("a look at a block: %+v, %v", v, err)
+		t.Errorf("a peek at a block: got %+v, %v", v, err)
 	}
 	r.rule(rulings.Ruling{Key: ann, Kind: rulings.Limits, Limits: []string{"7/1m"}})
 	if got := r.explain(ann, 1); !strings.Contains(got, "7/1m fixed-window count-denied 7/7") {
-		t.Errorf("other limits: %s", got)
+		t.Errorf("other limits: got %s", got)
 	}
 	if got := r.service.LimitsOf("envoy:api", ann); len(got) != 1 || got[0].Quota != 7 {
-		t.Errorf("top says %v", got)
+		t.Errorf("top: got %v", got)
 	}
 	r.rule(rulings.Ruling{Key: ann, Kind: rulings.Limits, Limits: []string{"1/1h sliding-log"}})
 	r.want(request("api", 1, ann), "OK: OK/0")
@@ -139,13 +139,13 @@ func TestRulingsAreExplained(t *testing.T) {
 	r.want(request("api", 1, ann), "OK: OK/0")
 }
 
-func TestRulingsThatCannotBe(t *testing.T) {
+func TestInvalidRulings(t *testing.T) {
 	r := newRig(t, Options{}, apiRules)
 	for _, c := range []struct{ policy, key, limits, field, want string }{
 		{"envoy:apo", "a=b", "5/1m", "policy", `did you mean "envoy:api"?`},
 		{"envoy:api", "a=b=c", "5/1m", "key", "has two ="},
 		{"envoy:api", "a=b", "5/1m 6/1h", "limits", "has one limit, not 2"},
-		{"envoy:api", "a=b", "5/1.5s", "limits", "whole seconds"},
+		{"envoy:api", "a=b", "5/1.5s", "limits", "whole number of seconds"},
 		{"envoy:api", "a=b", "5000000000/1s", "limits", "at most 4294967295"},
 		{"envoy:api", "a=b", "many", "limits", "many"},
 	} {
@@ -155,6 +155,6 @@ func TestRulingsThatCannotBe(t *testing.T) {
 		}
 	}
 	if note := r.service.RulingNote(&rulings.Ruling{Policy: "envoy:api", Key: "watched=x", Kind: rulings.Limits, Limits: []string{"5/1m"}}); !strings.Contains(note, "shadow") {
-		t.Errorf("about a rule in shadow mode: %q", note)
+		t.Errorf("a rule in shadow mode: got the note %q", note)
 	}
 }

@@ -1,4 +1,4 @@
-package wording
+package errtext
 
 import (
 	"strings"
@@ -30,7 +30,7 @@ func TestNearest(t *testing.T) {
 		{"policy", []string{"policies"}, "policies"},
 		{"ap", []string{"api"}, "api"},
 		{"x", []string{"y"}, ""},
-		{"cat", []string{"cut", "car", "cot"}, "cut"}, // of several as near, the first
+		{"cat", []string{"cut", "car", "cot"}, "cut"}, // the first of several that are equally near
 		{"cart", []string{"cat", "card", "cart"}, "cart"},
 		{"häder", []string{"header", "hader"}, "hader"}, // letters count, not bytes
 		{"user", nil, ""},
@@ -39,7 +39,7 @@ func TestNearest(t *testing.T) {
 	for _, test := range tests {
 		got, ok := Nearest(test.word, test.among)
 		if got != test.want || ok != (test.want != "") {
-			t.Errorf("Nearest(%.20q, %q) is %q, %v, want %q", test.word, test.among, got, ok, test.want)
+			t.Errorf("Nearest(%.20q, %q): got %q, %v, want %q", test.word, test.among, got, ok, test.want)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestDistance(t *testing.T) {
 	}
 	for _, test := range tests {
 		if got := distance([]rune(test.a), []rune(test.b)); got != test.want {
-			t.Errorf("distance(%q, %q) is %d, want %d", test.a, test.b, got, test.want)
+			t.Errorf("distance(%q, %q): got %d, want %d", test.a, test.b, got, test.want)
 		}
 	}
 }
@@ -66,10 +66,10 @@ func TestUnknown(t *testing.T) {
 		among []string
 		want  string
 	}{
-		{"rde", []string{"red", "blue"}, `"rde" is not a colour; did you mean "red"? (there are red, blue)`},
-		{"hot", []string{"red", "blue"}, `"hot" is not a colour (there are red, blue)`},
-		{"rde", []string{"red"}, `"rde" is not a colour; did you mean "red"? (there is only red)`},
-		{"x://u:hunter2@h", []string{"red"}, `"x://u:***@h" is not a colour (there is only red)`},
+		{"rde", []string{"red", "blue"}, `"rde" is not a colour; did you mean "red"? (want one of red, blue)`},
+		{"hot", []string{"red", "blue"}, `"hot" is not a colour (want one of red, blue)`},
+		{"rde", []string{"red"}, `"rde" is not a colour; did you mean "red"? (want red)`},
+		{"x://u:hunter2@h", []string{"red"}, `"x://u:***@h" is not a colour (want red)`},
 	} {
 		if got := Unknown(test.word, "a colour", test.among).Error(); got != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)
@@ -77,12 +77,12 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-func TestThereAreIsCutShort(t *testing.T) {
+func TestOneOfIsTruncated(t *testing.T) {
 	many := strings.Split(strings.Repeat("w ", 102)+"w", " ")
-	if got := ThereAre(many); !strings.HasSuffix(got, ", w, w and 3 more") {
+	if got := OneOf(many); !strings.HasSuffix(got, ", w, w and 3 more") {
 		t.Errorf("a list of 103 words ends in %q", got[len(got)-20:])
 	}
-	if got := ThereAre(many[:100]); !strings.HasSuffix(got, ", w, w") {
+	if got := OneOf(many[:100]); !strings.HasSuffix(got, ", w, w") {
 		t.Errorf("a list of 100 words ends in %q", got[len(got)-20:])
 	}
 }
