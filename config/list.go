@@ -57,7 +57,7 @@ const (
 func checkPattern(pattern string, patterns int) error {
 	switch {
 	case pattern == "":
-		return errors.New("no key after key:")
+		return errors.New("needs a key after \"key:\"")
 	case !strings.Contains(pattern, "*"):
 		return nil
 	case len(pattern) > maxPatternSize:

@@ -32,7 +32,7 @@ func TestEnvoyDoc(t *testing.T) {
 	text := string(read)
 	for _, setting := range originalSettings {
 		if !regexp.MustCompile("`" + setting + "(\\*?`|\\*)").MatchString(text) {
-			t.Errorf("%s stands nowhere", setting)
+			t.Errorf("%s is not mentioned", setting)
 		}
 	}
 	flags := map[string]bool{}

@@ -31,7 +31,7 @@ func TestServeWrongFlags(t *testing.T) {
 		{"--limt 1/1m", []string{"--limt", "--limit", "slidegate serve --help"}},
 		{"--limit 100", []string{"--limit", "100/1m"}},
 		{"--limit 100/1m --limit 5/fortnight", []string{"--limit", "fortnight"}},
-		{"--config " + leased, []string{leased + ":4:14: ", "segments=60 overlap=whole", "lease: true in line 3"}},
+		{"--config " + leased, []string{leased + ":4:14: ", "segments=60 overlap=whole", "lease: true on line 3"}},
 		{"--envoy " + rule, []string{rule + ":3:12: ", "segments=60 overlap=whole"}},
 		{"--config " + good + " --limit 1/1m", []string{"--config", "leave out --limit"}},
 		{"--config " + good + " --store memory:", []string{"--config", "leave out --limit, --store"}},
