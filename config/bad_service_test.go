@@ -138,7 +138,7 @@ var badServiceFiles = []struct{ name, text, want string }{
 6:9: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice without a space, not a mapping
 7:9: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice without a space, not a mapping
 8:9: allow: "10.0.0.1/8" has bits beyond its length; write 10.0.0.0/8
-9:9: allow: needs a key after \"key:\"
+9:9: allow: needs a key after "key:"
 10:11: deny: must be a list of addresses and keys, such as [10.0.0.0/8, key:alice], not "10.0.0.1"`},
 	{"long pattern", below("    deny:\n      - key:" + strings.Repeat("a", 256) + "*\n    overrides:\n      - {keys: " + strings.Repeat("a", 256) + "*, unlimited: true}"), `
 5:9: deny: a pattern may have at most 256 bytes
