@@ -137,9 +137,9 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	for want, opts := range map[string]natskv.Options{
 		`bucket: "a b" is invalid; use letters`: {Bucket: "a b"},
-		"replicas: must be 1 to 5":   {Replicas: 6},
-		"max bytes: must not be":     {MaxBytes: -1},
-		"replicas > 1 not supported": {Bucket: "three", Replicas: 3},
+		"replicas: must be 1 to 5":              {Replicas: 6},
+		"max bytes: must not be":                {MaxBytes: -1},
+		"replicas > 1 not supported":            {Bucket: "three", Replicas: 3},
 	} {
 		checkOpen(t, want, func() (*natskv.Engine, error) { return natskv.Open(t.Context(), conn, opts) })
 	}
