@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Options configure a Store. The zero value is ready to use.
+// Options configures a Store. The zero value is ready to use.
 type Options struct {
 	// Prefix begins the name of every entry, so that several stores can share an engine. It consists of letters, digits and "-";
 	// if it is empty, "slidegate" is used.
@@ -23,7 +23,7 @@ type Options struct {
 	// while a decision about the same entry is under way waits for that one first. A caller's own deadline ends its wait earlier.
 	Timeout time.Duration
 	// Grace is how much longer than necessary the engine keeps an entry; 0 means one minute. It must exceed the difference between
-	// the clocks of the processes and that of the engine.
+	// the clocks of the processes and the engine's clock.
 	Grace time.Duration
 	// Remember is the number of entries this process remembers after writing them, so that its next decision about one of them
 	// need not read it first; 0 means 16,384, and a negative number means none. An entry of one limit takes about 300 bytes of memory;
@@ -95,13 +95,13 @@ func (o Options) withDefaults() Options {
 func (o *Options) check(maxName int) error {
 	switch longest := maxName - 1 - 2*hashBytes; {
 	case strings.ContainsFunc(o.Prefix, notInName):
-		return fmt.Errorf("kvstore: prefix: %q: use only letters, digits and -", o.Prefix)
+		return fmt.Errorf("kvstore: prefix: %q is invalid; use only letters, digits and -", o.Prefix)
 	case len(o.Prefix) > longest:
-		return fmt.Errorf("kvstore: prefix: %q has %d bytes: use at most %d", o.Prefix, len(o.Prefix), longest)
+		return fmt.Errorf("kvstore: prefix: %q has %d bytes; use at most %d", o.Prefix, len(o.Prefix), longest)
 	case o.Timeout < 0:
-		return fmt.Errorf("kvstore: timeout: must not be negative, but is %v; 0 means one second", o.Timeout)
+		return fmt.Errorf("kvstore: timeout: must not be negative, got %v; 0 means one second", o.Timeout)
 	case o.Grace < 0:
-		return fmt.Errorf("kvstore: grace: must not be negative, but is %v; 0 means one minute", o.Grace)
+		return fmt.Errorf("kvstore: grace: must not be negative, got %v; 0 means one minute", o.Grace)
 	}
 	return nil
 }
