@@ -9,18 +9,17 @@ import (
 
 // decide decides one request on an entry at the given time. If it returns an error, the entry is unchanged.
 func (e *entry) decide(r *store.Request, now rule.Micros) error {
-	ids := make([]string, len(r.Charges))
+	ids, items := make([]string, 0, 4), make([]rule.Item, 0, 4) // on the stack for the usual number of charges
 	states := make([]rule.State, len(r.Charges))
-	items := make([]rule.Item, len(r.Charges))
 	for i := range r.Charges {
 		c := &r.Charges[i]
-		ids[i] = recordID(stateKind, c.Limit.Prefix(), r.Group, c.Key)
+		ids = append(ids, recordID(stateKind, c.Limit.Prefix(), r.Group, c.Key))
 		state, err := e.state(ids[i], c.Limit.Rule())
 		if err != nil {
 			return err
 		}
 		states[i] = state.Clone()
-		items[i] = rule.Item{Limit: c.Limit.Rule(), State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID}
+		items = append(items, rule.Item{Limit: c.Limit.Rule(), State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID})
 	}
 	if r.Op != rule.Settle {
 		rule.Decide(r.Op, items, now, r.Answers)

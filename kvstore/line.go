@@ -12,17 +12,17 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// shard holds the lines of some names, and what this process remembers about their entries.
+// shard holds the lines of some owners, and what this process remembers about their entries.
 type shard struct {
 	mu            sync.Mutex
-	lines         map[string]*line // for every name that callers wait for
+	lines         map[owner]*line // for every owner whose entry callers wait for
 	remembered    map[string]memory
 	maxRemembered int  // entries in remembered
 	values        bool // whether values are remembered, and not only conflicts
 }
 
 func (s *shard) init(remember, shards int) {
-	s.lines, s.remembered = map[string]*line{}, map[string]memory{}
+	s.lines, s.remembered = map[owner]*line{}, map[string]memory{}
 	s.values = remember > 0
 	s.maxRemembered = max((remember+shards-1)/shards, minRemembered)
 }
@@ -77,16 +77,18 @@ func (c *copied) copyOf(r *store.Request) *store.Request {
 	return &c.request
 }
 
-// join adds w to the line for an entry, and starts the line if necessary.
-func (s *Store) join(name string, w *wait) *wait {
-	w.shard = &s.shards[maphash.String(s.seed, name)%uint64(len(s.shards))]
+// join adds w to the line for an owner's entry, and starts the line if necessary. Callers are told apart by owner and not by the
+// name of the entry, so that only one of them has to hash it.
+func (s *Store) join(of owner, w *wait) *wait {
+	w.shard = &s.shards[maphash.String(s.seed, of.name)%uint64(len(s.shards))]
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	l := w.shard.lines[name]
+	l := w.shard.lines[of]
 	if l == nil {
 		l = &line{}
-		w.shard.lines[name] = l
-		go s.work(w.shard, name, l)
+		of.name = strings.Clone(of.name) // the caller may leave, and take its memory back
+		w.shard.lines[of] = l
+		go s.work(w.shard, of, l)
 	}
 	l.waiting = append(l.waiting, w)
 	return w
@@ -122,7 +124,7 @@ func (s *shard) hasWaiters(l *line) bool {
 
 // next takes the first callers out of a line. It skips callers that have left, so their requests are never decided. If no caller
 // remains, it ends the line.
-func (s *shard) next(name string, l *line) (taken []*wait) {
+func (s *shard) next(of owner, l *line) (taken []*wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	count, at := 0, 0
@@ -138,20 +140,21 @@ func (s *shard) next(name string, l *line) (taken []*wait) {
 	}
 	clear(l.waiting[:at])
 	if l.waiting = l.waiting[at:]; len(taken) == 0 {
-		delete(s.lines, name)
+		delete(s.lines, of)
 	}
 	return taken
 }
 
 // work decides for the callers in a line until it is empty.
-func (s *Store) work(shard *shard, name string, l *line) {
+func (s *Store) work(shard *shard, of owner, l *line) {
+	name := s.entryName(of)
 	for {
 		runtime.Gosched() // lets callers that are about to join, such as those just answered, join this batch rather than the next one
 		known := shard.recall(name)
 		if known.conflicts > 0 && shard.hasWaiters(l) {
 			known.yield(s.opts.Timeout)
 		}
-		taken := shard.next(name, l)
+		taken := shard.next(of, l)
 		if len(taken) == 0 {
 			return
 		}

@@ -129,28 +129,28 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	}
 	if len(batch) == 1 { // the most common case
 		r := &batch[0]
-		name, err := s.nameOf(r)
+		of, err := ownerOf(r)
 		if r.Err = err; err == nil {
-			s.join(name, newWait(r)).finish(ctx)
+			s.join(of, newWait(r)).finish(ctx)
 		}
 		return r.Err
 	}
-	waits, names := map[string]*wait{}, []string(nil)
+	waits, owners := map[owner]*wait{}, []owner(nil)
 	for i := range batch {
 		r := &batch[i]
-		name, err := s.nameOf(r)
+		of, err := ownerOf(r)
 		if r.Err = err; err != nil {
 			continue
 		}
-		if w := waits[name]; w != nil {
+		if w := waits[of]; w != nil {
 			w.add(r)
 			continue
 		}
-		waits[name] = newWait(r)
-		names = append(names, name)
+		waits[of] = newWait(r)
+		owners = append(owners, of)
 	}
-	for _, name := range names {
-		s.join(name, waits[name])
+	for _, of := range owners {
+		s.join(of, waits[of])
 	}
 	for _, w := range waits {
 		w.finish(ctx)
@@ -167,25 +167,36 @@ func firstError(batch []store.Request) error {
 	return nil
 }
 
-// nameOf returns the name of the entry that decides a request, or an error if no single entry can.
-func (s *Store) nameOf(r *store.Request) (string, error) {
+// owner is what an entry belongs to: a key, or a group.
+type owner struct {
+	kind byte // 'k' or 'g'
+	name string
+}
+
+// ownerOf returns the owner of the entry that decides a request, or an error if no single entry can.
+func ownerOf(r *store.Request) (owner, error) {
 	if len(r.Charges) > maxCharges {
-		return "", fmt.Errorf("kvstore: %w: the request has %d charges, and this store decides at most %d atomically",
+		return owner{}, fmt.Errorf("kvstore: %w: the request has %d charges, and this store decides at most %d atomically",
 			store.ErrUnsupported, len(r.Charges), maxCharges)
 	}
-	kind, of := byte('k'), r.Charges[0].Key
 	if r.Group != "" {
-		kind, of = 'g', r.Group
+		return owner{'g', r.Group}, nil
 	}
+	key := r.Charges[0].Key
 	for i := range r.Charges {
-		if r.Group == "" && r.Charges[i].Key != of {
-			return "", fmt.Errorf("kvstore: %w: charges for different keys are decided atomically only in a group; set a group, or "+
+		if r.Charges[i].Key != key {
+			return owner{}, fmt.Errorf("kvstore: %w: charges for different keys are decided atomically only in a group; set a group, or "+
 				"make one request per key", store.ErrUnsupported)
 		}
 	}
+	return owner{'k', key}, nil
+}
+
+// entryName returns the name of an owner's entry in the engine.
+func (s *Store) entryName(of owner) string {
 	hashed := make([]byte, 0, 128) // on the stack unless the key is longer
-	sum := sha256.Sum256(append(append(hashed, kind), of...))
+	sum := sha256.Sum256(append(append(hashed, of.kind), of.name...))
 	name := make([]byte, 0, 128)
 	name = append(append(name, s.opts.Prefix...), '-')
-	return string(hex.AppendEncode(name, sum[:s.hashBytes])), nil
+	return string(hex.AppendEncode(name, sum[:s.hashBytes]))
 }
