@@ -40,7 +40,7 @@ func openMemcached() (*memcachedServer, error) {
 	s := &memcachedServer{address: "127.0.0.1:" + port}
 	args := []string{"-U", "0", "-l", "127.0.0.1", "-p", port, "-M", "-m", "256"}
 	if os.Geteuid() == 0 {
-		args = append(args, "-u", "nobody") // it does not run as root
+		args = append(args, "-u", "root") // a change of user would cancel its end with this process
 	}
 	s.cmd = exec.Command(program, args...)
 	s.cmd.SysProcAttr = endsWithParent()
