@@ -54,7 +54,7 @@ policies:
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"6 of 3 keys are newly denied, and 2 of 1 key are newly admitted"} {
+	for _, want := range []string{"6 newly denied (3 keys), and 2 newly admitted (1 key)"} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) || !strings.Contains(string(html), want) {
 			t.Errorf("%q is missing in the text or on the page:\n%s", want, text)
 		}
@@ -63,8 +63,8 @@ policies:
 		t.Error("the page does not list what is newly denied")
 	}
 	same := mustCall(t, "replay", "--config", after, "--against", after, access)
-	if want := "would have decided alike about all 12 requests"; !strings.Contains(strings.Join(strings.Fields(same), " "), want) {
-		t.Errorf("a file against itself: %q is missing in\n%s", want, same)
+	if want := "would have decided all 12 requests alike"; !strings.Contains(strings.Join(strings.Fields(same), " "), want) {
+		t.Errorf("the same file against itself does not say %q:\n%s", want, same)
 	}
 }
 

@@ -128,8 +128,8 @@ policies:
 		t.Errorf("got %d admitted and %d denied, want 2 and 3: the limit of shop decides, and the shadow policy denies nothing", o.Admitted, o.Denied)
 	}
 	alone := findings(t, "--config", file, "--policy", "tried", access)
-	if alone.Outcome.Denied != 3 || !strings.Contains(strings.Join(alone.Notes, "\n"), "tried is in the shadow") {
-		t.Errorf("shadow policy alone: got %d denied and the notes %q; want 3 and a note", alone.Outcome.Denied, alone.Notes)
+	if alone.Outcome.Denied != 3 || !strings.Contains(strings.Join(alone.Notes, "\n"), "tried is a shadow policy") {
+		t.Errorf("a shadow by itself denies %d, and the notes are %q; want 3 and a note", alone.Outcome.Denied, alone.Notes)
 	}
 	if wrong := call(t, "replay", "--config", file, "--policy", "partners", access); wrong.status != exitFailure || !strings.Contains(wrong.err, "X-Api-Key") {
 		t.Errorf("policy whose key the log does not have: got status %d, %s", wrong.status, wrong.err)
@@ -214,8 +214,8 @@ policies:
 	if found.Outcome.Admitted != 7 || found.Outcome.Denied != 3 {
 		t.Errorf("got %d admitted and %d denied, want 7 and 3", found.Outcome.Admitted, found.Outcome.Denied)
 	}
-	if notes := strings.Join(found.Notes, "\n"); !strings.Contains(notes, "The log has no header:X-Cost, so requests that face the policy api by that cost were counted as 1 each.") {
-		t.Errorf("got the notes %s, want one about X-Cost", notes)
+	if notes := strings.Join(found.Notes, "\n"); !strings.Contains(notes, "The log has no header:X-Cost, so requests with that cost under the policy api were counted as 1 each.") {
+		t.Errorf("the notes are %s, want one about X-Cost", notes)
 	}
 }
 
@@ -223,7 +223,7 @@ policies:
 func TestReplayNotesPenalty(t *testing.T) {
 	file := write(t, "slidegate.yaml", []byte("policies:\n  api: {limits: [2/1m], penalty: 10m}\n"))
 	found := findings(t, "--config", file, accessLog(t, times(9, "203.0.113.7 GET /api/a")...))
-	want := "The penalty of the policy api was not replayed: the service would keep keys out for 10m0s after an excess, and so deny more."
+	want := "The penalty of the policy api was not replayed: the service would deny keys for 10m0s after an excess, and so deny more."
 	if got := found.Sources[0].Notes; len(got) != 1 || got[0] != want {
 		t.Errorf("got the notes %q, want %q", got, want)
 	}
@@ -254,7 +254,7 @@ policies:
 		t.Errorf("got %d admitted, %d denied and the notes %q, want 11, 9 and none", o.Admitted, o.Denied, found.Notes)
 	}
 	text := mustCall(t, "replay", "--config", file, accessLog(t, times(3, "203.0.113.7 GET /")...))
-	if want := "The log has no header:X-Plan, so all requests that face the policy api were counted as without a plan."; !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
-		t.Errorf("got\n%s\nwant in the report: %s", text, want)
+	if want := "The log has no header:X-Plan, so all requests under the policy api were counted as having no plan."; !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+		t.Errorf("the report is\n%s\nwant in it: %s", text, want)
 	}
 }

@@ -1,5 +1,5 @@
-// Package drift holds the middleware, the interceptors and the service to one another: they decide by the same policies, and
-// what one of them refuses the others must refuse too. There is no product code in it.
+// Package drift tests that the middleware, the interceptors and the service agree: given the same policies, what one of
+// them denies the others must deny too. It contains only tests.
 package drift
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// outcome is what became of a request, whatever the protocol.
+// outcome is the result of a request, independent of the protocol.
 type outcome string
 
 const (
@@ -40,11 +40,11 @@ const (
 	invalid outcome = "invalid" // an error from New
 )
 
-// scene is what all three are made of: two policies at most, by one key for all.
+// scene configures all three: up to two policies, with one key for all.
 type scene struct {
 	limits  []slidegate.Limit // of each policy
 	several bool              // two policies match every request
-	match   string            // HTTP alone
+	match   string            // HTTP only
 	host    string            // of the request
 	path    string
 	cost    *int64
@@ -53,10 +53,10 @@ type scene struct {
 	ended   bool
 }
 
-// sideOf is one of the three.
+// sideOf creates one of the three.
 type sideOf func(t *testing.T, s *scene, on store.Store) (ask func() outcome, counted func() int)
 
-// limitsOf returns n limits of so many an hour, with different names.
+// limitsOf returns n limits per hour with the given quota and different names.
 func limitsOf(n int, quota int64) (limits []slidegate.Limit) {
 	for i := range n {
 		limits = append(limits, slidegate.Limit{Name: "l" + strconv.Itoa(i), Quota: quota, Window: 3600e9})
@@ -224,7 +224,7 @@ func gateSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 	}, func() int { return decisions(t, reader) / len(file.Policies) }
 }
 
-// decisions returns how many decisions the gate has counted.
+// decisions returns the number of decisions that the gate has counted.
 func decisions(t *testing.T, reader *metric.ManualReader) (sum int) {
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil {
@@ -242,7 +242,7 @@ func decisions(t *testing.T, reader *metric.ManualReader) (sum int) {
 	return sum
 }
 
-// looking is a store that looks at the context of its caller, as those over a network do.
+// looking is a store that checks the context of its caller, as stores over a network do.
 type looking struct{ store.Store }
 
 func (l looking) Apply(ctx context.Context, batch []store.Request) error {
@@ -261,7 +261,7 @@ func (l looking) Traits() store.Traits {
 	return traits
 }
 
-// scattered is a store of several nodes: more than one charge is more than it can decide.
+// scattered is a store of several nodes, which does not support more than one charge per request.
 type scattered struct{ store.Store }
 
 func (s scattered) Apply(ctx context.Context, batch []store.Request) error {
@@ -277,7 +277,7 @@ func (s scattered) Apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
-// TestOneRule is what had drifted: each row says what all three have to make of a request, one after the other.
+// TestOneRule covers what once differed: each row has the outcomes of consecutive requests on all three.
 func TestOneRule(t *testing.T) {
 	zero, one := int64(0), int64(1)
 	wrong, none := policy.Limits(slidegate.Limit{Quota: -1}), policy.Limits()
@@ -286,8 +286,8 @@ func TestOneRule(t *testing.T) {
 		name   string
 		scene  scene
 		want   []outcome
-		sides  string // those that the row is about: http, grpc, gate
-		events int    // how many decisions are reported, where somebody looks; -1 if it does not matter
+		sides  string // the sides that the row applies to: http, grpc, gate
+		events int    // the number of decisions reported, where they are observed; -1 if it does not matter
 	}{
 		{"a host", scene{limits: limitsOf(1, 1), match: "h.example/"}, []outcome{passed, limited}, "http gate", 2},
 		{"a host in capitals", scene{limits: limitsOf(1, 1), match: "h.example/", host: "H.Example"}, []outcome{passed, limited}, "http gate", 2},
@@ -300,7 +300,7 @@ func TestOneRule(t *testing.T) {
 		{"another path", scene{limits: limitsOf(1, 1), match: "/admin/", path: "/admins"}, []outcome{passed, passed}, "http gate", 0},
 		{"cost 1", scene{limits: limitsOf(1, 1), cost: &one}, []outcome{passed, limited}, "http grpc gate", 2},
 		{"cost 0", scene{limits: limitsOf(1, 1), cost: &zero}, []outcome{passed, passed, passed}, "http grpc gate", 0},
-		// OnDecision sees every request. The gate's counts are about decisions, and a caller that has gone got none.
+		// OnDecision is called for every request. The gate counts decisions, and a caller that has gone gets none.
 		{"an ended context", scene{limits: limitsOf(1, 1), ended: true, over: func(s store.Store) store.Store { return looking{s} }},
 			[]outcome{ended, ended}, "http grpc", 2},
 		{"an ended context", scene{limits: limitsOf(1, 1), ended: true, over: func(s store.Store) store.Store { return looking{s} }},
@@ -339,11 +339,11 @@ func TestOneRule(t *testing.T) {
 				ask, counted := side(t, &s, on)
 				for i, want := range row.want {
 					if got := ask(); got != want {
-						t.Errorf("request %d: %s, want %s", i+1, got, want)
+						t.Errorf("request %d: got %s, want %s", i+1, got, want)
 					}
 				}
 				if counted != nil && row.events >= 0 && counted() != row.events {
-					t.Errorf("%d decisions are reported, want %d", counted(), row.events)
+					t.Errorf("got %d reported decisions, want %d", counted(), row.events)
 				}
 			})
 		}

@@ -45,7 +45,7 @@ policies:
     limits: [1/1h]
 `
 
-// TestOneFile has one file decide in the middleware and in the service, request by request.
+// TestOneFile compares the decisions of the middleware and of the service with the same file, request by request.
 func TestOneFile(t *testing.T) {
 	file, err := config.Parse("one.yaml", []byte(oneFile))
 	if err != nil {
@@ -115,7 +115,7 @@ func TestOneFile(t *testing.T) {
 	}
 }
 
-// newMemory returns a store that runs by clock.
+// newMemory returns a store that uses clock.
 func newMemory(t *testing.T, clock *storetest.Clock) *memstore.Store {
 	t.Helper()
 	s, err := memstore.New(memstore.Options{Now: clock.Now})

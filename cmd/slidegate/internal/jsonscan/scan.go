@@ -6,23 +6,23 @@ import (
 	"math/bits"
 )
 
-// maxDepth is how deep arrays and objects may be nested, so that no input can exhaust the stack.
+// maxDepth is the maximum nesting of arrays and objects, so that no input can exhaust the stack.
 const maxDepth = 512
 
-// Scanner reads JSON objects one after the other: it checks all of each, and keeps the raw text of the members that were asked
-// for. Of members that stand twice the last one counts. It keeps its memory from line to line. The zero value asks for
-// nothing, and is ready. It is not safe for concurrent use.
+// Scanner reads JSON objects one after the other: it validates each, and keeps the raw text of the requested members. The
+// last of duplicate members counts. It reuses its memory from line to line. The zero value is ready to use, and requests
+// no members. It is not safe for concurrent use.
 type Scanner struct {
-	tree    *node // what is asked for; nil for nothing
+	tree    *node // the requested members; nil if there are none
 	line    []byte
-	found   [][]byte // raw values by slot, nil if not there
-	scratch []byte   // what had to be unescaped of this line
-	bad     int      // where the mistake is, after a method returned -1
-	deep    bool     // and it is the depth
+	found   [][]byte // raw values by slot, nil if missing
+	scratch []byte   // the unescaped strings of this line
+	bad     int      // the offset of the error, after a method returned -1
+	deep    bool     // the error is the depth
 }
 
-// Slot asks for the member at path, in all lines from the next one on, and returns the slot in which Raw finds it. If fold is
-// set, the last name of path matches in any case.
+// Slot requests the member at path, in all lines from the next one on, and returns its slot for Raw. If fold is set, the
+// last name of path is case-insensitive.
 func (s *Scanner) Slot(path []string, fold bool) int {
 	if s.tree == nil {
 		s.tree = newTree()
@@ -34,7 +34,7 @@ func (s *Scanner) Slot(path []string, fold bool) int {
 	return slot
 }
 
-// Read reports whether line is one JSON object. If it is not, Why says what is wrong.
+// Read reads a line, and reports whether it is one JSON object. If it is not, Why returns the reason.
 func (s *Scanner) Read(line []byte) bool {
 	s.line, s.scratch, s.deep = line, s.scratch[:0], false
 	clear(s.found)
@@ -50,23 +50,23 @@ func (s *Scanner) Read(line []byte) bool {
 	return s.bad == len(line)
 }
 
-// Raw returns the value in a slot as it stands in the line that was read last, nil if the line does not have it.
+// Raw returns the raw value in a slot of the last line read, or nil if the line does not have it.
 func (s *Scanner) Raw(slot int) []byte { return s.found[slot] }
 
-// Why says what is wrong with the line, after Read returned false.
+// Why returns the reason why the line is invalid, after Read returned false.
 func (s *Scanner) Why() string {
 	switch {
 	case s.deep:
-		return fmt.Sprintf("it is nested more than %d deep", maxDepth)
+		return fmt.Sprintf("nested more than %d deep", maxDepth)
 	case s.space(0) == s.bad && s.bad < len(s.line):
 		return "the line is not an object"
 	case s.bad == len(s.line):
-		return "the line ends in the middle"
+		return "the line ends early"
 	}
-	return fmt.Sprintf("it is not valid at byte %d", s.bad+1)
+	return fmt.Sprintf("invalid JSON at byte %d", s.bad+1)
 }
 
-// at returns the byte at i, and 0, which nothing expects, after the end.
+// at returns the byte at i, or 0, which is never expected, after the end.
 func (s *Scanner) at(i int) byte {
 	if i < len(s.line) {
 		return s.line[i]
@@ -86,7 +86,7 @@ func (s *Scanner) fail(i int) int {
 	return -1
 }
 
-// value checks the value at i and returns where it ends, or -1. Names in it are looked for in want, which may be nil.
+// value validates the value at i and returns its end, or -1. It looks up names in want, which may be nil.
 func (s *Scanner) value(i int, want *node, depth int) int {
 	if depth > maxDepth {
 		s.deep = true
@@ -167,7 +167,7 @@ func (s *Scanner) array(i int, want *node, depth int) int {
 	}
 }
 
-// wanted is value, and keeps what it finds if want has a slot for it.
+// wanted is like value, and stores the value if want has a slot.
 func (s *Scanner) wanted(i int, want *node, depth int) int {
 	if want == nil {
 		return s.value(i, nil, depth)
@@ -180,7 +180,7 @@ func (s *Scanner) wanted(i int, want *node, depth int) int {
 	return end
 }
 
-// str checks the string at i, which is its opening quote.
+// str validates the string whose opening quote is at i.
 func (s *Scanner) str(i int) int {
 	for i++; ; i++ {
 		i = EndOfPlain(s.line, i)
@@ -205,8 +205,8 @@ func (s *Scanner) str(i int) int {
 	}
 }
 
-// EndOfPlain returns where after i the first byte is that is not plain text in a JSON string: a quote, a backslash, a
-// control character. It looks at eight bytes at a time.
+// EndOfPlain returns the index of the first byte from i on that is not plain text in a JSON string: a quote, a backslash
+// or a control character. It examines eight bytes at a time.
 func EndOfPlain(line []byte, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for i+8 <= len(line) {
@@ -232,7 +232,7 @@ func (s *Scanner) literal(i int, word string) int {
 	return i + len(word)
 }
 
-// number checks the number at i: no zero before other digits, digits on both sides of the point and in the exponent.
+// number validates the number at i: no leading zero, and digits on both sides of the point and in the exponent.
 func (s *Scanner) number(i int) int {
 	if s.at(i) == '-' {
 		i++

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// aJSON draws a JSON value as text, of small names so that they often meet, and with spaces.
+// aJSON draws a JSON value as text, with few names so that they often match, and with spaces.
 func aJSON(t *rapid.T, depth int) string {
 	space := rapid.SampledFrom([]string{"", "", " ", "\t"}).Draw(t, "space")
 	kind := rapid.IntRange(0, 7).Draw(t, "kind")
@@ -50,7 +50,7 @@ func aString(t *rapid.T) string {
 	return `"` + strings.Join(parts, "") + `"`
 }
 
-// wantAt returns what encoding/json finds at a path; there too the last of several members counts.
+// wantAt returns what encoding/json finds at a path; there too the last of duplicate members counts.
 func wantAt(text string, path []string) (string, bool) {
 	for _, name := range path {
 		var object map[string]json.RawMessage
@@ -74,7 +74,7 @@ func wantAt(text string, path []string) (string, bool) {
 	return strings.Trim(text, " \t"), true
 }
 
-// slotsOf asks for the members at paths.
+// slotsOf requests the members at paths.
 func slotsOf(t interface{ Fatal(...any) }, s *Scanner, paths ...string) (slots []int) {
 	for _, path := range paths {
 		names, err := SplitPath(path)
@@ -94,14 +94,14 @@ func TestMembersAreThoseOfTheStandardLibrary(t *testing.T) {
 		slots := slotsOf(t, &s, paths...)
 		for range 2 { // nothing is left over from the line before
 			if !s.Read([]byte(line)) {
-				t.Fatalf("%s is refused at %d", line, s.bad)
+				t.Fatalf("%s: got an error at %d, want none", line, s.bad)
 			}
 			for i, path := range paths {
 				names, _ := SplitPath(path)
 				want, found := wantAt(line, names)
 				got := s.Raw(slots[i])
 				if (got != nil) != found || string(got) != want {
-					t.Fatalf("%s at %s: %q, want %q, %v", line, path, got, want, found)
+					t.Fatalf("%s at %s: got %q, want %q, %v", line, path, got, want, found)
 				}
 				var text string
 				if found && want[0] == '"' {
@@ -117,7 +117,7 @@ func TestMembersAreThoseOfTheStandardLibrary(t *testing.T) {
 	})
 }
 
-// FuzzJSON: what the scanner takes is an object that the standard library takes, and the other way round.
+// FuzzJSON checks that the scanner accepts exactly the objects that the standard library accepts.
 func FuzzJSON(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `{"a":1}`, `{"a":[1,2,{"b":"c"}],"d":null}`, `{"a":"\u00e9\ud83d\ude00"}`, `{"a":1,}`, `{"a":01}`, `{"a":1.}`, `{"a":"`,
@@ -132,11 +132,11 @@ func FuzzJSON(f *testing.F) {
 		trimmed := strings.TrimLeft(string(line), " \t\r\n")
 		want := strings.HasPrefix(trimmed, "{") && json.Valid(line)
 		if got != want && !s.deep {
-			t.Fatalf("%q: %v, want %v", line, got, want)
+			t.Fatalf("%q: got %v, want %v", line, got, want)
 		}
 		if !got {
 			if s.Why() == "" || s.bad < 0 || s.bad > len(line) {
-				t.Fatalf("%q: mistake at %d", line, s.bad)
+				t.Fatalf("%q: got an error at %d", line, s.bad)
 			}
 			return
 		}
@@ -148,16 +148,16 @@ func FuzzJSON(f *testing.F) {
 
 func TestWhyJSONIsBad(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"a":1`:           "the line ends in the middle",
-		`{"a":"b`:          "the line ends in the middle",
-		`{"a":"b\`:         "the line ends in the middle",
-		`{"a":1} x`:        "it is not valid at byte 9",
-		`{"a":1,}`:         "it is not valid at byte 8",
-		`{"a":01}`:         "it is not valid at byte 6",
+		`{"a":1`:           "the line ends early",
+		`{"a":"b`:          "the line ends early",
+		`{"a":"b\`:         "the line ends early",
+		`{"a":1} x`:        "invalid JSON at byte 9",
+		`{"a":1,}`:         "invalid JSON at byte 8",
+		`{"a":01}`:         "invalid JSON at byte 6",
 		`[1]`:              "the line is not an object",
 		`hello`:            "the line is not an object",
-		"{\"a\":\"\x01\"}": "it is not valid at byte 7",
-		`{"a":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`: "it is nested more than 512 deep",
+		"{\"a\":\"\x01\"}": "invalid JSON at byte 7",
+		`{"a":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`: "nested more than 512 deep",
 		`{"a":` + strings.Repeat("[", 512) + strings.Repeat("]", 512) + `}`: "",
 	} {
 		var s Scanner
@@ -166,12 +166,12 @@ func TestWhyJSONIsBad(t *testing.T) {
 			got = s.Why()
 		}
 		if got != want {
-			t.Errorf("%.20s: %q, want %q", line, got, want)
+			t.Errorf("%.20s: got %q, want %q", line, got, want)
 		}
 	}
 }
 
-// Headers are found in any case, and a header that was sent twice is its first value.
+// The text of an array, such as a header that was sent twice, is that of its first element.
 func TestTextOfValues(t *testing.T) {
 	for raw, want := range map[string]string{
 		`["a","b"]`: "a", `[ [ "a" ] ]`: "a", `"-"`: "-", `12.50`: "12.50", `true`: "true", `{"a":1}`: `{"a":1}`,
@@ -185,7 +185,7 @@ func TestTextOfValues(t *testing.T) {
 	for _, raw := range []string{"", "null", "[]", "[ ]", "[null]", "[[]]"} {
 		var s Scanner
 		if got := s.Text([]byte(raw)); got != nil {
-			t.Errorf("%s says %q, want nothing", raw, got)
+			t.Errorf("%s: got %q, want nil", raw, got)
 		}
 	}
 }
@@ -200,12 +200,12 @@ func TestEndOfPlain(t *testing.T) {
 			want++
 		}
 		if got := EndOfPlain(text, start); got != want {
-			t.Fatalf("%q from %d: %d, want %d", text, start, got, want)
+			t.Fatalf("%q from %d: got %d, want %d", text, start, got, want)
 		}
 	})
 }
 
-// A member has one slot, whether it is asked for exactly, in any case, or both.
+// A member has one slot, whether it is requested exactly, case-insensitively, or both.
 func TestNamesInAnyCase(t *testing.T) {
 	for _, order := range [][2]bool{{false, true}, {true, false}, {true, true}, {false, false}} {
 		tree := newTree()
@@ -230,7 +230,7 @@ func TestSplitPath(t *testing.T) {
 	} {
 		names, err := SplitPath(path)
 		if got := strings.Join(names, "|"); got != want || (err == nil) != (want != "") {
-			t.Errorf("%q: %q, %v, want %q", path, got, err, want)
+			t.Errorf("%q: got %q, %v, want %q", path, got, err, want)
 		}
 	}
 }

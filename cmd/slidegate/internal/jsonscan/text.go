@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns what a raw value says: a string without its quotes and escapes, a number or a word as it stands, an object
-// as it stands. An array stands for its first element, which is what a header with one value is. Null, an empty array and
-// what is not there are nil. What is returned is valid until the next line.
+// Text returns the text of a raw value: a string without its quotes and escapes; numbers, literals and objects unchanged.
+// For an array it returns the text of its first element, as for a header with one value. It returns nil for null, an
+// empty array and a missing value. The result is valid until the next line.
 func (s *Scanner) Text(raw []byte) []byte {
 	for len(raw) > 0 && raw[0] == '[' {
 		first := Scanner{line: raw}
@@ -27,7 +27,7 @@ func (s *Scanner) Text(raw []byte) []byte {
 	return raw
 }
 
-// unquote returns the text of a string that was checked, in scratch if it has escapes.
+// unquote returns the text of a valid string, in scratch if it has escapes.
 func (s *Scanner) unquote(raw []byte) []byte {
 	raw = raw[1 : len(raw)-1]
 	i := bytes.IndexByte(raw, '\\')
@@ -43,8 +43,8 @@ func (s *Scanner) unquote(raw []byte) []byte {
 	return s.scratch[start:len(s.scratch):len(s.scratch)]
 }
 
-// unescape appends what the escape stands for that follows a backslash, and returns what follows it. Half a pair of
-// surrogates stands for nothing: like others who read JSON it becomes U+FFFD.
+// unescape decodes the escape after a backslash, appends the result to scratch, and returns the rest of raw. An unpaired
+// surrogate becomes U+FFFD, as in other JSON parsers.
 func (s *Scanner) unescape(raw []byte) []byte {
 	c := raw[0]
 	switch c {
@@ -77,7 +77,7 @@ func (s *Scanner) unescape(raw []byte) []byte {
 	return raw[1:]
 }
 
-// hex4 reads four hexadecimal digits, or returns -1.
+// hex4 parses four hexadecimal digits, or returns -1.
 func hex4(text []byte) int {
 	n := 0
 	for _, c := range text[:4] {

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// node is a tree of the names of JSON members that are asked for. The root stands for the whole line.
+// node is a node in the tree of requested member names. The root represents the whole line.
 type node struct {
 	name  string
-	index int  // the name as a place in an array, or -1
-	fold  bool // the name matches in any case, as the name of a header does
-	slot  int  // where the member's raw value is kept, or -1
+	index int  // the name as an array index, or -1
+	fold  bool // the name is case-insensitive, like the name of a header
+	slot  int  // the slot of the member's raw value, or -1
 	kids  []*node
 }
 
 func newTree() *node { return &node{index: -1, slot: -1} }
 
-// named returns the kid of that name, or nil.
+// named returns the kid with the given name, or nil.
 func (n *node) named(name []byte) *node {
 	for _, kid := range n.kids {
 		if len(kid.name) != len(name) {
@@ -31,7 +31,7 @@ func (n *node) named(name []byte) *node {
 	return nil
 }
 
-// numbered returns the kid for that element of an array, or nil.
+// numbered returns the kid for the i-th element of an array, or nil.
 func (n *node) numbered(i int) *node {
 	for _, kid := range n.kids {
 		if kid.index == i {
@@ -41,7 +41,7 @@ func (n *node) numbered(i int) *node {
 	return nil
 }
 
-// forget empties the slots of n and below it: of members that stand twice the last counts, with all that is in it.
+// forget clears the slots of n and its descendants: the last of duplicate members counts, with everything in it.
 func (n *node) forget(found [][]byte) {
 	if n.slot >= 0 {
 		found[n.slot] = nil
@@ -51,8 +51,8 @@ func (n *node) forget(found [][]byte) {
 	}
 }
 
-// add makes room for the member at path and returns its slot, which is new, the number next, or one that path has
-// already. If fold is set, the last name of path matches in any case.
+// add adds the member at path and returns its slot: next, or the existing slot of path. If fold is set, the last name of
+// path is case-insensitive.
 func (n *node) add(path []string, fold bool, next int) int {
 	for i, name := range path {
 		n = n.kid(name, fold && i == len(path)-1)
@@ -63,7 +63,8 @@ func (n *node) add(path []string, fold bool, next int) int {
 	return n.slot
 }
 
-// kid finds or makes a kid. A name that is asked for exactly and in any case is one: a member has only one slot.
+// kid finds or creates a kid. A name requested both exactly and case-insensitively has one kid, because a member has only
+// one slot.
 func (n *node) kid(name string, fold bool) *node {
 	for _, kid := range n.kids {
 		if kid.name == name || (fold || kid.fold) && strings.EqualFold(kid.name, name) {
@@ -80,7 +81,7 @@ func (n *node) kid(name string, fold bool) *node {
 	return kid
 }
 
-// SplitPath splits a path such as request.headers.Referer.0 at its dots. A backslash before a dot makes it part of a name.
+// SplitPath splits a path such as request.headers.Referer.0 at its dots. A dot after a backslash is part of a name.
 func SplitPath(path string) ([]string, error) {
 	var names []string
 	var name strings.Builder
@@ -88,7 +89,7 @@ func SplitPath(path string) ([]string, error) {
 		switch {
 		case i == len(path) || path[i] == '.':
 			if name.Len() == 0 {
-				return nil, errors.New("a path is names with dots between them, such as request.headers.Referer.0")
+				return nil, errors.New("want names separated by dots, such as request.headers.Referer.0")
 			}
 			names = append(names, name.String())
 			name.Reset()

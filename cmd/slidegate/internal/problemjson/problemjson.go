@@ -1,5 +1,5 @@
-// Package problemjson writes the problem documents (RFC 9457) by which the service answers requests that it does not serve.
-// The bodies of refusals by a limit come from package httplimit, and are sent from here too.
+// Package problemjson writes the problem documents (RFC 9457) with which the service responds to requests that it does
+// not serve. It also sends the bodies of refusals, which package httplimit makes.
 package problemjson
 
 import (
@@ -10,24 +10,24 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// Document is a problem. Only Status and Detail are required. It must not contain a key.
+// Document is a problem document. Only Status and Detail are required. It must not contain a key.
 type Document struct {
 	Type   string `json:"type"`  // "" means about:blank
 	Title  string `json:"title"` // "" means the text of the status
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 
-	// Where a request could not be read.
+	// The position of an error in the request.
 	Field  string `json:"field,omitempty"`
-	Offset *int   `json:"offset,omitempty"` // in bytes, the first is 0
-	Line   int    `json:"line,omitempty"`   // the first is 1
+	Offset *int   `json:"offset,omitempty"` // in bytes, from 0
+	Line   int    `json:"line,omitempty"`   // from 1
 	Meant  string `json:"did_you_mean,omitempty"`
 }
 
-// Denied is the answer to a client on a deny list.
+// Denied is the response to a client on a deny list.
 var Denied = Document{Status: http.StatusForbidden, Detail: "The client is on a deny list."}
 
-// Blocked is the answer to a client that is refused until somebody lets it in again.
+// Blocked is the response to a client that an operator has blocked.
 var Blocked = Document{Status: http.StatusForbidden, Detail: "The client is blocked."}
 
 // Text returns the document as it is sent.
@@ -35,12 +35,12 @@ func (d Document) Text() []byte {
 	d.Type, d.Title = cmp.Or(d.Type, "about:blank"), cmp.Or(d.Title, http.StatusText(d.Status))
 	text, err := json.Marshal(&d)
 	if err != nil {
-		panic(err) // texts and numbers alone
+		panic(err) // strings and numbers only
 	}
 	return append(text, '\n')
 }
 
-// Send answers a request with the document.
+// Send writes the document as the response.
 func (d Document) Send(w http.ResponseWriter) { Send(w, d.Status, d.Text()) }
 
 var (
@@ -48,10 +48,10 @@ var (
 	noStore     = []string{"no-store"}
 )
 
-// Send answers a request with the text of a document.
+// Send writes the text of a document as the response.
 func Send(w http.ResponseWriter, status int, text []byte) {
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = contentType, noStore // RFC 6585: a 429 must not be stored by a cache
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // a client that has gone away is not worth an error
+	_, _ = w.Write(text) // the client may have gone away
 }

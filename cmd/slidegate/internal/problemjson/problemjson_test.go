@@ -18,10 +18,10 @@ func TestSend(t *testing.T) {
 		w := httptest.NewRecorder()
 		document.Send(w)
 		if w.Code != document.Status || w.Body.String() != want+"\n" {
-			t.Errorf("%d %swant %d %s", w.Code, w.Body, document.Status, want)
+			t.Errorf("got %d %swant %d %s", w.Code, w.Body, document.Status, want)
 		}
 		if h := w.Header(); h.Get("Content-Type") != "application/problem+json" || h.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: the header is %v", want, h)
+			t.Errorf("%s: got header %v", want, h)
 		}
 	}
 }

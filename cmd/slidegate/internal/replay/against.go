@@ -6,25 +6,26 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 )
 
-// against is the run of other policies on the same traffic, and what differs from the one that was asked for.
+// against runs other policies on the same traffic, and records how their decisions differ from those of the replayed
+// policies.
 type against struct {
 	run   *run
 	first int // the number of its first group among all
 
-	requests    []request // of the batch, those of the policies that were asked for
-	others      []request // and those of the others
-	now, before []judged  // on each of them
+	requests    []request // of the batch, the parts of the replayed policies
+	others      []request // and the parts of the others
+	now, before []judged  // the decisions on each of them
 
 	denied, admitted change
 }
 
-// judged is what a run said of a request.
+// judged is the decision of a run on a request.
 type judged struct {
 	denied bool
 	blame  place
 }
 
-// change is the requests that one of the two denies and the other does not.
+// change counts the requests that one of the two runs denies and the other does not.
 type change struct {
 	requests int64
 	keys     [][]int64 // how many of them, by group and key
@@ -36,7 +37,7 @@ func newAgainst(first int, groups []facing.Group, n *notes) (*against, error) {
 	return &against{run: r, first: first, denied: change{denials: newDenials(n)}, admitted: change{denials: newDenials(n)}}, err
 }
 
-// split takes the requests of a batch apart, and returns those of the policies that were asked for.
+// split separates the parts of a batch by run, and returns those of the replayed policies.
 func (a *against) split(batch []request) []request {
 	a.requests, a.others = a.requests[:0], a.others[:0]
 	a.now, a.before = a.now[:0], a.before[:0]
@@ -56,7 +57,7 @@ func (a *against) split(batch []request) []request {
 	return a.requests
 }
 
-// own returns how many of the parts of a request are of the policies that were asked for. They come first.
+// own returns how many parts of a request belong to the replayed policies. They come first.
 func (a *against) own(parts []request) int {
 	n := slices.IndexFunc(parts, func(q request) bool { return int(q.group) >= a.first })
 	if n < 0 {
@@ -65,8 +66,8 @@ func (a *against) own(parts []request) int {
 	return n
 }
 
-// each decides the requests of a batch by the other policies, and holds that against what the first ones said. A request that
-// faces no policy of a file is admitted by it.
+// each decides the requests of a batch by the other policies, and compares the decisions with those of the replayed
+// policies. A file with no policy for a request admits it.
 func (a *against) each(batch []request) {
 	a.run.each(a.others, func(_ *request, allowed bool) { a.before = append(a.before, judged{!allowed, a.run.blame}) })
 	for now, before := 0, 0; len(batch) > 0; {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Do windows of the calendar count as the rule has it, and are they measured by their periods?
+// These tests check that calendar windows count as in the rule, and are measured by their periods.
 
 func drawCalendar(t *rapid.T, name string) slidegate.Limit {
 	return slidegate.Limit{
@@ -32,7 +32,7 @@ func TestCalendarLaneDecidesAsTheRule(t *testing.T) {
 	})
 }
 
-// The most that a key got is that of a period, and nothing is held against a log of some length.
+// The highest count is that of a period, and calendar windows are not compared with a log of some length.
 func TestCalendarIsMeasuredByItsPeriods(t *testing.T) {
 	property(t, 200, func(t *rapid.T) {
 		limit := drawCalendar(t, "")
@@ -57,20 +57,20 @@ func TestCalendarIsMeasuredByItsPeriods(t *testing.T) {
 		}
 		got := found.Outcome.Limits[0]
 		if got.Highest != want || got.WrongAdmitted != 0 || got.WrongDenied != 0 {
-			t.Fatalf("%v: %+v, want the highest %+v and nothing wrong", limit, got, want)
+			t.Fatalf("%v: got %+v, want the highest %+v and nothing wrong", limit, got, want)
 		}
 		if got.Window != 0 || got.Calendar != limit.Calendar.String() || got.Zone != r.Zone {
 			t.Fatalf("%v: window %d, calendar %s in %s", limit, got.Window, got.Calendar, got.Zone)
 		}
 		if len(found.Compare) != 0 || len(found.NotCompared) != 1 || !strings.Contains(found.NotCompared[0].Why, limit.String()) {
-			t.Fatalf("%v: compared %d, left out %v", limit, len(found.Compare), found.NotCompared)
+			t.Fatalf("%v: got %d compared, omitted %v", limit, len(found.Compare), found.NotCompared)
 		}
 	})
 }
 
-// Beside a limit of another kind, the exact log that decisions are held against counts the calendar's units by the period, and
-// so does a comparison.
-func TestCalendarBesideAnotherLimit(t *testing.T) {
+// Together with a limit of another kind, the exact log counts the units of a calendar window by period, and so does a
+// comparison.
+func TestCalendarWithAnotherLimit(t *testing.T) {
 	month := slidegate.MustParseLimit("3/month zone=Europe/Berlin")
 	limits := []slidegate.Limit{month, slidegate.MustParseLimit("9/1m fixed-window")}
 	last := rule.Micros(time.Date(2024, 3, 31, 21, 59, 0, 0, time.UTC).UnixMicro()) // a minute before April in Berlin
@@ -87,16 +87,16 @@ func TestCalendarBesideAnotherLimit(t *testing.T) {
 		Highest: Highest{Units: 3, Key: "a", At: last}, LiveKeys: 1, StateBytes: 16,
 	}
 	if got != want {
-		t.Errorf("%+v, want\n%+v", got, want)
+		t.Errorf("got %+v, want\n%+v", got, want)
 	}
 	if len(found.Compare) != 6 || found.Compare[0].Limits[0].Limit != month.String() || found.Compare[0].Limits[0].Denied != 3 {
-		t.Errorf("compared %+v, want six, with the same month in each", found.Compare)
+		t.Errorf("got compared %+v, want six, with the same month in each", found.Compare)
 	}
 	if got := found.Suggestion.Outcome.Limits[0].Limit; got != "5/month zone=Europe/Berlin" {
-		t.Errorf("%s is suggested, want 5/month zone=Europe/Berlin", got)
+		t.Errorf("got suggestion %s, want 5/month zone=Europe/Berlin", got)
 	}
 	if points := found.Sweep.Points; points[0].Denied != 3 || points[1].Denied != 0 {
-		t.Errorf("the sweep is %+v, want 3 denied at 2 and none at 6", points)
+		t.Errorf("got sweep %+v, want 3 denied at 2 and none at 6", points)
 	}
 	for _, trail := range found.Worst {
 		for i := range trail.Admitted {

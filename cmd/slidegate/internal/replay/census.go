@@ -2,33 +2,33 @@ package replay
 
 import "github.com/slidegate/slidegate/rule"
 
-// censusBuckets is how finely the census sees the time until a state expires.
+// censusBuckets is the resolution of the time until a state expires.
 const censusBuckets = 128
 
-// census finds out how many keys had a state that mattered at the same time, and how many bytes these states had. A
-// state is counted until the end of the bucket of time in which it expires, so the figures are a little high, never low.
+// census counts how many keys had a live state at the same time, and the bytes of these states. A state is counted
+// until the end of the bucket of time in which it expires, so the figures are a little high, never low.
 type census struct {
 	width   rule.Micros
-	now     int64 // the bucket that the time has reached
+	now     int64 // the bucket of the current time
 	expires [censusBuckets]population
 	alive   population
-	most    population // the most keys, and the most bytes, not always of the same moment
+	most    population // the most keys and the most bytes, not necessarily at the same time
 }
 
 type population struct{ keys, bytes int64 }
 
-// stay is a state as the census sees it: how large it is, and until when it matters. The zero value is no state.
+// stay is a state in the census: its size, and when it expires. The zero value means no state.
 type stay struct {
 	until rule.Micros
 	bytes int64
 }
 
-// newCensus makes a census for states that expire less than horizon after the latest moment seen.
+// newCensus returns a census of states that expire less than horizon after the latest time seen.
 func newCensus(horizon rule.Micros) *census {
 	return &census{width: horizon/(censusBuckets-1) + 1}
 }
 
-// change counts a key whose state was before and is after now.
+// change records that the state of a key changed from before to after.
 func (c *census) change(now rule.Micros, before, after stay) {
 	c.advance(int64(now / c.width))
 	if before == after {
@@ -40,7 +40,7 @@ func (c *census) change(now rule.Micros, before, after stay) {
 	c.most.bytes = max(c.most.bytes, c.alive.bytes)
 }
 
-// move adds or takes away a state, unless it has expired, and so has been taken away already.
+// move adds or removes a state, unless it has expired and so has been removed already.
 func (c *census) move(s stay, sign int64) {
 	bucket := int64(s.until / c.width)
 	if bucket < c.now || s.bytes == 0 {
@@ -56,7 +56,7 @@ func (c *census) move(s stay, sign int64) {
 	c.alive.bytes += sign * s.bytes
 }
 
-// advance forgets what has expired before the bucket to.
+// advance removes the states that expired before the bucket to.
 func (c *census) advance(to int64) {
 	for c.now < to {
 		if c.alive.keys == 0 {

@@ -8,16 +8,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Does the census count every state that matters, and hardly any more?
+// These tests check that the census counts every live state, and hardly any more.
 
-// standing is what one key has under a limit, and since when.
+// standing is the state of one key, and the time since which it has it.
 type standing struct {
 	until rule.Micros
 	bytes int64
 }
 
-// crowd returns the most states, and the most bytes of them, that matter at one time, each as if it mattered longer by
-// extra.
+// crowd returns the most states, and the most bytes of states, that are live at one time, each extended by extra.
 func crowd(t tb, r *rule.Limit, place int, verdicts []verdict, extra rule.Micros) (keys, bytes int64) {
 	t.Helper()
 	all := map[string]standing{}
@@ -45,7 +44,7 @@ func crowd(t tb, r *rule.Limit, place int, verdicts []verdict, extra rule.Micros
 	return keys, bytes
 }
 
-func TestCensusCountsWhatMatters(t *testing.T) {
+func TestCensusCountsLiveStates(t *testing.T) {
 	property(t, 500, func(t *rapid.T) {
 		limits := drawLimits(t)
 		asks := drawTraffic(t, limits[0].Window, 80, forward)
@@ -65,7 +64,7 @@ func TestCensusCountsWhatMatters(t *testing.T) {
 			keys, bytes := crowd(t, &own, i, verdicts, 0)
 			mostKeys, mostBytes := crowd(t, &own, i, verdicts, c.width)
 			if c.most.keys < keys || c.most.keys > mostKeys || c.most.bytes < bytes || c.most.bytes > mostBytes {
-				t.Fatalf("%v: %+v, want %d to %d keys and %d to %d bytes\n%+v",
+				t.Fatalf("%v: got %+v, want %d to %d keys and %d to %d bytes\n%+v",
 					limits[i], c.most, keys, mostKeys, bytes, mostBytes, asks)
 			}
 			checkEmptied(t, c)
@@ -82,22 +81,22 @@ func exactRun(t tb, limits []slidegate.Limit) *run {
 	return r
 }
 
-// checkEmptied sees whether as much was taken away as was added, in every bucket.
+// checkEmptied checks that everything added has been removed, in every bucket.
 func checkEmptied(t tb, c *census) {
 	t.Helper()
 	for i, at := range c.expires {
 		if at.keys < 0 || at.bytes < 0 {
-			t.Fatalf("bucket %d holds %+v", i, at)
+			t.Fatalf("got bucket %d with %+v, want none", i, at)
 		}
 	}
 	c.advance(c.now + 2*censusBuckets)
 	if c.alive != (population{}) {
-		t.Fatalf("when everything has expired, %+v is left", c.alive)
+		t.Fatalf("got %+v after everything has expired, want none", c.alive)
 	}
 }
 
-// Clocks that step back and jump ahead: the figures can then be no more than sensible, but nothing panics, nothing is taken
-// away twice and nothing stays for ever.
+// With clocks that step back and jump ahead the figures are only plausible, but nothing panics, nothing is removed twice
+// and nothing stays forever.
 func TestCensusWithAnyClock(t *testing.T) {
 	property(t, 1_000, func(t *rapid.T) {
 		limits := drawLimits(t)
@@ -108,7 +107,7 @@ func TestCensusWithAnyClock(t *testing.T) {
 			r.decide(requests[i : i+1])
 			for _, m := range r.groups[0].measures {
 				if m.census.alive.keys < 0 || m.census.alive.keys > int64(len(names)) {
-					t.Fatalf("%v: %d keys of %d are alive\n%+v", limits, m.census.alive.keys, len(names), asks[:i+1])
+					t.Fatalf("%v: got %d live keys of %d\n%+v", limits, m.census.alive.keys, len(names), asks[:i+1])
 				}
 			}
 		}
@@ -118,8 +117,8 @@ func TestCensusWithAnyClock(t *testing.T) {
 	})
 }
 
-// The longest lives that a state can have: a bucket far larger than the quota, the longest window, the last moments.
-func TestCensusAtTheEndsOfTheRanges(t *testing.T) {
+// The states with the longest lives: a bucket far larger than the quota, the longest window, the latest times.
+func TestCensusAtRangeLimits(t *testing.T) {
 	for _, text := range []string{
 		"1/1ms token-bucket burst=150000000000", "1/1h token-bucket burst=40000", "10/43920h token-bucket",
 		"1/43920h sliding-log", "1/43920h segments=60", "5/43920h", "5/43920h anchor=first", "5/43920h fixed-window anchor=first",
@@ -145,21 +144,21 @@ func TestCensusAtTheEndsOfTheRanges(t *testing.T) {
 func TestCensusByHand(t *testing.T) {
 	c := newCensus(127)
 	if c.width != 2 {
-		t.Fatalf("the buckets are %d wide, want 2", c.width)
+		t.Fatalf("got buckets of width %d, want 2", c.width)
 	}
 	a, b := stay{until: 110, bytes: 8}, stay{until: 105, bytes: 100}
 	c.change(100, stay{}, a)
 	c.change(101, stay{}, b)
 	if c.most != (population{2, 108}) {
-		t.Fatalf("%+v, want 2 keys of 108 bytes", c.most)
+		t.Fatalf("got %+v, want 2 keys of 108 bytes", c.most)
 	}
 	c.change(102, a, stay{until: 111, bytes: 16})
 	c.change(106, stay{}, stay{until: 107, bytes: 20}) // b expired in the bucket of 104 and 105
 	if c.most != (population{2, 116}) || c.alive != (population{2, 36}) {
-		t.Fatalf("at most %+v, now %+v; want 2 of 116 bytes, now 2 of 36", c.most, c.alive)
+		t.Fatalf("got at most %+v, now %+v, want 2 of 116 bytes, now 2 of 36", c.most, c.alive)
 	}
-	c.change(106, b, stay{until: 120, bytes: 1}) // its old state has been taken away already
+	c.change(106, b, stay{until: 120, bytes: 1}) // its old state has been removed already
 	if c.alive != (population{3, 37}) || c.most != (population{3, 116}) {
-		t.Fatalf("at most %+v, now %+v; want 3 of 116 bytes, now 3 of 37", c.most, c.alive)
+		t.Fatalf("got at most %+v, now %+v, want 3 of 116 bytes, now 3 of 37", c.most, c.alive)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 )
 
-// rivals are the ways to count that a comparison puts side by side.
+// rivals are the algorithms that a comparison includes.
 var rivals = []struct {
 	name  string
 	apply func(*slidegate.Limit)
@@ -23,13 +23,13 @@ var rivals = []struct {
 	{"token-bucket", func(l *slidegate.Limit) { l.Algorithm, l.Anchor = slidegate.TokenBucket, slidegate.AnchorClock }},
 }
 
-// compared returns a run for every algorithm over the quotas and windows of the limits, and why some cannot be. Windows of the
-// calendar are the same in all of them: only a fixed window has periods.
+// compared returns one run per algorithm with the quotas and windows of the limits, and why some algorithms are
+// omitted. Calendar windows are the same in all runs: only a fixed window supports them.
 func compared(groups []facing.Group) (runs []*run, omitted []Omission) {
 	if first, all := calendarOnly(groups); all {
 		length := slidegate.Limit{Quota: first.Quota, Window: lengths[first.Calendar]}
-		return nil, []Omission{{Name: "other algorithms", Why: first.String() + " is counted by the calendar, which only fixed-window does; " +
-			"to compare, write a length of time such as " + length.String()}}
+		return nil, []Omission{{Name: "other algorithms", Why: first.String() + " is a calendar window, which only fixed-window supports; " +
+			"to compare, use a duration such as " + length.String()}}
 	}
 	for _, rival := range rivals {
 		those := slices.Clone(groups)
@@ -54,13 +54,13 @@ func compared(groups []facing.Group) (runs []*run, omitted []Omission) {
 	return runs, omitted
 }
 
-// lengths are about how long the periods of the calendar are.
+// lengths are the approximate lengths of the calendar periods.
 var lengths = map[slidegate.Period]time.Duration{
 	slidegate.CalendarDay: 24 * time.Hour, slidegate.CalendarWeek: 7 * 24 * time.Hour,
 	slidegate.CalendarMonth: 30 * 24 * time.Hour, slidegate.CalendarYear: 365 * 24 * time.Hour,
 }
 
-// calendarOnly reports whether all limits are windows of the calendar, and returns the first one.
+// calendarOnly reports whether all limits have calendar windows, and returns the first one.
 func calendarOnly(groups []facing.Group) (first slidegate.Limit, all bool) {
 	for _, group := range groups {
 		for _, limit := range group.Limits {

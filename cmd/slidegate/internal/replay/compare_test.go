@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Is every row of a comparison what a replay of that algorithm finds?
+// These tests check that every row of a comparison is the outcome of a replay with that algorithm.
 
-// rows are the choices of each, written out once more.
+// rows are the expected limits of each algorithm, written out.
 var rows = map[string]slidegate.Limit{
 	"sliding-window":               {Algorithm: slidegate.SlidingWindow},
 	"sliding-window segments=10":   {Algorithm: slidegate.SlidingWindow, Segments: 10},
@@ -21,13 +21,13 @@ var rows = map[string]slidegate.Limit{
 	"token-bucket":                 {Algorithm: slidegate.TokenBucket},
 }
 
-func TestComparedRowsAreRunsOfTheirOwn(t *testing.T) {
+func TestComparedRowsAreSeparateRuns(t *testing.T) {
 	property(t, 100, func(t *rapid.T) {
 		limits := drawLimits(t)
 		asks := drawTraffic(t, limits[0].Window, 60, around)
 		found := find(t, Options{Limits: limits, Compare: true, Top: 3}, asks)
 		if len(found.Compare) != len(rows) || found.NotCompared != nil {
-			t.Fatalf("%d rows, and left out %v", len(found.Compare), found.NotCompared)
+			t.Fatalf("got %d rows, omitted %v", len(found.Compare), found.NotCompared)
 		}
 		for _, got := range found.Compare {
 			var those []slidegate.Limit
@@ -42,13 +42,13 @@ func TestComparedRowsAreRunsOfTheirOwn(t *testing.T) {
 			want := find(t, Options{Limits: those}, asks).Outcome
 			want.Name = got.Name
 			if !reflect.DeepEqual(got, want) {
-				t.Fatalf("%v:\n%+v, alone\n%+v", limits, got, want)
+				t.Fatalf("%v: got\n%+v, want as alone\n%+v", limits, got, want)
 			}
 		}
 	})
 }
 
-func TestWhatCannotBeCompared(t *testing.T) {
+func TestOmissions(t *testing.T) {
 	asks := []asked{{origin, "a", 1}}
 	names := func(all []Outcome) (names []string) {
 		for _, o := range all {
@@ -60,18 +60,18 @@ func TestWhatCannotBeCompared(t *testing.T) {
 	if got, want := names(found.Compare), []string{
 		"sliding-window", "sliding-window segments=10", "sliding-window overlap=whole", "fixed-window", "token-bucket",
 	}; !slices.Equal(got, want) {
-		t.Errorf("compared are %v, want %v", got, want)
+		t.Errorf("got compared %v, want %v", got, want)
 	}
 	if want := []Omission{{"sliding-log", "invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 10001; " +
 		"sliding-window with overlap whole gives the same hard cap in constant memory"}}; !slices.Equal(found.NotCompared, want) {
-		t.Errorf("left out are %v, want %v", found.NotCompared, want)
+		t.Errorf("got omitted %v, want %v", found.NotCompared, want)
 	}
 
 	found = find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("5/1001us")}, Compare: true}, asks)
 	if len(found.NotCompared) != 1 || found.NotCompared[0].Name != "sliding-window segments=10" || len(found.Compare) != 5 {
-		t.Errorf("1001us in ten parts: left out are %v", found.NotCompared)
+		t.Errorf("1001us in ten parts: got omitted %v", found.NotCompared)
 	}
 	if found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("5/1s")}}, asks); found.Compare != nil || found.NotCompared != nil {
-		t.Errorf("a comparison that nobody asked for: %+v", found.Compare)
+		t.Errorf("got a comparison that was not requested: %+v", found.Compare)
 	}
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// decisions writes one JSON line a request, in the order of the input, which is not always the order in which the
-// requests were decided.
+// decisions writes one JSON line per request, in the order of the input, which may differ from the order of the
+// decisions.
 type decisions struct {
 	out  *bufio.Writer
 	err  error
-	text []byte // the beginnings of lines that have not been decided yet
+	text []byte // the beginnings of the lines of undecided requests
 	from int    // where in text the next one begins
 
-	next    int64              // the place in the input of the next line to write
-	waiting map[int64]decision // those decided before it
+	next    int64              // the position in the input of the next line to write
+	waiting map[int64]decision // later requests that are already decided
 	line    []byte
 }
 
@@ -35,8 +35,8 @@ func newDecisions(w io.Writer) *decisions {
 	return &decisions{out: bufio.NewWriterSize(w, 1<<18), waiting: map[int64]decision{}}
 }
 
-// appendAsked appends the part of a line that repeats the request, ended by a newline.
-func appendAsked(to []byte, line *traffic.Line) []byte {
+// appendRequest appends the beginning of a line, which repeats the request, and a newline.
+func appendRequest(to []byte, line *traffic.Line) []byte {
 	to = append(to, `{"t":`...)
 	to = append(to, line.Time...)
 	to = append(to, `,"key":`...)
@@ -62,7 +62,7 @@ func appendJSON(to, text []byte) []byte {
 	return append(to, '"')
 }
 
-// read takes the beginnings of further lines, in the order of the input.
+// read appends the beginnings of further lines, in the order of the input.
 func (d *decisions) read(text []byte) {
 	if d.from > len(d.text)/2 {
 		d.text = d.text[:copy(d.text, d.text[d.from:])]
@@ -71,7 +71,7 @@ func (d *decisions) read(text []byte) {
 	d.text = append(d.text, text...)
 }
 
-// decided takes the answer to a request whose beginning has been read.
+// decided records the decision on a request whose beginning has been read.
 func (d *decisions) decided(seq int64, answers []rule.Answer) {
 	index, allowed := rule.Deciding(answers)
 	a := &answers[index]

@@ -17,9 +17,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Is there a line for every request, in the order of the input, with what was decided?
+// These tests check that there is one line per request, in the order of the input, with its decision.
 
-// decisionLine is a line as its readers see it.
+// decisionLine is a decoded line.
 type decisionLine struct {
 	T          json.RawMessage `json:"t"`
 	Key        string          `json:"key"`
@@ -30,7 +30,7 @@ type decisionLine struct {
 	ResetAfter int64           `json:"reset_after_us"`
 }
 
-// decisionLines returns what a replay wrote.
+// decisionLines returns the lines that a replay wrote.
 func decisionLines(t tb, opts Options, lines traffic.Lines) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -51,7 +51,7 @@ func TestDecisionsByHand(t *testing.T) {
 		{origin + 30*second, "b", 2},     // 0 of 2, 1 of 3
 		{origin + 150*second, "a", 1},    // the first limit is free, of the second 1 remains
 		{origin + 151*second, "a", 1},    // refused by the second alone
-		{origin + 151*second, "\xff", 0}, // a look
+		{origin + 151*second, "\xff", 0}, // a peek
 	}
 	got := decisionLines(t, opts, &list{rest: asks, spell: func(at rule.Micros) string {
 		return fmt.Sprintf(`"+%ds"`, (at-origin)/second)
@@ -72,13 +72,14 @@ func TestDecisionsByHand(t *testing.T) {
 	}
 }
 
-// Any traffic, sorted or not: the lines stand in the order of the input and hold what the rule says in the order of time.
-func TestDecisionsAreInTheOrderOfTheInput(t *testing.T) {
+// For any traffic, sorted or not, the lines are in the order of the input, with the decisions of the rule in order of
+// time.
+func TestDecisionsAreInInputOrder(t *testing.T) {
 	property(t, 250, func(t *rapid.T) {
 		limits := drawLimits(t)
 		asks := drawTraffic(t, limits[0].Window, 60, around)
 		opts := Options{Limits: limits, Sort: rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "sort")}
-		places := make([]int, len(asks)) // of the input, in the order in which it is decided
+		places := make([]int, len(asks)) // indexes in the input, in the order of the decisions
 		for i := range places {
 			places[i] = i
 		}
@@ -95,7 +96,7 @@ func TestDecisionsAreInTheOrderOfTheInput(t *testing.T) {
 		}
 		lines := strings.SplitAfter(decisionLines(t, opts, &list{rest: asks}), "\n")
 		if len(lines) != len(asks)+1 || lines[len(asks)] != "" {
-			t.Fatalf("%d lines for %d requests", len(lines)-1, len(asks))
+			t.Fatalf("got %d lines for %d requests", len(lines)-1, len(asks))
 		}
 		for i := range want {
 			checkDecision(t, lines[i], &want[i])
@@ -103,7 +104,7 @@ func TestDecisionsAreInTheOrderOfTheInput(t *testing.T) {
 	})
 }
 
-// The same over many batches, some of which hold beginnings of lines alone, because what follows them still waits.
+// The same over many batches, some of which only have beginnings of lines, because their requests still wait.
 func TestDecisionsOverManyBatches(t *testing.T) {
 	long := strings.Repeat("k", 1_200)
 	var asks []asked
@@ -126,7 +127,7 @@ func TestDecisionsOverManyBatches(t *testing.T) {
 	}
 	lines := strings.SplitAfter(decisionLines(t, opts, &list{rest: asks}), "\n")
 	if len(lines) != len(asks)+1 {
-		t.Fatalf("%d lines for %d requests", len(lines)-1, len(asks))
+		t.Fatalf("got %d lines for %d requests", len(lines)-1, len(asks))
 	}
 	for i := range want {
 		checkDecision(t, lines[i], &want[i])
@@ -155,24 +156,24 @@ func checkDecision(t tb, line string, want *verdict) {
 		retry = *got.RetryAfter
 	}
 	if wanted := deciding.RetryAfter; wanted != rule.Micros(retry) && !(wanted == rule.Never && retry == -1) {
-		t.Fatalf("%s: the time to retry is %d, want %d", line, retry, wanted)
+		t.Fatalf("%s: got retry_after_us %d, want %d", line, retry, wanted)
 	}
 	got.RetryAfter = nil
 	same := string(got.T) == fmt.Sprint(want.at) && got.Key == want.key && got.Cost == want.cost &&
 		got.Allowed == want.allowed && got.Remaining == deciding.Remaining && rule.Micros(got.ResetAfter) == deciding.ResetAfter
 	if !same {
-		t.Fatalf("%s: want %+v of %+v", line, deciding, want.asked)
+		t.Fatalf("got %s, want %+v of %+v", line, deciding, want.asked)
 	}
 }
 
-// FuzzDecisionKey is any key: its line is one line of JSON that gives the key back, but for bytes that are no UTF-8.
+// FuzzDecisionKey checks that the line of any key is one line of JSON with that key, except for invalid UTF-8.
 func FuzzDecisionKey(f *testing.F) {
 	for _, key := range []string{"", "plain", `quo"te`, `back\slash`, "new\nline", "\x00\x1f\x7f", "é<&>\u2028", "\xff\xfe", "\xed\xa0\x80", "a\xf0\x9f"} {
 		f.Add([]byte(key), int64(1))
 	}
 	f.Fuzz(func(t *testing.T, key []byte, cost int64) {
 		before := bytes.Clone(key)
-		text := appendAsked([]byte("what was there"), &traffic.Line{Key: key, Cost: cost, Time: []byte("17.50")})
+		text := appendRequest([]byte("what was there"), &traffic.Line{Key: key, Cost: cost, Time: []byte("17.50")})
 		line, found := bytes.CutPrefix(text, []byte("what was there"))
 		if !found || bytes.Count(line, []byte("\n")) != 1 || line[len(line)-1] != '\n' {
 			t.Fatalf("%q is not one more line", text)
@@ -190,21 +191,21 @@ func FuzzDecisionKey(f *testing.F) {
 	})
 }
 
-// What is kept of lines that have been written does not add up.
-func TestDecisionsForgetWhatIsWritten(t *testing.T) {
+// The memory for lines that have been written is reused.
+func TestDecisionsReuseMemory(t *testing.T) {
 	var out bytes.Buffer
 	d := newDecisions(&out)
 	answers := []rule.Answer{{Allowed: true}}
 	var asked []byte
 	for range 100 {
-		asked = appendAsked(asked, &traffic.Line{Key: []byte("somebody"), Time: []byte("1")})
+		asked = appendRequest(asked, &traffic.Line{Key: []byte("somebody"), Time: []byte("1")})
 	}
 	for batch := range int64(1_000) {
 		d.read(asked)
 		if batch == 0 {
 			continue
 		}
-		for i := range int64(100) { // two at a time change places
+		for i := range int64(100) { // pairs are swapped
 			d.decided((batch-1)*100+i^1, answers)
 		}
 		if len(d.waiting) != 0 {
@@ -215,9 +216,9 @@ func TestDecisionsForgetWhatIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines := bytes.Count(out.Bytes(), []byte("\n")); lines != 99_900 {
-		t.Errorf("%d lines, want 99,900", lines)
+		t.Errorf("got %d lines, want 99,900", lines)
 	}
 	if cap(d.text) > 20*len(asked) {
-		t.Errorf("%d bytes are held for 100 lines of %d bytes in all", cap(d.text), len(asked))
+		t.Errorf("got a buffer of %d bytes for 100 lines of %d bytes in total", cap(d.text), len(asked))
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Is the default exact up to a quota of 100, and does it stay what it is when quotas are changed?
+// These tests check that the default is exact up to a quota of 100, and that it stays the same when quotas are changed.
 
-// bursts returns traffic that comes in bursts around the edges of minutes.
+// bursts returns traffic with bursts around the boundaries of minutes.
 func bursts() (asks []asked) {
 	random := rand.New(rand.NewPCG(6, 60))
 	at := origin
@@ -29,17 +29,18 @@ func bursts() (asks []asked) {
 	return asks
 }
 
-// No window of any 60 seconds holds more than 60 by default. A sliding-window lets more through, which is why it is a log.
-func TestDefaultNeverShowsMoreThanItsQuota(t *testing.T) {
+// By default, no window of 60 seconds has more than 60 admissions. A sliding-window admits more, which is why the default
+// is a log.
+func TestDefaultNeverExceedsItsQuota(t *testing.T) {
 	asks := bursts()
 	highest := func(text string) int64 {
 		return find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, asks).Outcome.Limits[0].Highest.Units
 	}
 	if got := highest("60/1m"); got != 60 {
-		t.Errorf("the highest by default is %d, want exactly 60 in such traffic", got)
+		t.Errorf("got highest %d by default, want exactly 60 in such traffic", got)
 	}
 	if got := highest("60/1m sliding-window"); got <= 60 {
-		t.Errorf("the highest of a sliding-window is %d: the traffic is too tame to tell", got)
+		t.Errorf("got highest %d for a sliding-window, want more than 60: the traffic is too tame for this test", got)
 	}
 }
 
@@ -51,35 +52,35 @@ func TestSweepKeepsTheDefault(t *testing.T) {
 		return find(t, opts, asks).Sweep.Points
 	}
 	if got, want := sweep("60/1m"), sweep("60/1m sliding-log"); !slices.Equal(got, want) {
-		t.Errorf("60/1m: %+v, want that of a log, %+v", got, want)
+		t.Errorf("60/1m: got %+v, want that of a log, %+v", got, want)
 	}
 	if got, want := sweep("600/1m"), sweep("600/1m sliding-window"); !slices.Equal(got, want) {
-		t.Errorf("600/1m: %+v, want that of a sliding-window, %+v", got, want)
+		t.Errorf("600/1m: got %+v, want that of a sliding-window, %+v", got, want)
 	}
 	if slices.Equal(sweep("60/1m sliding-log"), sweep("60/1m sliding-window")) {
-		t.Error("a log and a sliding-window do the same to this traffic: it is too tame to tell")
+		t.Error("got the same for a log and a sliding-window: the traffic is too tame for this test")
 	}
 }
 
-// What a log takes ends at 10,000, and the error says how to go beyond it.
-func TestDefaultBeyondWhatALogTakes(t *testing.T) {
+// The quota of a log is at most 10,000, and the error says how to go beyond that.
+func TestDefaultBeyondLogQuota(t *testing.T) {
 	ownTemp(t)
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("60/1m name=api")}, Sweep: []int64{100, 20_000}}
 	asks := []asked{{origin, "a", 12_000}}
-	const why = `60/1m name="api" is a sliding-log, and so are the quotas it is compared with, at most 10000; ` +
+	const why = `60/1m name="api" is a sliding-log, and other quotas are tried with the same algorithm, at most 10000; ` +
 		`name the algorithm: 60/1m sliding-window name="api"`
 	_, err := Run(context.Background(), &list{rest: asks}, opts)
 	if want := "replay: Sweep: quota 20000: " + why; err == nil || err.Error() != want {
-		t.Errorf("the sweep: %v, want %s", err, want)
+		t.Errorf("the sweep: got %v, want %s", err, want)
 	}
 	opts.Sweep, opts.Suggest = nil, true
 	found, err := Run(context.Background(), &list{rest: asks}, opts)
 	if want := "replay: Suggest: the quota would be 12000: " + why; err == nil || err.Error() != want || found == nil {
-		t.Errorf("the suggestion: %v, want %s", err, want)
+		t.Errorf("the suggestion: got %v, want %s", err, want)
 	}
 	opts.Limits[0].Algorithm = slidegate.SlidingWindow
 	if got := find(t, opts, asks).Suggestion.Outcome.Limits[0].Limit; got != `12000/1m sliding-window name="api"` {
-		t.Errorf("%s is suggested", got)
+		t.Errorf("got suggestion %s, want 12000/1m sliding-window name=\"api\"", got)
 	}
 }
 
@@ -113,16 +114,16 @@ policies:
 		"600/10m", `50/1h name="other"`,
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the limits are %q, want %q", got, want)
+		t.Errorf("got limits %q, want %q", got, want)
 	}
 }
 
-// A log does not say how long requests took.
+// A log does not record how long requests took.
 func TestSlotsAreNotReplayed(t *testing.T) {
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("100/1m"), slidegate.MustParseLimit("50 in-flight ttl=30s")}}
-	want := "replay: Limits: 50 in-flight ttl=30s: slots cannot be replayed, because replay does not know how long requests took; leave it out"
+	want := "replay: Limits: 50 in-flight ttl=30s: in-flight limits cannot be replayed, because replay does not know how long requests took; leave it out"
 	if err := opts.Check(); err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
+		t.Errorf("got %v, want %s", err, want)
 	}
 	parse := func(limits string) (*facing.Policies, error) {
 		file, err := config.Parse("slidegate.yaml", []byte("policies: {api: {key: '{address}', limits: ["+limits+"]}}"))
@@ -136,12 +137,12 @@ func TestSlotsAreNotReplayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if limits := policies.Groups()[0].Limits; len(limits) != 1 || limits[0].String() != "100/1m" {
-		t.Errorf("of a policy %v are replayed, want 100/1m alone", limits)
+		t.Errorf("got %v replayed, want only 100/1m", limits)
 	}
 	if notes := strings.Join(policies.Notes(facing.Known{}, []int{0}), "\n"); !strings.Contains(notes, "The in-flight limits of the policy api were left out") {
-		t.Errorf("the notes are %q, want that slots were left out", notes)
+		t.Errorf("got notes %q, want that in-flight limits were left out", notes)
 	}
 	if _, err := parse("50 in-flight ttl=30s"); err == nil || !strings.Contains(err.Error(), "--policy") {
-		t.Errorf("a policy of slots alone: %v, want an error that says to choose another", err)
+		t.Errorf("a policy with only in-flight limits: got %v, want an error that says to choose another", err)
 	}
 }

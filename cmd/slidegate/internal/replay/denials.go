@@ -5,28 +5,28 @@ import (
 	"slices"
 )
 
-// What is counted of denied requests is bounded, whatever they are: of more different values than these, the rarer half is
-// forgotten, and counted from nothing if it comes again.
+// The counts of denied requests are bounded: if there are more different values than these, the rarer half is dropped,
+// and counted from zero if it occurs again.
 const (
-	maxValues     = 1 << 14 // of a trait
-	maxKeyValues  = 16      // of a trait of one key
-	maxProfiles   = 1 << 12 // keys
-	valuesNamed   = 5
-	keyValuesTold = 3
+	maxValues      = 1 << 14 // per trait
+	maxKeyValues   = 16      // per trait of a key
+	maxProfiles    = 1 << 12 // keys
+	valuesNamed    = 5
+	keyValuesNamed = 3
 )
 
-// denials finds out what the requests were that were denied, and those of single keys.
+// denials counts the traits of denied requests, for all keys together and for single keys.
 type denials struct {
-	notes  *notes
-	all    [traitCount]valueCounts
-	told   int64
-	ofKeys map[place]*keyProfile
+	notes   *notes
+	all     [traitCount]valueCounts
+	counted int64
+	ofKeys  map[place]*keyProfile
 }
 
-// keyProfile is what the denied requests of one key were.
+// keyProfile counts the traits of the denied requests of one key.
 type keyProfile struct {
-	told   int64
-	traits [traitCount]fewCounts
+	counted int64
+	traits  [traitCount]fewCounts
 }
 
 func newDenials(n *notes) *denials {
@@ -37,54 +37,54 @@ func newDenials(n *notes) *denials {
 	return d
 }
 
-// add counts a denied request for the key that it was denied for.
+// add counts a denied request, for the key because of which it was denied.
 func (d *denials) add(at note, key place) {
 	if at == 0 {
 		return
 	}
-	d.told++
+	d.counted++
 	own := d.ofKeys[key]
 	if own == nil {
-		d.makeRoom()
+		d.evict()
 		own = &keyProfile{}
 		d.ofKeys[key] = own
 	}
-	own.told++
+	own.counted++
 	for i, value := range d.notes.read(at) {
 		d.all[i].add(value)
 		own.traits[i].add(value)
 	}
 }
 
-// makeRoom forgets the keys that were denied less than half of those that are followed, if there are too many.
-func (d *denials) makeRoom() {
+// evict drops the less denied half of the keys if there are too many.
+func (d *denials) evict() {
 	if len(d.ofKeys) < maxProfiles {
 		return
 	}
 	var counts []int64
 	for _, own := range d.ofKeys {
-		counts = append(counts, own.told)
+		counts = append(counts, own.counted)
 	}
 	slices.Sort(counts)
-	least, room := counts[len(counts)/2], len(d.ofKeys)/2
+	least, excess := counts[len(counts)/2], len(d.ofKeys)/2
 	for key, own := range d.ofKeys {
-		if own.told < least || own.told == least && room > 0 {
+		if own.counted < least || own.counted == least && excess > 0 {
 			delete(d.ofKeys, key)
-			room--
+			excess--
 		}
 	}
 }
 
-// findings returns what all denied requests were, or nil if the log does not tell.
+// findings returns the profile of all denied requests, or nil if the log has no traits.
 func (d *denials) findings() *Profile {
 	var lists [traitCount][]Value
 	for i := range d.all {
 		lists[i] = d.all[i].top(valuesNamed)
 	}
-	return profile(d.told, lists)
+	return profile(d.counted, lists)
 }
 
-// key returns what the denied requests of a key were, or nil if it is not known.
+// key returns the profile of the denied requests of a key, or nil if it is unknown.
 func (d *denials) key(at place) *Profile {
 	own := d.ofKeys[at]
 	if own == nil {
@@ -92,22 +92,22 @@ func (d *denials) key(at place) *Profile {
 	}
 	var lists [traitCount][]Value
 	for i := range own.traits {
-		lists[i] = own.traits[i].top(keyValuesTold)
+		lists[i] = own.traits[i].top(keyValuesNamed)
 	}
-	return profile(own.told, lists)
+	return profile(own.counted, lists)
 }
 
-func profile(told int64, lists [traitCount][]Value) *Profile {
-	if told == 0 {
+func profile(counted int64, lists [traitCount][]Value) *Profile {
+	if counted == 0 {
 		return nil
 	}
 	for i, list := range lists {
 		if len(list) == 1 && list[0].Value == "" {
-			lists[i] = nil // the log has no such thing
+			lists[i] = nil // the log does not have this trait
 		}
 	}
 	return &Profile{
-		Requests: told, Methods: lists[traitMethod], Paths: lists[traitPath], Agents: lists[traitAgent], Statuses: lists[traitStatus],
+		Requests: counted, Methods: lists[traitMethod], Paths: lists[traitPath], Agents: lists[traitAgent], Statuses: lists[traitStatus],
 	}
 }
 
@@ -133,7 +133,7 @@ func (c valueCounts) top(n int) []Value {
 	for value, count := range c {
 		list = append(list, Value{value, *count})
 	}
-	return most(list, n)
+	return mostFrequent(list, n)
 }
 
 // fewCounts counts a few values.
@@ -147,15 +147,15 @@ func (c *fewCounts) add(value []byte) {
 		}
 	}
 	if len(c.list) >= maxKeyValues {
-		c.list = most(c.list, maxKeyValues/2)
+		c.list = mostFrequent(c.list, maxKeyValues/2)
 	}
 	c.list = append(c.list, Value{string(value), 1})
 }
 
-func (c *fewCounts) top(n int) []Value { return most(slices.Clone(c.list), n) }
+func (c *fewCounts) top(n int) []Value { return mostFrequent(slices.Clone(c.list), n) }
 
-// most sorts values by their counts and returns the first n.
-func most(list []Value, n int) []Value {
+// mostFrequent sorts values by their counts and returns the first n.
+func mostFrequent(list []Value, n int) []Value {
 	slices.SortFunc(list, func(a, b Value) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Value, b.Value))
 	})

@@ -16,8 +16,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// told is traffic of which more is known than keys and costs. Its bytes change with every line, as a reader's do.
-type told struct {
+// detailed is traffic with more than keys and costs. It reuses the bytes of its lines, as a reader does.
+type detailed struct {
 	rest []toldAsk
 	buf  [5][]byte
 }
@@ -27,7 +27,7 @@ type toldAsk struct {
 	method, path, agent, status string
 }
 
-func (l *told) Next(line *traffic.Line) error {
+func (l *detailed) Next(line *traffic.Line) error {
 	if len(l.rest) == 0 {
 		return io.EOF
 	}
@@ -45,7 +45,7 @@ func (l *told) Next(line *traffic.Line) error {
 	return nil
 }
 
-// What the denied requests were is what a slow count of them says, also out of order and over many blocks of notes.
+// The profiles equal a slow count of the denied requests, also out of order and over many blocks of notes.
 func TestDeniedRequestsAreCounted(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var asks []toldAsk
@@ -58,7 +58,7 @@ func TestDeniedRequestsAreCounted(t *testing.T) {
 		})
 	}
 	limit := slidegate.MustParseLimit("20/1m sliding-log")
-	found, err := Run(context.Background(), &told{rest: asks}, Options{Limits: []slidegate.Limit{limit}, Top: 3, Sort: time.Minute})
+	found, err := Run(context.Background(), &detailed{rest: asks}, Options{Limits: []slidegate.Limit{limit}, Top: 3, Sort: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestDeniedRequestsAreCounted(t *testing.T) {
 		paths[ask.key][ask.path]++
 	}
 	if found.Denied == nil || found.Denied.Requests != found.Outcome.Denied || found.Outcome.Denied == 0 {
-		t.Fatalf("%+v, want something about all %d denied requests", found.Denied, found.Outcome.Denied)
+		t.Fatalf("got %+v, want a profile of all %d denied requests", found.Denied, found.Outcome.Denied)
 	}
 	sameValues(t, "methods", found.Denied.Methods, want["method"], valuesNamed)
 	sameValues(t, "paths", found.Denied.Paths, want["path"], valuesNamed)
@@ -91,9 +91,9 @@ func TestDeniedRequestsAreCounted(t *testing.T) {
 	sameValues(t, "statuses", found.Denied.Statuses, want["status"], valuesNamed)
 	for _, key := range found.Outcome.TopDenied {
 		if key.Profile == nil || key.Profile.Requests != key.Denied {
-			t.Fatalf("%s: %+v, want something about all %d", key.Key, key.Profile, key.Denied)
+			t.Fatalf("%s: got %+v, want a profile of all %d", key.Key, key.Profile, key.Denied)
 		}
-		sameValues(t, key.Key, key.Profile.Paths, paths[key.Key], keyValuesTold)
+		sameValues(t, key.Key, key.Profile.Paths, paths[key.Key], keyValuesNamed)
 	}
 }
 
@@ -103,28 +103,28 @@ func sameValues(t *testing.T, what string, got []Value, counts map[string]int64,
 	for value, count := range counts {
 		want = append(want, Value{value, count})
 	}
-	if want = most(want, n); !slices.Equal(got, want) {
+	if want = mostFrequent(want, n); !slices.Equal(got, want) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }
 
-// What nobody tells is left out.
-func TestDeniedRequestsOfWhichNothingIsTold(t *testing.T) {
+// Traits that the log does not have are left out.
+func TestDeniedRequestsWithoutTraits(t *testing.T) {
 	asks := []toldAsk{{asked: asked{origin, "a", 1}}, {asked: asked{origin, "a", 1}}, {asked: asked{origin, "b", 1}, status: "200"}, {asked: asked{origin, "b", 1}, status: "200"}}
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("1/1m")}, Top: 2}
-	found, err := Run(context.Background(), &told{rest: asks}, opts)
+	found, err := Run(context.Background(), &detailed{rest: asks}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := found.Denied; d == nil || d.Requests != 1 || len(d.Methods)+len(d.Paths)+len(d.Agents) != 0 || len(d.Statuses) != 1 {
-		t.Errorf("%+v, want one request with a status", found.Denied)
+		t.Errorf("got %+v, want one request with a status", found.Denied)
 	}
 	if top := found.Outcome.TopDenied; top[0].Profile != nil || top[1].Profile == nil {
-		t.Errorf("%+v, want something of b and nothing of a", top)
+		t.Errorf("got %+v, want a profile of b and none of a", top)
 	}
 }
 
-// However many values and keys there are, what is kept is bounded, and what is frequent stays.
+// However many values and keys there are, the memory is bounded, and frequent values are kept.
 func TestDenialsAreBounded(t *testing.T) {
 	n := &notes{}
 	d := newDenials(n)
@@ -153,14 +153,14 @@ func TestDenialsAreBounded(t *testing.T) {
 	}
 	found, own := d.findings(), d.key(place{1, 7})
 	if want := int64((5*maxValues + 2) / 3); found.Paths[0] != (Value{"/often", want}) {
-		t.Errorf("the first path is %v, want /often %d times", found.Paths[0], want)
+		t.Errorf("got first path %v, want /often %d times", found.Paths[0], want)
 	}
 	if own == nil || own.Requests != 5*maxValues/5 || own.Paths[0].Value != "/often" {
-		t.Errorf("the key that came often has %+v", own)
+		t.Errorf("got %+v for the frequent key", own)
 	}
 }
 
-// Notes live as long as a request refers to them, and then make room.
+// Notes live as long as a request refers to them, and are then reused.
 func TestNotes(t *testing.T) {
 	n, r := &notes{}, rand.New(rand.NewPCG(1, 2))
 	held := map[note]string{}
@@ -168,7 +168,7 @@ func TestNotes(t *testing.T) {
 		agent := fmt.Sprint(i, " ", string(make([]byte, r.IntN(300))))
 		at := n.add(&traffic.About{Agent: []byte(agent)})
 		if at == 0 {
-			t.Fatal("there is no room, though little is held")
+			t.Fatal("got no note, although few are held")
 		}
 		n.hold(at)
 		held[at] = agent[:min(len(agent), maxTrait)]
@@ -177,7 +177,7 @@ func TestNotes(t *testing.T) {
 				break
 			}
 			if got := string(n.read(at)[traitAgent]); got != held[at] {
-				t.Fatalf("a note is %q, want %q", got, held[at])
+				t.Fatalf("got note %q, want %q", got, held[at])
 			}
 			n.release(at)
 			delete(held, at)
@@ -190,6 +190,6 @@ func TestNotes(t *testing.T) {
 		n.hold(at)
 	}
 	if n.made != maxNoteBlocks {
-		t.Errorf("no room after %d blocks, want %d", n.made, maxNoteBlocks)
+		t.Errorf("got no note after %d blocks, want %d", n.made, maxNoteBlocks)
 	}
 }

@@ -2,15 +2,15 @@ package replay
 
 import "github.com/slidegate/slidegate/rule"
 
-// maxLimits is how many limits a replay takes at once: a request notes in a word what the exact log says of each.
+// maxLimits is the maximum number of limits of a replay: each is one bit of request.fits.
 const maxLimits = 32
 
-// exact is the exact log of the same limits on the same traffic, which the other ways to count are held against. It is
-// made of tallies and so takes quotas that no store would. Under windows of the calendar it holds the units of the period.
+// exact is an exact log of the same limits on the same traffic, which the algorithms are compared with. It consists of
+// tallies, and so supports larger quotas than the stores. For calendar windows it holds the units of the period.
 type exact struct {
 	groups []exactGroup
 	chunks chunks
-	warm   int64 // keeps the compiler from leaving out what only warms the cache
+	warm   int64 // prevents the compiler from removing reads that only warm the cache
 }
 
 // exactGroup is one group of keys.
@@ -37,7 +37,7 @@ func newExact(groups []group) *exact {
 	return e
 }
 
-// each notes in every request what an exact log says of it.
+// each sets fits in every request to the decisions of the exact log.
 func (e *exact) each(requests []request) {
 	for len(requests) > 0 {
 		some := requests[:whole(requests, warmSize)]
@@ -70,8 +70,8 @@ func (e *exact) warmUp(some []request) {
 	}
 }
 
-// decide notes in the parts of a request which of their limits admit it. If all that have a say do, it is charged to them;
-// those in the shadow are charged each by itself. What costs nothing only looks, and is not judged.
+// decide sets fits in the parts of a request. If all limits that decide admit it, it is charged to them; shadow policies
+// are charged independently. A request that costs nothing charges nothing, and is not compared.
 func (e *exact) decide(parts []request) {
 	all := true
 	for i := range parts {
@@ -112,7 +112,7 @@ func (e *exact) refused(parts []request) bool {
 	return false
 }
 
-// look returns which limits of a group admit the request, the first in the lowest bit.
+// look returns which limits of a group admit the request; the first limit is the lowest bit.
 func (e *exact) look(g *exactGroup, q *request) (fits uint32) {
 	if q.cost == 0 {
 		return 0
@@ -129,7 +129,7 @@ func (e *exact) look(g *exactGroup, q *request) (fits uint32) {
 	return fits
 }
 
-// charge adds a request. Of refusals that count, the newest units up to the quota are enough: they alone fill it.
+// charge adds a request. If denials count, only the newest units up to the quota are kept: they alone fill it.
 func (l *exactLane) charge(c *chunks, q *request) {
 	t := &l.charged[q.key]
 	t.add(c, q.at, q.cost)

@@ -9,36 +9,36 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// batchSize is about how many requests are handed on at a time.
+// batchSize is the approximate number of requests in a batch.
 const batchSize = 4096
 
-// lookupSize is how many keys are looked up together.
+// lookupSize is the number of keys that are looked up together.
 const lookupSize = 32
 
-// batch is a stretch of the traffic in the order in which it is decided.
+// batch is a section of the traffic, in the order in which it is decided.
 type batch struct {
 	requests []request
-	asked    []byte // the beginnings of the decisions' lines for what has been read meanwhile, in the order of the input
+	asked    []byte // the beginnings of the decisions' lines for the requests read since the last batch, in the order of the input
 }
 
-// feed reads the traffic, numbers its keys and sorts it, in a goroutine of its own.
+// feed reads the traffic, numbers its keys and sorts it, in a separate goroutine.
 type feed struct {
 	lines traffic.Lines
 	keys  []*keys // by group
 	notes *notes
 	order *order
-	echo  bool // asked is wanted
+	echo  bool // fill batch.asked
 	full  chan *batch
 	spare chan *batch
-	own   int // the groups whose keys are counted
+	own   int // how many groups, from the first, have their keys counted
 	total Traffic
-	err   error // why the traffic ended, if not at its end; read it when full is closed
+	err   error // why reading stopped before the end of the traffic; valid once full is closed
 
-	read  []request // whose keys are still without numbers
-	lists []keyList // of these, by group
+	read  []request // requests whose keys have no numbers yet
+	lists []keyList // their keys, by group
 }
 
-// keyList is keys of one group that are looked up together, and where among those read they belong.
+// keyList holds keys of one group that are looked up together, and the indexes of their requests in feed.read.
 type keyList struct {
 	lookup
 	places []int
@@ -57,7 +57,7 @@ func newFeed(lines traffic.Lines, own, groups int, distance rule.Micros, echo bo
 	return f
 }
 
-// run reads until the traffic ends, or ctx does.
+// run reads until the traffic ends or ctx is done.
 func (f *feed) run(ctx context.Context) {
 	defer close(f.full)
 	b := f.empty()
@@ -83,29 +83,29 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// take notes a request. Its key gets its number later, together with others.
+// take adds a request. Its key is numbered later, together with others.
 func (f *feed) take(line *traffic.Line, b *batch) {
 	if f.total.Requests == 0 {
 		f.total.From, f.total.To = line.At, line.At
 	}
 	f.total.From, f.total.To = min(f.total.From, line.At), max(f.total.To, line.At)
-	told := f.notes.add(&line.About)
+	kept := f.notes.add(&line.About)
 	if line.Parts == nil {
-		f.note(0, line.Key, request{at: line.At, cost: line.Cost, seq: f.total.Requests, note: told})
+		f.note(0, line.Key, request{at: line.At, cost: line.Cost, seq: f.total.Requests, note: kept})
 	}
 	for i := range line.Parts {
 		part := &line.Parts[i]
 		more := i+1 < len(line.Parts)
-		f.note(part.Group, part.Key, request{at: line.At, cost: part.Cost, seq: f.total.Requests, more: more, note: told})
+		f.note(part.Group, part.Key, request{at: line.At, cost: part.Cost, seq: f.total.Requests, more: more, note: kept})
 	}
 	f.total.Requests++
 	f.total.Units += line.Cost
 	if f.echo {
-		b.asked = appendAsked(b.asked, line)
+		b.asked = appendRequest(b.asked, line)
 	}
 }
 
-// note notes a request, or a part of one, whose key is of a group.
+// note adds a request, or a part of one, whose key belongs to a group.
 func (f *feed) note(group int, key []byte, q request) {
 	own := &f.lists[group]
 	own.add(key)
@@ -115,12 +115,12 @@ func (f *feed) note(group int, key []byte, q request) {
 	f.read = append(f.read, q)
 }
 
-// number gives the keys of what has been read their numbers, and puts it in order.
+// number numbers the keys of the requests that have been read, and passes the requests on to be sorted.
 func (f *feed) number() {
 	for i := range f.read {
 		own := &f.lists[f.read[i].group]
 		if len(own.places) == 0 {
-			continue // its group's keys have their numbers
+			continue // the keys of its group are numbered already
 		}
 		f.keys[f.read[i].group].numbers(&own.lookup, func(j int, number uint32) { f.read[own.places[j]].key = number })
 		own.places = own.places[:0]
@@ -132,8 +132,8 @@ func (f *feed) number() {
 	f.read = f.read[:0]
 }
 
-// hand passes on what is ready, a batch at a time, and returns the batch to go on with. The last batch goes even if it is
-// empty: it may have beginnings of decisions' lines.
+// hand sends the requests that are ready, one batch at a time, and returns the batch to fill next. The last batch is
+// sent even if it has no requests: it may have beginnings of decisions' lines.
 func (f *feed) hand(b *batch, all bool) *batch {
 	f.number()
 	if !all && !f.order.full() && len(b.asked) < 1<<20 {
@@ -151,7 +151,7 @@ func (f *feed) hand(b *batch, all bool) *batch {
 	return b
 }
 
-// empty returns a batch to be filled, when there is one. What was told of the requests that it held is no longer needed.
+// empty waits for a batch to fill, and returns it. The notes of the requests that it held are released.
 func (f *feed) empty() *batch {
 	b := <-f.spare
 	for i := range b.requests {
@@ -161,5 +161,5 @@ func (f *feed) empty() *batch {
 	return b
 }
 
-// done gives a batch back to be filled again.
+// done returns a batch for reuse.
 func (f *feed) done(b *batch) { f.spare <- b }

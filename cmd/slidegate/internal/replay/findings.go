@@ -2,24 +2,24 @@ package replay
 
 import "github.com/slidegate/slidegate/rule"
 
-// Findings are everything that a replay found out. They are plain values, made to be printed, drawn and written as JSON;
-// times are in microseconds, since the epoch or as lengths.
+// Findings is the result of a replay. It consists of plain values that can be printed, drawn and written as JSON; times
+// are in microseconds since the epoch, and durations in microseconds.
 type Findings struct {
 	Traffic     Traffic         `json:"traffic"`
-	Outcome     Outcome         `json:"outcome"`                // of the limits that were asked for
-	Policies    []PolicyOutcome `json:"policies,omitempty"`     // what each policy did, where those of a file were replayed
-	Denied      *Profile        `json:"denied,omitempty"`       // what the denied requests were, if the log tells
-	Timeline    Timeline        `json:"timeline"`               // of the same
-	Worst       []Trail         `json:"worst,omitempty"`        // the keys that were denied most, if trails were asked for
-	Compare     []Outcome       `json:"compare,omitempty"`      // one an algorithm, on the same traffic
-	NotCompared []Omission      `json:"not_compared,omitempty"` // algorithms that cannot count such limits, and why
+	Outcome     Outcome         `json:"outcome"`                // of the replayed limits
+	Policies    []PolicyOutcome `json:"policies,omitempty"`     // one per policy, if policies of a file were replayed
+	Denied      *Profile        `json:"denied,omitempty"`       // the denied requests, if the log has their traits
+	Timeline    Timeline        `json:"timeline"`               // of the replayed limits
+	Worst       []Trail         `json:"worst,omitempty"`        // the most denied keys, if trails were requested
+	Compare     []Outcome       `json:"compare,omitempty"`      // one per algorithm, on the same traffic
+	NotCompared []Omission      `json:"not_compared,omitempty"` // algorithms that do not support such limits, and why
 	Sweep       *Sweep          `json:"sweep,omitempty"`
 	Suggestion  *Suggestion     `json:"suggestion,omitempty"`
-	Against     *Against        `json:"against,omitempty"`     // what other policies did, if some were compared with
+	Against     *Against        `json:"against,omitempty"`     // the comparison with other policies, if requested
 	Interrupted bool            `json:"interrupted,omitempty"` // the traffic was not read to its end
 }
 
-// Traffic is what the limits were held against.
+// Traffic describes the replayed traffic.
 type Traffic struct {
 	Requests int64       `json:"requests"`
 	Units    int64       `json:"units"` // the sum of all costs
@@ -29,32 +29,32 @@ type Traffic struct {
 	Order    Order       `json:"order"`
 }
 
-// Order is how far the traffic was from being sorted by time.
+// Order describes how far the traffic was out of order.
 type Order struct {
 	OutOfOrder int64       `json:"out_of_order"` // requests older than one read before them
-	Furthest   rule.Micros `json:"furthest"`     // the most that one was older
-	TooLate    int64       `json:"too_late"`     // those that came too late to be sorted in, and were decided as they came
+	Furthest   rule.Micros `json:"furthest"`     // the largest difference
+	TooLate    int64       `json:"too_late"`     // requests that came too late to be sorted, and were decided as they came
 }
 
-// Outcome is what one set of limits did to the traffic.
+// Outcome is the effect of one set of limits on the traffic.
 type Outcome struct {
 	Name     string         `json:"name"`   // in a comparison, what is compared: "sliding-log"
-	Limits   []LimitOutcome `json:"limits"` // one a limit
+	Limits   []LimitOutcome `json:"limits"` // one per limit
 	Admitted int64          `json:"admitted"`
 	Denied   int64          `json:"denied"`
 	// UnitsAdmitted and UnitsDenied are the same in units.
 	UnitsAdmitted int64        `json:"units_admitted"`
 	UnitsDenied   int64        `json:"units_denied"`
 	KeysTouched   int64        `json:"keys_touched"` // keys that were denied at least once
-	TopDenied     []KeyOutcome `json:"top_denied"`   // the keys denied most often, the worst first
+	TopDenied     []KeyOutcome `json:"top_denied"`   // the most denied keys, the worst first
 	Lockout       Lockout      `json:"longest_lockout"`
 }
 
-// PolicyOutcome is what one policy of a file had to do with it. The counts are of requests.
+// PolicyOutcome is the effect of one policy of a file. All counts are of requests.
 type PolicyOutcome struct {
 	Name       string `json:"name"`
-	Shadow     bool   `json:"shadow,omitempty"` // what it denies is counted here alone
-	Requests   int64  `json:"requests"`         // that face it
+	Shadow     bool   `json:"shadow,omitempty"` // its denials are counted only here
+	Requests   int64  `json:"requests"`         // that it applies to
 	Denied     int64  `json:"denied"`           // by its limits or its deny list
 	DenyList   int64  `json:"deny_list"`
 	AllowList  int64  `json:"allow_list"`
@@ -62,28 +62,28 @@ type PolicyOutcome struct {
 	Overridden int64  `json:"overridden"` // of keys whose override, or requests whose plan, has other limits
 }
 
-// LimitOutcome is what one limit had to do with it.
+// LimitOutcome is the effect of one limit.
 type LimitOutcome struct {
-	Policy   string      `json:"policy,omitempty"`   // that it is of
-	Override string      `json:"override,omitempty"` // the key or pattern that it is for
-	Plan     string      `json:"plan,omitempty"`     // the name of the plan that it is for
+	Policy   string      `json:"policy,omitempty"`   // the policy of the limit
+	Override string      `json:"override,omitempty"` // the key or pattern of its override
+	Plan     string      `json:"plan,omitempty"`     // the name of its plan
 	Shadow   bool        `json:"shadow,omitempty"`
 	Limit    string      `json:"limit"` // as ParseLimit reads it
 	Quota    int64       `json:"quota"`
 	Window   rule.Micros `json:"window"`             // 0 with Calendar
-	Calendar string      `json:"calendar,omitempty"` // the period in place of Window: day, week, month or year
+	Calendar string      `json:"calendar,omitempty"` // the period instead of Window: day, week, month or year
 	Zone     string      `json:"zone,omitempty"`     // of Calendar
-	Denied   int64       `json:"denied"`             // requests that this limit did not admit
+	Denied   int64       `json:"denied"`             // requests that this limit denied
 	Highest  Highest     `json:"highest"`            // the most units admitted in any window
 	// WrongAdmitted and WrongDenied count the decisions that an exact log of the same quota and window made the other way
 	// on the same traffic.
 	WrongAdmitted int64 `json:"wrong_admitted"`
 	WrongDenied   int64 `json:"wrong_denied"`
-	LiveKeys      int64 `json:"live_keys"`   // the most keys whose state mattered at one time
-	StateBytes    int64 `json:"state_bytes"` // the most bytes of such states at one time, without the keys' own
+	LiveKeys      int64 `json:"live_keys"`   // the most keys with a live state at any time
+	StateBytes    int64 `json:"state_bytes"` // the most bytes of such states at any time, without the keys
 }
 
-// Highest is a window in which one key was admitted the most units.
+// Highest is the window in which one key was admitted the most units.
 type Highest struct {
 	Units int64       `json:"units"`
 	Key   string      `json:"key"`
@@ -97,27 +97,27 @@ type KeyOutcome struct {
 	Requests int64       `json:"requests"`
 	Denied   int64       `json:"denied"`
 	Lockout  rule.Micros `json:"longest_lockout"`
-	Profile  *Profile    `json:"profile,omitempty"` // what its denied requests were, if the log tells
+	Profile  *Profile    `json:"profile,omitempty"` // its denied requests, if the log has their traits
 }
 
-// Profile is what some denied requests were: the values that were the most frequent, the first before the others. A list is empty
-// if the log does not have such a thing. The counts are exact unless there are very many different values.
+// Profile describes some denied requests by their most frequent values, the most frequent first. A list is empty if the
+// log does not have the trait. The counts are exact unless there are very many different values.
 type Profile struct {
-	Requests int64   `json:"requests"` // that the counts are of
+	Requests int64   `json:"requests"` // the requests counted
 	Methods  []Value `json:"methods,omitempty"`
 	Paths    []Value `json:"paths,omitempty"` // without their queries
 	Agents   []Value `json:"agents,omitempty"`
 	Statuses []Value `json:"statuses,omitempty"`
 }
 
-// Value is how many requests had a value; the empty one is that of those that had none.
+// Value is the number of requests with a value; "" counts the requests without one.
 type Value struct {
 	Value    string `json:"value"`
 	Requests int64  `json:"requests"`
 }
 
-// Lockout is the longest time for which a key could not come in: from a refusal to its next admission, or to the moment at
-// which it would have been admitted if it did not ask so soon.
+// Lockout is the longest time for which a key was refused: from a refusal to its next admission, or to the time at
+// which it would have been admitted, if that is earlier.
 type Lockout struct {
 	Policy string      `json:"policy,omitempty"`
 	Key    string      `json:"key"`
@@ -126,32 +126,32 @@ type Lockout struct {
 	Ended  bool        `json:"ended"` // before the traffic did
 }
 
-// Timeline counts requests by when they came. There are at most a few hundred buckets, however long the traffic is.
+// Timeline counts requests over time. There are at most a few hundred buckets, however long the traffic is.
 type Timeline struct {
 	From    rule.Micros `json:"from"`  // the start of the first bucket
 	Width   rule.Micros `json:"width"` // of each
 	Buckets []Bucket    `json:"buckets"`
 }
 
-// Bucket is one stretch of a Timeline.
+// Bucket is one interval of a Timeline.
 type Bucket struct {
 	Admitted int64 `json:"admitted"`
 	Denied   int64 `json:"denied"`
 }
 
-// Trail is the exact count of one key over time, held against the first limit: in each bucket of the Timeline the most
-// units that the window before any moment in it held.
+// Trail is the exact count of one key over time, for the first limit: for each bucket of the Timeline, the most units
+// in the window that ends at any time in the bucket.
 type Trail struct {
 	Key      string  `json:"key"`
 	Requests int64   `json:"requests"`
 	Denied   int64   `json:"denied"`
-	Asked    []int64 `json:"asked"`    // all that was asked for
-	Admitted []int64 `json:"admitted"` // what was admitted
+	Asked    []int64 `json:"asked"`    // all units requested
+	Admitted []int64 `json:"admitted"` // units admitted
 }
 
-// Sweep is what other quotas of the first limit would have done.
+// Sweep is the effect of other quotas of the first limit.
 type Sweep struct {
-	Points []SweepPoint `json:"points"` // by rising quota
+	Points []SweepPoint `json:"points"` // by ascending quota
 	Knee   int          `json:"knee"`   // the index of the point after which a larger quota gains little; -1 if there is none
 }
 
@@ -165,14 +165,14 @@ type SweepPoint struct {
 
 // Suggestion is the smallest quota of the first limit that touches no more than a share of the keys.
 type Suggestion struct {
-	Percent float64 `json:"percent"` // of the keys that may be touched
+	Percent float64 `json:"percent"` // the share of the keys that may be touched
 	Outcome Outcome `json:"outcome"` // of the suggested limit by itself
-	// Whole is the outcome of the suggested limit in the place of the first one, beside the other limits, the overrides and
-	// the lists; nil if there are none.
+	// Whole is the outcome with the suggested limit instead of the first one, together with the other limits, the
+	// overrides and the lists; nil if there are none.
 	Whole *Outcome `json:"whole,omitempty"`
 }
 
-// Promise returns what the suggested limit does where it takes the place of the first one.
+// Promise returns the outcome with the suggested limit instead of the first one.
 func (s *Suggestion) Promise() *Outcome {
 	if s.Whole != nil {
 		return s.Whole
@@ -180,26 +180,27 @@ func (s *Suggestion) Promise() *Outcome {
 	return &s.Outcome
 }
 
-// Against is what other policies did to the same traffic, and what differs. A request that faces no policy is admitted.
+// Against is the effect of other policies on the same traffic, and the difference. A request that no policy applies to
+// is admitted.
 type Against struct {
 	Outcome       Outcome         `json:"outcome"` // of the other policies
 	Policies      []PolicyOutcome `json:"policies"`
-	NewlyDenied   Change          `json:"newly_denied"`   // by the policies that were asked for, and not by the others
+	NewlyDenied   Change          `json:"newly_denied"`   // by the replayed policies, and not by the others
 	NewlyAdmitted Change          `json:"newly_admitted"` // the other way round
 }
 
-// Change is the requests that one set of policies denies and another does not.
+// Change counts the requests that one set of policies denies and another does not.
 type Change struct {
 	Requests int64       `json:"requests"`
-	Keys     int64       `json:"keys"`          // of the policies that deny them
+	Keys     int64       `json:"keys"`          // under the policies that deny them
 	Top      []KeyChange `json:"top,omitempty"` // the keys with the most of them
 	Profile  *Profile    `json:"profile,omitempty"`
 }
 
-// KeyChange is how many of such requests one key had.
+// KeyChange is the number of such requests of one key.
 type KeyChange struct {
 	at       place
-	Policy   string   `json:"policy"` // that denies them
+	Policy   string   `json:"policy"` // the policy that denies them
 	Key      string   `json:"key"`
 	Requests int64    `json:"requests"`
 	Profile  *Profile `json:"profile,omitempty"`

@@ -22,14 +22,13 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// visit is a request that a log tells of.
+// visit is a logged request.
 type visit struct {
 	at                              time.Time
 	address, method, host, uri, key string
 }
 
-// The same requests through the gate of the service and through a replay of their log are admitted and refused alike, each
-// of them, whatever the policies of the file have in them.
+// The gate of the service and a replay of the log decide every request alike, whatever the policies of the file contain.
 func TestReplayDecidesAsTheGate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawFile(t)
@@ -51,7 +50,7 @@ func TestReplayDecidesAsTheGate(t *testing.T) {
 			}
 		}
 		if source.Unreadable > 0 || found.Outcome.Admitted != admitted || found.Outcome.Denied != denied {
-			t.Fatalf("the replay admits %d and denies %d, the gate admits %d and denies %d; unreadable: %v\n%s",
+			t.Fatalf("got %d admitted and %d denied by the replay, want %d and %d as by the gate; unreadable: %v\n%s",
 				found.Outcome.Admitted, found.Outcome.Denied, admitted, denied, source.Examples, text)
 		}
 		next := 0
@@ -60,17 +59,17 @@ func TestReplayDecidesAsTheGate(t *testing.T) {
 				continue
 			}
 			if replayed[next] != allowed {
-				t.Fatalf("request %d, %+v: the replay says %v, the gate %v\n%s", i, visits[i], replayed[next], allowed, text)
+				t.Fatalf("request %d, %+v: got %v from the replay, want %v as from the gate\n%s", i, visits[i], replayed[next], allowed, text)
 			}
 			next++
 		}
 		if int64(len(visits)-next) != source.Unmatched {
-			t.Fatalf("%d requests face no policy by the replay, %d by the gate\n%s", source.Unmatched, len(visits)-next, text)
+			t.Fatalf("got %d requests without a policy in the replay, want %d as in the gate\n%s", source.Unmatched, len(visits)-next, text)
 		}
 	})
 }
 
-// askGate has the service's gate decide, and reports which requests are allowed, and which face a policy.
+// askGate lets the gate of the service decide, and reports which requests are admitted, and to which a policy applies.
 func askGate(t *rapid.T, file *config.File, visits []visit) (allowed, faced []bool) {
 	var now time.Time
 	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
@@ -168,7 +167,7 @@ func drawVisits(t *rapid.T) (visits []visit) {
 	return visits
 }
 
-// drawFile draws policies with all that a policy can have.
+// drawFile draws policies with everything that a policy can contain.
 func drawFile(t *rapid.T) string {
 	var b strings.Builder
 	b.WriteString(rapid.SampledFrom([]string{"", "address_groups: {ipv4: 24, ipv6: 128}\n"}).Draw(t, "groups"))

@@ -7,20 +7,20 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// group is the keys that face the same limits, with their states. Keys have numbers of their own in every group, so that
-// one of few keys takes little memory.
+// group holds the keys that have the same limits, with their states. Keys are numbered separately in every group, so a
+// group with few keys takes little memory.
 type group struct {
 	facing.Group
-	place    int // among the groups
+	place    int // its index among the groups
 	lanes    []lane
-	measures []*measure // one per lane, or none if only the counts are asked for
+	measures []*measure // one per lane, or none if only the counts are needed
 	keys     []keyRun
 
 	requests int64
-	denied   int64 // by what is decided here, and not by another policy of the same request
+	denied   int64 // by this group, not by another policy of the same request
 }
 
-// onlyGroup returns limits that every key faces as the only group.
+// onlyGroup returns a single group with limits for every key.
 func onlyGroup(limits []slidegate.Limit) []facing.Group { return []facing.Group{{Limits: limits}} }
 
 func newGroup(given facing.Group, measured bool) (group, error) {
@@ -40,14 +40,14 @@ func newGroup(given facing.Group, measured bool) (group, error) {
 	return g, nil
 }
 
-// decides reports whether the limits of the group have a say in whether a request of this cost passes: what costs nothing
-// is only looked at where several policies decide.
+// decides reports whether the limits of the group take part in the decision on a request of this cost: where several
+// policies decide, limits do not decide requests that cost nothing.
 func (g *group) decides(cost int64) bool { return g.By == policy.ByLimits && !g.Shadow && cost > 0 }
 
-// refuses reports whether the group's keys are refused without asking any limit.
+// refuses reports whether the group's keys are denied without consulting any limit.
 func (g *group) refuses() bool { return g.By == policy.ByDenyList && !g.Shadow }
 
-// several reports whether groups are of more than one policy.
+// several reports whether groups belong to more than one policy.
 func several(groups []facing.Group) bool {
 	for _, g := range groups {
 		if g.Policy != groups[0].Policy {
@@ -57,7 +57,7 @@ func several(groups []facing.Group) bool {
 	return false
 }
 
-// chain returns how many of requests, which begin with the first part of one, are its parts.
+// chain returns the number of parts of the request that requests begins with.
 func chain(requests []request) int {
 	n := 1
 	for requests[n-1].more {
@@ -66,7 +66,7 @@ func chain(requests []request) int {
 	return n
 }
 
-// whole returns how many requests are at least n, so that they do not end within the parts of one.
+// whole returns n, or a little more if n would separate the parts of a request.
 func whole(requests []request, n int) int {
 	n = min(n, len(requests))
 	for n > 0 && n < len(requests) && requests[n-1].more {
@@ -75,8 +75,8 @@ func whole(requests []request, n int) int {
 	return n
 }
 
-// decideParts decides a request that faces several policies, or one that a list decides about. All limits that have a say
-// admit it and are charged, or none is; those in the shadow are asked each by itself.
+// decideParts decides a request under several policies, or one that a list decides. Either all limits that decide admit
+// it and are charged, or none is charged; shadow policies decide independently.
 func (r *run) decideParts(parts []request) (allowed bool) {
 	r.answers, r.items = r.answers[:0], r.items[:0]
 	for i := range parts {
@@ -117,7 +117,7 @@ func (r *run) decideParts(parts []request) (allowed bool) {
 	return allowed
 }
 
-// refuseListed counts a request that a deny list refuses: no limit is asked, and nothing is charged.
+// refuseListed counts a request that a deny list denies: no limit is consulted, and nothing is charged.
 func (r *run) refuseListed(parts []request) (allowed bool) {
 	r.answers = append(r.answers, rule.Answer{RetryAfter: rule.Never})
 	for i := range parts {
@@ -132,7 +132,7 @@ func (r *run) refuseListed(parts []request) (allowed bool) {
 	return false
 }
 
-// decideShadow has a policy in the shadow decide by itself.
+// decideShadow lets a shadow policy decide independently.
 func (r *run) decideShadow(g *group, q *request) {
 	r.items = r.items[:0]
 	live := len(r.answers)
@@ -146,7 +146,7 @@ func (r *run) decideShadow(g *group, q *request) {
 	r.countKey(g, q, own, false)
 }
 
-// lend adds what the limits of a group have for the key of q to what is decided together.
+// lend adds the states of q's key under the limits of a group to the items that are decided together.
 func (r *run) lend(g *group, q *request) {
 	for i := range g.lanes {
 		l := &g.lanes[i]
@@ -162,7 +162,7 @@ type lent struct {
 	key   uint32
 }
 
-// settle decides what was lent, all of it or nothing.
+// settle decides all items together, all or nothing.
 func (r *run) settle(at rule.Micros) (allowed bool) {
 	for range r.items {
 		r.answers = append(r.answers, rule.Answer{})
@@ -194,15 +194,15 @@ func (g *group) restoreKey(key uint32) {
 	}
 }
 
-// begin is to be called before a request is decided, and end after it.
+// begin must be called before a request is decided, and end after it.
 func (g *group) begin(q *request) {
 	for i, m := range g.measures {
 		m.begin(&g.lanes[i], q)
 	}
 }
 
-// end tells the measures what the limits said, and whether all together admitted the request. A run that is an exact log
-// itself is never wrong.
+// end passes the decisions of the limits, and of all limits together, to the measures. A run that is itself an exact
+// log is never wrong.
 func (g *group) end(q *request, answers []rule.Answer, allowed, itself bool) {
 	for i, m := range g.measures {
 		admits := answers[i].Allowed

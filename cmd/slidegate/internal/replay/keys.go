@@ -8,34 +8,34 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// request is a traffic.Line with its key as a number, its place in the input, and what an exact log says of it.
+// request is a traffic.Line with its key as a number, its position in the input, and the decisions of the exact log.
 type request struct {
 	at   rule.Micros
 	cost int64
 	seq  int64
 	key  uint32
-	fits uint32 // which limits of an exact log would admit it, the first in the lowest bit
+	fits uint32 // which limits of the exact log admit it; the first limit is the lowest bit
 
-	note  note   // what else the log tells of it
-	group uint32 // what the key faces
-	more  bool   // the next one is a part of the same request
+	note  note   // its traits
+	group uint32 // the group of the key
+	more  bool   // the next element is a part of the same request
 }
 
-// keys gives every key a small number, so that all else is a slice indexed by it. It is a table by itself and not a map
-// because keys are looked up many at a time: what the processor waits for, once the table is larger than its cache, is
-// memory, and it can wait for many places at once.
+// keys assigns a small number to every key, so that everything else can be a slice indexed by it. It is a custom hash
+// table and not a map because keys are looked up in batches: once the table is larger than the cache, lookups wait for
+// memory, and the processor can fetch many locations in parallel.
 type keys struct {
 	seed  maphash.Seed
 	slots []slot
-	names []byte // each name with its length before it
+	names []byte // each name, prefixed with its length
 	start []uint64
 }
 
-// slot is one key in the table. A start of 0 is an empty slot.
+// slot is one key in the table. A start of 0 means an empty slot.
 type slot struct {
-	hash   uint32 // its upper half, to compare
+	hash   uint32 // the upper half of the hash, to compare
 	number uint32
-	start  uint64 // where its name lies in names
+	start  uint64 // the offset of its name in names
 }
 
 func newKeys() *keys {
@@ -53,12 +53,12 @@ func (k *keys) nameAt(start uint64) []byte {
 	return k.names[start : start+length]
 }
 
-// lookup is a list of keys whose numbers are asked for together.
+// lookup is a list of keys that are looked up together.
 type lookup struct {
 	names []byte
 	ends  []int
 	hash  []uint64
-	warm  uint64 // keeps the compiler from leaving out what only warms the cache
+	warm  uint64 // prevents the compiler from removing reads that only warm the cache
 }
 
 func (l *lookup) add(name []byte) {
@@ -68,7 +68,7 @@ func (l *lookup) add(name []byte) {
 
 func (l *lookup) reset() { l.names, l.ends, l.hash = l.names[:0], l.ends[:0], l.hash[:0] }
 
-// numbers calls found with the number of each key of the list. Keys never seen get the next numbers.
+// numbers calls found with the number of each key of the list. New keys get the next numbers.
 func (k *keys) numbers(l *lookup, found func(i int, number uint32)) {
 	mask := uint64(len(k.slots) - 1)
 	from := 0
@@ -132,7 +132,7 @@ func (k *keys) grow() {
 	}
 }
 
-// reach returns s, made longer with zero values if key lies beyond its end.
+// reach returns s, extended with zero values if needed so that key is a valid index.
 func reach[T any](s []T, key uint32) []T {
 	if int(key) < len(s) {
 		return s

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Does every key have one number, and every number one key?
+// These tests check that keys and numbers correspond one to one.
 
-// ask looks keys up together and returns their numbers.
+// ask looks up keys together and returns their numbers.
 func (k *keys) ask(names ...string) []uint32 {
 	var l lookup
 	for _, name := range names {
@@ -29,18 +29,18 @@ func TestKeysAreNumberedInOrderOfFirstSight(t *testing.T) {
 	got := k.ask(first...)
 	for i := range first {
 		if got[i] != want[i] {
-			t.Errorf("the key at place %d has the number %d, want %d", i, got[i], want[i])
+			t.Errorf("key %d: got number %d, want %d", i, got[i], want[i])
 		}
 		if k.name(got[i]) != first[i] {
-			t.Errorf("the name of number %d is %.20q, want %.20q", got[i], k.name(got[i]), first[i])
+			t.Errorf("number %d: got name %.20q, want %.20q", got[i], k.name(got[i]), first[i])
 		}
 	}
 	if k.len() != 8 {
-		t.Errorf("%d keys, want 8", k.len())
+		t.Errorf("got %d keys, want 8", k.len())
 	}
 }
 
-// The list is used again and again, as the feed does.
+// The list is reused, as in the feed.
 func TestKeysAreAsInAMap(t *testing.T) {
 	property(t, 100, func(t *rapid.T) {
 		k := newKeys()
@@ -57,7 +57,7 @@ func TestKeysAreAsInAMap(t *testing.T) {
 			place := 0
 			k.numbers(&l, func(i int, number uint32) {
 				if i != place {
-					t.Fatalf("the answer for place %d came at place %d", i, place)
+					t.Fatalf("got the result for %d at %d", i, place)
 				}
 				name := asked[place]
 				place++
@@ -66,17 +66,17 @@ func TestKeysAreAsInAMap(t *testing.T) {
 					names = append(names, name)
 				}
 				if number != want[name] {
-					t.Fatalf("%q has the number %d, want %d", name, number, want[name])
+					t.Fatalf("%q: got number %d, want %d", name, number, want[name])
 				}
 			})
 			if place != len(asked) || k.len() != len(names) {
-				t.Fatalf("%d answers to %d keys; %d keys in all, want %d", place, len(asked), k.len(), len(names))
+				t.Fatalf("got %d results for %d keys, and %d keys in total, want %d", place, len(asked), k.len(), len(names))
 			}
 		}
 	})
 }
 
-// The table grows many times, and in the middle of a list.
+// The table grows many times, also within a list.
 func TestManyKeys(t *testing.T) {
 	const many = 150_000
 	k := newKeys()
@@ -88,7 +88,7 @@ func TestManyKeys(t *testing.T) {
 			}
 			for i, number := range k.ask(names...) {
 				if int(number) != from+i {
-					t.Fatalf("round %d: %s has the number %d, want %d", round, names[i], number, from+i)
+					t.Fatalf("round %d: %s: got number %d, want %d", round, names[i], number, from+i)
 				}
 			}
 		}
@@ -98,19 +98,19 @@ func TestManyKeys(t *testing.T) {
 	}
 	for i := 0; i < many; i += 997 {
 		if want := "user-" + strconv.Itoa(i); k.name(uint32(i)) != want {
-			t.Fatalf("the name of number %d is %q, want %q", i, k.name(uint32(i)), want)
+			t.Fatalf("number %d: got name %q, want %q", i, k.name(uint32(i)), want)
 		}
 	}
 }
 
-func TestReachKeepsWhatIsThere(t *testing.T) {
+func TestReachKeepsValues(t *testing.T) {
 	var s []int
 	for _, key := range []uint32{2, 1, 0, 3, 1000, 999} {
 		s = reach(s, key)
 		s[key] = int(key) + 1
 	}
 	if len(s) != 1001 {
-		t.Fatalf("%d values, want 1001", len(s))
+		t.Fatalf("got %d values, want 1001", len(s))
 	}
 	for key, v := range s {
 		want := 0
@@ -118,7 +118,7 @@ func TestReachKeepsWhatIsThere(t *testing.T) {
 			want = key + 1
 		}
 		if v != want {
-			t.Fatalf("the value of key %d is %d, want %d", key, v, want)
+			t.Fatalf("key %d: got value %d, want %d", key, v, want)
 		}
 	}
 }

@@ -2,16 +2,16 @@ package replay
 
 import "github.com/slidegate/slidegate/rule"
 
-// lane is one limit with the states of all keys under it.
+// lane is one limit with the states of all its keys.
 type lane struct {
 	limit rule.Limit
-	pairs []pair       // the states of windows in one part
+	pairs []pair       // the states of undivided windows
 	logs  []rule.Log   // the states of logs
-	other []rule.State // the states of all other shapes
-	lent  rule.State   // a pair or a log in the form that the rule takes
+	other []rule.State // all other states
+	lent  rule.State   // a pair or a log in the form that the rule expects
 }
 
-// pair is the state of a window in one part: a rule.State without pointers.
+// pair is the state of an undivided window: a rule.State without pointers.
 type pair struct {
 	start  rule.Micros
 	counts [2]int64
@@ -25,7 +25,7 @@ func (l *lane) paired() bool { n := l.limit.Parts(); return n == 1 || n == 2 }
 // logged reports whether the states of this lane are logs.
 func (l *lane) logged() bool { return l.limit.Algorithm == rule.SlidingLog }
 
-// reach makes room for a key.
+// reach allocates the state of a key if needed.
 func (l *lane) reach(key uint32) {
 	switch {
 	case l.logged():
@@ -41,7 +41,7 @@ func (l *lane) reach(key uint32) {
 	}
 }
 
-// warmUp reads from the state of a key.
+// warmUp reads from the state of a key, to bring it into the cache.
 func (l *lane) warmUp(key uint32) int64 {
 	switch {
 	case int(key) < len(l.pairs):
@@ -54,7 +54,7 @@ func (l *lane) warmUp(key uint32) int64 {
 	return 0
 }
 
-// take decides one request that faces this limit alone.
+// take decides a request under this limit alone.
 func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 	l.reach(key)
 	if cost > 0 && l.isShort() && l.pairs[key].start != rule.Absent {
@@ -74,13 +74,13 @@ func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 	return answer
 }
 
-// isShort reports whether TakePair may decide. It does not know windows that start with the request that finds the last one
-// over, and not where that ended.
+// isShort reports whether TakePair may decide. It does not support windows that start with the first request after the
+// end of the last window, instead of at its end.
 func (l *lane) isShort() bool {
 	return l.limit.IsPair() && (l.limit.Algorithm != rule.FixedWindow || l.limit.Anchor != rule.First)
 }
 
-// borrow returns the state of a key for the rule to change. Call restore after that.
+// borrow returns the state of a key for the rule to change. Call restore afterwards.
 func (l *lane) borrow(key uint32) *rule.State {
 	switch {
 	case l.paired():
@@ -107,7 +107,7 @@ func (l *lane) restore(key uint32) {
 	}
 }
 
-// expires returns when the state of a key stops to matter, 0 if there is none.
+// expires returns when the state of a key expires, or 0 if there is none.
 func (l *lane) expires(key uint32) rule.Micros {
 	switch {
 	case l.limit.IsPair():
@@ -124,7 +124,8 @@ func (l *lane) expires(key uint32) rule.Micros {
 	}
 }
 
-// horizon is how long after the latest moment seen a state can matter. A state is at most a window ahead of a request.
+// horizon returns how long after the latest time seen a state can expire. A state is at most a window ahead of a
+// request.
 func (l *lane) horizon() rule.Micros {
 	if l.limit.Algorithm == rule.TokenBucket {
 		return l.limit.Window * rule.Micros(l.limit.Capacity()/l.limit.Quota+3)
@@ -132,7 +133,8 @@ func (l *lane) horizon() rule.Micros {
 	return 4 * l.limit.Window
 }
 
-// stay returns the state of a key for the census: its times and counts, or the times of all units.
+// stay returns the state of a key for the census. Its size is that of its times and counts, or of the times of all
+// units.
 func (l *lane) stay(key uint32) stay {
 	s := stay{until: l.expires(key)}
 	switch {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Does a lane decide as the rule does on a state of its own, and keep the same state?
+// These tests check that a lane decides as the rule does, and keeps the same state.
 
 func TestLaneDecidesAsTheRule(t *testing.T) {
 	property(t, 1_000, func(t *rapid.T) {
@@ -31,7 +31,7 @@ func checkLane(t *rapid.T, limit slidegate.Limit, asks []asked) {
 	}
 }
 
-// The ends of the accepted ranges: large quotas, costs and windows, times at the epoch and at the latest moment.
+// The limits of the valid ranges: large quotas, costs and windows, times at the epoch and at the latest time.
 func TestLaneDecidesAsTheRuleWithLargeNumbers(t *testing.T) {
 	property(t, 1_000, func(t *rapid.T) {
 		limit := drawLimit(t, "")
@@ -59,7 +59,7 @@ func TestLaneDecidesAsTheRuleWithLargeNumbers(t *testing.T) {
 func checkLaneState(t *rapid.T, l *lane, key uint32, want *rule.State) {
 	t.Helper()
 	if got := l.expires(key); got != l.limit.Expires(want) {
-		t.Fatalf("%+v: the state expires at %d, want %d", l.limit, got, l.limit.Expires(want))
+		t.Fatalf("%+v: got a state that expires at %d, want %d", l.limit, got, l.limit.Expires(want))
 	}
 	got := l.borrow(key)
 	defer l.restore(key)
@@ -67,15 +67,15 @@ func checkLaneState(t *rapid.T, l *lane, key uint32, want *rule.State) {
 	switch {
 	case l.limit.Parts() > 0 && absent:
 		if len(got.Counts) > 0 && got.Start != rule.Absent {
-			t.Fatalf("%+v: the state is %+v, want none", l.limit, got)
+			t.Fatalf("%+v: got state %+v, want none", l.limit, got)
 		}
 	case got.Start != want.Start || got.Rest != want.Rest || got.Missing != want.Missing || got.Until != want.Until || !slices.Equal(got.Counts, want.Counts) ||
 		!slices.Equal(got.Log.Times(), want.Log.Times()):
-		t.Fatalf("%+v: the state is %+v, want %+v", l.limit, got, want)
+		t.Fatalf("%+v: got state %+v, want %+v", l.limit, got, want)
 	}
 }
 
-// Several limits at once are decided by the rule over the states of all of them.
+// Several limits are decided together, as the rule does over all their states.
 func TestLanesDecideTogetherAsTheRule(t *testing.T) {
 	property(t, 500, func(t *rapid.T) {
 		var limits []slidegate.Limit
@@ -101,7 +101,7 @@ func TestLanesDecideTogetherAsTheRule(t *testing.T) {
 	})
 }
 
-// A lane warms up for keys that it may not have met.
+// A lane may warm up for keys that it has not seen.
 func TestWarmingUpChangesNothing(t *testing.T) {
 	for _, text := range []string{"3/1s", "3/1s sliding-window", "3/1s segments=2", "3/month", "3/1s sliding-log", "3/1s fixed-window", "3/1s token-bucket"} {
 		limits := []slidegate.Limit{slidegate.MustParseLimit(text)}
@@ -112,11 +112,11 @@ func TestWarmingUpChangesNothing(t *testing.T) {
 		some := []request{{at: origin, cost: 1, key: 3}, {at: origin, cost: 1, key: 1 << 30}}
 		r.warmUp(some)
 		if !r.decide(some[:1]) || r.answers[0].Remaining != 2 {
-			t.Errorf("%s: %+v, want an admission that leaves 2", text, r.answers[0])
+			t.Errorf("%s: got %+v, want an admission that leaves 2", text, r.answers[0])
 		}
 		r.warmUp(some)
 		if !r.decide(some[:1]) || r.answers[0].Remaining != 1 {
-			t.Errorf("%s: %+v, want an admission that leaves 1", text, r.answers[0])
+			t.Errorf("%s: got %+v, want an admission that leaves 1", text, r.answers[0])
 		}
 	}
 }

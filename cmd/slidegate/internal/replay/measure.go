@@ -2,12 +2,12 @@ package replay
 
 import "github.com/slidegate/slidegate/rule"
 
-// measure finds out how well a limit did.
+// measure records how accurate a limit is.
 type measure struct {
-	admitted []tally // exactly what was admitted in the window before the last admission
+	admitted []tally // the exact admissions in the window before the last admission
 	chunks   chunks
 	census   *census
-	before   stay // of the key being decided
+	before   stay // the state of the key before the decision
 
 	highest       int64 // the most units admitted to a key in a window
 	highestKey    uint32
@@ -17,7 +17,7 @@ type measure struct {
 	wrongDenied   int64
 }
 
-// warmUp reads from the counts of a key, and warmUpMore from what they point to.
+// warmUp reads the counts of a key, and warmUpMore the chunks they refer to, to bring them into the cache.
 func (m *measure) warmUp(key uint32) int64 {
 	if int(key) < len(m.admitted) {
 		return m.admitted[key].sum
@@ -32,15 +32,16 @@ func (m *measure) warmUpMore(key uint32) int64 {
 	return 0
 }
 
-// begin is to be called before a request is decided, and end after it.
+// begin must be called before a request is decided, and end after it.
 func (m *measure) begin(l *lane, q *request) {
 	l.reach(q.key)
 	m.before = l.stay(q.key)
 }
 
-// end counts a request that this limit admits, or not, and that all limits together admitted, or not.
+// end counts a request. It is passed whether the exact log admits the request, whether this limit does, and whether all
+// limits together did.
 func (m *measure) end(l *lane, q *request, fits, admits, admitted bool) {
-	looks := q.cost == 0 // even that moves a state back which a clock that jumped has left behind
+	looks := q.cost == 0 // even a peek moves back a state that a clock jump left in the future
 	switch {
 	case looks:
 	case admits && !fits:

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Are the figures of a limit those that come out when everything is kept and counted again at every request?
+// These tests compare the figures of a limit with a count of everything at every request.
 
-// within sums what came in the window that ends at now.
+// within sums the units in the window that ends at now.
 func within(entries []entry, now, window rule.Micros) (n int64) {
 	for _, e := range entries {
 		if e.at > now-window && e.at <= now {
@@ -20,7 +20,7 @@ func within(entries []entry, now, window rule.Micros) (n int64) {
 	return n
 }
 
-// measured returns what the limit at place did, held against what a sliding log of the same quotas and windows says.
+// measured returns the outcome of the limit at place, compared with a sliding log of the same quotas and windows.
 func measured(t tb, limits []slidegate.Limit, place int, asks []asked) (found LimitOutcome) {
 	t.Helper()
 	var logs []slidegate.Limit
@@ -73,7 +73,7 @@ func TestMeasuresAreACountOfEverything(t *testing.T) {
 		for i := range limits {
 			checkMeasured(t, &found.Outcome.Limits[i], limits, i, asks)
 		}
-		for _, row := range found.Compare { // they are held against the same log
+		for _, row := range found.Compare { // they are compared with the same log
 			those := make([]slidegate.Limit, len(limits))
 			for i := range limits {
 				those[i] = slidegate.MustParseLimit(row.Limits[i].Limit)
@@ -88,15 +88,15 @@ func TestMeasuresAreACountOfEverything(t *testing.T) {
 func checkMeasured(t tb, got *LimitOutcome, limits []slidegate.Limit, place int, asks []asked) {
 	t.Helper()
 	want := measured(t, limits, place, asks)
-	want.LiveKeys, want.StateBytes = got.LiveKeys, got.StateBytes // the census has tests of its own
+	want.LiveKeys, want.StateBytes = got.LiveKeys, got.StateBytes // the census has separate tests
 	if *got != want {
 		t.Fatalf("%v of %v:\n%+v, want\n%+v\n%+v", limits[place], limits, *got, want, asks)
 	}
 }
 
-// A sliding log is exact, so none of its decisions is wrong: not even where the clock steps back, which it takes as its
-// newest unit's time, or jumps, after which it moves its units back.
-func TestTheLogIsNeverWrong(t *testing.T) {
+// A sliding log is exact, so none of its decisions is wrong: not even if the clock steps back, when it uses the time of
+// its newest unit, or jumps, after which it moves its units back.
+func TestLogIsNeverWrong(t *testing.T) {
 	property(t, 400, func(t *rapid.T) {
 		limit := drawLimit(t, "")
 		limit = slidegate.Limit{Quota: limit.Quota, Window: limit.Window, CountDenied: limit.CountDenied, Algorithm: slidegate.SlidingLog}
@@ -109,15 +109,15 @@ func TestTheLogIsNeverWrong(t *testing.T) {
 			q := []request{{at: ask.at, cost: 1}}
 			log.decide(q)
 			if fits, allowed := q[0].fits == 1, r.decide(q); fits != allowed {
-				t.Fatalf("%v: request %d: the exact log says %v, the rule %v", limit, i, fits, allowed)
+				t.Fatalf("%v: request %d: got %v from the exact log, want %v as from the rule", limit, i, fits, allowed)
 			}
 		}
 	})
 }
 
-// One line with a time of tomorrow, and the traffic goes on today: the unit comes back to today, as the rule has it, and
-// what follows does not pile up beside it until tomorrow.
-func TestAClockThatHadJumped(t *testing.T) {
+// If one line has a time of tomorrow and the traffic continues today, the unit is moved back to today, as in the rule,
+// and later units do not accumulate until tomorrow.
+func TestClockJump(t *testing.T) {
 	for _, text := range []string{"2/1m sliding-log", "2/1m fixed-window", "2/1m overlap=whole"} {
 		asks := []asked{{origin + 24*hour, "a", 1}}
 		for i := range rule.Micros(100) {
@@ -126,25 +126,25 @@ func TestAClockThatHadJumped(t *testing.T) {
 		found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, asks)
 		got := found.Outcome.Limits[0]
 		if found.Outcome.Denied != 0 || got.WrongAdmitted != 0 || got.WrongDenied != 0 {
-			t.Errorf("%s: %+v, want that all were rightly admitted", text, got)
+			t.Errorf("%s: got %+v, want all admitted and none wrong", text, got)
 		}
 		if want := (Highest{Units: 2, Key: "a", At: origin}); got.Highest != want {
-			t.Errorf("%s: the highest is %+v, want %+v", text, got.Highest, want)
+			t.Errorf("%s: got highest %+v, want %+v", text, got.Highest, want)
 		}
 	}
 }
 
-// The edge of a fixed window, by hand: 3 at the end of one, 3 at the beginning of the next.
+// The boundary of a fixed window: 3 units at the end of one window, 3 at the beginning of the next.
 func TestMeasuresByHand(t *testing.T) {
 	limit := slidegate.MustParseLimit("3/1m fixed-window")
 	asks := []asked{
 		{origin + 59*second, "a", 3},  // an exact log then has 3, until 119s
-		{origin + 60*second, "a", 2},  // it would refuse this
+		{origin + 60*second, "a", 2},  // it would deny this
 		{origin + 61*second, "a", 1},  // and this
 		{origin + 61*second, "b", 4},  // more than the quota: refused by both
 		{origin + 62*second, "a", 1},  // refused by both
 		{origin + 119*second, "a", 1}, // the log's 3 are exactly a window old and gone, so it admits; the window is full
-		{origin + 120*second, "a", 3}, // the log has 1, and 3 do not fit beside it
+		{origin + 120*second, "a", 3}, // the log has 1, and 3 do not fit with it
 		{origin + 180*second, "a", 1}, // the log's 1 is gone
 	}
 	got := find(t, Options{Limits: []slidegate.Limit{limit}}, asks).Outcome.Limits[0]
@@ -155,7 +155,7 @@ func TestMeasuresByHand(t *testing.T) {
 		LiveKeys: 1, StateBytes: 16,
 	}
 	if got != want {
-		t.Errorf("%+v, want\n%+v", got, want)
+		t.Errorf("got %+v, want\n%+v", got, want)
 	}
 
 	// Half a window after 4 units, a weighted counter still counts 2 of them where the log has none.
@@ -172,21 +172,21 @@ func TestMeasuresByHand(t *testing.T) {
 		LiveKeys: 1, StateBytes: 24,
 	}
 	if got != want {
-		t.Errorf("%+v, want\n%+v", got, want)
+		t.Errorf("got %+v, want\n%+v", got, want)
 	}
 }
 
-// What refusals charge counts in the exact log too, and a cost above the quota is never charged.
-func TestMeasuresOfCountedRefusals(t *testing.T) {
+// Units charged by denials count in the exact log too, and a cost above the quota is never charged.
+func TestMeasuresOfCountedDenials(t *testing.T) {
 	limit := slidegate.MustParseLimit("2/1m sliding-log count-denied")
 	asks := []asked{
 		{origin, "a", 2},
 		{origin + 10*second, "a", 3},  // above the quota: refused, not charged
 		{origin + 30*second, "a", 1},  // refused and charged: the log holds one unit of each
 		{origin + 60*second, "a", 1},  // the first is gone, the refused one counts: 1 fits
-		{origin + 60*second, "a", 0},  // a look
+		{origin + 60*second, "a", 0},  // a peek
 		{origin + 89*second, "a", 1},  // refused, charged over the refused one
-		{origin + 120*second, "a", 2}, // beside the last refusal 2 do not fit; charged
+		{origin + 120*second, "a", 2}, // 2 do not fit with the last denial; charged
 		{origin + 180*second, "a", 2},
 	}
 	got := find(t, Options{Limits: []slidegate.Limit{limit}}, asks).Outcome.Limits[0]
@@ -196,6 +196,6 @@ func TestMeasuresOfCountedRefusals(t *testing.T) {
 		LiveKeys: 1, StateBytes: 16,
 	}
 	if got != want {
-		t.Errorf("%+v, want\n%+v", got, want)
+		t.Errorf("got %+v, want\n%+v", got, want)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The slow, obvious replay that the real one is held against: a map of states, the rule as it stands, every request kept.
+// A slow, obvious replay that the real one is compared with: a map of states, the plain rule, every request kept.
 
 const (
 	milli  = rule.Micros(1_000)
@@ -25,7 +25,7 @@ const (
 	hour   = 60 * minute
 )
 
-// origin is when made-up traffic begins, a whole day, so that expectations can be worked out by hand.
+// origin is the start of synthetic traffic, at midnight, so that expectations can be worked out by hand.
 const origin = 1_767_571_200 * second
 
 // asked is one request.
@@ -35,10 +35,10 @@ type asked struct {
 	cost int64
 }
 
-// list is traffic from a slice. What it lends, it spoils at the next call, as a reader of files may.
+// list is traffic from a slice. It overwrites the bytes of a line at the next call, as a reader of files may.
 type list struct {
 	rest  []asked
-	spell func(rule.Micros) string // how times are written; nil is as a number
+	spell func(rule.Micros) string // formats times; nil means as a number
 	key   []byte
 	time  []byte
 }
@@ -65,7 +65,7 @@ func (l *list) Next(line *traffic.Line) error {
 	return nil
 }
 
-// find runs traffic that can be read to its end.
+// find replays traffic, which must be readable to its end.
 func find(t tb, opts Options, asks []asked) *Findings {
 	t.Helper()
 	found, err := Run(context.Background(), &list{rest: asks}, opts)
@@ -75,7 +75,7 @@ func find(t tb, opts Options, asks []asked) *Findings {
 	return found
 }
 
-// tb is what *testing.T and *rapid.T have in common.
+// tb is the common interface of *testing.T and *rapid.T.
 type tb interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -83,7 +83,7 @@ type tb interface {
 	Fatal(args ...any)
 }
 
-// verdict is what the plain model says to one request.
+// verdict is the decision of the plain model on one request.
 type verdict struct {
 	asked
 	allowed bool
@@ -91,7 +91,7 @@ type verdict struct {
 	states  []rule.State // of its key, afterwards
 }
 
-// judge decides every request in the order given, with the rule and nothing else.
+// judge decides every request in the given order, using only the rule.
 func judge(t tb, limits []slidegate.Limit, asks []asked) []verdict {
 	t.Helper()
 	rules := rulesOf(t, limits)
@@ -131,7 +131,7 @@ func rulesOf(t tb, limits []slidegate.Limit) []rule.Limit {
 	return rules
 }
 
-// numbered returns requests as the feed hands them on, and the names of their keys.
+// numbered returns requests as the feed sends them, and the names of their keys.
 func numbered(asks []asked) ([]request, []string) {
 	var requests []request
 	var names []string
@@ -169,7 +169,7 @@ func drawLimit(t *rapid.T, name string) slidegate.Limit {
 	return l
 }
 
-// steps is how the times of drawn traffic follow one another.
+// steps describes how the times of drawn traffic change.
 type steps int
 
 const (
@@ -178,7 +178,7 @@ const (
 	jumping              // also far back and far ahead
 )
 
-// drawTraffic returns up to n requests of few keys, often at moments at which something changes in a window.
+// drawTraffic returns up to n requests of few keys, often at times at which something changes in a window.
 func drawTraffic(t *rapid.T, window time.Duration, n int, how steps) []asked {
 	w := window.Microseconds()
 	now := origin + rule.Micros(rapid.Int64Range(0, 2*w).Draw(t, "from"))
@@ -234,7 +234,7 @@ func property(t *testing.T, n int, prop func(*rapid.T)) {
 	rapid.Check(t, prop)
 }
 
-// checksSet tells that rapid.checks was set here and not on the command line.
+// checksSet reports whether rapid.checks was set here and not on the command line.
 var checksSet bool
 
 func setFlag(t *testing.T, name, value string) {

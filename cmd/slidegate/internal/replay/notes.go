@@ -4,12 +4,12 @@ import "github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 
 const (
 	noteBlockSize = 256 << 10 // bytes
-	maxNoteBlocks = 1 << 9    // which is 128 MiB; requests beyond that go without a note
-	maxTrait      = 254       // bytes of one trait that are kept
-	noTrait       = 255       // the length of one that the log does not tell
+	maxNoteBlocks = 1 << 9    // 128 MiB in total; requests beyond that have no note
+	maxTrait      = 254       // bytes kept of one trait
+	noTrait       = 255       // the length of a trait that the log does not have
 )
 
-// A trait is one of the things that a log tells of a request beside its key and its cost.
+// A trait is a property of a request in a log, other than its key and its cost.
 const (
 	traitMethod = iota
 	traitPath
@@ -18,35 +18,35 @@ const (
 	traitCount
 )
 
-// notes keeps what the log tells of requests until they have been decided: copied, since the line that it stood in is gone by
-// then, and in blocks that are used again when all their requests are done. The feed writes it; others may read the notes of
-// requests that they hold.
+// notes keeps the traits of requests until they are decided. They are copied, since the log line is no longer valid by
+// then, into blocks that are reused when all their requests are done. Only the feed writes notes; others may read the
+// notes of requests that they hold.
 type notes struct {
 	blocks [maxNoteBlocks]*noteBlock
 	made   int
 	spare  []uint32
-	now    uint32 // the block that is written to
+	now    uint32 // the block being written
 }
 
-// noteBlock holds the notes of some requests. Only the feed looks at its counts.
+// noteBlock holds the notes of some requests. Only the feed uses its counts.
 type noteBlock struct {
 	used  int
 	open  int // how many requests refer to it
 	bytes [noteBlockSize]byte
 }
 
-// note says where the traits of a request are: the block's number plus one, and the offset. 0 is no note.
+// note is the location of the traits of a request: the block's number plus one, and the offset. 0 means no note.
 type note uint64
 
 func (n *notes) block(at note) *noteBlock { return n.blocks[at>>32-1] }
 
-// add keeps what is told of a request, and returns where; or 0 if there is nothing to keep, or no room.
+// add stores the traits of a request and returns their location, or 0 if there are none or no space is left.
 func (n *notes) add(about *traffic.About) note {
 	if about.Method == nil && about.Path == nil && about.Agent == nil && about.Status == nil {
 		return 0
 	}
-	const most = traitCount * (1 + maxTrait)
-	if n.made == 0 || n.blocks[n.now].used+most > noteBlockSize {
+	const maxNote = traitCount * (1 + maxTrait)
+	if n.made == 0 || n.blocks[n.now].used+maxNote > noteBlockSize {
 		if !n.turn() {
 			return 0
 		}
@@ -67,7 +67,7 @@ func (n *notes) add(about *traffic.About) note {
 	return at
 }
 
-// turn begins another block, and reports whether there is one.
+// turn starts another block, and reports whether one was available.
 func (n *notes) turn() bool {
 	if n.made > 0 && n.blocks[n.now].open == 0 {
 		n.blocks[n.now].used = 0
@@ -86,14 +86,14 @@ func (n *notes) turn() bool {
 	return true
 }
 
-// hold counts a request, or a part of one, that refers to a note.
+// hold adds a reference to a note by a request or a part of one.
 func (n *notes) hold(at note) {
 	if at != 0 {
 		n.block(at).open++
 	}
 }
 
-// release counts one that does not any more.
+// release drops a reference to a note.
 func (n *notes) release(at note) {
 	if at == 0 {
 		return
@@ -105,7 +105,7 @@ func (n *notes) release(at note) {
 	}
 }
 
-// read returns the traits at a note; nil is one that the log does not tell.
+// read returns the traits at a note; a trait that the log does not have is nil.
 func (n *notes) read(at note) (traits [traitCount][]byte) {
 	text := n.block(at).bytes[uint32(at):]
 	for i := range traits {

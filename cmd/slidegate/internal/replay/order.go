@@ -7,21 +7,21 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// maxPending bounds how many requests wait to be sorted, 48 bytes each.
+// maxPending is the maximum number of requests waiting to be sorted, 48 bytes each.
 const maxPending = 1 << 20
 
-// order sorts traffic that is slightly out of order. Servers log a request when it ends and note when it began, so a slow
-// one is found behind quick ones that began later. A request waits until one that is later by the distance has been read;
-// what comes later than that is passed on as it comes, and counted.
+// order sorts traffic that is slightly out of order. Servers log a request when it ends, with the time at which it
+// began, so a slow request follows quick ones that began later. A request waits until one that is later by the distance
+// has been read; requests that come even later are passed on as they come, and counted.
 type order struct {
 	distance rule.Micros // 0: leave the traffic as it is
 
 	pending  []request
 	unsorted bool
-	enough   int // how many pending requests make it worth while to look for those that waited long enough
+	enough   int // how many pending requests make it worthwhile to call release
 
-	latest   rule.Micros // of all requests read
-	released rule.Micros // of all requests passed on
+	latest   rule.Micros // the latest time of all requests read
+	released rule.Micros // the latest time of all requests passed on
 	found    Order
 }
 
@@ -43,11 +43,11 @@ func (o *order) add(r request) {
 	o.pending = append(o.pending, r)
 }
 
-// full tells whether it is time to call release.
+// full reports whether it is time to call release.
 func (o *order) full() bool { return len(o.pending) >= o.enough }
 
-// release calls pass with the requests that waited long enough, or with all of them, in pieces of about batchSize that do not end
-// within the parts of a request.
+// release calls pass with the requests that have waited long enough, or with all of them, in pieces of about batchSize
+// that keep the parts of a request together.
 func (o *order) release(all bool, pass func([]request)) {
 	if o.unsorted && o.distance > 0 {
 		slices.SortFunc(o.pending, func(a, b request) int {
@@ -75,7 +75,7 @@ func (o *order) ready(all bool) int {
 		return len(o.pending)
 	}
 	n, _ := slices.BinarySearchFunc(o.pending, o.latest-o.distance, func(r request, t rule.Micros) int {
-		return cmp.Or(cmp.Compare(r.at, t), -1) // the first one that is later
+		return cmp.Or(cmp.Compare(r.at, t), -1) // find the first later one
 	})
 	if len(o.pending) >= maxPending {
 		n = max(n, len(o.pending)-maxPending/2)

@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Is traffic decided in the order of time, as far as that can be?
+// These tests check that traffic is decided in order of time, as far as possible.
 
-// shuffle returns requests in an order in which none comes after one that is later by more than the distance.
+// shuffle returns requests in an order in which none follows one that is later by more than the distance.
 func shuffle(t *rapid.T, times []rule.Micros, distance rule.Micros) []request {
 	type logged struct {
 		at, ended rule.Micros
@@ -31,7 +31,7 @@ func shuffle(t *rapid.T, times []rule.Micros, distance rule.Micros) []request {
 	return requests
 }
 
-// releaseTo appends to out what an order passes on.
+// releaseTo appends the requests that an order passes on to out.
 func releaseTo(t tb, o *order, out []request, all bool) []request {
 	o.release(all, func(piece []request) {
 		if len(piece) == 0 || len(piece) > batchSize {
@@ -42,7 +42,7 @@ func releaseTo(t tb, o *order, out []request, all bool) []request {
 	return out
 }
 
-// pour lets requests through an order, which releases them at any moments.
+// pour passes requests through an order, which releases them at random times.
 func pour(t *rapid.T, o *order, requests []request) []request {
 	var out []request
 	for _, r := range requests {
@@ -64,7 +64,7 @@ func drawTimes(t *rapid.T, distance rule.Micros) []rule.Micros {
 	return times
 }
 
-// plainOrder counts what came out of order, with a look at all that came before.
+// plainOrder counts the requests out of order by comparing each with all before it.
 func plainOrder(requests []request) (found Order) {
 	for i, r := range requests {
 		var latest rule.Micros
@@ -88,16 +88,16 @@ func TestShuffledWithinTheDistanceIsSorted(t *testing.T) {
 		want := slices.Clone(requests)
 		slices.SortStableFunc(want, func(a, b request) int { return cmp.Compare(a.at, b.at) })
 		if !slices.Equal(out, want) {
-			t.Fatalf("%v, want %v", out, want)
+			t.Fatalf("got %v, want %v", out, want)
 		}
 		if counts := plainOrder(requests); o.found != counts {
-			t.Fatalf("%+v, want %+v", o.found, counts)
+			t.Fatalf("got %+v, want %+v", o.found, counts)
 		}
 	})
 }
 
-// Whatever comes, and however late, comes through once; what is older than something passed on is counted as too late.
-func TestNothingIsLostAndTheLateIsCounted(t *testing.T) {
+// Every request, however late, is passed on once; a request older than one already passed on is counted as too late.
+func TestNothingIsLostAndLateRequestsAreCounted(t *testing.T) {
 	property(t, 600, func(t *rapid.T) {
 		distance := rapid.SampledFrom([]rule.Micros{1, 100, 5_000}).Draw(t, "distance")
 		requests := shuffle(t, drawTimes(t, distance), 10*distance)
@@ -119,46 +119,46 @@ func TestNothingIsLostAndTheLateIsCounted(t *testing.T) {
 			}
 			for _, waits := range o.pending {
 				if waits.at <= o.latest-distance {
-					t.Fatalf("%+v still waits, though %d was read", waits, o.latest)
+					t.Fatalf("%+v still waits, although %d was read", waits, o.latest)
 				}
 			}
 		}
 		out = releaseTo(t, o, out, true)
 		slices.SortFunc(out, func(a, b request) int { return cmp.Compare(a.seq, b.seq) })
 		if !slices.Equal(out, requests) || len(o.pending) != 0 {
-			t.Fatalf("%v and %v came of %v", out, o.pending, requests)
+			t.Fatalf("got %v and %v of %v", out, o.pending, requests)
 		}
 		if o.found != want {
-			t.Fatalf("%+v, want %+v", o.found, want)
+			t.Fatalf("got %+v, want %+v", o.found, want)
 		}
 	})
 }
 
-// A distance of 0 leaves the traffic as it is. All that is out of order is then decided as it came.
+// A distance of 0 leaves the traffic unchanged. Requests out of order are then decided as they come.
 func TestNoDistanceKeepsTheOrder(t *testing.T) {
 	property(t, 200, func(t *rapid.T) {
 		requests := shuffle(t, drawTimes(t, 100), 1_000)
 		o := newOrder(0)
 		if out := pour(t, o, requests); !slices.Equal(out, requests) {
-			t.Fatalf("%v, want %v", out, requests)
+			t.Fatalf("got %v, want %v", out, requests)
 		}
 		want := plainOrder(requests)
 		want.TooLate = want.OutOfOrder
 		if o.found != want {
-			t.Fatalf("%+v, want %+v", o.found, want)
+			t.Fatalf("got %+v, want %+v", o.found, want)
 		}
 	})
 }
 
-// The edge of the distance, by hand: a request exactly as late as the distance is sorted in, a later one is not.
-func TestTheDistanceByHand(t *testing.T) {
+// A request exactly as late as the distance is sorted, a later one is not.
+func TestDistanceByHand(t *testing.T) {
 	o := newOrder(10)
 	for i, at := range []rule.Micros{100, 103, 110} {
 		o.add(request{at: at, seq: int64(i)})
 	}
 	out := releaseTo(t, o, nil, false)
 	if len(out) != 1 || out[0].at != 100 {
-		t.Fatalf("%v, want the request of 100, which is 10 older than the latest", out)
+		t.Fatalf("got %v, want the request of 100, which is 10 older than the latest", out)
 	}
 	o.add(request{at: 100, seq: 3}) // just as late as the distance
 	o.add(request{at: 99, seq: 4})  // too late
@@ -169,16 +169,16 @@ func TestTheDistanceByHand(t *testing.T) {
 		order = append(order, r.seq)
 	}
 	if want := []int64{0, 4, 3, 1, 5, 2}; !slices.Equal(order, want) {
-		t.Errorf("the requests came in the order %v, want %v", order, want)
+		t.Errorf("got order %v, want %v", order, want)
 	}
 	if want := (Order{OutOfOrder: 3, Furthest: 11, TooLate: 1}); o.found != want {
-		t.Errorf("%+v, want %+v", o.found, want)
+		t.Errorf("got %+v, want %+v", o.found, want)
 	}
 }
 
-// More than maxPending requests never wait, whether none of them has waited long enough or just a few. The traffic comes
-// ever faster: a hundred requests in as many microseconds, then a million in one, then 32 in each.
-func TestNotTooManyWait(t *testing.T) {
+// Never more than maxPending requests wait, whether none of them has waited long enough or only a few. The traffic gets
+// faster: a hundred requests in as many microseconds, then a million in one, then 32 in each.
+func TestPendingIsBounded(t *testing.T) {
 	for name, distance := range map[string]rule.Micros{"none is old enough": second, "a few are": 1_000} {
 		t.Run(name, func(t *testing.T) {
 			o := newOrder(distance)
@@ -204,22 +204,22 @@ func TestNotTooManyWait(t *testing.T) {
 				}
 				out = releaseTo(t, o, out[:0], false)
 				if len(out) > 0 && (out[0].seq != passed || out[len(out)-1].seq != passed+int64(len(out))-1) {
-					t.Fatalf("%d requests from %d on came after %d others", len(out), out[0].seq, passed)
+					t.Fatalf("got %d requests from %d on after %d others", len(out), out[0].seq, passed)
 				}
 				passed += int64(len(out))
 				if len(o.pending) >= maxPending {
-					t.Fatalf("%d requests wait, of %d read", len(o.pending), read)
+					t.Fatalf("got %d waiting requests of %d read", len(o.pending), read)
 				}
 			}
 			if out = releaseTo(t, o, out[:0], true); passed+int64(len(out)) != read {
-				t.Errorf("%d of %d requests came through", passed+int64(len(out)), read)
+				t.Errorf("got %d of %d requests, want all", passed+int64(len(out)), read)
 			}
 		})
 	}
 }
 
-// The whole way: what is shuffled within the distance is decided as what is sorted, over many batches, and late requests
-// come through too.
+// In a whole replay over many batches, traffic shuffled within the distance is decided like sorted traffic, and late
+// requests are decided too.
 func TestShuffledTrafficIsDecidedAsSorted(t *testing.T) {
 	const distance = 2 * second
 	var sorted []asked
@@ -236,12 +236,12 @@ func TestShuffledTrafficIsDecidedAsSorted(t *testing.T) {
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1s anchor=first")}, Top: 100, Sort: 2 * time.Second}
 	want, got := find(t, opts, sorted), find(t, opts, shuffled)
 	if want.Outcome.Denied == 0 {
-		t.Fatal("nothing was denied, so nothing is tested")
+		t.Fatal("got no denials, want some: otherwise nothing is tested")
 	}
 	requests, _ := numbered(shuffled)
 	order := plainOrderQuick(requests)
 	if got.Traffic.Order != order {
-		t.Errorf("%+v, want %+v", got.Traffic.Order, order)
+		t.Errorf("got %+v, want %+v", got.Traffic.Order, order)
 	}
 	sameOutcome(t, &got.Outcome, &want.Outcome)
 
@@ -255,7 +255,7 @@ func TestShuffledTrafficIsDecidedAsSorted(t *testing.T) {
 		}
 	}
 	if unsorted.Outcome.Denied != denied || unsorted.Traffic.Order.Furthest != order.Furthest {
-		t.Errorf("without sorting: %d denied, %+v; want %d, and as far out of order", unsorted.Outcome.Denied, unsorted.Traffic.Order, denied)
+		t.Errorf("without sorting: got %d denied, %+v, want %d, and as far out of order", unsorted.Outcome.Denied, unsorted.Traffic.Order, denied)
 	}
 }
 
@@ -271,7 +271,7 @@ func plainOrderQuick(requests []request) (found Order) {
 	return found
 }
 
-// sameOutcome compares outcomes of the same requests in another order of the input, in which keys have other numbers.
+// sameOutcome compares outcomes of the same requests in different input orders, in which keys have different numbers.
 func sameOutcome(t tb, got, want *Outcome) {
 	t.Helper()
 	byName := func(a, b KeyOutcome) int { return cmp.Compare(a.Key, b.Key) }
@@ -283,6 +283,6 @@ func sameOutcome(t tb, got, want *Outcome) {
 	a.TopDenied, b.TopDenied, a.Limits, b.Limits = nil, nil, nil, nil
 	if a.Admitted != b.Admitted || a.Denied != b.Denied || a.UnitsAdmitted != b.UnitsAdmitted ||
 		a.UnitsDenied != b.UnitsDenied || a.KeysTouched != b.KeysTouched || a.Lockout != b.Lockout {
-		t.Errorf("%+v, want\n%+v", a, b)
+		t.Errorf("got %+v, want\n%+v", a, b)
 	}
 }

@@ -14,39 +14,39 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// Options say what a replay is to find out. Limits are required; the zero value of all else asks for nothing more.
+// Options configures a replay. Limits or Groups is required; the other fields are optional.
 type Options struct {
-	// Limits are what every request faces, all at once.
+	// Limits apply to every request, all of them together.
 	Limits []slidegate.Limit
-	// Groups are, in place of Limits, what the keys of policies face; facing.Policies has them.
+	// Groups are used instead of Limits to replay policies; they come from facing.Policies.
 	Groups []facing.Group
-	// Against are other groups that the same traffic faces, apart from Groups, to compare the two. The parts of requests that
-	// are theirs have groups that follow those of Groups.
+	// Against are the groups of other policies, to which the same traffic is applied separately, to compare the two. In
+	// the parts of requests, their numbers follow those of Groups.
 	Against []facing.Group
 	// Compare runs all algorithms on the same traffic, with the quotas and windows of Limits.
 	Compare bool
-	// Sweep holds the quotas that the first limit is tried with.
+	// Sweep lists quotas to try for the first limit.
 	Sweep []int64
-	// Suggest asks for the smallest quota of the first limit that touches at most Percent of the keys. With a token bucket
-	// it is taken from the quotas of Sweep.
+	// Suggest finds the smallest quota of the first limit that touches at most Percent of the keys. For a token bucket
+	// it is one of the quotas of Sweep.
 	Suggest bool
 	Percent float64
-	// Top is how many of the most denied keys are named, and Trails how many of them are drawn over time.
+	// Top is how many of the most denied keys are reported, and Trails for how many of them there is a Trail.
 	Top    int
 	Trails int
-	// Sort is how far out of order the traffic may be and still be decided in order. 0 decides it in the order it has.
+	// Sort is how far out of order requests may be and still be sorted. 0 decides them in the order of the input.
 	Sort time.Duration
-	// Decisions is where each decision is written as a JSON line, in the order of the input; nil writes none.
+	// Decisions receives each decision as a JSON line, in the order of the input; nil discards them.
 	Decisions io.Writer
-	// Progress is called now and then with how many requests have been decided; nil is not.
+	// Progress is called now and then with the number of requests decided so far; it may be nil.
 	Progress func(requests int64)
 }
 
-// Check returns an error that names what cannot be asked for, and the fix.
+// Check returns an error that names the first invalid option and the fix.
 func (o *Options) Check() error {
 	groups := o.groups()
 	if len(groups[0].Limits) == 0 {
-		return invalid("Limits", "there is none; give at least one, such as 100/1m")
+		return invalid("Limits", "must not be empty; give at least one limit, such as 100/1m")
 	}
 	for _, group := range groups {
 		if err := checkLimits(group.Limits); err != nil {
@@ -60,54 +60,54 @@ func (o *Options) Check() error {
 	}
 	switch {
 	case len(o.Against) > 0 && len(o.Groups) == 0:
-		return invalid("Against", "policies are compared with policies, and there are none in Groups")
+		return invalid("Against", "policies can only be compared with policies, but Groups is empty")
 	case len(o.Against) > 0 && o.Decisions != nil:
-		return invalid("Against", "decisions are those of one file; write them without the other")
+		return invalid("Against", "cannot be combined with Decisions; write the decisions of one file at a time")
 	case o.Suggest && !(o.Percent >= 0 && o.Percent <= 100):
-		return invalid("Percent", "%v is not a percentage of keys from 0 to 100", o.Percent)
+		return invalid("Percent", "must be a percentage of keys from 0 to 100, got %v", o.Percent)
 	case o.Suggest && several(groups):
-		return invalid("Suggest", "a quota is suggested for one policy; choose one of the file, such as %s", groups[0].Policy)
+		return invalid("Suggest", "a quota can only be suggested for one policy; choose one from the file, such as %s", groups[0].Policy)
 	case len(o.Sweep) > 0 && several(groups):
-		return invalid("Sweep", "other quotas are tried for one policy; choose one of the file, such as %s", groups[0].Policy)
+		return invalid("Sweep", "other quotas can only be tried for one policy; choose one from the file, such as %s", groups[0].Policy)
 	case o.Suggest && groups[0].Limits[0].Algorithm == slidegate.TokenBucket && len(o.Sweep) == 0:
-		return invalid("Suggest", "a token bucket refills by its quota, so a quota can only be picked from tried ones: add a sweep, such as 10..1000")
+		return invalid("Suggest", "a token bucket refills at the rate of its quota, so a quota can only be chosen from a sweep; add one, such as 10..1000")
 	case o.Top < 0:
-		return invalid("Top", "%d is not a number of keys", o.Top)
+		return invalid("Top", "must not be negative, got %d", o.Top)
 	case o.Trails < 0:
-		return invalid("Trails", "%d is not a number of keys", o.Trails)
+		return invalid("Trails", "must not be negative, got %d", o.Trails)
 	case !slices.IsSorted(o.Sweep) || len(slices.Compact(slices.Clone(o.Sweep))) < len(o.Sweep):
-		return invalid("Sweep", "%v does not rise: write smaller quotas first, and each once", o.Sweep)
+		return invalid("Sweep", "must be in ascending order without duplicates, got %v", o.Sweep)
 	case o.Sort < 0:
-		return invalid("Sort", "%v is not a length of time", o.Sort)
+		return invalid("Sort", "must not be negative, got %v", o.Sort)
 	}
 	return nil
 }
 
-// checkLimits returns an error if limits cannot be faced at once.
+// checkLimits returns an error if limits cannot be replayed together.
 func checkLimits(limits []slidegate.Limit) error {
 	if len(limits) > maxLimits {
-		return invalid("Limits", "%d at once are too many; the most is %d", len(limits), maxLimits)
+		return invalid("Limits", "too many limits: %d; the maximum is %d", len(limits), maxLimits)
 	}
 	for i, limit := range limits {
 		if err := limit.Check(); err != nil {
 			return invalid("Limits", "%w", reason(err))
 		}
 		if limit.Algorithm == slidegate.InFlight {
-			return invalid("Limits", "%s: slots cannot be replayed, because replay does not know how long requests took; leave it out", limit)
+			return invalid("Limits", "%s: in-flight limits cannot be replayed, because replay does not know how long requests took; leave it out", limit)
 		}
 		for _, other := range limits[:i] {
 			if limit == other {
-				return invalid("Limits", "%s is given twice; leave one out", limit)
+				return invalid("Limits", "duplicate limit %s; remove one", limit)
 			}
 			if address(limit) == address(other) {
-				return invalid("Limits", "%s and %s would be charged to the same counts: give them different names", other, limit)
+				return invalid("Limits", "%s and %s would share their counts; give them different names", other, limit)
 			}
 		}
 	}
 	return nil
 }
 
-// groups returns what keys face.
+// groups returns Groups, or Limits as the only group.
 func (o *Options) groups() []facing.Group {
 	if len(o.Groups) > 0 {
 		return o.Groups
@@ -115,25 +115,25 @@ func (o *Options) groups() []facing.Group {
 	return onlyGroup(o.Limits)
 }
 
-// address returns what a limit's counts belong to, of a limit that can be.
+// address returns the prefix of the addresses of a valid limit.
 func address(limit slidegate.Limit) string {
 	bound, _ := slidegate.Bind("", limit)
 	return bound.Prefix()
 }
 
-// replay is a replay under way.
+// replay is a replay in progress.
 type replay struct {
 	opts   *Options
 	groups []facing.Group
 	feed   *feed
-	exact  *exact // nil if there is nothing to hold against it: it would be held against itself
+	exact  *exact // nil if not needed, because it would be compared with itself
 	main   *run
 	line   timeline
 	denied *denials
-	other  *against // nil if there is nothing to compare with
+	other  *against // nil without Against
 	rivals []*run
 	sweep  []*run
-	alone  []*run // the same quotas of the first limit without the others, to suggest one of them
+	alone  []*run // the quotas of the sweep for the first limit alone, to suggest one of them
 	demand *demand
 	spool  *spool
 	out    *decisions
@@ -141,9 +141,9 @@ type replay struct {
 	found Findings
 }
 
-// Run lets the traffic through the limits and tells what happened. When ctx ends, or the traffic cannot be read further, it
-// returns what has been found out until then, with Interrupted set, and the error. If there was no request at all, there are
-// no findings.
+// Run replays the traffic through the limits and returns the findings. If ctx is done, or reading the traffic fails, it
+// returns the findings so far, with Interrupted set, and the error. If there were no requests at all, the findings are
+// nil.
 func Run(ctx context.Context, lines traffic.Lines, opts Options) (*Findings, error) {
 	r, err := prepare(lines, &opts)
 	if err != nil {
@@ -161,7 +161,7 @@ func Run(ctx context.Context, lines traffic.Lines, opts Options) (*Findings, err
 	return &r.found, errors.Join(err, r.again(ctx))
 }
 
-// prepare makes everything ready that the traffic goes through.
+// prepare sets up everything that processes the traffic.
 func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	if err := opts.Check(); err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 		r.out = newDecisions(opts.Decisions)
 	}
 	if several(groups) {
-		opts.Trails = 0 // a trail is of one key under one policy's limits
+		opts.Trails = 0 // a trail belongs to one key under the limits of one policy
 	}
 	if opts.Suggest || opts.Trails > 0 {
 		r.spool, err = newSpool(opts.Suggest && len(groups) > 1)
@@ -256,7 +256,7 @@ func (r *replay) pass(ctx context.Context) error {
 	return r.feed.err
 }
 
-// decide takes the requests of a batch through the limits that were asked for.
+// decide applies the replayed limits to the requests of a batch.
 func (r *replay) decide(b *batch, requests []request) error {
 	if r.out != nil {
 		r.out.read(b.asked)
@@ -285,7 +285,7 @@ func (r *replay) decide(b *batch, requests []request) error {
 	return nil
 }
 
-// side returns what else the traffic goes through, each by itself.
+// side returns the other tasks that process the traffic, each independently.
 func (r *replay) side() (tasks []func([]request)) {
 	for _, other := range slices.Concat(r.rivals, r.sweep) {
 		tasks = append(tasks, func(requests []request) {
@@ -303,7 +303,7 @@ func (r *replay) side() (tasks []func([]request)) {
 	return tasks
 }
 
-// ofFirstGroup returns a task that has each request of the first group done, which other limits decide about as well.
+// ofFirstGroup returns a task that calls do with each request of the first group alone, without its other parts.
 func ofFirstGroup(do func(one []request)) func([]request) {
 	return func(requests []request) {
 		for i := range requests {
@@ -314,7 +314,7 @@ func ofFirstGroup(do func(one []request)) func([]request) {
 	}
 }
 
-// collect puts together what one pass has found.
+// collect gathers the findings of the first pass.
 func (r *replay) collect() {
 	f := &r.found
 	names := r.feed.keys
@@ -337,7 +337,7 @@ func (r *replay) collect() {
 	}
 }
 
-// again answers from the spool what can only be asked once the traffic is known.
+// again reads the spool to find what can only be found once the whole traffic is known.
 func (r *replay) again(ctx context.Context) error {
 	if r.spool == nil || r.found.Interrupted && ctx.Err() != nil {
 		return nil
@@ -380,7 +380,7 @@ func invalid(option, format string, args ...any) error {
 	return &config.OptionError{Package: "replay", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
-// reason returns what is wrong with a limit, without the name of the package that says so.
+// reason returns the reason of a limit error, without the name of the package.
 func reason(err error) error {
 	var wrong *slidegate.LimitError
 	if errors.As(err, &wrong) {

@@ -18,10 +18,10 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Does a replay end as it should, whatever happens to it? The tests run in a bubble, which fails them if a goroutine is left
-// behind or all of them wait for one another.
+// These tests check that a replay ends correctly, whatever happens. They run in a synctest bubble, which fails if a
+// goroutine is left behind or all of them are blocked.
 
-// failing is traffic that ends with an error of its own, if it has one.
+// failing is traffic that ends with err, if it is not nil.
 type failing struct {
 	list
 	with error
@@ -35,8 +35,8 @@ func (f *failing) Next(line *traffic.Line) error {
 	return err
 }
 
-// endless is traffic that goes on until nobody reads it, or it would be too long a test. It calls reached when so many
-// requests have been read.
+// endless is traffic without an end, up to a bound for the test. It calls reached when a given number of requests has
+// been read.
 type endless struct {
 	read    int64
 	at      int64
@@ -49,7 +49,7 @@ func (e *endless) Next(line *traffic.Line) error {
 		e.reached()
 	}
 	if e.read > 300_000 {
-		return errors.New("nobody stopped the traffic")
+		return errors.New("the traffic was not stopped")
 	}
 	e.text = fmt.Appendf(e.text[:0], "%d", origin+rule.Micros(e.read)*milli)
 	*line = traffic.Line{At: origin + rule.Micros(e.read)*milli, Key: e.text[len(e.text)-5 : len(e.text)-3], Cost: 1, Time: e.text}
@@ -58,12 +58,12 @@ func (e *endless) Next(line *traffic.Line) error {
 
 var errDisk = errors.New("the disk is full")
 
-// brokenWriter takes nothing.
+// brokenWriter fails on every write.
 type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errDisk }
 
-// fullWriter takes no more than so many bytes.
+// fullWriter accepts a limited number of bytes.
 type fullWriter struct{ left int }
 
 func (w *fullWriter) Write(b []byte) (int, error) {
@@ -76,7 +76,7 @@ func (w *fullWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// everything asks all questions at once.
+// everything returns options that enable everything.
 func everything() Options {
 	return Options{
 		Limits:  []slidegate.Limit{slidegate.MustParseLimit("3/1s"), slidegate.MustParseLimit("100/1m sliding-log")},
@@ -84,7 +84,7 @@ func everything() Options {
 	}
 }
 
-// checkSum sees whether every request that was read was also decided.
+// checkSum checks that every request that was read was also decided.
 func checkSum(t *testing.T, found *Findings) {
 	t.Helper()
 	sums := []int64{found.Outcome.Admitted + found.Outcome.Denied, found.Outcome.UnitsAdmitted + found.Outcome.UnitsDenied}
@@ -94,7 +94,7 @@ func checkSum(t *testing.T, found *Findings) {
 		drawn.Denied += bucket.Denied
 	}
 	if want := (Bucket{found.Outcome.Admitted, found.Outcome.Denied}); drawn != want {
-		t.Errorf("the timeline holds %+v, want %+v", drawn, want)
+		t.Errorf("got timeline %+v, want %+v", drawn, want)
 	}
 	for _, rival := range found.Compare {
 		sums = append(sums, rival.Admitted+rival.Denied)
@@ -104,7 +104,7 @@ func checkSum(t *testing.T, found *Findings) {
 	}
 	for _, sum := range sums {
 		if sum != found.Traffic.Requests {
-			t.Errorf("%d of %d requests were decided", sum, found.Traffic.Requests)
+			t.Errorf("got decisions on %d of %d requests, want all", sum, found.Traffic.Requests)
 		}
 	}
 }
@@ -123,18 +123,18 @@ func TestInterrupted(t *testing.T) {
 				t.Fatalf("got %v, %+v, want context.Canceled and interrupted findings", err, found)
 			}
 			if n := found.Traffic.Requests; n < at || n > at+lookupSize {
-				t.Errorf("it ended %d requests after %d", n-at, at)
+				t.Errorf("got %d more requests after %d, want it to end sooner", n-at, at)
 			}
 			checkSum(t, found)
 			if lines := int64(bytes.Count(out.Bytes(), []byte("\n"))); lines != found.Traffic.Requests {
-				t.Errorf("%d decisions were written, want %d", lines, found.Traffic.Requests)
+				t.Errorf("got %d decisions, want %d", lines, found.Traffic.Requests)
 			}
 		})
 	}
 	checkNothingLeft(t, folder)
 }
 
-func TestCancelledBeforehand(t *testing.T) {
+func TestCancelledBeforeStart(t *testing.T) {
 	ownTemp(t)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -144,13 +144,13 @@ func TestCancelledBeforehand(t *testing.T) {
 			t.Fatalf("got %v, %+v, want context.Canceled and interrupted findings", err, found)
 		}
 		if found.Traffic.Requests > lookupSize {
-			t.Errorf("%d requests were read, want at most %d", found.Traffic.Requests, lookupSize)
+			t.Errorf("got %d requests, want at most %d", found.Traffic.Requests, lookupSize)
 		}
 	})
 }
 
-// The time to stop comes while the traffic is gone through once more.
-func TestInterruptedTheSecondTime(t *testing.T) {
+// The context is cancelled during the second pass.
+func TestInterruptedInSecondPass(t *testing.T) {
 	folder := ownTemp(t)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -167,17 +167,17 @@ func TestInterruptedTheSecondTime(t *testing.T) {
 		}
 		found, err := Run(ctx, &list{rest: asks}, opts)
 		if found == nil || found.Traffic.Requests != 10_000 || found.Interrupted {
-			t.Fatalf("%v, %+v; want all 10,000 requests", err, found)
+			t.Fatalf("got %v, %+v; want all 10,000 requests", err, found)
 		}
 		checkSum(t, found)
 		if !errors.Is(err, context.Canceled) || found.Suggestion != nil {
-			t.Errorf("%v and %v, want that it was cancelled, and no suggestion", err, found.Suggestion)
+			t.Errorf("got %v and %v, want context.Canceled and no suggestion", err, found.Suggestion)
 		}
 	})
 	checkNothingLeft(t, folder)
 }
 
-func TestTheReaderFails(t *testing.T) {
+func TestReaderError(t *testing.T) {
 	folder := ownTemp(t)
 	failed := errors.New("gzip: invalid checksum")
 	for _, n := range []int64{0, 1, 32, 4096, 10_000} {
@@ -188,16 +188,16 @@ func TestTheReaderFails(t *testing.T) {
 			}
 			found, err := Run(context.Background(), &failing{list: list{rest: asks}, with: failed}, everything())
 			if !errors.Is(err, failed) || err.Error() != failed.Error() {
-				t.Fatalf("%v, want the reader's error", err)
+				t.Fatalf("got %v, want the reader's error", err)
 			}
 			if n == 0 {
 				if found != nil {
-					t.Errorf("%+v, want nothing of nothing", found)
+					t.Errorf("got %+v, want no findings", found)
 				}
 				return
 			}
 			if !found.Interrupted || found.Traffic.Requests != n || found.Suggestion == nil {
-				t.Errorf("%+v, want what %d requests tell, and that it was interrupted", found, n)
+				t.Errorf("got %+v, want the findings of %d requests, with Interrupted set", found, n)
 			}
 			checkSum(t, found)
 		})
@@ -205,8 +205,8 @@ func TestTheReaderFails(t *testing.T) {
 	checkNothingLeft(t, folder)
 }
 
-// A full disk ends the replay, with that error and told once.
-func TestTheDecisionsCannotBeWritten(t *testing.T) {
+// A full disk ends the replay, with its error reported once.
+func TestDecisionsWriteError(t *testing.T) {
 	folder := ownTemp(t)
 	for _, size := range []int{0, 1, 1 << 18, 1 << 20} {
 		synctest.Test(t, func(t *testing.T) {
@@ -215,17 +215,17 @@ func TestTheDecisionsCannotBeWritten(t *testing.T) {
 			lines := &endless{}
 			found, err := Run(context.Background(), lines, opts)
 			if lines.read > 100_000 {
-				t.Errorf("%d requests were read before it ended", lines.read)
+				t.Errorf("got %d requests before it ended, want fewer", lines.read)
 			}
 			if !errors.Is(err, errDisk) || found == nil || !found.Interrupted {
 				t.Fatalf("got %v, %+v, want errDisk and interrupted findings", err, found)
 			}
 			if want := "replay: Decisions: the disk is full"; err.Error() != want {
-				t.Errorf("the error is %q, want %q", err, want)
+				t.Errorf("got error %q, want %q", err, want)
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // so little that it is only noticed at the end
+	synctest.Test(t, func(t *testing.T) { // so little output that the error only occurs at the final flush
 		opts := everything()
 		opts.Decisions = brokenWriter{}
 		found, err := Run(context.Background(), &list{rest: []asked{{origin, "a", 1}}}, opts)
@@ -243,14 +243,15 @@ func TestNoRequests(t *testing.T) {
 		opts := everything()
 		opts.Decisions = &out
 		if found, err := Run(context.Background(), &list{}, opts); found != nil || err != nil || out.Len() != 0 {
-			t.Errorf("%+v, %v, %q; want nothing at all", found, err, out.String())
+			t.Errorf("got %+v, %v, %q; want no findings and no output", found, err, out.String())
 		}
 	})
 	checkNothingLeft(t, folder)
 }
 
-// Many batches, all questions at once: the same answers as to each question by itself, and the same every time.
-func TestQuestionsDoNotDisturbEachOther(t *testing.T) {
+// With everything enabled, over many batches, the findings are the same as with each option alone, and the same every
+// time.
+func TestOptionsAreIndependent(t *testing.T) {
 	ownTemp(t)
 	var asks []asked
 	for i := range rule.Micros(12_000) {
@@ -260,21 +261,21 @@ func TestQuestionsDoNotDisturbEachOther(t *testing.T) {
 		opts := everything()
 		all := find(t, opts, asks)
 		if again := find(t, opts, asks); !reflect.DeepEqual(all, again) {
-			t.Errorf("the second time:\n%+v, the first:\n%+v", again, all)
+			t.Errorf("got the second time:\n%+v, want as the first time:\n%+v", again, all)
 		}
 		checkTraffic(t, all, asks)
 		plain := find(t, Options{Limits: opts.Limits, Top: opts.Top, Sort: opts.Sort}, asks)
 		if !reflect.DeepEqual(plain.Outcome, all.Outcome) || !reflect.DeepEqual(plain.Timeline, all.Timeline) {
-			t.Errorf("alone:\n%+v, with others:\n%+v", plain.Outcome, all.Outcome)
+			t.Errorf("got alone:\n%+v, want as with others:\n%+v", plain.Outcome, all.Outcome)
 		}
 		opts.Compare, opts.Sweep, opts.Suggest = false, nil, false
 		if trails := find(t, opts, asks); !reflect.DeepEqual(trails.Worst, all.Worst) || len(all.Worst) != 3 {
-			t.Errorf("alone:\n%+v, with others:\n%+v", trails.Worst, all.Worst)
+			t.Errorf("got alone:\n%+v, want as with others:\n%+v", trails.Worst, all.Worst)
 		}
 		opts = everything()
 		opts.Compare, opts.Sweep, opts.Trails = false, nil, 0
 		if suggested := find(t, opts, asks); !reflect.DeepEqual(suggested.Suggestion, all.Suggestion) || all.Suggestion == nil {
-			t.Errorf("alone:\n%+v, with others:\n%+v", suggested.Suggestion, all.Suggestion)
+			t.Errorf("got alone:\n%+v, want as with others:\n%+v", suggested.Suggestion, all.Suggestion)
 		}
 	})
 }
@@ -292,7 +293,7 @@ func checkTraffic(t *testing.T, found *Findings, asks []asked) {
 	requests, _ := numbered(asks)
 	want.Order = plainOrderQuick(requests)
 	if found.Traffic != want {
-		t.Errorf("%+v, want %+v", found.Traffic, want)
+		t.Errorf("got %+v, want %+v", found.Traffic, want)
 	}
 }
 
@@ -309,23 +310,23 @@ func TestTrafficByHand(t *testing.T) {
 			Order: Order{OutOfOrder: 3, Furthest: 7, TooLate: late},
 		}
 		if found.Traffic != want {
-			t.Errorf("sorted by %v: %+v, want %+v", sort, found.Traffic, want)
+			t.Errorf("sorted by %v: got %+v, want %+v", sort, found.Traffic, want)
 		}
 		if top := found.Outcome.TopDenied; len(top) != 1 || top[0].Key != long+"one" || top[0].Denied != 2 || top[0].Requests != 3 {
-			t.Errorf("sorted by %v: the top are %.200v, want the first key, denied 2 of 3", sort, top)
+			t.Errorf("sorted by %v: got top %.200v, want the first key, denied 2 of 3", sort, top)
 		}
 	}
 }
 
 func TestProgress(t *testing.T) {
-	var told []int64
+	var reported []int64
 	asks := make([]asked, 30_000)
 	for i := range asks {
 		asks[i] = asked{origin + rule.Micros(i), "a", 1}
 	}
-	find(t, Options{Limits: []slidegate.Limit{slidegate.PerSecond(1)}, Progress: func(n int64) { told = append(told, n) }}, asks)
-	if len(told) < 3 || !slices.IsSorted(told) || told[len(told)-1] != 30_000 {
-		t.Errorf("%v, want several numbers that rise to 30,000", told)
+	find(t, Options{Limits: []slidegate.Limit{slidegate.PerSecond(1)}, Progress: func(n int64) { reported = append(reported, n) }}, asks)
+	if len(reported) < 3 || !slices.IsSorted(reported) || reported[len(reported)-1] != 30_000 {
+		t.Errorf("got %v, want several increasing numbers up to 30,000", reported)
 	}
 }
 
@@ -337,40 +338,40 @@ func TestOptionsCheck(t *testing.T) {
 		want string
 	}{
 		{Options{Limits: []slidegate.Limit{limit, other, bucket}}, ""},
-		{Options{}, "replay: Limits: there is none; give at least one, such as 100/1m"},
+		{Options{}, "replay: Limits: must not be empty; give at least one limit, such as 100/1m"},
 		{Options{Limits: []slidegate.Limit{{}}}, "replay: Limits: invalid limit: quota: must be 1 to 9007199254740991, not 0"},
-		{Options{Limits: []slidegate.Limit{limit, other, limit}}, "replay: Limits: 100/1m is given twice; leave one out"},
+		{Options{Limits: []slidegate.Limit{limit, other, limit}}, "replay: Limits: duplicate limit 100/1m; remove one"},
 		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: 100}, ""},
-		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: 100.5}, "replay: Percent: 100.5 is not a percentage of keys from 0 to 100"},
-		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: -1}, "replay: Percent: -1 is not a percentage of keys from 0 to 100"},
+		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: 100.5}, "replay: Percent: must be a percentage of keys from 0 to 100, got 100.5"},
+		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: -1}, "replay: Percent: must be a percentage of keys from 0 to 100, got -1"},
 		{Options{Limits: []slidegate.Limit{bucket}, Suggest: true, Sweep: []int64{1}}, ""},
-		{Options{Limits: []slidegate.Limit{bucket}, Suggest: true}, "replay: Suggest: a token bucket refills by its quota, so a quota can only be picked from tried ones: add a sweep, such as 10..1000"},
-		{Options{Limits: []slidegate.Limit{limit}, Sort: -1}, "replay: Sort: -1ns is not a length of time"},
+		{Options{Limits: []slidegate.Limit{bucket}, Suggest: true}, "replay: Suggest: a token bucket refills at the rate of its quota, so a quota can only be chosen from a sweep; add one, such as 10..1000"},
+		{Options{Limits: []slidegate.Limit{limit}, Sort: -1}, "replay: Sort: must not be negative, got -1ns"},
 	} {
 		err := c.opts.Check()
 		if text := fmt.Sprint(err); text != c.want && !(err == nil && c.want == "") {
-			t.Errorf("%+v: %v, want %q", c.opts, err, c.want)
+			t.Errorf("%+v: got %v, want %q", c.opts, err, c.want)
 		}
 		if _, ran := Run(context.Background(), &list{}, c.opts); fmt.Sprint(ran) != fmt.Sprint(err) {
-			t.Errorf("%+v: running gives %v", c.opts, ran)
+			t.Errorf("%+v: Run returned %v", c.opts, ran)
 		}
 	}
 }
 
-// What could only go wrong later is refused at once.
-func TestOptionsCheckMore(t *testing.T) {
+// Options that would fail later are rejected at the start.
+func TestOptionsCheckRejectsEarly(t *testing.T) {
 	limit := slidegate.PerMinute(100)
 	for _, c := range []struct {
 		opts Options
 		want string
 	}{
-		{Options{Limits: []slidegate.Limit{limit, slidegate.PerMinute(50)}}, "50/1m"}, // the same address: a limiter refuses it too
+		{Options{Limits: []slidegate.Limit{limit, slidegate.PerMinute(50)}}, "50/1m"}, // the same address: a limiter rejects it too
 		{Options{Limits: []slidegate.Limit{limit}, Top: -1}, "replay: Top: "},
 		{Options{Limits: []slidegate.Limit{limit}, Trails: -1}, "replay: Trails: "},
 		{Options{Limits: []slidegate.Limit{limit}, Sweep: []int64{5, 4}}, "replay: Sweep: "},
 	} {
 		if err := c.opts.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want an error with %q", c.opts, err, c.want)
+			t.Errorf("%+v: got %v, want an error with %q", c.opts, err, c.want)
 		}
 	}
 }

@@ -8,37 +8,37 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// run is one set of limits that the traffic goes through.
+// run applies one set of limits to the traffic.
 type run struct {
 	name   string
 	groups []group
-	itself bool // it counts exactly, and is never wrong
+	itself bool // all its limits count exactly, so it is never wrong
 
 	admitted, denied           int64
 	unitsAdmitted, unitsDenied int64
 	touched                    int64
 	lockout                    lockout
-	latest                     rule.Micros // of all requests
+	latest                     rule.Micros // the latest time of all requests
 
 	blamed bool  // the last request was denied
-	blame  place // for this key, or this one before others
+	blame  place // the first key because of which it was denied
 
 	answers []rule.Answer
 	items   []rule.Item
 	lent    []lent
-	warm    int64 // keeps the compiler from leaving out what only warms the cache
+	warm    int64 // prevents the compiler from removing reads that only warm the cache
 }
 
-// keyRun is what happened to one key.
+// keyRun holds the counts of one key.
 type keyRun struct {
 	requests    int64
 	denied      int64
-	lockedSince rule.Micros // the first refusal of a row of them
-	opens       rule.Micros // when the last of them would be admitted; 0 if there is none
+	lockedSince rule.Micros // the first of consecutive denials
+	opens       rule.Micros // when the last of them would be admitted; 0 if not locked out
 	lockout     rule.Micros // the longest so far
 }
 
-// lockout is the longest of all.
+// lockout is the longest lock-out of all keys.
 type lockout struct {
 	group  *group
 	key    uint32
@@ -47,8 +47,8 @@ type lockout struct {
 	over   bool
 }
 
-// newRun makes a run over the limits of groups. With measured it finds out how well they do, for which requests are to go
-// through an exact log first.
+// newRun returns a run over the limits of groups. If measured is set, it measures their accuracy, and requests must
+// pass through an exact log first.
 func newRun(name string, groups []facing.Group, measured bool) (*run, error) {
 	r := &run{name: name, itself: true, groups: make([]group, len(groups))}
 	for i, given := range groups {
@@ -64,16 +64,16 @@ func newRun(name string, groups []facing.Group, measured bool) (*run, error) {
 	return r, nil
 }
 
-// isExact reports whether a limit counts exactly what lies in its window.
+// isExact reports whether a limit counts exactly the units in its window.
 func isExact(l *rule.Limit) bool {
 	return l.Algorithm == rule.SlidingLog || l.Calendar != rule.NoPeriod
 }
 
-// warmSize is how many requests' states are fetched from memory together.
+// warmSize is the number of requests whose states are fetched from memory together.
 const warmSize = 16
 
-// each decides requests in their order and calls decided after every one. The states of many keys do not fit into the
-// processor's cache; it fetches those of several requests at once if it hears of them early.
+// each decides requests in order and calls decided after each. The states of many keys do not fit into the processor's
+// cache; reading those of several requests in advance fetches them in parallel.
 func (r *run) each(requests []request, decided func(q *request, allowed bool)) {
 	for len(requests) > 0 {
 		some := requests[:whole(requests, warmSize)]
@@ -107,7 +107,7 @@ func (r *run) warmUp(some []request) {
 	}
 }
 
-// decide lets one request through or refuses it, and leaves what each limit said in r.answers.
+// decide admits or denies one request, and leaves the answers of the limits in r.answers.
 func (r *run) decide(parts []request) (allowed bool) {
 	r.blamed = false
 	q := &parts[0]
@@ -126,7 +126,7 @@ func (r *run) decide(parts []request) (allowed bool) {
 	}
 	g.end(q, r.answers, allowed, r.itself)
 	if q.cost == 0 && g.Policy != "" {
-		allowed = true // as the service has it: what costs nothing is never refused by a policy
+		allowed = true // as in the service, a policy never denies a request that costs nothing
 	}
 	r.count(q, allowed)
 	r.countKey(g, q, r.answers, allowed)
@@ -145,7 +145,8 @@ func (r *run) count(q *request, allowed bool) {
 	r.unitsDenied += q.cost
 }
 
-// countKey counts a request for its key in a group, of which the answers are. Where there are none, the group had no say.
+// countKey counts a request for its key in a group. The answers are those of the group's limits; none means that the
+// group did not take part in the decision.
 func (r *run) countKey(g *group, q *request, answers []rule.Answer, allowed bool) {
 	g.keys = reach(g.keys, q.key)
 	k := &g.keys[q.key]
@@ -169,7 +170,7 @@ func (r *run) countKey(g *group, q *request, answers []rule.Answer, allowed bool
 		r.touched++
 	}
 	if k.opens != 0 && q.at > k.opens {
-		r.unlock(g, q.key, q.at, true) // it could have come in meanwhile, and did not try
+		r.unlock(g, q.key, q.at, true) // it would have been admitted in between, but sent nothing
 	}
 	if k.opens == 0 {
 		k.lockedSince = q.at
@@ -177,7 +178,7 @@ func (r *run) countKey(g *group, q *request, answers []rule.Answer, allowed bool
 	k.opens = max(k.opens, q.at+wait(answers))
 }
 
-// wait returns how long a request that got these answers has to wait, 0 if no waiting helps.
+// wait returns how long a request with these answers has to wait, or 0 if it would never be admitted.
 func wait(answers []rule.Answer) (longest rule.Micros) {
 	for i := range answers {
 		if a := &answers[i]; !a.Allowed && a.RetryAfter != rule.Never {
@@ -187,7 +188,7 @@ func wait(answers []rule.Answer) (longest rule.Micros) {
 	return longest
 }
 
-// unlock ends the lock-out of a key: when it is admitted, or when it would have been.
+// unlock ends the lock-out of a key at the time it is, or would have been, admitted.
 func (r *run) unlock(g *group, key uint32, now rule.Micros, over bool) {
 	k := &g.keys[key]
 	length := min(now, k.opens) - k.lockedSince
@@ -198,7 +199,7 @@ func (r *run) unlock(g *group, key uint32, now rule.Micros, over bool) {
 	k.opens = 0
 }
 
-// close ends the lock-outs that the traffic did not see the end of.
+// close ends the lock-outs that last beyond the traffic.
 func (r *run) close() {
 	for i := range r.groups {
 		g := &r.groups[i]
@@ -210,7 +211,7 @@ func (r *run) close() {
 	}
 }
 
-// outcome returns what the run did, with the keys that were denied most. Names has those of the keys, by group.
+// outcome returns the outcome of the run, with the most denied keys. The names of keys are by group.
 func (r *run) outcome(names []*keys, top int) Outcome {
 	r.close()
 	o := Outcome{
@@ -234,7 +235,7 @@ func (r *run) outcome(names []*keys, top int) Outcome {
 	return o
 }
 
-// outcomes returns what the limits of a group did.
+// outcomes returns the outcomes of the limits of a group.
 func (g *group) outcomes(names *keys) (all []LimitOutcome) {
 	for i, limit := range g.Limits {
 		found := LimitOutcome{
@@ -257,7 +258,7 @@ func (g *group) outcomes(names *keys) (all []LimitOutcome) {
 	return all
 }
 
-// policies returns what each policy did, where the groups are of some.
+// policies returns the outcome of each policy, if the groups belong to policies.
 func (r *run) policies() (all []PolicyOutcome) {
 	for i := range r.groups {
 		g := &r.groups[i]
@@ -290,10 +291,10 @@ type place struct {
 	key   uint32
 }
 
-// worst returns at most n keys that were denied, the most denied first; among equals, the one that came first.
+// worst returns up to n denied keys, the most denied first; among equals, the one that came first.
 func (r *run) worst(n int) []place { return r.worstIn(len(r.groups), n) }
 
-// worstIn is worst among the first groups.
+// worstIn is like worst, for the first groups only.
 func (r *run) worstIn(groups, n int) (list []place) {
 	denied := func(p place) int64 { return r.groups[p.group].keys[p.key].denied }
 	for i := range groups {

@@ -11,17 +11,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Is what happened to the keys what the decisions say?
+// These tests check that the outcome of each key follows from the decisions.
 
-// plainLockout is a stretch for which a key could not come in.
+// plainLockout is a period in which a key was locked out.
 type plainLockout struct {
 	Lockout
-	known int // how many requests had been seen when its length was known
+	known int // the number of requests seen when its length was known
 }
 
 // lockoutsOf returns all lock-outs of one key, in traffic that is in order.
 func lockoutsOf(verdicts []verdict, key string) (all []plainLockout) {
-	var from, opens rule.Micros // of the one that is not over
+	var from, opens rule.Micros // of the current lock-out
 	end := func(at rule.Micros, known int) {
 		if from != 0 {
 			all = append(all, plainLockout{Lockout{Key: key, From: from, Length: at - from}, known})
@@ -35,7 +35,7 @@ func lockoutsOf(verdicts []verdict, key string) (all []plainLockout) {
 			end(min(v.at, opens), i)
 		case !v.allowed:
 			if v.at > opens {
-				end(opens, i) // it could have come in, had it asked
+				end(opens, i) // it would have been admitted in between
 			}
 			if from == 0 {
 				from = v.at
@@ -54,7 +54,7 @@ func lockoutsOf(verdicts []verdict, key string) (all []plainLockout) {
 	return all
 }
 
-// plainOutcome counts what verdicts say. What is measured of each limit is left out.
+// plainOutcome counts verdicts. It leaves out the measures of each limit.
 func plainOutcome(verdicts []verdict, top int) Outcome {
 	o := Outcome{TopDenied: []KeyOutcome{}}
 	var keys []string
@@ -108,14 +108,14 @@ func TestOutcomeIsAPlainCount(t *testing.T) {
 		top := rapid.IntRange(0, 5).Draw(t, "top")
 		got := find(t, Options{Limits: limits, Top: top}, asks).Outcome
 		want := plainOutcome(judge(t, limits, asks), top)
-		want.Limits = got.Limits // they have tests of their own
+		want.Limits = got.Limits // they have separate tests
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, got, want, asks)
 		}
 	})
 }
 
-// Whatever the clock does, what is counted adds up and no lock-out is negative.
+// Whatever the clock does, the counts add up and no lock-out is negative.
 func TestOutcomeWithAnyClock(t *testing.T) {
 	property(t, 300, func(t *rapid.T) {
 		limits := drawLimits(t)
@@ -125,7 +125,7 @@ func TestOutcomeWithAnyClock(t *testing.T) {
 		want.Limits, want.Lockout = got.Limits, got.Lockout
 		for i := range want.TopDenied {
 			if got.TopDenied[i].Lockout < 0 || got.TopDenied[i].Lockout > got.Lockout.Length {
-				t.Fatalf("%+v, but the longest is %+v", got.TopDenied[i], got.Lockout)
+				t.Fatalf("got %+v, but the longest is %+v", got.TopDenied[i], got.Lockout)
 			}
 			want.TopDenied[i].Lockout = got.TopDenied[i].Lockout
 		}
@@ -145,27 +145,27 @@ func TestLockoutsByHand(t *testing.T) {
 			[]asked{{origin, "a", 1}, {origin + minute, "a", 1}},
 			Lockout{},
 		},
-		"to its next admission": {
+		"until its next admission": {
 			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 30*second, "a", 1}, {origin + 60*second, "a", 1}},
 			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
-		"to when it would have been admitted": {
+		"until it would have been admitted": {
 			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + hour, "a", 1}},
 			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
-		"not over when the traffic is": {
+		"longer than the traffic": {
 			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 20*second, "a", 1}},
 			Lockout{"", "a", origin + 10*second, 50 * second, false},
 		},
-		"over, though it did not ask again": {
+		"over without another request": {
 			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + hour, "b", 1}},
 			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
-		"a look does not end it": {
+		"a peek does not end it": {
 			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 20*second, "a", 0}, {origin + 60*second, "a", 1}},
 			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
-		"what is never admitted locks nobody out": {
+		"a request that is never admitted locks no key out": {
 			[]asked{{origin, "a", 2}, {origin + second, "a", 2}, {origin + hour, "a", 1}},
 			Lockout{},
 		},
@@ -180,19 +180,19 @@ func TestLockoutsByHand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, c.asks).Outcome.Lockout
 			if got != c.want {
-				t.Errorf("%+v, want %+v", got, c.want)
+				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
 	}
-	// Refusals that count keep the door shut: each puts off the next admission.
+	// If denials count, each delays the next admission.
 	asks := []asked{{origin, "a", 1}, {origin + 50*second, "a", 1}, {origin + 100*second, "a", 1}}
 	got := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text + " count-denied")}}, asks).Outcome.Lockout
 	if want := (Lockout{"", "a", origin + 50*second, 110 * second, false}); got != want {
-		t.Errorf("with refusals that count: %+v, want %+v", got, want)
+		t.Errorf("with refusals that count: got %+v, want %+v", got, want)
 	}
 }
 
-// The most denied first; among equals, the one that came first, whether it was denied first or not.
+// The most denied key is first; among equals, the one that came first, whether or not it was denied first.
 func TestTopDeniedByHand(t *testing.T) {
 	var asks []asked
 	for _, key := range []string{"c", "a", "b", "d", "e", "a", "b", "d", "d", "c", "c", "f", "f", "f", "f"} {
@@ -205,7 +205,7 @@ func TestTopDeniedByHand(t *testing.T) {
 			got = append(got, k.Key)
 		}
 		if !slices.Equal(got, want) || found.KeysTouched != 5 {
-			t.Errorf("the top %d of %d are %v, want %v of 5", top, found.KeysTouched, got, want)
+			t.Errorf("top %d of %d: got %v, want %v of 5", top, found.KeysTouched, got, want)
 		}
 	}
 }

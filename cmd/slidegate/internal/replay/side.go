@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// side works on batches beside the main run, on the cores that there are.
+// side processes batches in parallel with the main run, on the available cores.
 type side struct {
 	work []chan []request
 	busy sync.WaitGroup
@@ -29,7 +29,7 @@ func newSide(tasks []func([]request)) *side {
 	return s
 }
 
-// begin starts the work on a batch, and wait waits until it is done.
+// begin starts processing a batch, and wait waits until it is done.
 func (s *side) begin(requests []request) {
 	s.busy.Add(len(s.work))
 	for _, work := range s.work {

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
 
-// drawn is traffic without a log: keys drawn evenly, a thousand requests a second.
+// drawn is traffic without a log: uniformly random keys, a thousand requests per second.
 type drawn struct {
 	random *rand.Rand
 	keys   [][]byte
@@ -38,7 +38,7 @@ func (d *drawn) Next(line *traffic.Line) error {
 	return nil
 }
 
-// BenchmarkRun is the replay without the reading of a log: 100,000 keys, one request an iteration.
+// BenchmarkRun measures a replay without reading a log: 100,000 keys, one request per iteration.
 func BenchmarkRun(b *testing.B) {
 	for _, limit := range []string{"5/1m sliding-window", "5/1m sliding-log", "50/day zone=Europe/Berlin", "5/1m token-bucket", "60/1h segments=10"} {
 		b.Run(limit, func(b *testing.B) {

@@ -10,19 +10,19 @@ import (
 	"os"
 )
 
-// spool keeps the traffic in a temporary file, a few bytes a request, for questions that can only be asked once it has been
-// seen: a pipe cannot be read again.
+// spool keeps the traffic in a temporary file, a few bytes per request, for the second pass: a pipe cannot be read
+// again.
 type spool struct {
 	file *os.File
 	out  *bufio.Writer
 	last request
-	all  bool // the requests of all groups are kept, and not just those of the first
+	all  bool // keep the requests of all groups, not only the first
 }
 
 func newSpool(all bool) (*spool, error) {
 	file, err := os.CreateTemp("", "slidegate-replay-*")
 	if err != nil {
-		return nil, fmt.Errorf("replay: a temporary file for the traffic: %w", err)
+		return nil, fmt.Errorf("replay: create a temporary file for the traffic: %w", err)
 	}
 	return &spool{file: file, out: bufio.NewWriterSize(file, 1<<18), all: all}, nil
 }
@@ -32,7 +32,7 @@ func (s *spool) write(batch []request) error {
 	for i := range batch {
 		q := &batch[i]
 		if q.group != 0 && !s.all {
-			continue // what is asked later is about the first limit
+			continue // the second pass only needs the first group
 		}
 		n := binary.PutVarint(entry[:], int64(q.at-s.last.at))
 		n += binary.PutUvarint(entry[n:], uint64(q.key))
@@ -41,7 +41,7 @@ func (s *spool) write(batch []request) error {
 			n += binary.PutUvarint(entry[n:], uint64(q.group))
 		}
 		if _, err := s.out.Write(entry[:n]); err != nil {
-			return fmt.Errorf("replay: the temporary file for the traffic: %w", err)
+			return fmt.Errorf("replay: temporary file for the traffic: %w", err)
 		}
 		s.last = *q
 	}
@@ -51,10 +51,10 @@ func (s *spool) write(batch []request) error {
 // each reads the traffic again, in the order in which it was written.
 func (s *spool) each(visit func(*request) error) error {
 	if err := s.out.Flush(); err != nil {
-		return fmt.Errorf("replay: the temporary file for the traffic: %w", err)
+		return fmt.Errorf("replay: temporary file for the traffic: %w", err)
 	}
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("replay: the temporary file for the traffic: %w", err)
+		return fmt.Errorf("replay: temporary file for the traffic: %w", err)
 	}
 	in := bufio.NewReaderSize(s.file, 1<<18)
 	var q request
@@ -71,7 +71,7 @@ func (s *spool) each(visit func(*request) error) error {
 			group, err3 = binary.ReadUvarint(in)
 		}
 		if err := errors.Join(err, err1, err2, err3); err != nil {
-			return fmt.Errorf("replay: the temporary file for the traffic: %w", err)
+			return fmt.Errorf("replay: temporary file for the traffic: %w", err)
 		}
 		q.at += rule.Micros(later)
 		q.key, q.cost, q.group = uint32(key), int64(cost), uint32(group)

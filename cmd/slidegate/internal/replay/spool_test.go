@@ -13,9 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Does the temporary file give back what was written, and is it gone afterwards?
+// These tests check that the temporary file returns what was written, and that it is removed afterwards.
 
-// ownTemp makes temporary files go to a folder of the test's own, and returns it.
+// ownTemp makes the test use a separate directory for temporary files, and returns it.
 func ownTemp(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -27,11 +27,11 @@ func checkNothingLeft(t *testing.T, folder string) {
 	t.Helper()
 	left, err := os.ReadDir(folder)
 	if err != nil || len(left) != 0 {
-		t.Errorf("%v is left of the temporary files, %v", left, err)
+		t.Errorf("got temporary files %v, %v, want none", left, err)
 	}
 }
 
-func TestSpoolGivesBackWhatWasWritten(t *testing.T) {
+func TestSpoolReturnsWhatWasWritten(t *testing.T) {
 	folder := ownTemp(t)
 	property(t, 150, func(t *rapid.T) {
 		s, err := newSpool(false)
@@ -57,13 +57,13 @@ func TestSpoolGivesBackWhatWasWritten(t *testing.T) {
 		read := 0
 		err = s.each(func(q *request) error {
 			if read == len(want) || *q != want[read] {
-				t.Fatalf("at place %d of %d: %+v, want %+v", read, len(want), *q, want[min(read, len(want)-1)])
+				t.Fatalf("at place %d of %d: got %+v, want %+v", read, len(want), *q, want[min(read, len(want)-1)])
 			}
 			read++
 			return nil
 		})
 		if err != nil || read != len(want) {
-			t.Fatalf("%d of %d requests, %v", read, len(want), err)
+			t.Fatalf("got %d of %d requests, %v", read, len(want), err)
 		}
 	})
 	checkNothingLeft(t, folder)
@@ -81,10 +81,10 @@ func TestSpoolErrors(t *testing.T) {
 	}
 	read := 0
 	if err := s.each(func(*request) error { read++; return enough }); err != enough || read != 1 {
-		t.Errorf("%v after %d requests, want the visitor's own error after the first", err, read)
+		t.Errorf("got %v after %d requests, want the visitor's error after the first", err, read)
 	}
 
-	const text = "replay: the temporary file for the traffic: "
+	const text = "replay: temporary file for the traffic: "
 	size, _ := s.file.Seek(0, io.SeekEnd)
 	for _, left := range []int64{size - 1, 3} { // the disk lost the last cost, or all but the beginning of the first time
 		if err := s.file.Truncate(left); err != nil {
@@ -92,7 +92,7 @@ func TestSpoolErrors(t *testing.T) {
 		}
 		err = s.each(func(*request) error { return nil })
 		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) || !strings.HasPrefix(err.Error(), text) {
-			t.Errorf("a file of which %d of %d bytes are left: %v", left, size, err)
+			t.Errorf("a file truncated to %d of %d bytes: got %v", left, size, err)
 		}
 	}
 	s.close()
@@ -106,7 +106,7 @@ func TestSpoolErrors(t *testing.T) {
 	}
 }
 
-// However a replay ends, its temporary file is gone.
+// However a replay ends, its temporary file is removed.
 func TestNoTemporaryFileIsLeft(t *testing.T) {
 	asks := []asked{{origin, "a", 1}, {origin, "a", 1}, {origin, "b", 20_000}}
 	limit := slidegate.MustParseLimit("1/1m sliding-log")
@@ -120,7 +120,7 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 		"suggest":          {opts: Options{Suggest: true, Percent: 50}},
 		"no quota":         {opts: Options{Suggest: true}, want: "replay: Suggest: the quota would be 20000: "},
 		"reader fails":     {opts: Options{Trails: 2}, fail: failed, want: "the reader failed"},
-		"nothing asked":    {opts: Options{}},
+		"nothing enabled":  {opts: Options{}},
 		"decisions cannot": {opts: Options{Trails: 2, Decisions: brokenWriter{}}, want: "replay: Decisions: the disk is full"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,24 +129,24 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 			found, err := Run(context.Background(), &failing{list: list{rest: asks}, with: c.fail}, c.opts)
 			switch {
 			case found == nil || found.Outcome.Denied != 2:
-				t.Errorf("%+v, want what was found until then", found)
+				t.Errorf("got %+v, want the findings so far", found)
 			case c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)):
-				t.Errorf("the error is %v, want %q", err, c.want)
+				t.Errorf("got error %v, want %q", err, c.want)
 			}
 			checkNothingLeft(t, folder)
 		})
 	}
 }
 
-// Where no temporary file can be made, the replay says so before it reads anything.
-func TestNoPlaceForATemporaryFile(t *testing.T) {
+// If no temporary file can be created, the replay fails before it reads anything.
+func TestTemporaryFileCannotBeCreated(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()+"/missing")
 	lines := &list{rest: []asked{{origin, "a", 1}}}
 	found, err := Run(context.Background(), lines, Options{Limits: []slidegate.Limit{slidegate.PerMinute(1)}, Trails: 1})
-	if found != nil || !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "replay: a temporary file for the traffic: ") {
+	if found != nil || !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "replay: create a temporary file for the traffic: ") {
 		t.Errorf("got %v, %v, want no findings and an error about the temporary file", found, err)
 	}
 	if len(lines.rest) != 1 {
-		t.Error("the traffic was read all the same")
+		t.Error("the traffic was read, want none")
 	}
 }

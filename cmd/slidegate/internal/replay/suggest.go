@@ -7,9 +7,10 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// demand finds for every key the smallest quota that would never have refused it. As long as a key is not refused, a limit
-// counts the same whatever its quota, so that is the most that was ever used and asked for together when everything is
-// admitted: one pass answers for all quotas. It does not hold for a token bucket, whose refill depends on the quota.
+// demand finds the smallest quota for every key that would never have refused it. As long as a key is not refused, a
+// limit counts the same whatever its quota, so this is the maximum of the units used and requested together if
+// everything is admitted: one pass covers all quotas. This does not hold for a token bucket, whose refill depends on
+// the quota.
 type demand struct {
 	lane    lane
 	tallies []tally // for a sliding log, whose state holds no more than its quota
@@ -45,7 +46,7 @@ func (d *demand) add(q *request) {
 	d.peaks[q.key] = max(d.peaks[q.key], asked)
 }
 
-// smallest returns the smallest quota that refuses something to at most allowed keys.
+// smallest returns the smallest quota that refuses requests of at most allowed keys.
 func (d *demand) smallest(allowed int) int64 {
 	peaks := slices.Clone(d.peaks)
 	slices.SortFunc(peaks, func(a, b int64) int { return int(max(-1, min(1, b-a))) })
@@ -55,7 +56,7 @@ func (d *demand) smallest(allowed int) int64 {
 	return min(max(1, peaks[allowed]), rule.MaxQuota)
 }
 
-// touchable is how many of keys are at most percent of them.
+// touchable returns the largest number of keys that is at most percent of keys.
 func touchable(percent float64, keys int) int {
 	return int(math.Floor(percent / 100 * float64(keys) * (1 + 1e-12)))
 }
@@ -67,5 +68,5 @@ func fromSweep(runs []*run, allowed int64) (int64, error) {
 			return r.groups[0].Limits[0].Quota, nil
 		}
 	}
-	return 0, invalid("Suggest", "every quota of the sweep touches more than %d keys: sweep further up", allowed)
+	return 0, invalid("Suggest", "every quota of the sweep touches more than %d keys; sweep to larger quotas", allowed)
 }

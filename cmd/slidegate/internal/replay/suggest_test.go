@@ -12,15 +12,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Is the suggested quota the smallest that will do?
+// These tests check that the suggested quota is the smallest sufficient one.
 
-// touches counts the keys that a limit refuses something.
+// touches counts the keys that a limit touches.
 func touches(t tb, limit slidegate.Limit, asks []asked) (keys int64) {
 	t.Helper()
 	return plainOutcome(judge(t, []slidegate.Limit{limit}, asks), 0).KeysTouched
 }
 
-// mayTouch is how many of the keys are at most percent of them, a whole number.
+// mayTouch returns the largest number of keys that is at most percent of them.
 func mayTouch(percent int64, asks []asked) (keys int64) {
 	names := map[string]bool{}
 	for _, a := range asks {
@@ -55,7 +55,7 @@ func TestSuggestedQuotaIsTheSmallest(t *testing.T) {
 		}
 		got := found.Suggestion
 		if got.Percent != float64(percent) || len(got.Outcome.Limits) != 1 || got.Outcome.Limits[0].Limit != want.String() {
-			t.Fatalf("%v for %d%%: %+v, want %v\n%+v", limits[0], percent, got.Outcome.Limits, want, asks)
+			t.Fatalf("%v for %d%%: got %+v, want %v\n%+v", limits[0], percent, got.Outcome.Limits, want, asks)
 		}
 		alone := find(t, Options{Limits: []slidegate.Limit{want}, Top: 3}, asks)
 		if !reflect.DeepEqual(got.Outcome, alone.Outcome) {
@@ -64,7 +64,8 @@ func TestSuggestedQuotaIsTheSmallest(t *testing.T) {
 	})
 }
 
-// A token bucket gets the smallest quota of the sweep that will do by itself, whatever other limits there are.
+// For a token bucket, the suggestion is the smallest sufficient quota of the sweep for this limit alone, whatever other
+// limits there are.
 func TestSuggestedBucketIsTheSmallestOfTheSweep(t *testing.T) {
 	ownTemp(t)
 	property(t, 200, func(t *rapid.T) {
@@ -88,18 +89,18 @@ func TestSuggestedBucketIsTheSmallestOfTheSweep(t *testing.T) {
 				continue
 			}
 			if err != nil || found.Suggestion.Outcome.Limits[0].Limit != want.String() {
-				t.Fatalf("%v: %v, %+v; want %v", limits, err, found.Suggestion, want)
+				t.Fatalf("%v: got %v, %+v; want %v", limits, err, found.Suggestion, want)
 			}
 			return
 		}
 		if found == nil || found.Suggestion != nil || err == nil ||
 			!strings.HasPrefix(err.Error(), "replay: Suggest: every quota of the sweep touches more than ") {
-			t.Fatalf("%v: %+v, %v; want that no quota of the sweep will do", limits, found.Suggestion, err)
+			t.Fatalf("%v: got %+v, %v; want an error that no quota of the sweep is sufficient", limits, found.Suggestion, err)
 		}
 	})
 }
 
-// A log cannot have the quota that would do: the error says so, and all else is found all the same.
+// If the sufficient quota is too large for a log, there is an error, and the other findings are complete.
 func TestSuggestedLogIsTooLarge(t *testing.T) {
 	ownTemp(t)
 	var asks []asked
@@ -114,21 +115,21 @@ func TestSuggestedLogIsTooLarge(t *testing.T) {
 	want := "replay: Suggest: the quota would be 12000: invalid limit: quota: a sliding-log stores every unit, so it must be " +
 		"at most 10000, not 12000; sliding-window with overlap whole gives the same hard cap in constant memory"
 	if err == nil || err.Error() != want {
-		t.Errorf("the error is %v, want %s", err, want)
+		t.Errorf("got error %v, want %s", err, want)
 	}
 	if found == nil || found.Suggestion != nil || found.Outcome.Denied != 3 || found.Interrupted {
-		t.Fatalf("%+v, want 3 denied and no suggestion", found)
+		t.Fatalf("got %+v, want 3 denied and no suggestion", found)
 	}
 	if len(found.Worst) != 1 || found.Worst[0].Key != "a" {
-		t.Errorf("the trails are %+v, want that of a", found.Worst)
+		t.Errorf("got trails %+v, want that of a", found.Worst)
 	}
 	opts.Percent = 50 // of 2 keys: a may be touched, and b needs 3
 	if got := find(t, opts, asks).Suggestion.Outcome.Limits[0].Limit; got != "3/1m sliding-log" {
-		t.Errorf("for half of the keys: %s, want 3/1m sliding-log", got)
+		t.Errorf("for half of the keys: got %s, want 3/1m sliding-log", got)
 	}
 }
 
-// By hand, with the weight of what is partly covered: 4 in one minute and 3 half-way through the next.
+// With weighted windows: 4 units in one minute and 3 half-way through the next.
 func TestSuggestedByHand(t *testing.T) {
 	ownTemp(t)
 	asks := []asked{{origin, "a", 4}, {origin + 90*second, "a", 3}, {origin, "b", 1}, {origin + 61*second, "c", 0}}
@@ -145,18 +146,18 @@ func TestSuggestedByHand(t *testing.T) {
 	} {
 		opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}, Suggest: true}
 		if got := find(t, opts, asks).Suggestion.Outcome.Limits[0].Limit; got != want {
-			t.Errorf("%s: %s is suggested, want %s", text, got, want)
+			t.Errorf("%s: got suggestion %s, want %s", text, got, want)
 		}
 		opts.Percent = 34 // one of three keys
 		if got := find(t, opts, asks).Suggestion.Outcome.Limits[0].Quota; got != 1 {
-			t.Errorf("%s, for a third of the keys: a quota of %d is suggested, want 1", text, got)
+			t.Errorf("%s, for a third of the keys: got quota %d, want 1", text, got)
 		}
 	}
 }
 
-// Late traffic that is decided as it comes sees more of the last minute than what was decided before it: even a look can be
-// refused, and a quota that touches nobody must be large enough for it.
-func TestSuggestedForALateLook(t *testing.T) {
+// For late requests that are decided as they come, more of the last minute counts than for the requests decided before:
+// even a peek can be denied, and a quota that touches no key must be large enough for it.
+func TestSuggestedForALatePeek(t *testing.T) {
 	ownTemp(t)
 	asks := []asked{
 		{origin, "a", 60},
@@ -166,7 +167,7 @@ func TestSuggestedForALateLook(t *testing.T) {
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("1/1m sliding-window")}, Suggest: true}
 	got := find(t, opts, asks).Suggestion.Outcome
 	if got.Limits[0].Limit != "120/1m sliding-window" || got.KeysTouched != 0 {
-		t.Errorf("%s is suggested, which touches %d keys; want 120/1m sliding-window, which touches none", got.Limits[0].Limit, got.KeysTouched)
+		t.Errorf("got suggestion %s, which touches %d keys, want 120/1m sliding-window, which touches none", got.Limits[0].Limit, got.KeysTouched)
 	}
 }
 
@@ -180,13 +181,13 @@ func TestTouchable(t *testing.T) {
 		{0.1, 1000, 1}, {0.3, 1000, 3}, {29, 100, 29}, {57, 100, 57}, {33.333, 3, 0}, {33.34, 3, 1}, {1.1, 1000, 11}, {100, 0, 0},
 	} {
 		if got := touchable(c.percent, c.keys); got != c.want {
-			t.Errorf("%v%% of %d keys are %d, want %d", c.percent, c.keys, got, c.want)
+			t.Errorf("%v%% of %d keys: got %d, want %d", c.percent, c.keys, got, c.want)
 		}
 	}
 	for keys := range 2_000 { // in tenths of a percent, which floats cannot hold
 		for tenths := range 1_001 {
 			if got := touchable(float64(tenths)/10, keys); got != tenths*keys/1000 {
-				t.Fatalf("%v%% of %d keys are %d, want %d", float64(tenths)/10, keys, got, tenths*keys/1000)
+				t.Fatalf("%v%% of %d keys: got %d, want %d", float64(tenths)/10, keys, got, tenths*keys/1000)
 			}
 		}
 	}
@@ -196,10 +197,10 @@ func TestSmallestQuotaOfPeaks(t *testing.T) {
 	d := &demand{peaks: []int64{3, 9, 0, 9, 5}}
 	for allowed, want := range []int64{9, 9, 5, 3, 1, 1, 1} {
 		if got := d.smallest(allowed); got != want {
-			t.Errorf("for %d keys: %d, want %d", allowed, got, want)
+			t.Errorf("for %d keys: got %d, want %d", allowed, got, want)
 		}
 	}
 	if want := []int64{3, 9, 0, 9, 5}; !slices.Equal(d.peaks, want) {
-		t.Errorf("the peaks were changed to %v", d.peaks)
+		t.Errorf("got peaks changed to %v", d.peaks)
 	}
 }

@@ -14,10 +14,10 @@ import (
 
 const (
 	maxSweep      = 200 // quotas in one sweep
-	steppedPoints = 24  // about how many quotas a range without a step is cut into
+	steppedPoints = 24  // the approximate number of quotas of a range without a step
 )
 
-// ParseSweep reads the quotas of a sweep: a range that is cut into round numbers (10..1000), a range with a step
+// ParseSweep parses the quotas of a sweep: a range, which is divided into round numbers (10..1000), a range with a step
 // (10..1000:10), or a list (10,20,50).
 func ParseSweep(text string) ([]int64, error) {
 	from, to, ranged := strings.Cut(text, "..")
@@ -41,7 +41,7 @@ func ParseSweep(text string) ([]int64, error) {
 			return nil, err
 		}
 		if high <= low {
-			return nil, invalid("Sweep", "%d..%d does not rise: write the smaller quota first", low, high)
+			return nil, invalid("Sweep", "%d..%d: the smaller quota must come first", low, high)
 		}
 		if !stepped {
 			return SweepRange(low, high), nil
@@ -51,7 +51,7 @@ func ParseSweep(text string) ([]int64, error) {
 			return nil, err
 		}
 		if (high-low)/by >= maxSweep {
-			return nil, invalid("Sweep", "%s has %d quotas; the most is %d: make the step larger", text, (high-low)/by+1, maxSweep)
+			return nil, invalid("Sweep", "%s has %d quotas; the maximum is %d; use a larger step", text, (high-low)/by+1, maxSweep)
 		}
 		for n := low; n <= high; n += by {
 			quotas = append(quotas, n)
@@ -60,7 +60,7 @@ func ParseSweep(text string) ([]int64, error) {
 	slices.Sort(quotas)
 	quotas = slices.Compact(quotas)
 	if len(quotas) > maxSweep {
-		return nil, invalid("Sweep", "%d quotas are too many; the most is %d", len(quotas), maxSweep)
+		return nil, invalid("Sweep", "too many quotas: %d; the maximum is %d", len(quotas), maxSweep)
 	}
 	return quotas, nil
 }
@@ -68,12 +68,12 @@ func ParseSweep(text string) ([]int64, error) {
 func sweepQuota(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.ReplaceAll(strings.TrimSpace(text), "_", ""), 10, 64)
 	if err != nil || n < 1 || n > rule.MaxQuota {
-		return 0, invalid("Sweep", "%q is not a quota: write 10..1000, 10..1000:10 or 10,20,50", text)
+		return 0, invalid("Sweep", "invalid quota %q; want 10..1000, 10..1000:10 or 10,20,50", text)
 	}
 	return n, nil
 }
 
-// SweepRange returns quotas from low to high that rise by about the same factor: round numbers between the two ends.
+// SweepRange returns quotas from low to high that grow by about the same factor; those in between are round numbers.
 func SweepRange(low, high int64) []int64 {
 	if high <= low {
 		return []int64{low}
@@ -89,13 +89,13 @@ func SweepRange(low, high int64) []int64 {
 	return append(quotas, high)
 }
 
-// rounded returns x with two digits that count.
+// rounded returns x rounded to two significant digits.
 func rounded(x float64) int64 {
 	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
 	return int64(math.Round(math.Round(x/max(1, unit)) * max(1, unit)))
 }
 
-// swept returns a run for every quota of the first limit, the others left as they are.
+// swept returns one run per quota of the first limit, with the other limits unchanged.
 func swept(groups []facing.Group, quotas []int64) ([]*run, error) {
 	var runs []*run
 	for _, quota := range quotas {
@@ -111,24 +111,24 @@ func swept(groups []facing.Group, quotas []int64) ([]*run, error) {
 	return runs, nil
 }
 
-// withQuota returns a limit with another quota, counted as before: a default that depends on the quota stays what it was, so
-// that quotas are compared and not algorithms.
+// withQuota returns a limit with another quota and the same algorithm: a default that depends on the quota does not
+// change, so that quotas are compared and not algorithms.
 func withQuota(limit slidegate.Limit, quota int64) slidegate.Limit {
 	other := limit
 	if other.Burst == other.Quota {
-		other.Burst = 0 // a bucket as large as the quota stays so
+		other.Burst = 0 // a burst equal to the quota remains so
 	}
 	other.Quota = quota
 	return facing.Like(other, limit)
 }
 
-// otherQuota explains why a limit cannot have another quota.
+// otherQuota returns the error for a limit that does not support another quota.
 func otherQuota(limit slidegate.Limit, err error) error {
 	bound, _ := slidegate.Bind("", limit) // it was checked
 	if limit.Algorithm == slidegate.DefaultAlgorithm && bound.Rule().Algorithm == rule.SlidingLog {
 		named := limit
 		named.Algorithm = slidegate.SlidingWindow
-		return fmt.Errorf("%s is a sliding-log, and so are the quotas it is compared with, at most %d; name the algorithm: %s",
+		return fmt.Errorf("%s is a sliding-log, and other quotas are tried with the same algorithm, at most %d; name the algorithm: %s",
 			limit, rule.MaxLogQuota, named)
 	}
 	return reason(err)
@@ -145,8 +145,8 @@ func sweepFindings(runs []*run) *Sweep {
 	return s
 }
 
-// knee returns the point at which the curve of denials over the logarithm of the quota bends most: the one furthest below
-// the straight line between its ends. It is -1 for a curve that hardly bends.
+// knee returns the index of the point at which the curve of denials over the logarithm of the quota bends most: the one
+// furthest below the straight line between its ends. It is -1 for a curve that hardly bends.
 func knee(points []SweepPoint) int {
 	const least = 0.1 // of the height of the curve
 	last := len(points) - 1

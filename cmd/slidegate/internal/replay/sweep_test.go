@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Are the quotas those that were asked for, and the points what a run with that quota gives?
+// These tests check the quotas of a sweep, and that each point is the outcome of a run with its quota.
 
 // count returns the numbers from low to high.
 func count(low, high int64) (numbers []int64) {
@@ -51,11 +51,11 @@ func TestParseSweep(t *testing.T) {
 		listed(count(1, 200)) + ",200,1": count(1, 200), // each counts once
 	} {
 		if got, err := ParseSweep(text); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%.40q: %v, %v; want %v", text, got, err, want)
+			t.Errorf("%.40q: got %v, %v; want %v", text, got, err, want)
 		}
 	}
 	quota := func(text string) string {
-		return fmt.Sprintf("replay: Sweep: %q is not a quota: write 10..1000, 10..1000:10 or 10,20,50", text)
+		return fmt.Sprintf("replay: Sweep: invalid quota %q; want 10..1000, 10..1000:10 or 10,20,50", text)
 	}
 	for text, want := range map[string]string{
 		"":                     quota(""),
@@ -78,14 +78,14 @@ func TestParseSweep(t *testing.T) {
 		"1..9:":                quota(""),
 		"1..9:0":               quota("0"),
 		"1..9:-1":              quota("-1"),
-		"9..1":                 "replay: Sweep: 9..1 does not rise: write the smaller quota first",
-		"5..5":                 "replay: Sweep: 5..5 does not rise: write the smaller quota first",
-		"1..201:1":             "replay: Sweep: 1..201:1 has 201 quotas; the most is 200: make the step larger",
-		"1..1_000_000:7":       "replay: Sweep: 1..1_000_000:7 has 142858 quotas; the most is 200: make the step larger",
-		listed(count(1, 201)):  "replay: Sweep: 201 quotas are too many; the most is 200",
+		"9..1":                 "replay: Sweep: 9..1: the smaller quota must come first",
+		"5..5":                 "replay: Sweep: 5..5: the smaller quota must come first",
+		"1..201:1":             "replay: Sweep: 1..201:1 has 201 quotas; the maximum is 200; use a larger step",
+		"1..1_000_000:7":       "replay: Sweep: 1..1_000_000:7 has 142858 quotas; the maximum is 200; use a larger step",
+		listed(count(1, 201)):  "replay: Sweep: too many quotas: 201; the maximum is 200",
 	} {
 		if got, err := ParseSweep(text); err == nil || err.Error() != want || got != nil {
-			t.Errorf("%.40q: %v, %v; want %s", text, got, err, want)
+			t.Errorf("%.40q: got %v, %v; want %s", text, got, err, want)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func FuzzParseSweep(f *testing.F) {
 		}
 		checkRises(t, quotas)
 		if again, err := ParseSweep(listed(quotas)); err != nil || !slices.Equal(again, quotas) {
-			t.Fatalf("%q gives %v, which is read as %v, %v", text, quotas, again, err)
+			t.Fatalf("%q: got %v, which is parsed as %v, %v", text, quotas, again, err)
 		}
 	})
 }
@@ -134,7 +134,7 @@ func TestSweepRangeRises(t *testing.T) {
 			if digits := strings.TrimRight(strconv.FormatInt(quotas[i], 10), "0"); len(digits) > 2 {
 				t.Fatalf("%d..%d: %d is not a round number", low, high, quotas[i])
 			}
-			// Rounding to two digits moves a number of 10 or more by a twentieth at most, and each quota is two of them away.
+			// Rounding to two digits changes a number of 10 or more by a twentieth at most, and this applies to both quotas.
 			if step := float64(quotas[i]) / float64(quotas[i-1]); low >= 10 && factor > 1.12 && step > 1.11*factor {
 				t.Fatalf("%d..%d: from %d to %d", low, high, quotas[i-1], quotas[i])
 			}
@@ -149,15 +149,15 @@ func TestSweepRangeRises(t *testing.T) {
 	})
 	// The factor is the 23rd root of 100, 1.2217: 12.2, 14.9, 18.2, 22.3, 27.2, 33.3.
 	if got, want := SweepRange(10, 1000)[:7], []int64{10, 12, 15, 18, 22, 27, 33}; !slices.Equal(got, want) {
-		t.Errorf("10..1000 begins with %v, want %v", got, want)
+		t.Errorf("10..1000: got %v at the beginning, want %v", got, want)
 	}
 	if got := SweepRange(10, 1000); len(got) != steppedPoints {
-		t.Errorf("10..1000 has %d quotas, want %d", len(got), steppedPoints)
+		t.Errorf("10..1000: got %d quotas, want %d", len(got), steppedPoints)
 	}
 }
 
-// Each point is what a replay with that quota finds.
-func TestSweepPointsAreRunsOfTheirOwn(t *testing.T) {
+// Each point is the outcome of a replay with that quota.
+func TestSweepPointsAreSeparateRuns(t *testing.T) {
 	property(t, 250, func(t *rapid.T) {
 		limits := drawLimits(t)
 		if limits[0].Burst > 10 {
@@ -177,12 +177,12 @@ func TestSweepPointsAreRunsOfTheirOwn(t *testing.T) {
 			want = append(want, SweepPoint{quota, o.Admitted, o.Denied, o.KeysTouched})
 		}
 		if !slices.Equal(found.Sweep.Points, want) || found.Sweep.Knee != knee(want) {
-			t.Fatalf("%v: %+v, want %+v", limits, found.Sweep, want)
+			t.Fatalf("%v: got %+v, want %+v", limits, found.Sweep, want)
 		}
 	})
 }
 
-func TestSweepBeyondWhatALogTakes(t *testing.T) {
+func TestSweepBeyondLogQuota(t *testing.T) {
 	opts := Options{Limits: []slidegate.Limit{{Quota: 5, Window: time.Minute, Algorithm: slidegate.SlidingLog}}, Sweep: []int64{10, 20_000}}
 	found, err := Run(context.Background(), &list{rest: []asked{{origin, "a", 1}}}, opts)
 	if found != nil || err == nil || !strings.HasPrefix(err.Error(), "replay: Sweep: quota 20000: invalid limit: quota: a sliding-log") {
@@ -215,7 +215,7 @@ func TestKnee(t *testing.T) {
 			points = append(points, SweepPoint{Quota: c.quotas[i], Denied: c.denied[i]})
 		}
 		if got := knee(points); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
+			t.Errorf("%s: got %d, want %d", name, got, c.want)
 		}
 	}
 }

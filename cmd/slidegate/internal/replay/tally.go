@@ -6,9 +6,9 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// tally is the exact count of the units of one key in the window that ends at the last one: what the limits are measured
-// by, whatever their quota. The zero value is empty. Entries are a few bytes each: their distance in time from the one
-// before and, unless it is 1, their number of units. The oldest entry is held in fields, so most keys need no more.
+// tally is the exact count of the units of one key in the window that ends at the last one. The limits are measured by
+// it, whatever their quota. The zero value is empty. Entries are a few bytes each: the time since the previous entry
+// and, unless it is 1, the number of units. The oldest entry is held in fields, so most keys need no chunk.
 type tally struct {
 	sum    int64       // units in the window
 	oldest rule.Micros // the time of the oldest entry
@@ -16,24 +16,24 @@ type tally struct {
 	units  int64       // of the oldest entry; 0 when there is none
 	head   uint32      // the chunk with the entries after the oldest, 0 if there are none
 	tail   uint32
-	read   uint8 // how far head has been read
+	read   uint8 // the offset of the next entry in head
 }
 
-// chunkSize is how many bytes of entries a chunk holds.
+// chunkSize is the capacity of a chunk in bytes.
 const chunkSize = 59
 
-// chunk is a part of a tally's list of entries. Entries do not cross from one to the next.
+// chunk is a part of a tally's list of entries. An entry does not span two chunks.
 type chunk struct {
 	next  uint32
 	used  uint8
 	bytes [chunkSize]byte
 }
 
-// chunks lends chunks to tallies. The zero value is ready to use.
+// chunks allocates chunks for tallies. The zero value is ready to use.
 type chunks struct {
 	blocks []*[blockSize]chunk
-	made   uint32 // chunks taken from blocks, the first of which is never lent: 0 means none
-	free   uint32 // the first of the list of those given back
+	made   uint32 // chunks taken from blocks; the first chunk is never used, because 0 means none
+	free   uint32 // the head of the free list
 }
 
 const blockSize = 1 << 12
@@ -53,13 +53,13 @@ func (c *chunks) lend() uint32 {
 	return c.made
 }
 
-func (c *chunks) giveBack(n uint32) {
+func (c *chunks) release(n uint32) {
 	c.at(n).next = c.free
 	c.free = n
 }
 
-// forget drops the entries that have left the window at now. Entries of which the newest is more than a window ahead were
-// made by a clock that had jumped; they come back to now, as in the rule.
+// forget drops the entries that have left the window at now. If the newest entry is more than a window ahead, the clock
+// had jumped; the entries are moved back to now, as in the rule.
 func (t *tally) forget(c *chunks, now, window rule.Micros) {
 	if ahead := t.newest - now; t.units != 0 && ahead > window {
 		t.oldest -= ahead
@@ -70,8 +70,8 @@ func (t *tally) forget(c *chunks, now, window rule.Micros) {
 	}
 }
 
-// forgetFor drops the entries that do not count any more under a limit at now: those that have left its window, or that are of
-// an earlier period of its calendar.
+// forgetFor drops the entries that no longer count for a limit at now: those that have left its window, or that belong
+// to an earlier calendar period.
 func (t *tally) forgetFor(c *chunks, now rule.Micros, limit *rule.Limit) {
 	if limit.Calendar == rule.NoPeriod {
 		t.forget(c, now, limit.Window)
@@ -89,7 +89,7 @@ func (t *tally) forgetFor(c *chunks, now rule.Micros, limit *rule.Limit) {
 	}
 }
 
-// drop takes the oldest entry away.
+// drop removes the oldest entry.
 func (t *tally) drop(c *chunks) {
 	t.sum -= t.units
 	if t.head == 0 {
@@ -108,7 +108,7 @@ func (t *tally) drop(c *chunks) {
 	t.oldest += rule.Micros(later >> 1)
 	if t.read == head.used {
 		next := head.next
-		c.giveBack(t.head)
+		c.release(t.head)
 		t.head, t.read = next, 0
 		if next == 0 {
 			t.tail = 0
@@ -116,7 +116,7 @@ func (t *tally) drop(c *chunks) {
 	}
 }
 
-// add counts units at a moment, which is taken as the newest one's if it is older.
+// add counts units at a time. A time before the newest entry is treated as the time of the newest entry.
 func (t *tally) add(c *chunks, at rule.Micros, units int64) {
 	if units == 0 {
 		return
@@ -134,7 +134,7 @@ func (t *tally) add(c *chunks, at rule.Micros, units int64) {
 	t.sum += units
 }
 
-// push writes an entry behind the last one.
+// push appends an entry.
 func (t *tally) push(c *chunks, later uint64, units int64) {
 	var entry [2 * binary.MaxVarintLen64]byte
 	var n int

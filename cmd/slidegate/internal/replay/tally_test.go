@@ -7,14 +7,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Does a tally count what a plain list counts?
+// These tests compare a tally with a plain list.
 
 type entry struct {
 	at    rule.Micros
 	units int64
 }
 
-// plainTally is the same with a slice.
+// plainTally is a tally in a slice.
 type plainTally []entry
 
 func (p plainTally) sum() (n int64) {
@@ -44,13 +44,13 @@ func (p *plainTally) add(at rule.Micros, units int64) {
 		at = max(at, (*p)[len(*p)-1].at)
 	}
 	if len(*p) == 1 && (*p)[0].at == at {
-		(*p)[0].units += units // the oldest entry takes up what comes at its moment
+		(*p)[0].units += units // units at the time of the oldest entry are added to it
 		return
 	}
 	*p = append(*p, entry{at, units})
 }
 
-// drawGap returns a step in time: mostly short, now and then a long one, or one back.
+// drawGap returns a step in time: usually short, sometimes long or negative.
 func drawGap(t *rapid.T, window rule.Micros) rule.Micros {
 	switch rapid.IntRange(0, 8).Draw(t, "gap") {
 	case 0:
@@ -79,7 +79,7 @@ func TestTallyIsAPlainCount(t *testing.T) {
 			one.forget(&lent, now[i], window)
 			want.forget(now[i], window)
 			if one.sum != want.sum() {
-				t.Fatalf("after forgetting at %d: %d, want %d of %v", now[i], one.sum, want.sum(), *want)
+				t.Fatalf("after forgetting at %d: got %d, want %d of %v", now[i], one.sum, want.sum(), *want)
 			}
 			one.add(&lent, now[i], units)
 			want.add(now[i], units)
@@ -94,11 +94,11 @@ func TestTallyIsAPlainCount(t *testing.T) {
 				tallies[i].drop(&lent)
 			}
 			if tallies[i].sum != 0 || tallies[i].head != 0 || tallies[i].tail != 0 {
-				t.Fatalf("an empty tally is left as %+v", tallies[i])
+				t.Fatalf("got %+v for an empty tally", tallies[i])
 			}
 		}
 		if free := countFree(&lent); free != int(lent.made) {
-			t.Fatalf("%d chunks of %d were given back", free, lent.made)
+			t.Fatalf("got %d free chunks of %d, want all", free, lent.made)
 		}
 	})
 }
@@ -106,16 +106,16 @@ func TestTallyIsAPlainCount(t *testing.T) {
 func checkTally(t *rapid.T, one *tally, want plainTally) {
 	t.Helper()
 	if one.sum != want.sum() {
-		t.Fatalf("the sum is %d, want %d of %v", one.sum, want.sum(), want)
+		t.Fatalf("got sum %d, want %d of %v", one.sum, want.sum(), want)
 	}
 	if len(want) == 0 {
 		if one.units != 0 {
-			t.Fatalf("%+v should be empty", one)
+			t.Fatalf("got %+v, want an empty tally", one)
 		}
 		return
 	}
 	if first, last := want[0], want[len(want)-1]; one.units != first.units || one.oldest != first.at || one.newest != last.at {
-		t.Fatalf("%+v, want %v to %v", one, first, last)
+		t.Fatalf("got %+v, want %v to %v", one, first, last)
 	}
 }
 
@@ -126,8 +126,8 @@ func countFree(c *chunks) (n int) {
 	return n
 }
 
-// A tally of a busy key moves on over its chunks; it does not make new ones for ever.
-func TestTalliesGiveChunksBack(t *testing.T) {
+// The tally of a busy key reuses chunks; it does not allocate new ones forever.
+func TestTalliesReleaseChunks(t *testing.T) {
 	var lent chunks
 	var tallies [50]tally
 	const window = 100 * milli
@@ -138,17 +138,17 @@ func TestTalliesGiveChunksBack(t *testing.T) {
 			tallies[i].forget(&lent, now, window)
 			tallies[i].add(&lent, now, 1)
 			if want := min(100, (now-origin)/milli); rule.Micros(tallies[i].sum) != want {
-				t.Fatalf("%d units, want %d", tallies[i].sum, want)
+				t.Fatalf("got %d units, want %d", tallies[i].sum, want)
 			}
 		}
 	}
 	// 99 entries of 2 bytes, 29 to a chunk, lie in at most 5 chunks: the first may be nearly read and the last nearly empty.
 	if most := uint32(5 * len(tallies)); lent.made > most {
-		t.Errorf("%d chunks were made, want at most %d", lent.made, most)
+		t.Errorf("got %d chunks, want at most %d", lent.made, most)
 	}
 }
 
-// More chunks than a block holds: their numbers go on in the next block.
+// Chunk numbers continue in the next block.
 func TestTallyGrowsOverBlocks(t *testing.T) {
 	var lent chunks
 	var one tally
@@ -162,6 +162,6 @@ func TestTallyGrowsOverBlocks(t *testing.T) {
 	newest := origin + apart*rule.Micros(entries-1)
 	one.forget(&lent, newest, 10*apart) // the one exactly a window old is gone
 	if one.sum != 10 || one.oldest != newest-9*apart {
-		t.Errorf("%d units since %d before the newest are left, want 10 since %d", one.sum, newest-one.oldest, 9*apart)
+		t.Errorf("got %d units since %d before the newest, want 10 since %d", one.sum, newest-one.oldest, 9*apart)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// maxBuckets is how many buckets a Timeline has at most.
+// maxBuckets is the maximum number of buckets of a Timeline.
 const maxBuckets = 480
 
-// widths are the widths of a timeline's buckets that people read easily. Each divides the next one, so that buckets can
-// be put together as the traffic turns out to be longer.
+// widths are the possible widths of a timeline's buckets, chosen to be easy to read. Each divides the next, so that
+// buckets can be merged as the traffic turns out to be longer.
 var widths = micros(
 	time.Millisecond, 10*time.Millisecond, 100*time.Millisecond,
 	time.Second, 5*time.Second, 10*time.Second, 30*time.Second,
@@ -29,15 +29,15 @@ func micros(durations ...time.Duration) []rule.Micros {
 	return all
 }
 
-// timeline counts requests by time. It begins with the finest buckets and makes them wider when there are too many.
+// timeline counts requests over time. It starts with the narrowest buckets and widens them when there are too many.
 type timeline struct {
 	width   int // an index into widths
 	first   int64
 	buckets []Bucket
 }
 
-// at returns the bucket of a moment. A moment before the first bucket, which only comes too late to be sorted in, is
-// counted in the first one.
+// at returns the bucket of a time. A time before the first bucket, which only occurs in a request that came too late to
+// be sorted, is counted in the first bucket.
 func (t *timeline) at(now rule.Micros) *Bucket {
 	index := int64(now / widths[t.width])
 	if len(t.buckets) == 0 {

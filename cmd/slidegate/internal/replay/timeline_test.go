@@ -8,9 +8,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Does the timeline count every request where it belongs, in few enough buckets?
+// These tests check that the timeline counts every request in its bucket, with few enough buckets.
 
-// plainTimeline counts moments in the finest buckets of which there are not too many, the first with the first moment.
+// plainTimeline counts times in the narrowest buckets of which there are not too many, starting with that of the first
+// time.
 func plainTimeline(moments []rule.Micros) Timeline {
 	width := widths[slices.IndexFunc(widths, func(width rule.Micros) bool {
 		return !slices.ContainsFunc(moments, func(at rule.Micros) bool { return at/width-moments[0]/width >= 480 })
@@ -75,7 +76,7 @@ func TestTimelineByHand(t *testing.T) {
 		t.Fatalf("%d buckets of %d from %d, want 49 of 10000 from %d", len(got.Buckets), got.Width, got.From, origin)
 	}
 	if got.Buckets[0] != (Bucket{2, 1}) || got.Buckets[48] != (Bucket{1, 1}) {
-		t.Errorf("the first holds %+v and the last %+v, want 2 and 1, 1 and 1", got.Buckets[0], got.Buckets[48])
+		t.Errorf("got first bucket %+v and last bucket %+v, want 2 and 1, 1 and 1", got.Buckets[0], got.Buckets[48])
 	}
 	line.at(rule.MaxNow).Admitted++ // two centuries on
 	if got := line.findings(); len(got.Buckets) > maxBuckets || got.Buckets[0] != (Bucket{3, 2}) {
@@ -90,6 +91,6 @@ func TestWidthsDivideEachOther(t *testing.T) {
 		}
 	}
 	if widths[len(widths)-1]*maxBuckets < rule.MaxNow {
-		t.Errorf("the widest buckets reach to %d, want %d", widths[len(widths)-1]*maxBuckets, rule.MaxNow)
+		t.Errorf("got a maximum time of %d with the widest buckets, want %d", widths[len(widths)-1]*maxBuckets, rule.MaxNow)
 	}
 }

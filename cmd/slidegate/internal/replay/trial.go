@@ -2,14 +2,14 @@ package replay
 
 import "github.com/slidegate/slidegate"
 
-// trial tries a suggested limit on the traffic: by itself, and in its place among all that the keys face.
+// trial tries a suggested limit on the traffic: alone, and together with all other limits.
 type trial struct {
 	alone *run
 	log   *exact
-	whole *run // nil if the limit by itself is all that there is
+	whole *run // nil if there are no other limits
 }
 
-// trial returns a trial of the suggested limit, or nil if none was asked for.
+// trial returns a trial of the suggested limit, or nil if none was requested.
 func (r *replay) trial() (*trial, error) {
 	if !r.opts.Suggest {
 		return nil, nil
@@ -34,7 +34,7 @@ func (r *replay) trial() (*trial, error) {
 	return t, nil
 }
 
-// smallest returns the smallest quota that touches no more keys than were allowed.
+// smallest returns the smallest quota that touches no more keys than allowed.
 func (r *replay) smallest() (int64, error) {
 	allowed := touchable(r.opts.Percent, r.feed.keys[0].len())
 	if r.demand != nil {

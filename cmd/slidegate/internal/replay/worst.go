@@ -5,22 +5,22 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// trails follows a few keys of the first group through the traffic again and notes their exact counts over time.
+// trails replays a few keys of the first group and records their exact counts over time.
 type trails struct {
 	run     *run
-	limit   rule.Limit // the first one, which the counts are held against
+	limit   rule.Limit // the first limit, whose window the counts are for
 	line    Timeline
-	numbers map[uint32]uint32 // the keys that are followed
+	numbers map[uint32]uint32 // the followed keys
 	of      []trail
 	chunks  chunks
 }
 
-// trail is one key on its way.
+// trail holds the counts of one key.
 type trail struct {
 	asked, admitted curve
 }
 
-// curve is an exact count by bucket of the timeline.
+// curve is the exact count in each bucket of the timeline.
 type curve struct {
 	tally  tally
 	points []int64
@@ -66,7 +66,7 @@ func (t *trails) bucket(at rule.Micros) int {
 	return min(max(0, int((at-t.line.From)/t.line.Width)), len(t.line.Buckets)-1)
 }
 
-// reach draws the curve to the bucket to: where nothing is added, the count is highest when a bucket begins.
+// reach extends the curve to the bucket to: where nothing is added, the count is highest at the start of a bucket.
 func (t *trails) reach(c *curve, to int) {
 	for len(c.points) <= to {
 		begins := t.line.From + rule.Micros(len(c.points))*t.line.Width

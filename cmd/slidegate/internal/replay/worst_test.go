@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Are the curves of the worst keys those of a count at every moment?
+// These tests check that the curves of the worst keys are exact at every time.
 
-// plainCurve returns the most units in the window before any moment of each bucket. Counts only rise at an entry, so the
-// moments to look at are a bucket's beginning and the entries in it.
+// plainCurve returns the most units in the window before any time in each bucket. Counts only rise at an entry, so it is
+// enough to count at the start of a bucket and at the entries in it.
 func plainCurve(line *Timeline, entries []entry, window rule.Micros) []int64 {
 	points := make([]int64, len(line.Buckets))
 	for i := range points {
@@ -27,7 +27,7 @@ func plainCurve(line *Timeline, entries []entry, window rule.Micros) []int64 {
 	return points
 }
 
-func TestTrailsAreACountAtEveryMoment(t *testing.T) {
+func TestTrailsAreExact(t *testing.T) {
 	ownTemp(t)
 	property(t, 300, func(t *rapid.T) {
 		limits := drawLimits(t)
@@ -36,7 +36,7 @@ func TestTrailsAreACountAtEveryMoment(t *testing.T) {
 		found := find(t, Options{Limits: limits, Trails: trails, Top: trails}, asks)
 		verdicts := judge(t, limits, asks)
 		if len(found.Worst) != len(found.Outcome.TopDenied) {
-			t.Fatalf("%d trails for %d keys", len(found.Worst), len(found.Outcome.TopDenied))
+			t.Fatalf("got %d trails for %d keys", len(found.Worst), len(found.Outcome.TopDenied))
 		}
 		for i, trail := range found.Worst {
 			var all, admitted []entry
@@ -62,7 +62,7 @@ func TestTrailsAreACountAtEveryMoment(t *testing.T) {
 	})
 }
 
-// With a clock that jumps, the curves still have a point a bucket, and no point is more than everything.
+// With a clock that jumps, the curves still have one point per bucket, and no point exceeds the total.
 func TestTrailsWithAnyClock(t *testing.T) {
 	ownTemp(t)
 	property(t, 200, func(t *rapid.T) {
@@ -72,17 +72,17 @@ func TestTrailsWithAnyClock(t *testing.T) {
 		units := found.Traffic.Units
 		for _, trail := range found.Worst {
 			if len(trail.Asked) != len(found.Timeline.Buckets) || len(trail.Admitted) != len(trail.Asked) {
-				t.Fatalf("%d and %d points for %d buckets", len(trail.Asked), len(trail.Admitted), len(found.Timeline.Buckets))
+				t.Fatalf("got %d and %d points for %d buckets", len(trail.Asked), len(trail.Admitted), len(found.Timeline.Buckets))
 			}
 			points := slices.Concat(trail.Asked, trail.Admitted)
 			if slices.Min(points) < 0 || slices.Max(points) > units {
-				t.Fatalf("%+v, of %d units", trail, units)
+				t.Fatalf("got %+v of %d units", trail, units)
 			}
 		}
 	})
 }
 
-// By hand: three in the first second, a fourth refused, and all gone a window after they came.
+// Three units in the first second, a fourth denied, and all gone one window later.
 func TestTrailsByHand(t *testing.T) {
 	ownTemp(t)
 	asks := []asked{
@@ -96,12 +96,12 @@ func TestTrailsByHand(t *testing.T) {
 		t.Fatalf("%d buckets of %d", len(found.Timeline.Buckets), found.Timeline.Width)
 	}
 	if len(found.Worst) != 1 || found.Worst[0].Key != "busy" || found.Worst[0].Requests != 3 || found.Worst[0].Denied != 1 {
-		t.Fatalf("%+v, want busy alone, refused 1 of 3", found.Worst)
+		t.Fatalf("got %+v, want only busy, denied 1 of 3", found.Worst)
 	}
 	// The units of 0.2 s are gone at 0.7 s, of 0.3 s at 0.8 s, of 0.4 s at 0.9 s; the buckets begin at 0.1 s.
 	wantAsked := append([]int64{0, 2, 3, 4, 4, 4, 2, 1}, make([]int64, 82)...)
 	wantAdmitted := append([]int64{0, 2, 3, 3, 3, 3, 1, 0}, make([]int64, 82)...)
 	if got := found.Worst[0]; !slices.Equal(got.Asked, wantAsked) || !slices.Equal(got.Admitted, wantAdmitted) {
-		t.Errorf("asked %v, admitted %v", got.Asked[:10], got.Admitted[:10])
+		t.Errorf("got asked %v, admitted %v", got.Asked[:10], got.Admitted[:10])
 	}
 }

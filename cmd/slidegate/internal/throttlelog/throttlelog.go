@@ -1,4 +1,4 @@
-// Package throttlelog logs what happens at every request of an outage, once a second at most.
+// Package throttlelog logs events that occur on every request of an outage, at most once per second.
 package throttlelog
 
 import (
@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Logger writes at most one line per second; the others are dropped. The zero value drops every line; New returns one that
-// writes. It is safe for concurrent use, and must not be copied.
+// Logger writes at most one line per second; the others are dropped. The zero value drops every line; call New for one
+// that writes. It is safe for concurrent use, and must not be copied.
 type Logger struct {
 	to   *slog.Logger
 	last atomic.Int64 // the Unix second of the last line
 }
 
-// New returns a Logger that writes to a logger; nil drops every line.
+// New returns a Logger that writes to the given logger; nil drops every line.
 func New(to *slog.Logger) *Logger { return &Logger{to: to} }
 
-// Warn writes a line, with an error if it is not nil, unless this second has one already.
+// Warn writes a line, with err if it is not nil, unless a line was written in this second already.
 func (l *Logger) Warn(text string, err error) {
 	if l.to == nil {
 		return

@@ -16,7 +16,7 @@ func newLog() (*Logger, *bytes.Buffer) {
 	return New(slog.New(slog.NewTextHandler(text, nil))), text
 }
 
-// However many ask at once, a second has one line, and the next second another.
+// Concurrent calls write one line per second.
 func TestOneLinePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, text := newLog()
@@ -27,7 +27,7 @@ func TestOneLinePerSecond(t *testing.T) {
 			}
 			all.Wait()
 			if got := strings.Count(text.String(), "\n"); got != second {
-				t.Errorf("%d lines after %d seconds, want one per second:\n%s", got, second, text)
+				t.Errorf("got %d lines after %d seconds, want one per second:\n%s", got, second, text)
 			}
 			time.Sleep(time.Second)
 		}
@@ -38,12 +38,12 @@ func TestLine(t *testing.T) {
 	log, text := newLog()
 	log.Warn("down", errors.New("refused"))
 	if got := text.String(); !strings.HasSuffix(got, " level=WARN msg=down error=refused\n") {
-		t.Errorf("with an error: %q", got)
+		t.Errorf("with an error: got %q", got)
 	}
 	log, text = newLog()
 	log.Warn("not trusted", nil)
 	if got := text.String(); !strings.HasSuffix(got, " level=WARN msg=\"not trusted\"\n") {
-		t.Errorf("without an error: %q", got)
+		t.Errorf("without an error: got %q", got)
 	}
 }
 

@@ -94,9 +94,9 @@ func TestBrowserFigures(t *testing.T) {
 		"keys_touched":    {f.Outcome.KeysTouched, "%s   8.8 %  of 148\n"},
 		"highest":         {l.Highest.Units, "  highest in any 1m     %s of 100 ("},
 		"longest_lockout": {int64(f.Outcome.Lockout.Length), "  longest lock-out      %s ("},
-		"wrong_admitted":  {l.WrongAdmitted, "admitted too much %s ("},
-		"wrong_denied":    {l.WrongDenied, "refused too much %s ("},
-		"state_bytes":     {l.StateBytes, "  memory of the state   %s for "},
+		"wrong_admitted":  {l.WrongAdmitted, "wrongly admitted %s ("},
+		"wrong_denied":    {l.WrongDenied, "wrongly denied %s ("},
+		"state_bytes":     {l.StateBytes, "  state memory          %s for "},
 		"live_keys":       {l.LiveKeys, " for %s live keys\n"},
 	} {
 		selector := `document.querySelector("data[data-figure=` + name + `]")`
@@ -237,7 +237,7 @@ func TestBrowserWithoutScripts(t *testing.T) {
 			t.Errorf("the page without scripts does not show the %d refusals of %s", k.Denied, k.Key)
 		}
 	}
-	if !strings.Contains(shown, "Charts need scripts.") {
+	if !strings.Contains(shown, "The charts need JavaScript.") {
 		t.Error("the page does not say that charts need scripts")
 	}
 	if n := eval[int](b, `[...document.querySelectorAll(".chart, .zoom, .legend")].filter(e => e.checkVisibility()).length`); n != 0 {

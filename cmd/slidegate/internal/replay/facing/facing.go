@@ -1,6 +1,6 @@
-// Package facing finds out which policies of a file a recorded request faces, and which limits each of them has for its
-// key. It does so with the code that the service decides by: the patterns of httplimit, and the lists and overrides of
-// package policy. What a log cannot tell it takes as fitting, and says so in Notes.
+// Package facing finds which policies of a file apply to a recorded request, and which limits each of them has for its
+// key. It uses the code of the service: the patterns of httplimit, and the lists and overrides of package policy. A
+// pattern is assumed to match what the log does not record, and Notes says so.
 package facing
 
 import (
@@ -16,27 +16,27 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Group is the keys of a policy that face the same limits: its own, or those of an override. Keys for which a list decides,
-// or which have no limit, are a group without limits.
+// Group describes the keys of a policy that have the same limits: those of the policy, of an override or of a plan.
+// Keys that a list decides, or that are unlimited, form a group without limits.
 type Group struct {
-	Policy   string    // empty if the limits are of no policy
-	By       policy.By // what decides: policy.ByLimits, or what does in place of them
-	Shadow   bool      // what the group refuses is counted, and refuses no request
-	Override string    // the key or pattern of the override that the limits are of
-	Plan     string    // the name of the plan that they are of
+	Policy   string    // empty if the limits do not belong to a policy
+	By       policy.By // what decides: policy.ByLimits, or what decides instead
+	Shadow   bool      // denials by the group are counted, but deny no request
+	Override string    // the key or pattern of the override that has the limits
+	Plan     string    // the name of the plan that has the limits
 	Limits   []slidegate.Limit
 }
 
-// Policies are the policies of a file that are replayed. They do not change, and are safe for concurrent use. New makes
-// them.
+// Policies holds the policies of a file that are replayed. It is immutable and safe for concurrent use. The zero value
+// is not usable; call New.
 type Policies struct {
 	list   []*facedPolicy
 	set    *policy.Set
 	groups []Group
-	known  clientip.Grouping // the file's groups of addresses
+	known  clientip.Grouping // the address groups of the file
 }
 
-// Grouping returns which addresses are one client: as given, and where that says nothing, as the file says.
+// Grouping returns which addresses are one client: the given grouping, with unset fields taken from the file.
 func (p *Policies) Grouping(given clientip.Grouping) clientip.Grouping {
 	return clientip.Grouping{
 		V4: cmp.Or(given.V4, p.known.V4), V6: cmp.Or(given.V6, p.known.V6), KeepEmbedded: given.KeepEmbedded || p.known.KeepEmbedded,
@@ -49,18 +49,18 @@ type facedPolicy struct {
 	pattern
 	own       int            // its group
 	overrides map[string]int // the groups of overrides, by their key or pattern
-	plans     map[string]int // the groups of plans that requests name, by their names
+	plans     map[string]int // the groups of plans that requests name, by name
 	find      func(value string) (config.Plan, bool)
-	listed    [byCount]int // the groups of keys that limits do not decide about, by what does
-	bare      bool         // every key is of the group own
-	revealed  bool         // it is in the shadow, and refuses here all the same
+	listed    [byCount]int // the groups of keys that are not decided by limits, by what decides
+	bare      bool         // every key is in the group own
+	revealed  bool         // it is a shadow policy, but denies requests in the replay
 	slots     bool         // it has in-flight limits, which are left out
 }
 
 const byCount = policy.ByUnlimited + 1
 
-// New returns the policies of a file, or the one of that name alone. A policy that is replayed alone refuses also if it is
-// in the shadow: what it would do is the question.
+// New returns the policies of a file, or only the one called name. A shadow policy that is replayed alone denies
+// requests: the replay shows what it would do.
 func New(file *config.File, name string) (*Policies, error) {
 	chosen := *file
 	if name != "" {
@@ -87,7 +87,7 @@ func New(file *config.File, name string) (*Policies, error) {
 			Name: one.Name, Limits: one.Limits, Overrides: one.Overrides, Plans: one.RequestPlans(), Allow: one.Allow, Deny: one.Deny, Shadow: one.Shadow,
 		})
 	}
-	// The set only says what decides about a key: nothing is ever kept in the store.
+	// The set only routes keys: nothing is ever kept in the store.
 	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func New(file *config.File, name string) (*Policies, error) {
 	return p, err
 }
 
-// add makes a policy ready, and its groups.
+// add prepares a policy and its groups.
 func (p *Policies) add(given config.Policy) (faced *facedPolicy, err error) {
 	given.Overrides = given.AllOverrides()
 	faced = &facedPolicy{Policy: given, overrides: map[string]int{}, plans: map[string]int{}, find: given.FindPlan()}
@@ -135,17 +135,18 @@ func (p *Policies) group(g Group) int {
 	return len(p.groups) - 1
 }
 
-// Groups returns the groups of all policies. The first is the first policy's own. They are shared and must not be changed.
+// Groups returns the groups of all policies. The first is that of the first policy's limits. They are shared and must not
+// be modified.
 func (p *Policies) Groups() []Group { return p.groups }
 
-// Len returns how many policies there are.
+// Len returns the number of policies.
 func (p *Policies) Len() int { return len(p.list) }
 
 // Policy returns one of the policies.
 func (p *Policies) Policy(i int) config.Policy { return p.list[i].Policy }
 
-// Of returns the group of a key under a policy. The address is the client's, for the lists; the zero value is on none. The plan is
-// what the request says of its plan; empty if it says nothing.
+// Of returns the group of a key under a policy. The address of the client is for the lists; the zero value is on none.
+// The plan is the value by which the request names its plan, or empty.
 func (p *Policies) Of(i int, key []byte, address netip.Addr, plan []byte) (group int) {
 	faced := p.list[i]
 	if faced.bare {
@@ -168,12 +169,12 @@ func (p *Policies) Of(i int, key []byte, address netip.Addr, plan []byte) (group
 	return faced.own
 }
 
-// pattern is which requests a policy is for.
+// pattern describes which requests a policy applies to.
 type pattern struct {
-	matcher *httplimit.Matcher // nil if it is for all
+	matcher *httplimit.Matcher // nil if it applies to all
 	needs   Known
-	samples []sample // one for each of the policy's patterns
+	samples []sample // one per pattern of the policy
 }
 
-// sample is a request that a pattern is for, in parts.
+// sample is a request that a pattern matches, in parts.
 type sample struct{ method, host, path string }

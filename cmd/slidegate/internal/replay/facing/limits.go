@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// leaveOutSlots takes the in-flight limits out of a policy: replay does not know how long requests took.
+// leaveOutSlots removes the in-flight limits from a policy: replay does not know how long requests took.
 func (f *facedPolicy) leaveOutSlots() error {
 	f.Limits = f.rates(f.Limits)
 	f.Overrides = slices.Clone(f.Overrides)
@@ -25,12 +25,12 @@ func (f *facedPolicy) leaveOutSlots() error {
 	}
 	if f.slots && none {
 		return errors.New("in-flight limits cannot be replayed, because replay does not know how long requests took, " +
-			"and there are no others; replay another policy of the file with --policy")
+			"and there are no other limits; replay another policy of the file with --policy")
 	}
 	return nil
 }
 
-// rates returns limits without those that are in-flight.
+// rates returns limits without the in-flight ones.
 func (f *facedPolicy) rates(limits []slidegate.Limit) []slidegate.Limit {
 	var kept []slidegate.Limit
 	for _, limit := range limits {
@@ -43,8 +43,8 @@ func (f *facedPolicy) rates(limits []slidegate.Limit) []slidegate.Limit {
 	return kept
 }
 
-// Like returns limit as it counts beside one of bases with the same name: as the service has it for overrides and plans, it
-// keeps the algorithm of that one if it names none. It is returned as it was written if that makes no difference.
+// Like returns limit with the algorithm of the limit of the same name in bases, if limit names none, as the service
+// does for overrides and plans. It returns limit unchanged if that makes no difference.
 func Like(limit slidegate.Limit, bases ...slidegate.Limit) slidegate.Limit {
 	alone, err := slidegate.Bind("", limit)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// Known is what a log tells about requests.
+// Known says what a log records about requests.
 type Known struct{ Method, Host, Path, Address bool }
 
-// Request is a recorded request, with what the log tells of it. A nil field is one that this request does not have.
+// Request is a recorded request. A field that this request does not have is nil.
 type Request struct {
 	Method []byte
 	Host   []byte
@@ -38,7 +38,7 @@ func newPattern(of *config.Policy) (p pattern, err error) {
 	return p, nil
 }
 
-// Patterns are what the match of a policy says, by themselves. NewPatterns makes them.
+// Patterns holds the patterns of a policy's match. The zero value is not usable; call NewPatterns.
 type Patterns struct{ pattern }
 
 // NewPatterns returns the patterns of a match.
@@ -47,30 +47,31 @@ func NewPatterns(match []config.Route) (*Patterns, error) {
 	return &Patterns{p}, err
 }
 
-// Matches reports whether one of the patterns is for r, in a log that tells this much.
+// Matches reports whether one of the patterns matches r, in a log that records what known says.
 func (p *Patterns) Matches(r Request, known Known) bool { return len(p.places(r, known)) > 0 }
 
-// Faced is a policy that a request faces.
+// Faced is a policy that applies to a request.
 type Faced struct {
 	Policy int
-	Route  int // the place in the policy's Match of the pattern that decides about the cost; -1 if there is none
+	Route  int // the index in the policy's Match of the pattern that determines the cost; -1 if there is none
 }
 
-// maxRemembered bounds how many requests a Finder remembers the policies of.
+// maxRemembered is the maximum number of different requests for which a Finder caches the policies.
 const maxRemembered = 1 << 15
 
-// Finder finds the policies that the requests of one log face. It is not safe for concurrent use. NewFinder makes it.
+// Finder finds the policies that apply to the requests of one log. It is not safe for concurrent use. The zero value is
+// not usable; call NewFinder.
 type Finder struct {
 	policies   *Policies
-	taken      []int   // the policies that are replayed
-	all        []Faced // the same, as they are faced where none has a pattern
+	taken      []int   // the replayed policies
+	all        []Faced // the result of Find if no policy has a pattern
 	known      Known
 	matches    bool // a policy has a pattern
 	remembered map[string][]Faced
 	name       []byte
 }
 
-// NewFinder returns a Finder over some of the policies for a log that tells this much about requests.
+// NewFinder returns a Finder over the policies with the indexes taken, for a log that records what known says.
 func (p *Policies) NewFinder(known Known, taken []int) *Finder {
 	f := &Finder{policies: p, taken: taken, known: known, remembered: map[string][]Faced{}}
 	for _, i := range taken {
@@ -80,7 +81,7 @@ func (p *Policies) NewFinder(known Known, taken []int) *Finder {
 	return f
 }
 
-// Find returns the policies that r faces, in the order of the file. They are shared and must not be changed.
+// Find returns the policies that apply to r, in the order of the file. The slice is shared and must not be modified.
 func (f *Finder) Find(r Request) []Faced {
 	if !f.matches {
 		return f.all
@@ -111,7 +112,8 @@ func (f *Finder) find(r Request) (found []Faced) {
 	return found
 }
 
-// costliest returns the place at which a request costs most, as the service has it where a path can be read in several ways.
+// costliest returns the index of the pattern with the highest cost, as the service does if a path can be read in several
+// ways.
 func (f *facedPolicy) costliest(places []int) int {
 	most, units := places[0], int64(-1)
 	for _, place := range places {
@@ -122,7 +124,7 @@ func (f *facedPolicy) costliest(places []int) int {
 	return most
 }
 
-// places returns the places of the patterns that decide about r. What the log never tells is taken as fitting.
+// places returns the indexes of the patterns that match r. They are assumed to match what the log does not record.
 func (p *pattern) places(r Request, known Known) (places []int) {
 	for _, made := range p.samples {
 		if known.Method {
@@ -141,7 +143,7 @@ func (p *pattern) places(r Request, known Known) (places []int) {
 		if !ok {
 			return nil
 		}
-		if target.Host != "" && !known.Host { // a request to a proxy names it in its target
+		if target.Host != "" && !known.Host { // a request to a proxy has the host in its target
 			made.host = target.Host
 		}
 		asked := &http.Request{Method: made.method, Host: made.host, URL: target, RequestURI: made.path}
@@ -152,16 +154,15 @@ func (p *pattern) places(r Request, known Known) (places []int) {
 	return places
 }
 
-// Target reads what a request asks for as the service does: without the fragment, which servers leave out when they
-// route.
+// Target parses a request target as the service does: without the fragment, which servers ignore when they route.
 func Target(path string) (target *url.URL, ok bool) {
 	path, _, _ = strings.Cut(path, "#")
 	target, err := url.ParseRequestURI(path)
 	return target, err == nil
 }
 
-// Notes returns what a log that tells this much cannot say about the policies, one sentence each: figures that rest on it
-// are not the service's.
+// Notes returns what a log that records what known says does not show about the policies, one sentence each: figures
+// that depend on it may differ from those of the service.
 func (p *Policies) Notes(known Known, taken []int) (notes []string) {
 	for _, i := range taken {
 		faced := p.list[i]
@@ -179,20 +180,20 @@ func (p *Policies) Notes(known Known, taken []int) (notes []string) {
 				" was matched without it: requests may be counted that the service would not count.")
 		}
 		if !known.Address && len(faced.Allow.Addresses)+len(faced.Deny.Addresses) > 0 {
-			notes = append(notes, "The log has no addresses, so those on the lists of the policy "+faced.Name+" were found nowhere.")
+			notes = append(notes, "The log has no addresses, so the addresses on the lists of the policy "+faced.Name+" matched no request.")
 		}
 		if faced.revealed {
-			notes = append(notes, "The policy "+faced.Name+" is in the shadow: the service refuses nobody by it. The figures say what it would refuse.")
+			notes = append(notes, "The policy "+faced.Name+" is a shadow policy: the service refuses nothing because of it. The figures show what it would refuse.")
 		}
 		if faced.slots {
 			notes = append(notes, "The in-flight limits of the policy "+faced.Name+" were left out: replay does not know how long requests took.")
 		}
 		if faced.Penalty > 0 {
-			notes = append(notes, "The penalty of the policy "+faced.Name+" was not replayed: the service would keep keys out for "+
+			notes = append(notes, "The penalty of the policy "+faced.Name+" was not replayed: the service would deny keys for "+
 				faced.Penalty.String()+" after an excess, and so deny more.")
 		}
 		if len(faced.Candidate) > 0 {
-			notes = append(notes, "The candidate of the policy "+faced.Name+" was not replayed; to see what it would do, make it the limits.")
+			notes = append(notes, "The candidate of the policy "+faced.Name+" was not replayed; to see its effect, use it as the limits.")
 		}
 	}
 	return notes

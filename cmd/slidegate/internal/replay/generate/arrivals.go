@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// few is how many moments are drawn and sorted on the spot.
+// few is the maximum number of arrival times that are drawn and sorted directly.
 const few = 16
 
-// arrivals yields independent uniform moments in order, each a share of the whole in 1/2^64, by halving as the package
-// comment describes.
+// arrivals yields independent uniform arrival times in order, each a fraction of the whole in units of 1/2^64, by halving
+// as the package comment describes.
 type arrivals struct {
 	rng     *rand.PCG
-	waiting []half      // right halves, the next one last; never more than there are levels
-	sorted  [few]uint64 // the moments of the interval that is being yielded
-	next    int         // the place in sorted of the next moment
-	end     int         // and of the first one that is none
+	waiting []half      // right halves, the next one last; at most one per level
+	sorted  [few]uint64 // the arrival times of the current interval
+	next    int         // the index in sorted of the next arrival time
+	end     int         // the number of arrival times in sorted
 }
 
-// half is an interval whose moments are still to be drawn.
+// half is an interval whose arrival times have not been drawn yet.
 type half struct {
 	start    uint64
 	bits     int // its length is 2^bits
@@ -31,7 +31,7 @@ func newArrivals(rng *rand.PCG, requests int64) arrivals {
 	return arrivals{rng: rng, waiting: append(waiting, half{bits: 64, requests: requests})}
 }
 
-// moment returns the next moment, or false after the last one.
+// moment returns the next arrival time, or false after the last one.
 func (a *arrivals) moment() (uint64, bool) {
 	for a.next == a.end {
 		if len(a.waiting) == 0 {
@@ -43,12 +43,12 @@ func (a *arrivals) moment() (uint64, bool) {
 	return a.sorted[a.next-1], true
 }
 
-// fill goes down to the leftmost interval that has few moments, and draws those.
+// fill descends to the leftmost interval with few arrival times, and draws them.
 func (a *arrivals) fill() {
 	last := len(a.waiting) - 1
 	h := a.waiting[last]
 	a.waiting = a.waiting[:last]
-	for h.requests > few { // there are fewer requests than moments, so this ends long before an interval has one alone
+	for h.requests > few { // there are far fewer requests than possible times, so this ends long before an interval has length 1
 		h.bits--
 		left := heads(a.rng, h.requests)
 		a.waiting = append(a.waiting, half{h.start + 1<<h.bits, h.bits, h.requests - left})
@@ -61,7 +61,7 @@ func (a *arrivals) fill() {
 	slices.Sort(a.sorted[:a.end])
 }
 
-// heads tosses n coins and returns how many show heads.
+// heads tosses n coins and returns the number of heads.
 func heads(rng *rand.PCG, n int64) (heads int64) {
 	for ; n >= 64; n -= 64 {
 		heads += int64(bits.OnesCount64(rng.Uint64()))

@@ -15,13 +15,13 @@ func moments(t *testing.T, seed uint64, n int64) (list []uint64) {
 			break
 		}
 		if m < last {
-			t.Fatalf("seed %d: the moment %d comes after %d", seed, m, last)
+			t.Fatalf("seed %d: got %d after %d, want ascending times", seed, m, last)
 		}
 		last = m
 		list = append(list, m)
 	}
 	if int64(len(list)) != n {
-		t.Fatalf("seed %d: %d moments, want %d", seed, len(list), n)
+		t.Fatalf("seed %d: got %d arrivals, want %d", seed, len(list), n)
 	}
 	return list
 }
@@ -34,9 +34,9 @@ func around(t *testing.T, what string, got, want, deviation float64) {
 	}
 }
 
-// Moments that are independent fall evenly into any part of time, and no more evenly than that.
-func TestMomentsAreUniform(t *testing.T) {
-	const n, parts = 1_000_000, 37 // no power of two, as the halving might know those
+// Independent arrivals are spread evenly over time, but no more evenly than chance.
+func TestArrivalsAreUniform(t *testing.T) {
+	const n, parts = 1_000_000, 37 // not a power of two, which the halving might favour
 	var count [parts]float64
 	for _, m := range moments(t, 1, n) {
 		count[scale(m, int64(parts))]++
@@ -64,7 +64,7 @@ func TestGapsAreExponential(t *testing.T) {
 	}
 }
 
-// Of n moments, n/2 come before the middle on average, with a variance of n/4.
+// Of n arrivals, n/2 are before the middle on average, with a variance of n/4.
 func TestHalvesVary(t *testing.T) {
 	const n, seeds = 100, 4_000
 	for _, share := range []float64{0.5, 0.3} {
@@ -85,7 +85,7 @@ func TestHalvesVary(t *testing.T) {
 	}
 }
 
-func TestFewMoments(t *testing.T) {
+func TestFewArrivals(t *testing.T) {
 	for n := range int64(200) {
 		moments(t, 1, n)
 	}
@@ -99,7 +99,7 @@ func TestHeads(t *testing.T) {
 		for range tries {
 			h := heads(rng, n)
 			if h < 0 || h > n {
-				t.Fatalf("%d coins show %d heads", n, h)
+				t.Fatalf("got %[2]d heads of %[1]d coins", n, h)
 			}
 			sum += float64(h)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
 
-// endless returns traffic that a benchmark does not reach the end of.
+// endless returns traffic that a benchmark does not exhaust.
 func endless(b *testing.B, s Shape) *Traffic {
 	b.Helper()
 	t, err := New(Options{Shape: s, Requests: 50_000_000, MaxCost: 1})

@@ -2,11 +2,11 @@ package generate
 
 import "math/rand/v2"
 
-// purpose tells the streams of random numbers of one seed apart.
+// purpose distinguishes the streams of random numbers of one seed.
 type purpose uint64
 
 const (
-	forArrivals purpose = iota << 8 // and the kind in the low bits
+	forArrivals purpose = iota << 8 // the low bits are the kind
 	forKeys
 	forRaids
 	forTurns
@@ -14,14 +14,14 @@ const (
 	forLogs
 )
 
-// random returns the random numbers of a seed for a purpose. Generators of this kind stay alike for a while if they start
-// alike, so neighbouring seeds and purposes are mixed first.
+// random returns the random number generator of a seed for a purpose. Generators of this type are correlated at first if
+// their seeds are similar, so seeds and purposes are mixed.
 func random(seed uint64, p purpose) *rand.PCG {
 	high := mix(seed)
 	return rand.NewPCG(high, mix(high^uint64(p)))
 }
 
-// mix is the finalizer of SplitMix64, by which every bit of x changes half of the bits of the result.
+// mix is the finalizer of SplitMix64: every bit of x affects half of the bits of the result.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -29,7 +29,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// shares are how many of a hundred requests each kind makes, apart from the users, who make the rest.
+// shares are the percentages of the requests that each kind makes; users make the rest.
 var shares = [shapes][kinds]int64{
 	Mixed:   {scraper: 15, bot: 10, edge: 5},
 	Edges:   {edge: 90},
@@ -37,13 +37,13 @@ var shares = [shapes][kinds]int64{
 	Botnet:  {bot: 70},
 }
 
-// By default there is a bot for so many of their requests, up to a number of bots that a replay can hold in memory.
+// By default there is one bot per requestsPerBot requests of bots, up to a number that a replay can hold in memory.
 const (
 	requestsPerBot = 5
-	mostBots       = 1_000_000
+	maxBots        = 1_000_000
 )
 
-// populate makes the populations of the shape, users first. One that would have no requests is left out.
+// populate creates the populations of the shape, users first, except those without requests.
 func (t *Traffic) populate(o Options) {
 	var requests [kinds]int64
 	requests[user] = o.Requests
@@ -79,7 +79,7 @@ func (t *Traffic) addUsers(o Options, requests int64) {
 	if o.Shape == Diurnal || o.Shape == Mixed {
 		c = week{from, to}
 	}
-	var pick picker = equally(keys)
+	var pick picker = uniform(keys)
 	if o.Shape == Zipf || o.Shape == Mixed {
 		pick = &byRank{newZipf(keys)}
 	}
@@ -93,7 +93,7 @@ func (t *Traffic) addBots(o Options, requests int64) {
 	from, to := o.interval()
 	bots := int64(o.Bots)
 	if bots == 0 {
-		bots = min(mostBots, max(1, requests/requestsPerBot))
+		bots = min(maxBots, max(1, requests/requestsPerBot))
 		t.options.Bots = int(bots)
 	}
 	t.add(bot, requests, bots, attack(from, to), newInTurn(random(o.Seed, forTurns), bots))
@@ -101,7 +101,7 @@ func (t *Traffic) addBots(o Options, requests int64) {
 
 func (t *Traffic) addEdges(o Options, requests int64) {
 	if requests == 0 {
-		return // and the options need not have a boundary in their span
+		return // the span need not contain a boundary
 	}
 	plan := planEdges(o, requests)
 	t.add(edge, requests, plan.keys, plan, &atEdges{plan})
@@ -109,5 +109,5 @@ func (t *Traffic) addEdges(o Options, requests int64) {
 
 func (t *Traffic) addScraper(o Options, requests int64) {
 	from, to := o.interval()
-	t.add(scraper, requests, 1, raids(random(o.Seed, forRaids), from, to), equally(1))
+	t.add(scraper, requests, 1, raids(random(o.Seed, forRaids), from, to), uniform(1))
 }

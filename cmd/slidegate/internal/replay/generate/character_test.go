@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// What makes each shape what it is, with the default options.
+// The characteristics of each shape, with the default options.
 
 // byKey counts the requests of each key.
 func byKey(list []request) map[string]int {
@@ -30,7 +30,7 @@ func byKind(list []request) map[string]int {
 	return count
 }
 
-// of returns the requests of the keys that begin like this.
+// of returns the requests of the keys with a prefix.
 func of(list []request, prefix string) (some []request) {
 	for _, r := range list {
 		if strings.HasPrefix(r.key, prefix) {
@@ -40,7 +40,7 @@ func of(list []request, prefix string) (some []request) {
 	return some
 }
 
-// mostAtOnce returns the most requests that any one key has in one clock window.
+// mostAtOnce returns the most requests of any key in one clock window.
 func mostAtOnce(list []request, window, shift rule.Micros) (most int) {
 	type cell struct {
 		key    string
@@ -64,12 +64,12 @@ func TestSteady(t *testing.T) {
 	for i, n := range minutes {
 		around(t, "requests of a minute", n, 100_000.0/60, math.Sqrt(100_000.0/60))
 		if n == 0 {
-			t.Errorf("nothing in minute %d", i)
+			t.Errorf("got no requests in minute %d", i)
 		}
 	}
 	count := byKey(list)
 	if len(count) != 1_000 {
-		t.Errorf("%d keys, want 1,000", len(count))
+		t.Errorf("got %d keys, want 1,000", len(count))
 	}
 	for _, n := range count {
 		around(t, "requests of a key", float64(n), 100, 10)
@@ -88,7 +88,7 @@ func TestDiurnal(t *testing.T) {
 		t.Errorf("the afternoon has %.1f times the requests of the night, want about 12.3", ratio)
 	}
 	for hour, n := range hours {
-		if n > hours[15]*1.01 && hour != 14 { // from 98 to 100, about as much
+		if n > hours[15]*1.01 && hour != 14 { // from 98 to 100, about the same
 			t.Errorf("hour %d has more requests than the afternoon: %v to %v", hour, n, hours[15])
 		}
 	}
@@ -143,7 +143,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// A fixed window lets through what the bursts send, up to twice its quota in one window, and an exact log does not.
+// A fixed window admits up to twice its quota within one window from the bursts, and an exact log does not.
 func TestEdgesDoubleAFixedWindow(t *testing.T) {
 	const quota = 60
 	bursts := of(all(t, Options{Shape: Edges}), "edge-")
@@ -176,7 +176,7 @@ func TestScraper(t *testing.T) {
 	list := all(t, Options{Shape: Scraper})
 	scraped := of(list, "scraper-1")
 	if len(scraped) != 40_000 {
-		t.Fatalf("the scraper has %d requests, want 40,000", len(scraped))
+		t.Fatalf("got %d requests of the scraper, want 40,000", len(scraped))
 	}
 	// Three raids of 5 minutes: 13,333 requests each, with no gap of a second, and silence in between.
 	starts := []int{0}
@@ -186,7 +186,7 @@ func TestScraper(t *testing.T) {
 		}
 	}
 	if len(starts) != 3 {
-		t.Fatalf("%d raids, want 3", len(starts))
+		t.Fatalf("got %d raids, want 3", len(starts))
 	}
 	for i, from := range starts {
 		raid := scraped[from:append(starts, len(scraped))[i+1]]
@@ -204,11 +204,11 @@ func TestBotnet(t *testing.T) {
 	list := all(t, Options{Shape: Botnet})
 	bots := of(list, "bot-")
 	if len(bots) != 70_000 {
-		t.Fatalf("the bots have %d requests, want 70,000", len(bots))
+		t.Fatalf("got %d requests of bots, want 70,000", len(bots))
 	}
 	count := byKey(bots)
 	if len(count) != 14_000 {
-		t.Errorf("%d bots, want 14,000", len(count))
+		t.Errorf("got %d bots, want 14,000", len(count))
 	}
 	for key, n := range count {
 		if n != 5 {

@@ -13,23 +13,23 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// WriteCombined writes what is left of t in the Combined Log Format of Apache and nginx:
+// WriteCombined writes the rest of t in the Combined Log Format of Apache and nginx:
 //
 //	192.0.2.1 - user-0001 [05/Jan/2026:00:00:00 +0000] "GET /api/v1/products HTTP/1.1" 200 5120 "-" "okhttp/4.12.0"
 //
-// Each key has an address of its own, for IPv6 in a network of its own, and always the same browser. Users and edge
-// bursters are logged in, scrapers and bots are not. The format has whole seconds and no cost, so both get lost. It stops
-// when ctx is done, after a whole line, and returns why.
+// Each key has a unique address, for IPv6 in a unique network, and always the same user agent. Users and edge bursters
+// are logged in, scrapers and bots are not. The format has whole seconds and no cost, so fractions and costs are lost. It
+// stops after a whole line when ctx is done, and returns the cause.
 func WriteCombined(ctx context.Context, w io.Writer, t *Traffic) error {
 	l := accessLog{traffic: t, rng: random(t.options.Seed, forLogs), second: -1}
 	return write(ctx, w, t, l.appendLine)
 }
 
-// accessLog makes up what an access log knows about a request beyond its time and key.
+// accessLog generates the fields of an access log other than the time and the key.
 type accessLog struct {
 	traffic *Traffic
 	rng     *rand.PCG
-	second  rule.Micros // since the Unix epoch, that date is for
+	second  rule.Micros // of date, since the Unix epoch
 	date    []byte
 }
 
@@ -45,7 +45,7 @@ func (l *accessLog) appendLine(b []byte, line *traffic.Line) []byte {
 	b = l.appendDate(b, line.At)
 	e := pickEndpoint(by.kind, &d)
 	b = e.appendRequest(b, &d)
-	b = e.appendAnswer(b, &d)
+	b = e.appendResponse(b, &d)
 	agent := by.agent()
 	b = append(b, ` "`...)
 	b = append(b, e.referer(agent, &d)...)
@@ -54,7 +54,7 @@ func (l *accessLog) appendLine(b []byte, line *traffic.Line) []byte {
 	return append(b, "\"\n"...)
 }
 
-// appendDate writes the date, which is made once a second.
+// appendDate appends the date, which is formatted once per second.
 func (l *accessLog) appendDate(b []byte, at rule.Micros) []byte {
 	if second := at / 1_000_000; second != l.second {
 		l.second = second
@@ -63,18 +63,19 @@ func (l *accessLog) appendDate(b []byte, at rule.Micros) []byte {
 	return append(b, l.date...)
 }
 
-// dice are random bits that several small choices share.
+// dice is a random number from which several small choices are drawn.
 type dice uint64
 
-// roll picks one of n, and leaves the dice for the next roll. Together the rolls of a line must stay well below 2^64.
+// roll picks one of n, and keeps the remaining randomness for the next roll. The product of the n of a line must stay
+// well below 2^64.
 func (d *dice) roll(n uint64) uint64 {
 	picked, rest := bits.Mul64(uint64(*d), n)
 	*d = dice(rest)
 	return picked
 }
 
-// agent returns the key's user agent, always the same.
-func (w who) agent() string {
+// agent returns the key's user agent, which is always the same.
+func (w keyID) agent() string {
 	switch w.kind {
 	case scraper:
 		return "python-requests/2.32.3"
@@ -96,9 +97,9 @@ func (e *endpoint) appendRequest(b []byte, d *dice) []byte {
 	return append(b, ` HTTP/1.1" `...)
 }
 
-// appendAnswer writes the status and the size. Of 200 requests, 4 are for what is gone, 2 may not, 1 fails; and of those
-// that only read, 24 have what they ask for already.
-func (e *endpoint) appendAnswer(b []byte, d *dice) []byte {
+// appendResponse appends the status and the size. Of 200 requests, 4 are not found if numbered, 2 are unauthorized, 1
+// fails; and of those that only read, about 24 are not modified.
+func (e *endpoint) appendResponse(b []byte, d *dice) []byte {
 	status, size := e.status, e.bytes/2+d.roll(e.bytes+1)
 	switch n := d.roll(200); {
 	case n < 4 && e.numbered:
@@ -115,7 +116,7 @@ func (e *endpoint) appendAnswer(b []byte, d *dice) []byte {
 	return strconv.AppendUint(b, size, 10)
 }
 
-// referer returns where the request comes from: programs do not say, and people find pages in several ways.
+// referer returns the referer: programs send none, and people find pages in several ways.
 func (e *endpoint) referer(agent string, d *dice) string {
 	if !e.page || !strings.HasPrefix(agent, "Mozilla/") {
 		return "-"

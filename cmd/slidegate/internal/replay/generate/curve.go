@@ -7,8 +7,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// curve says how the rate of a population changes over time: a row of pieces in order of time. They need not touch, and
-// none is empty.
+// curve describes how the rate of a population changes over time, as a sequence of pieces in order of time. They need not
+// be adjacent, and none is empty.
 type curve interface {
 	// total returns the sum of all weights.
 	total() uint64
@@ -16,25 +16,25 @@ type curve interface {
 	piece(i int64) piece
 }
 
-// piece is a stretch of time in which the rate does not change.
+// piece is an interval in which the rate is constant.
 type piece struct {
 	start, end rule.Micros
-	weight     uint64 // its share of the requests is this of the total
+	weight     uint64 // its share of the requests is weight/total
 }
 
-// stretch moves moments that are spread evenly to where a curve has them. The moments must never decrease, for then
-// neither do the pieces that they fall into, and no search is needed.
+// stretch maps uniform arrival times to the times of a curve. They must not decrease, so that their pieces do not
+// decrease either and no search is needed.
 type stretch struct {
 	curve  curve
 	total  uint64
-	number int64  // the piece that the last moment fell into
-	piece  piece  // the same
+	number int64  // the index of the current piece
+	piece  piece  // the current piece
 	before uint64 // the weight of all pieces before it
 }
 
 func newStretch(c curve) stretch { return stretch{curve: c, total: c.total(), piece: c.piece(0)} }
 
-// at returns the time of a moment, which is a share in 1/2^64 of the curve's total.
+// at returns the time at which a fraction, in units of 1/2^64, of the curve's total is reached.
 func (s *stretch) at(moment uint64) rule.Micros {
 	reached, fraction := bits.Mul64(moment, s.total)
 	for reached-s.before >= s.piece.weight {
@@ -49,28 +49,30 @@ func (s *stretch) at(moment uint64) rule.Micros {
 	return s.piece.start + scale(within, s.piece.end-s.piece.start)
 }
 
-// scale returns the share of n, in 1/2^64, rounded down; so it is less than n. With a random share it picks one of n.
+// scale returns a share, in units of 1/2^64, of n, rounded down; so it is less than n. With a random share it picks one
+// of n.
 func scale[N ~int64](share uint64, n N) N {
 	high, _ := bits.Mul64(share, uint64(n))
 	return N(high)
 }
 
-// rows is a curve of a few pieces with equal weights.
+// rows is a curve of a few pieces of equal weight.
 type rows []piece
 
 func (r rows) total() uint64       { return uint64(len(r)) }
 func (r rows) piece(i int64) piece { return r[i] }
 
-// flat is a curve that does not change.
+// flat returns a curve with a constant rate.
 func flat(from, to rule.Micros) rows { return rows{{from, to, 1}} }
 
-// attack is when a botnet is at work: it begins after a fifth of the span and ends a tenth before its end.
+// attack returns the curve of a botnet: it starts after a fifth of the span and stops a tenth before its end.
 func attack(from, to rule.Micros) rows {
 	span := to - from
 	return flat(from+span/5, to-span/10)
 }
 
-// raids is when a scraper is at work: once in each third of the span, for a quarter of that, at a random time.
+// raids returns the curve of a scraper: it is active once in each third of the span, for a quarter of the third, at a
+// random time.
 func raids(rng *rand.PCG, from, to rule.Micros) rows {
 	third := (to - from) / 3
 	length := third / 4

@@ -2,7 +2,7 @@ package generate
 
 import "github.com/slidegate/slidegate/rule"
 
-// byHour is the rate at each full hour (UTC) of a working day, in percent of the highest.
+// byHour is the rate at each full hour (UTC) of a working day, in percent of the maximum.
 var byHour = [24]uint64{
 	18, 13, 10, 8, 8, 11, 18, 30, 46, 62, 74, 82, 86, 92, 98, 100, 97, 90, 80, 72, 64, 52, 38, 27,
 }
@@ -20,10 +20,11 @@ const (
 	stepMicros   = 5 * minuteMicros // the rate changes in steps of five minutes
 )
 
-// week is a curve that follows the time of day and the day of the week. It keeps no table: ten years have a million steps.
+// week is a curve that follows the time of day and the day of the week. It has no table, because ten years have a million
+// steps.
 type week struct{ from, to rule.Micros }
 
-// total fits: ten years of microseconds at the highest rate, 100 * 60 * 5, are less than 2^64.
+// total does not overflow: ten years of microseconds at the highest rate, 100 * 60 * 5, are less than 2^64.
 func (w week) total() (sum uint64) {
 	steps := int64((w.to-1)/stepMicros - w.from/stepMicros + 1)
 	for i := range steps {
@@ -32,7 +33,7 @@ func (w week) total() (sum uint64) {
 	return sum
 }
 
-// piece returns a step between two multiples of five minutes; the first and the last one may be cut.
+// piece returns a step between two multiples of five minutes; the first and the last one may be shorter.
 func (w week) piece(i int64) piece {
 	start := (w.from/stepMicros + rule.Micros(i)) * stepMicros
 	p := piece{start: max(start, w.from), end: min(start+stepMicros, w.to)}
@@ -40,7 +41,7 @@ func (w week) piece(i int64) piece {
 	return p
 }
 
-// rate returns the rate at a time, on a straight line between those of the full hours.
+// rate returns the rate at a time, interpolated linearly between full hours.
 func rate(at rule.Micros) uint64 {
 	hour, minute := at/hourMicros%24, uint64(at%hourMicros/minuteMicros)
 	perHour := byHour[hour]*(60-minute) + byHour[(hour+1)%24]*minute

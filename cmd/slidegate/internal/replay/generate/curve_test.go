@@ -64,7 +64,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// A week's pieces cover the whole time without a gap, also if it does not begin with a step.
+// The pieces of a week cover the whole time without gaps, even if it does not begin at a step.
 func TestWeekHasNoGap(t *testing.T) {
 	from := rule.Micros(time.Date(2026, 1, 5, 0, 2, 0, 0, time.UTC).UnixMicro())
 	w := week{from, from + 10*minuteMicros}
@@ -101,12 +101,12 @@ func TestEdgePlan(t *testing.T) {
 		{1, 1_000, 1, 1, 20, 30, 30},            // 59/2 = 29.5, the middle
 		{90_000, 10, 59, 5, 10, 1, 59},          // half of the keys
 		{90_000, 1, 59, 1, 1, 1, 59},            // the only one
-		{9_000_000, 1_000, 59, 500, 1e3, 1, 59}, // 1271 a boundary, if there were so many keys
+		{9_000_000, 1_000, 59, 500, 1e3, 1, 59}, // 1271 a boundary, if there were enough keys
 	} {
 		o := Options{Keys: c.users}.withDefaults()
 		p := planEdges(o, c.requests)
 		if p.used != c.used || p.group != c.group || p.keys != c.keys {
-			t.Errorf("%d requests, %d users: %+v, want %d boundaries, %d of %d keys", c.requests, c.users, p, c.used, c.group, c.keys)
+			t.Errorf("%d requests, %d users: got %+v, want %d boundaries, %d of %d keys", c.requests, c.users, p, c.used, c.group, c.keys)
 		}
 		from, _ := o.interval()
 		for i, minute := range map[int64]int64{0: c.first, p.used - 1: c.last} {
@@ -118,7 +118,7 @@ func TestEdgePlan(t *testing.T) {
 	}
 }
 
-// A burst does not leave the span, even if the boundary is at its very end.
+// A burst stays within the span, even if the boundary is at its end.
 func TestEdgePlanIsCut(t *testing.T) {
 	o := Options{Span: 2 * time.Minute, From: time.Unix(59, 0)}.withDefaults()
 	p := planEdges(o, 240) // the boundaries are after 60 s and 120 s, the span ends after 179 s
@@ -137,7 +137,7 @@ func TestRaids(t *testing.T) {
 		r := raids(random(seed, forRaids), 0, 1_200)
 		for i, p := range r {
 			if third := rule.Micros(400 * i); p.start < third || p.end > third+400 || p.end-p.start != 100 {
-				t.Fatalf("seed %d: raid %d is %v", seed, i, p)
+				t.Fatalf("seed %d: got raid %d at %v", seed, i, p)
 			}
 		}
 	}

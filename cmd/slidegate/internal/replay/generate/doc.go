@@ -1,21 +1,21 @@
-// Package generate makes synthetic traffic, for people who have no access log at hand and for tests. It knows a few
-// shapes of traffic, from steady users to a botnet, and makes as many requests of one as are asked for, in order of time,
-// without ever holding them in memory. The same options give the same requests on every platform, byte for byte.
+// Package generate makes synthetic traffic, for users without an access log and for tests. It offers several shapes of
+// traffic, from steady users to a botnet, and makes any number of requests in order of time, without holding them in
+// memory. The same options give the same requests on every platform, byte for byte.
 //
-// # How it is made
+// # Implementation
 //
-// A shape is one to four populations: users, a scraper, a botnet, keys that burst at the edges of windows. Each has an
-// exact number of requests, a curve that says how its rate changes over time, and a rule that picks the key of a request.
-// Each draws from random numbers of its own, and Traffic merges them by time.
+// A shape consists of one to four populations: users, a scraper, a botnet, keys that burst at the edges of windows. Each
+// has an exact number of requests, a curve that describes how its rate changes over time, and a rule that picks the key
+// of a request. Each uses separate random numbers, and Traffic merges them by time.
 //
-// Arrivals as they come from many independent clients are a Poisson process, and given their number that is the same as
-// so many independent uniform moments, sorted. To sort them without storing them, an interval is cut in half: of its n
-// moments, as many fall into the left half as n tossed coins show heads, which is the number of ones in n random bits.
-// The left half is then done in the same way, and the right one after it. An interval of few moments has them drawn and
-// sorted on the spot. What waits is one right half a level, so the memory is constant. It costs one random number a
-// request and a few bits a level, and it is exact: integers alone, and neither rounding nor a last request that comes too
-// late.
+// The arrivals of many independent clients are a Poisson process, which, given their number n, is the same as n
+// independent uniform arrival times, sorted. To sort them without storing them, an interval is halved: the number of its
+// n arrivals that fall into the left half is the number of heads in n coin tosses, which is the number of ones in n
+// random bits. The left half is then processed in the same way, and the right half after it. In an interval with few
+// arrivals they are drawn and sorted directly. At most one right half per level is pending, so the memory is constant.
+// This costs one random number per request and a few bits per level, and it is exact: it uses only integers, without
+// rounding, and no request falls outside of the span.
 //
-// Those moments are spread evenly. The curve stretches them over time: it is a row of pieces, each with a weight, and a
-// moment at a share of the total weight is moved to where that share is reached.
+// These arrival times are uniform. The curve maps them to the span: it is a sequence of pieces, each with a weight, and
+// an arrival time, as a share of the total weight, is mapped to the time at which that share is reached.
 package generate

@@ -1,16 +1,16 @@
 package generate
 
-// endpoint is something that is asked for.
+// endpoint is the target of generated requests.
 type endpoint struct {
 	method   string
 	path     string
 	numbered bool   // a number follows the path
-	page     bool   // a browser shows it, so there may be a referer
-	status   uint64 // if all is well
-	bytes    uint64 // of the answer, on average
+	page     bool   // shown in a browser, so there may be a referer
+	status   uint64 // on success
+	bytes    uint64 // of the response, on average
 }
 
-// endpoints are asked for by Zipf's law, the first one most often.
+// endpoints are requested by Zipf's law, the first one most often.
 var endpoints = [...]endpoint{
 	{"GET", "/api/v1/products", false, false, 200, 5_200},
 	{"GET", "/api/v1/products/", true, false, 200, 1_400},
@@ -54,13 +54,13 @@ var endpoints = [...]endpoint{
 	{"GET", "/robots.txt", false, true, 200, 118},
 }
 
-// The places in endpoints of what a scraper and a bot are after: all products one by one, and the login.
+// The indexes in endpoints of what a scraper and a bot request: all products one by one, and the login.
 const (
 	oneProduct = 1
 	login      = 17
 )
 
-// pickEndpoint picks what a key of this kind asks for.
+// pickEndpoint picks the endpoint of a request of this kind of key.
 func pickEndpoint(k kind, d *dice) *endpoint {
 	place := int(byChance[d.roll(uint64(len(byChance)))])
 	switch {
@@ -72,7 +72,7 @@ func pickEndpoint(k kind, d *dice) *endpoint {
 	return &endpoints[place]
 }
 
-// byChance holds the places in endpoints, each as often as is its chance by Zipf's law.
+// byChance holds the indexes in endpoints, each in proportion to its probability by Zipf's law.
 var byChance = func() (table [1024]uint8) {
 	var chance [len(endpoints)]int64
 	var sum, reached int64

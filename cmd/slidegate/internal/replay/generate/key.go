@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// kind is what a key is: one of the users, and so on.
+// kind is the kind of a key: a user, a bot and so on.
 type kind uint8
 
 const (
@@ -14,23 +14,23 @@ const (
 	bot
 	edge
 	scraper
-	kinds // how many there are
+	kinds // the number of kinds
 )
 
-// prefixes begin the keys, and digits is how many digits follow at least.
+// prefixes are the prefixes of the keys, and digits the minimum numbers of digits that follow.
 var (
 	prefixes = [kinds]string{"user-", "bot-", "edge-", "scraper-"}
 	digits   = [kinds]int{4, 5, 2, 1}
 )
 
-// who is a key before it is written: the number, from 1, of its kind.
-type who struct {
+// keyID identifies a key by its kind and its number in the kind, from 1.
+type keyID struct {
 	kind   kind
 	number int64
 }
 
-// appendKey writes the key with so many digits, or more if the number has them.
-func (w who) appendKey(b []byte, width int) []byte {
+// appendKey appends the key with at least width digits.
+func (w keyID) appendKey(b []byte, width int) []byte {
 	b = append(b, prefixes[w.kind]...)
 	for n := len(strconv.AppendInt(b, w.number, 10)) - len(b); n < width; n++ {
 		b = append(b, '0')
@@ -38,15 +38,15 @@ func (w who) appendKey(b []byte, width int) []byte {
 	return strconv.AppendInt(b, w.number, 10)
 }
 
-// widthOf returns how many digits the keys of a kind have if there are so many.
+// widthOf returns the number of digits in the keys of a kind, given the number of keys.
 func widthOf(k kind, keys int64) int {
 	return max(digits[k], len(strconv.FormatInt(keys, 10)))
 }
 
-// blocks are the networks of IPv4 for documentation; the first keys of each kind have addresses in them.
+// blocks are the IPv4 networks for documentation, which contain the addresses of the first keys of each kind.
 var blocks = [kinds]struct {
 	network [3]byte
-	skip    int64 // addresses at the beginning that belong to others
+	skip    int64 // addresses at the beginning that belong to another kind
 	keys    int64
 }{
 	user:    {[3]byte{192, 0, 2}, 0, 254},
@@ -55,16 +55,15 @@ var blocks = [kinds]struct {
 	scraper: {[3]byte{203, 0, 113}, 0, 100},
 }
 
-// network64Bits is how many bits of an address of IPv6 number the networks of a kind. Each key has a /64 of its own in
-// 2001:db8::/32: two bits are for the kind, the rest for more keys of it than there can be.
+// network64Bits is the number of bits of an IPv6 address that number the networks of a kind. Each key has a separate /64
+// in 2001:db8::/32: two bits are for the kind, and the rest is enough for the maximum number of keys.
 const network64Bits = 30
 
-// scatter is odd, so that multiplying by it gives different numbers different networks, which look like anybody's.
+// scatter is odd, so that multiplying by it maps different numbers to different networks, which look random.
 const scatter = 0x2545f491
 
-// address returns where the key's requests come from: always the same, and no other key's, in the ranges that are
-// reserved for documentation.
-func (w who) address() netip.Addr {
+// address returns the address of the key, which is always the same and unique, in the ranges reserved for documentation.
+func (w keyID) address() netip.Addr {
 	if b := &blocks[w.kind]; w.number <= b.keys {
 		return netip.AddrFrom4([4]byte{b.network[0], b.network[1], b.network[2], byte(b.skip + w.number)})
 	}

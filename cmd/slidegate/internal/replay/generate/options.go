@@ -8,36 +8,37 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Options say what traffic to make. The zero value is valid: every field that is zero has the default named with it.
+// Options configures the traffic. The zero value is valid: every zero field has the default documented with it.
 type Options struct {
-	// Shape is what kind of traffic it is; Mixed by default.
+	// Shape is the kind of traffic; Mixed by default.
 	Shape Shape
-	// Seed chooses one of many traffics that are alike; 1 by default. The same seed and options give the same requests.
+	// Seed selects one of many similar traffics; 1 by default. The same seed and options give the same requests.
 	Seed uint64
-	// Requests is how many there are, exactly, up to 100,000,000,000; 100,000 by default.
+	// Requests is the exact number of requests, up to 100,000,000,000; 100,000 by default.
 	Requests int64
-	// Keys is how many users there are, user-0001 and so on, up to 1,000,000,000; 1,000 by default. A user may happen to
-	// send nothing. The keys of scrapers, bots and edge bursters come in addition, and there are never more edge
-	// bursters than users.
+	// Keys is the number of users, user-0001 and so on, up to 1,000,000,000; 1,000 by default. Some users may send
+	// nothing. The keys of scrapers, bots and edge bursters come in addition, and there are never more edge bursters than
+	// users.
 	Keys int
-	// Bots is how many keys a botnet has, up to 1,000,000,000. They take turns, so that none sends more than its share. By
-	// default there is one for every five requests of theirs, up to 1,000,000.
+	// Bots is the number of keys of a botnet, up to 1,000,000,000. They take turns, so that none sends more than its
+	// share. By default there is one per five requests of bots, up to 1,000,000.
 	Bots int
-	// From is the earliest time a request can have, in whole microseconds; Monday 2026-01-05T00:00:00Z by default.
+	// From is the earliest possible time of a request, in whole microseconds; Monday 2026-01-05T00:00:00Z by default.
 	From time.Time
-	// Span is how long the traffic lasts, 1s to ten years in whole microseconds; one hour by default, for Diurnal seven
-	// days. No request comes at From+Span or later.
+	// Span is the duration of the traffic, 1s to ten years in whole microseconds; by default one hour, or seven days for
+	// Diurnal. All requests are before From+Span.
 	Span time.Duration
-	// Window is the window whose boundaries (its multiples since the Unix epoch) the edge bursters know, 1ms to five years
-	// in whole microseconds; one minute by default. Edges and Mixed need a boundary after From and before From+Span.
+	// Window is the window at whose boundaries (its multiples since the Unix epoch) the edge bursters send, 1ms to five
+	// years in whole microseconds; one minute by default. Edges and Mixed need a boundary after From and before
+	// From+Span.
 	Window time.Duration
 	// MaxCost is the largest cost, up to 1,000,000; 1 by default. Costs are 1 to MaxCost, most of them small: more than half
 	// are below a tenth of a large MaxCost.
 	MaxCost int64
 }
 
-// The largest values. The root of the halving tosses a coin for every request, which bounds the requests; the addresses
-// bound the keys; and both together with the costs keep the sum of all units well within 64 bits.
+// The maximum values. The first halving tosses a coin for every request, which bounds the requests; the addresses bound
+// the keys; and the requests and costs keep the sum of all units well within 64 bits.
 const (
 	maxRequests = 100_000_000_000
 	maxKeys     = 1_000_000_000
@@ -46,7 +47,8 @@ const (
 	maxSpan     = 10 * 366 * 24 * time.Hour
 )
 
-// withDefaults returns o with every zero replaced by what it stands for, except Bots, which depends on the shape's shares.
+// withDefaults returns o with every zero field replaced by its default, except Bots, which depends on the shares of the
+// shape.
 func (o Options) withDefaults() Options {
 	setDefault(&o.Seed, 1)
 	setDefault(&o.Requests, 100_000)
@@ -70,7 +72,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// check names the first field that is wrong and the fix. It expects the defaults to be filled in.
+// check returns an error that names the first invalid field and the fix. The defaults must be filled in.
 func (o Options) check() error {
 	switch {
 	case o.Shape >= shapes:
@@ -95,30 +97,30 @@ func (o Options) checkTimes() error {
 	case o.Span < minSpan || o.Span > maxSpan:
 		return invalid("Span", "must be %v to %v, or 0 for the default, not %v", minSpan, maxSpan, o.Span)
 	case o.Span%time.Microsecond != 0:
-		return invalid("Span", "%v is not a whole number of microseconds: round it", o.Span)
+		return invalid("Span", "%v is not a whole number of microseconds; round it", o.Span)
 	case o.From.Before(earliest) || o.From.Add(o.Span).After(latest):
 		return invalid("From", "the traffic must lie between %s and %s, not begin at %s and last %v",
 			earliest.Format(time.DateOnly), latest.Format(time.DateOnly), o.From.Format(time.RFC3339), o.Span)
 	case o.From.Nanosecond()%1_000 != 0:
-		return invalid("From", "%s is not a whole number of microseconds: round it", o.From.Format(time.RFC3339Nano))
+		return invalid("From", "%s is not a whole number of microseconds; round it", o.From.Format(time.RFC3339Nano))
 	case o.Window < shortest || o.Window > longest:
 		return invalid("Window", "must be %v to %v, or 0 for the default, not %v", shortest, longest, o.Window)
 	case o.Window%time.Microsecond != 0:
-		return invalid("Window", "%v is not a whole number of microseconds: round it", o.Window)
+		return invalid("Window", "%v is not a whole number of microseconds; round it", o.Window)
 	case (o.Shape == Edges || o.Shape == Mixed) && o.boundaries() == 0:
-		return invalid("Window", "no boundary of a window of %v lies within the span: "+
+		return invalid("Window", "no boundary of a window of %v lies within the span; "+
 			"make the window shorter than %v, or the span longer", o.Window, o.Span)
 	}
 	return nil
 }
 
-// interval returns when the traffic begins and ends, in microseconds since the Unix epoch.
+// interval returns the start and the end of the traffic, in microseconds since the Unix epoch.
 func (o Options) interval() (from, to rule.Micros) {
 	from = rule.Micros(o.From.UnixMicro())
 	return from, from + rule.Micros(o.Span.Microseconds())
 }
 
-// boundaries returns how many boundaries of windows lie after From and before From+Span.
+// boundaries returns the number of window boundaries after From and before From+Span.
 func (o Options) boundaries() int64 {
 	from, to := o.interval()
 	window := rule.Micros(o.Window.Microseconds())

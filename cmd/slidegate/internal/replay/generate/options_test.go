@@ -29,13 +29,13 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestWhatIsGivenIsKept(t *testing.T) {
+func TestGivenOptionsAreKept(t *testing.T) {
 	o := Options{
 		Shape: Botnet, Seed: 2, Requests: 3, Keys: 4, Bots: 5, From: time.Unix(6, 7_000), Span: 8 * time.Second,
 		Window: 9 * time.Second, MaxCost: 10,
 	}
 	if got := start(t, o).Options(); got != o {
-		t.Errorf("%+v became %+v", o, got)
+		t.Errorf("%+v: got %+v, want no change", o, got)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestBadOptions(t *testing.T) {
 	} {
 		traffic, err := New(c.o)
 		if err == nil || traffic != nil {
-			t.Errorf("%+v was accepted", c.o)
+			t.Errorf("%+v: got no error", c.o)
 			continue
 		}
 		if !strings.HasPrefix(err.Error(), "generate: "+c.want[0]) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// pinned are the beginnings of the SHA-256 of 20,000 lines, as JSON lines and as an access log. People compare what they
-// measured on generated traffic, so a change of these is a change that they must be told of.
+// pinned are the beginnings of the SHA-256 of 20,000 lines, as JSON lines and as an access log. Users compare
+// measurements on generated traffic, so a change of these must be announced.
 var pinned = map[Shape][2]string{
 	Mixed:   {"46c30e69c4ca7521", "063afb4fb0f3f557"},
 	Steady:  {"6ca98bf141c74d8b", "2a5955ea8ce3ba43"},

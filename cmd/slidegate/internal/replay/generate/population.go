@@ -7,26 +7,26 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// population is one kind of keys, with its exact number of requests.
+// population is one kind of key, with an exact number of requests.
 type population struct {
 	kind     kind
-	width    int // digits of its keys
+	width    int // the number of digits in its keys
 	rng      *rand.PCG
 	arrivals arrivals
 	stretch  stretch
 	pick     picker
-	at       rule.Micros // when its next request comes; never after the last one
+	at       rule.Micros // the time of its next request, or the constant never after the last one
 }
 
 // never is later than any request.
 const never = rule.Micros(math.MaxInt64)
 
-// picker picks the key of a request, a number from 1; during is the number of the curve's piece that it falls into.
+// picker picks the key of a request, a number from 1; during is the index of the curve's piece that contains the request.
 type picker interface {
 	key(rng *rand.PCG, during int64) int64
 }
 
-// advance moves on to the next request.
+// advance moves to the next request.
 func (p *population) advance() {
 	moment, ok := p.arrivals.moment()
 	if !ok {
@@ -36,18 +36,18 @@ func (p *population) advance() {
 	p.at = p.stretch.at(moment)
 }
 
-// equally picks all keys equally often; it is how many there are.
-type equally int64
+// uniform picks all keys with the same probability; its value is the number of keys.
+type uniform int64
 
-func (n equally) key(rng *rand.PCG, _ int64) int64 { return scale(rng.Uint64(), int64(n)) + 1 }
+func (n uniform) key(rng *rand.PCG, _ int64) int64 { return scale(rng.Uint64(), int64(n)) + 1 }
 
-// byRank picks keys by Zipf's law, the one with the number 1 most often.
+// byRank picks keys by Zipf's law, number 1 most often.
 type byRank struct{ zipf }
 
 func (z *byRank) key(rng *rand.PCG, _ int64) int64 { return z.pick(rng) }
 
-// inTurn lets all keys have their turn before any has its next, in an order that looks random: it goes round by steps that
-// have no divisor in common with the number of keys.
+// inTurn picks every key once before any key again, in an order that looks random: its step is coprime to the number of
+// keys.
 type inTurn struct{ keys, step, place int64 }
 
 func newInTurn(rng *rand.PCG, keys int64) *inTurn {
@@ -63,7 +63,7 @@ func (t *inTurn) key(*rand.PCG, int64) int64 {
 	return t.place + 1
 }
 
-// divisor returns the greatest one that both have in common.
+// divisor returns the greatest common divisor of a and b.
 func divisor(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b

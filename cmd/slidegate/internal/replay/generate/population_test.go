@@ -2,7 +2,7 @@ package generate
 
 import "testing"
 
-// In one turn every key is picked once, whatever the number of keys and the seed.
+// In one round every key is picked once, whatever the number of keys and the seed.
 func TestInTurn(t *testing.T) {
 	for keys := int64(1); keys <= 60; keys++ {
 		for seed := range uint64(50) {
@@ -19,7 +19,7 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// No two purposes may share their random numbers, or the keys would depend on the times.
+// Purposes must not share random numbers, or the keys would depend on the times.
 func TestRandomNumbersAreNotShared(t *testing.T) {
 	seen := map[uint64]bool{}
 	for seed := range uint64(100) {

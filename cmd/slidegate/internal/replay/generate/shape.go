@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Shape is what kind of traffic is made; the zero value is Mixed.
+// Shape is a kind of traffic; the zero value is Mixed.
 type Shape uint8
 
-// The shapes. About says what each is like.
+// The shapes; About describes each.
 const (
 	Mixed Shape = iota
 	Steady
@@ -17,18 +17,18 @@ const (
 	Edges
 	Scraper
 	Botnet
-	shapes // how many there are
+	shapes // the number of shapes
 )
 
 var shapeNames = [shapes]string{"mixed", "steady", "diurnal", "zipf", "edges", "scraper", "botnet"}
 
 var shapeAbout = [shapes]string{
 	"a believable API: zipf users by the time of day, a scraper, a botnet and some edge bursters",
-	"users that come at random times, all of them equally often",
+	"users that come at random times, all with the same rate",
 	"users by the time of day (UTC): few at night, most in the afternoon, fewer at weekends",
-	"users of whom few make most of the requests (exponent 9/8)",
+	"users, a few of which make most of the requests (exponent 9/8)",
 	"keys that burst just before and just after window boundaries, which doubles a fixed window",
-	"quiet users, and one key that suddenly sends a large share, in three long stretches",
+	"quiet users, and one key that suddenly sends a large share, in three long raids",
 	"quiet users, and thousands of bots far below any sensible limit that make most of the traffic",
 }
 
@@ -49,7 +49,7 @@ func (s Shape) About() string {
 	return shapeAbout[s]
 }
 
-// String returns the shape's name, as flags spell it.
+// String returns the shape's name, as used in flags.
 func (s Shape) String() string {
 	if s >= shapes {
 		return fmt.Sprintf("unknown(%d)", uint8(s))
@@ -57,7 +57,7 @@ func (s Shape) String() string {
 	return shapeNames[s]
 }
 
-// ParseShape reads the name of a shape.
+// ParseShape returns the shape with the given name.
 func ParseShape(name string) (Shape, error) {
 	for i, n := range shapeNames {
 		if n == name {
@@ -67,10 +67,10 @@ func ParseShape(name string) (Shape, error) {
 	return 0, invalid("Shape", "must be one of %s, not %q", strings.Join(shapeNames[:], ", "), name)
 }
 
-// MarshalText makes a Shape readable in JSON, YAML and flags.
+// MarshalText implements encoding.TextMarshaler.
 func (s Shape) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads the name of a shape.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (s *Shape) UnmarshalText(text []byte) error {
 	parsed, err := ParseShape(string(text))
 	if err == nil {

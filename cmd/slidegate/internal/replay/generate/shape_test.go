@@ -20,13 +20,13 @@ func TestShapeNames(t *testing.T) {
 			t.Errorf("ParseShape(%q) = %v, %v", names[i], parsed, err)
 		}
 		if len(s.About()) < 20 || len(s.About()) > 100 || abouts[s.About()] {
-			t.Errorf("%v is described as %q: want a line of its own", s, s.About())
+			t.Errorf("%v is described as %q: want a unique line", s, s.About())
 		}
 		abouts[s.About()] = true
 	}
 }
 
-func TestShapeThatIsNone(t *testing.T) {
+func TestUnknownShape(t *testing.T) {
 	const want = `generate: Shape: must be one of mixed, steady, diurnal, zipf, edges, scraper, botnet, not "Zipf"`
 	if _, err := ParseShape("Zipf"); err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)
@@ -46,6 +46,6 @@ func TestShapeAsText(t *testing.T) {
 		t.Errorf("read as %v, %v, want edges", read, err)
 	}
 	if err := json.Unmarshal([]byte(`{"shape":"edge"}`), &read); err == nil {
-		t.Errorf("read %v from a name that is none", read)
+		t.Errorf("got %v from an unknown name, want an error", read)
 	}
 }

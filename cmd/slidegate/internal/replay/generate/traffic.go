@@ -9,15 +9,15 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Traffic is synthetic traffic that can be read once, from its beginning to io.EOF. Its times never decrease, and it holds
-// no requests in memory. The zero value has none: use New. It is not safe for concurrent use.
+// Traffic is synthetic traffic that can be read once, from its beginning to io.EOF. Its times never decrease, and it
+// holds no requests in memory. The zero value has no requests; call New. It is not safe for concurrent use.
 type Traffic struct {
 	options     Options
 	populations []population
 	costs       *rand.PCG
-	last        who    // who made the last request
-	key         []byte // of the last request
-	time        []byte // the same
+	last        keyID  // the key of the last request
+	key         []byte // the same as text
+	time        []byte // of the last request
 }
 
 var _ traffic.Lines = (*Traffic)(nil)
@@ -36,7 +36,7 @@ func New(o Options) (*Traffic, error) {
 	return t, nil
 }
 
-// Options returns what the traffic is made from, with the defaults filled in.
+// Options returns the options, with the defaults filled in.
 func (t *Traffic) Options() Options { return t.options }
 
 // Next fills line with the next request, whose time is in milliseconds, with a fraction if it needs one. It returns io.EOF
@@ -46,7 +46,7 @@ func (t *Traffic) Next(line *traffic.Line) error {
 	if p == nil {
 		return io.EOF
 	}
-	t.last = who{p.kind, p.pick.key(p.rng, p.stretch.number)}
+	t.last = keyID{p.kind, p.pick.key(p.rng, p.stretch.number)}
 	t.key = t.last.appendKey(t.key[:0], p.width)
 	t.time = appendMillis(t.time[:0], p.at)
 	*line = traffic.Line{At: p.at, Key: t.key, Cost: t.cost(), Time: t.time}
@@ -66,7 +66,7 @@ func (t *Traffic) earliest() *population {
 	return first
 }
 
-// cost draws a cost. The product of three random shares is small more often than not.
+// cost draws a cost. The product of three random fractions is usually small.
 func (t *Traffic) cost() int64 {
 	most := t.options.MaxCost
 	if most == 1 {
@@ -78,7 +78,7 @@ func (t *Traffic) cost() int64 {
 	return most
 }
 
-// appendMillis writes a time in milliseconds, with a fraction only if it needs one.
+// appendMillis appends a time in milliseconds, with a fraction only if it needs one.
 func appendMillis(b []byte, at rule.Micros) []byte {
 	b = strconv.AppendInt(b, int64(at)/1_000, 10)
 	if rest := at % 1_000; rest != 0 {

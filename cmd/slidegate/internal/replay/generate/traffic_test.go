@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// tb is what the checks need of a test: *testing.T and *rapid.T both are one.
+// tb is the part of a test that the checks need, implemented by *testing.T and *rapid.T.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -23,12 +23,12 @@ func start(t tb, o Options) *Traffic {
 	t.Helper()
 	traffic, err := New(o)
 	if err != nil {
-		t.Fatalf("%+v is refused: %v", o, err)
+		t.Fatalf("%+v: got error %v, want none", o, err)
 	}
 	return traffic
 }
 
-// request is a traffic.Line that lasts.
+// request is a copy of a traffic.Line.
 type request struct {
 	at   rule.Micros
 	key  string
@@ -54,7 +54,7 @@ func all(t tb, o Options) (list []request) {
 
 var keyPattern = regexp.MustCompile(`^(user-\d{4,}|bot-\d{5,}|edge-\d{2,}|scraper-1)$`)
 
-// checkAll checks what holds for all traffic: the number of requests, their order, bounds, costs and keys.
+// checkAll checks the properties of all traffic: the number of requests, their order, bounds, costs and keys.
 func checkAll(t tb, o Options) {
 	t.Helper()
 	list := all(t, o)
@@ -83,7 +83,7 @@ func checkAll(t tb, o Options) {
 	}
 }
 
-// split takes a key apart: "user-0001" is user 1.
+// split splits a key: "user-0001" is user 1.
 func split(t tb, key string) (kind string, number int) {
 	t.Helper()
 	for i := range key {
@@ -158,7 +158,7 @@ func TestNextDoesNotAllocate(t *testing.T) {
 		made := start(t, Options{Shape: s, Requests: 1_000_000, MaxCost: 9})
 		var line traffic.Line
 		if n := testing.AllocsPerRun(1_000, func() { _ = made.Next(&line) }); n != 0 {
-			t.Errorf("%v: %v allocations a request", s, n)
+			t.Errorf("%v: got %v allocations per request", s, n)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func TestTimeAsJSON(t *testing.T) {
 	}
 }
 
-// The line's two forms of the time must say the same.
+// The two forms of the time in a line must be equal.
 func TestTimeIsAt(t *testing.T) {
 	made := start(t, Options{Requests: 1_000})
 	var line traffic.Line

@@ -8,16 +8,16 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
 
-// chunkBytes is how much is written at once.
+// chunkBytes is the approximate size of each write.
 const chunkBytes = 64 << 10
 
-// WriteLines writes what is left of t as JSON lines: {"t":1767571200123.456,"key":"user-0001","cost":1}, with the time in
-// milliseconds. It stops when ctx is done, after a whole line, and returns why.
+// WriteLines writes the rest of t as JSON lines: {"t":1767571200123.456,"key":"user-0001","cost":1}, with the time in
+// milliseconds. It stops after a whole line when ctx is done, and returns the cause.
 func WriteLines(ctx context.Context, w io.Writer, t *Traffic) error {
 	return write(ctx, w, t, appendLine)
 }
 
-// appendLine relies on keys and times that JSON need not escape, and all that this package makes are.
+// appendLine does not escape keys and times: those of this package need no escaping in JSON.
 func appendLine(b []byte, line *traffic.Line) []byte {
 	b = append(b, `{"t":`...)
 	b = append(b, line.Time...)
@@ -28,10 +28,10 @@ func appendLine(b []byte, line *traffic.Line) []byte {
 	return append(b, "}\n"...)
 }
 
-// write writes a line for each request that is left, in chunks of whole lines.
+// write writes one line per remaining request, in chunks of whole lines.
 func write(ctx context.Context, w io.Writer, t *Traffic, appendLine func([]byte, *traffic.Line) []byte) error {
 	var line traffic.Line
-	chunk := make([]byte, 0, chunkBytes+4<<10) // a line is shorter than the room that is added
+	chunk := make([]byte, 0, chunkBytes+4<<10) // a line is shorter than the extra space
 	for ctx.Err() == nil {
 		var end error
 		for len(chunk) < chunkBytes && end == nil {
@@ -43,7 +43,7 @@ func write(ctx context.Context, w io.Writer, t *Traffic, appendLine func([]byte,
 			return err
 		}
 		if end != nil {
-			return nil // io.EOF is all that Next returns
+			return nil // Next returns no other error than io.EOF
 		}
 		chunk = chunk[:0]
 	}

@@ -31,17 +31,17 @@ func TestAppendLine(t *testing.T) {
 	line := traffic.Line{Key: []byte("bot-04711"), Cost: 12, Time: []byte("1767571200123.456")}
 	const want = `{"t":1767571200123.456,"key":"bot-04711","cost":12}` + "\n"
 	if got := string(appendLine(nil, &line)); got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-// What is written is what Next returns, line by line.
+// The output equals the lines that Next returns.
 func TestWriteLines(t *testing.T) {
 	o := Options{Requests: 5_000, MaxCost: 50}
 	lines := strings.Split(strings.TrimSuffix(written(t, WriteLines, o), "\n"), "\n")
 	list := all(t, o)
 	if len(lines) != len(list) {
-		t.Fatalf("%d lines, want %d", len(lines), len(list))
+		t.Fatalf("got %d lines, want %d", len(lines), len(list))
 	}
 	for i, text := range lines {
 		var read struct {
@@ -65,7 +65,7 @@ func TestWriteCombined(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(written(t, WriteCombined, o), "\n"), "\n")
 	list := all(t, o)
 	if len(lines) != len(list) {
-		t.Fatalf("%d lines, want %d", len(lines), len(list))
+		t.Fatalf("got %d lines, want %d", len(lines), len(list))
 	}
 	addresses, agents := map[string]string{}, map[string]string{} // of each key
 	count := map[string]int{}
@@ -86,7 +86,7 @@ func TestWriteCombined(t *testing.T) {
 			t.Fatalf("line %d: %v", i+1, err)
 		}
 		if last := m[5][len(m[5])-1]; m[6] == "404" && (last < '0' || last > '9') {
-			t.Fatalf("line %d: something is gone that always exists: %s", i+1, text)
+			t.Fatalf("line %d: got 404 for an endpoint that always exists: %s", i+1, text)
 		}
 		remember(t, addresses, key, m[1])
 		remember(t, agents, key, m[9])
@@ -100,7 +100,7 @@ func TestWriteCombined(t *testing.T) {
 	checkMix(t, count)
 }
 
-// remember fails if a key had another value before.
+// remember fails if a key had a different value before.
 func remember(t *testing.T, values map[string]string, key, value string) {
 	t.Helper()
 	if before, known := values[key]; known && before != value {
@@ -122,7 +122,7 @@ func checkMix(t *testing.T, count map[string]int) {
 		"method GET":            {14_000, 19_000},
 		"method POST":           {1_000, 4_000},
 		"method DELETE":         {40, 300},
-		"path /api/v1/products": {3_200, 4_400}, // 1/(1 + 1/2 + ... + 1/40) = 23 % of what users, some bots and edge keys ask for
+		"path /api/v1/products": {3_200, 4_400}, // 1/(1 + 1/2 + ... + 1/40) = 23 % of what users, some bots and edge keys request
 		"referer":               {400, 4_000},
 	} {
 		if n := count[what]; n < between[0] || n > between[1] {
@@ -143,14 +143,14 @@ func TestByChanceHasAllEndpoints(t *testing.T) {
 		}
 	}
 	if e := endpoints[login]; e.path != "/api/v1/login" {
-		t.Errorf("bots ask for %s", e.path)
+		t.Errorf("got %s for bots", e.path)
 	}
 	if e := endpoints[oneProduct]; e.path != "/api/v1/products/" || !e.numbered {
-		t.Errorf("scrapers ask for %s", e.path)
+		t.Errorf("got %s for scrapers", e.path)
 	}
 }
 
-// stopper is a writer that cancels a context when it has been written to so often.
+// stopper is a writer that cancels a context after a number of writes.
 type stopper struct {
 	bytes.Buffer
 	writes int
@@ -171,7 +171,7 @@ func TestWritersStop(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		s := &stopper{writes: 2, stop: func() { cancel(why) }}
 		if err := w(ctx, s, start(t, o)); err != why {
-			t.Errorf("%s: %v, want the cause", name, err)
+			t.Errorf("%s: got %v, want the cause", name, err)
 		}
 		if n := s.Len(); n < 2*chunkBytes || n > 2*chunkBytes+2_000 || s.Bytes()[n-1] != '\n' {
 			t.Errorf("%s: %d bytes were written, want two chunks of whole lines", name, n)
@@ -183,17 +183,17 @@ func TestWritersStop(t *testing.T) {
 	}
 }
 
-// full is a writer that has no room.
+// full is a writer without space.
 type full struct{}
 
-var errFull = errors.New("no room")
+var errFull = errors.New("no space")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestWritersReturnErrors(t *testing.T) {
 	for name, w := range map[string]writer{"lines": WriteLines, "combined": WriteCombined} {
 		if err := w(context.Background(), full{}, start(t, Options{Requests: 10})); err != errFull {
-			t.Errorf("%s: %v, want %v", name, err, errFull)
+			t.Errorf("%s: got %v, want %v", name, err, errFull)
 		}
 	}
 }

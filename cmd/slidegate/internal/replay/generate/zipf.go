@@ -5,15 +5,16 @@ import (
 	"math/rand/v2"
 )
 
-// zipf picks numbers from 1 to n, k with a weight of k^-(9/8), by rejection-inversion (W. Hörmann, G. Derflinger,
+// zipf picks numbers from 1 to n, where k has the weight k^-(9/8), by rejection-inversion (W. Hörmann, G. Derflinger,
 // "Rejection-inversion to generate variates from monotone discrete distributions", 1996). It needs no table, and with
-// this exponent nothing but sums, products, quotients and square roots, which every platform rounds alike. Products
-// that something is added to are converted, as a conversion keeps a compiler from fusing the two into one rounding.
+// this exponent only sums, products, quotients and square roots, which all platforms round alike. Products that are
+// operands of a sum are converted explicitly, which prevents the compiler from fusing the two operations into one
+// rounding.
 type zipf struct {
 	n       float64
 	low     float64 // beyond(n + 1/2)
 	width   float64 // up to beyond(3/2) + 1, where 1 is the weight of the number 1
-	squeeze float64 // a number that lies no more above its x than this is accepted without a look
+	squeeze float64 // a number that exceeds its x by at most this is accepted without further checks
 }
 
 func newZipf(n int64) zipf {
@@ -41,7 +42,7 @@ func weight(x float64) float64 { return 1 / (x * eighthRoot(x)) }
 // beyond is the area under weight from x to infinity.
 func beyond(x float64) float64 { return 8 / eighthRoot(x) }
 
-// inverse returns the x that an area is beyond.
+// inverse returns the x for which beyond(x) is area.
 func inverse(area float64) float64 {
 	root := 8 / area
 	square := root * root

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The sampler is held to the law itself, worked out with powers and sums.
+// The sampler is compared with the law itself, computed with powers and sums.
 func TestZipfFollowsTheLaw(t *testing.T) {
 	for _, n := range []int64{1, 2, 3, 10, 1_000} {
 		z, rng := newZipf(n), random(1, forKeys)

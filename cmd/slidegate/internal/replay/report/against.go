@@ -7,16 +7,16 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
-// after and before are what the two files are called.
+// after and before return the names of the two files.
 func (d *Document) after() string  { return visible(cmp.Or(d.After, "the new file"), keyWidth) }
 func (d *Document) before() string { return visible(cmp.Or(d.Before, "the other file"), keyWidth) }
 
-// againstVerdict says in a sentence what differs between two files.
+// againstVerdict describes in a sentence how the decisions of the two files differ.
 func (d *Document) againstVerdict() string {
 	f, a := d.Findings, d.Findings.Against
 	all := f.Traffic.Requests
 	if a.NewlyDenied.Requests+a.NewlyAdmitted.Requests == 0 {
-		return d.after() + " and " + d.before() + " would have decided alike about all " + count(all, "request") + ", of which they deny " +
+		return d.after() + " and " + d.before() + " would have decided all " + count(all, "request") + " alike, and denied " +
 			number(f.Outcome.Denied) + " (" + percent(f.Outcome.Denied, all) + ")."
 	}
 	return d.after() + " would have denied " + number(f.Outcome.Denied) + " of " + count(all, "request") + " (" +
@@ -24,25 +24,21 @@ func (d *Document) againstVerdict() string {
 		"): " + changeWords(&a.NewlyDenied, "newly denied") + ", and " + changeWords(&a.NewlyAdmitted, "newly admitted") + "."
 }
 
-// changeWords says how many requests of how many keys changed.
+// changeWords describes how many requests, of how many keys, changed.
 func changeWords(c *replay.Change, how string) string {
 	if c.Requests == 0 {
-		return "none is " + how
+		return "none " + how
 	}
-	is := "are"
-	if c.Requests == 1 {
-		is = "is"
-	}
-	return number(c.Requests) + " of " + count(c.Keys, "key") + " " + is + " " + how
+	return number(c.Requests) + " " + how + " (" + count(c.Keys, "key") + ")"
 }
 
-// policyChange is what one policy did before and after. A nil part is that of a file that does not have it.
+// policyChange is the outcome of one policy before and after. It is nil for a file that lacks the policy.
 type policyChange struct {
 	Name          string
 	Before, After *replay.PolicyOutcome
 }
 
-// policyChanges puts the policies of two files side by side: those of the new file in its order, and then those that are gone.
+// policyChanges pairs the policies of the two files: first those of the new file, in its order, then those that were removed.
 func policyChanges(f *replay.Findings) (all []policyChange) {
 	places := map[string]int{}
 	for i := range f.Policies {
@@ -61,7 +57,7 @@ func policyChanges(f *replay.Findings) (all []policyChange) {
 	return all
 }
 
-// cell is a number of one of the policies, or a dash for one that is not there.
+// cell returns a number of one of the policies, or a dash if the file lacks the policy.
 func (c policyChange) cell(p *replay.PolicyOutcome, of func(*replay.PolicyOutcome) int64) string {
 	if p == nil {
 		return "-"
@@ -72,14 +68,14 @@ func (c policyChange) cell(p *replay.PolicyOutcome, of func(*replay.PolicyOutcom
 func policyAdmitted(p *replay.PolicyOutcome) int64 { return p.Requests - p.Denied }
 func policyDenied(p *replay.PolicyOutcome) int64   { return p.Denied }
 
-// Cells are the numbers of a row: admitted and denied before, and after.
+// Cells returns the cells of a row: admitted and denied before and after, and the change.
 func (c policyChange) Cells() []string {
 	return []string{
 		c.cell(c.Before, policyAdmitted), c.cell(c.Before, policyDenied), c.cell(c.After, policyAdmitted), c.cell(c.After, policyDenied), c.Change(),
 	}
 }
 
-// Change is by how much more, or less, is denied.
+// Change returns the difference in denials.
 func (c policyChange) Change() string {
 	var before, after int64
 	if c.Before != nil {
@@ -94,10 +90,10 @@ func (c policyChange) Change() string {
 	return number(after - before)
 }
 
-// changeHeads are what the cells are called.
+// changeHeads are the headings of the cells.
 var changeHeads = []string{"Admitted before", "Denied before", "Admitted after", "Denied after", "Change"}
 
-// textAgainst prints what differs between two files.
+// textAgainst prints how two files differ.
 func textAgainst(b *strings.Builder, d *Document) {
 	a := d.Findings.Against
 	if a == nil {
@@ -120,13 +116,13 @@ func textAgainst(b *strings.Builder, d *Document) {
 	textChange(b, "Newly admitted", d.Findings, &a.NewlyAdmitted)
 }
 
-// textChange prints whose requests are decided otherwise now.
+// textChange prints the requests whose decision changed, and their keys.
 func textChange(b *strings.Builder, title string, f *replay.Findings, c *replay.Change) {
 	if c.Requests == 0 {
 		return
 	}
-	textDenied(b, title+": what the requests were", c.Profile)
-	heading(b, title+": whose requests they were")
+	textDenied(b, title+": the requests", c.Profile)
+	heading(b, title+": by key")
 	t := table{left: 1}
 	t.add("key", "requests", "%")
 	for _, k := range c.Top {
@@ -153,7 +149,7 @@ type pageChange struct {
 type pageChangedKey struct {
 	replay.KeyChange
 	Words string
-	Of    string // the policy, where there are several
+	Of    string // the policy, if there are several
 }
 
 func pageChanges(f *replay.Findings) (all []pageChange) {

@@ -16,15 +16,16 @@ var csvColumns = []string{
 	"policy", "override", "plan",
 }
 
-// CSV writes d as a table with a header: a row for every limit of the outcome, of the comparison, of the file that is compared with and of the suggestion,
-// and a row for every quota of the sweep. An outcome of several limits also has a row without a limit, before theirs: it
-// holds what only all of them together did, and the others hold what each did. A cell that does not apply is empty.
+// CSV writes d as a table with a header: one row per limit of the outcome, of each compared algorithm, of the file
+// compared with and of the suggestion, and one row per quota of the sweep. An outcome of several limits also has a row
+// without a limit, before the others: it has the figures of all limits together, and the others those of each limit. A
+// cell that does not apply is empty.
 func CSV(w io.Writer, d *Document) error {
 	if err := d.check(); err != nil {
 		return err
 	}
 	c := &csvTable{Writer: csv.NewWriter(w), findings: d.Findings}
-	_ = c.Write(csvColumns) // an error stays with the writer until it is flushed
+	_ = c.Write(csvColumns) // the writer keeps an error until it is flushed
 	c.outcome("outcome", &d.Findings.Outcome)
 	for i := range d.Findings.Compare {
 		c.outcome("compare", &d.Findings.Compare[i])
@@ -88,7 +89,7 @@ func (c *csvTable) common(kind string, o *replay.Outcome) map[string]string {
 	}
 }
 
-// whole returns the cells of an outcome that belong to no single limit.
+// whole returns the cells of an outcome that do not belong to a single limit.
 func (c *csvTable) whole(kind string, o *replay.Outcome) map[string]string {
 	cells := c.common(kind, o)
 	cells["admitted"] = decimal(o.Admitted)
@@ -118,8 +119,8 @@ func (c *csvTable) sweep() {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// inert returns text such that a spreadsheet does not take it for a formula: one that begins as formulas do gets an
-// apostrophe before it, which spreadsheets read as "this is text".
+// inert returns text in a form that a spreadsheet does not mistake for a formula: text that begins like a formula is
+// prefixed with an apostrophe, which marks it as text.
 func inert(text string) string {
 	if begin := strings.TrimLeft(text, " \u00a0\u3000"); begin != "" && strings.ContainsRune("=+-@\t\r\n|%＝＋－＠", []rune(begin)[0]) {
 		return "'" + text

@@ -6,20 +6,20 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
-// trait is one thing that the log tells of denied requests, with its most frequent values.
+// trait is a property of denied requests that the log records, with its most frequent values.
 type trait struct {
 	Name   string // as in data-trait
 	Label  string
 	Values []replay.Value
 }
 
-// toldTraits are the traits of some requests, for the page.
-type toldTraits struct {
+// requestTraits holds the traits of some requests, for the page.
+type requestTraits struct {
 	Requests int64
 	Traits   []trait
 }
 
-// traits returns what is told, without what the log does not have.
+// traits returns the traits that the log has.
 func traits(p *replay.Profile) (all []trait) {
 	if p == nil {
 		return nil
@@ -34,7 +34,7 @@ func traits(p *replay.Profile) (all []trait) {
 	return all
 }
 
-// valueText is a value as it is shown; what a request did not have is said in words.
+// valueText returns a value as it is shown, "(none)" for a missing one.
 func valueText(value string, width int) string {
 	if value == "" {
 		return "(none)"
@@ -42,7 +42,7 @@ func valueText(value string, width int) string {
 	return visible(value, width)
 }
 
-// textDenied prints what the denied requests were.
+// textDenied prints the most frequent traits of denied requests.
 func textDenied(b *strings.Builder, title string, p *replay.Profile) {
 	all := traits(p)
 	if len(all) == 0 {
@@ -60,13 +60,13 @@ func textDenied(b *strings.Builder, title string, p *replay.Profile) {
 	t.write(b)
 }
 
-// textProfiles prints what single keys were denied for.
+// textProfiles prints the most frequent traits of the denied requests of each key.
 func textProfiles(b *strings.Builder, f *replay.Findings, keys []replay.KeyOutcome) {
 	first := true
 	for _, k := range keys {
 		if words := profileWords(k.Profile); words != "" {
 			if first {
-				b.WriteString("  What their denied requests mostly were:\n")
+				b.WriteString("  Most of their denied requests:\n")
 				first = false
 			}
 			b.WriteString("    " + keyName(f, k.Policy, k.Key) + "\n")
@@ -75,8 +75,8 @@ func textProfiles(b *strings.Builder, f *replay.Findings, keys []replay.KeyOutco
 	}
 }
 
-// profileWords says in a line what a key mostly was: "/search 93 %, curl/8.5.0, 200, GET". What was the same in all of its
-// denied requests stands without a share.
+// profileWords describes the denied requests of a key in one line: "/search 93 %, curl/8.5.0, 200, GET". A value that
+// all of them have in common has no share.
 func profileWords(p *replay.Profile) string {
 	var words []string
 	for _, own := range traits(p) {

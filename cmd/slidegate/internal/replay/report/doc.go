@@ -1,6 +1,6 @@
-// Package report renders what a replay found: as text for a terminal, as JSON and CSV for other programs, and as one
-// HTML page that needs no network. All four say the same numbers; none of them computes anything that the findings do
-// not hold. Keys come from logs that strangers write to, so every form escapes them for where they end up.
+// Package report renders the findings of a replay: as text for a terminal, as JSON and CSV for other programs, and as a
+// single HTML page that needs no network. All four show the same numbers, and compute nothing that is not in the
+// findings. Keys come from logs that untrusted clients write to, so every format escapes them.
 package report
 
 import (
@@ -10,23 +10,23 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
 
-// Document is what is reported. Findings is required, the rest may be empty. It is only read, so that several goroutines
-// may render the same one.
+// Document is the content of a report. Findings is required; the other fields are optional. Rendering does not change
+// it, so several goroutines may render the same Document.
 type Document struct {
-	Title         string           // what was replayed, in the reader's words
-	Command       string           // the command that would do it again
-	Per           string           // who was limited: "address", "user and path"; a key by default
-	After, Before string           // what the policies are called, and those that they are compared with
-	Findings      *replay.Findings // what was found
-	Sources       []traffic.Source // what it was found in
+	Title         string           // what was replayed, in the user's words
+	Command       string           // the command that reproduces it
+	Per           string           // what is limited: "address", "user and path"; "" means "key"
+	After, Before string           // names of the replayed policies and of those they are compared with
+	Findings      *replay.Findings // the result of the replay
+	Sources       []traffic.Source // the logs that were read
 	Suggested     string           // the suggestion as a policy for a file
-	Notes         []string         // what the traffic cannot say about the policies, beside what the notes of the sources say
+	Notes         []string         // what the traffic does not show about the policies, in addition to the notes of the sources
 }
 
-// check returns an error if d cannot be rendered.
+// check returns an error if d lacks findings.
 func (d *Document) check() error {
 	if d == nil || d.Findings == nil {
-		return errors.New("report: Findings is nil: run the replay first and pass what it returns")
+		return errors.New("report: Findings: must not be nil; run the replay first and pass its findings")
 	}
 	return nil
 }

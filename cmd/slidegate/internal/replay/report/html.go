@@ -18,7 +18,7 @@ import (
 //go:embed page/page.html page/page.css page/page.js page/echarts.common.min.js
 var files embed.FS
 
-// block is a style or script that stands in the page, with the hash by which the page's own security policy knows it.
+// block is an inline style or script, with the hash that allows it in the page's Content-Security-Policy.
 type block struct {
 	Element template.HTML
 	hash    string
@@ -29,11 +29,11 @@ type assets struct {
 	page   *template.Template
 	Policy string
 	Style  template.HTML
-	// Library is Apache ECharts and Script what draws with it.
+	// Library is Apache ECharts, and Script is page.js, which uses it.
 	Library, Script template.HTML
 }
 
-// load reads the assets once. They are compiled in, so that a broken one is a broken invariant.
+// load reads the assets once. They are embedded, so errors are bugs and panic.
 var load = sync.OnceValue(func() *assets {
 	style, library, script := read("style", "page.css"), read("script", "echarts.common.min.js"), read("script", "page.js")
 	return &assets{
@@ -44,30 +44,30 @@ var load = sync.OnceValue(func() *assets {
 	}
 })
 
-// read returns a file of the page as an element that holds it as it is.
+// read returns a file of the page as an element with the unmodified content.
 func read(tag, name string) block {
 	content, err := files.ReadFile("page/" + name)
 	if err != nil {
 		panic("report: " + err.Error())
 	}
 	if bytes.ContainsRune(content, '\r') || bytes.Contains(bytes.ToLower(content), []byte("</"+tag)) || bytes.Contains(content, []byte("<!--")) {
-		panic("report: page/" + name + " cannot stand inside of a " + tag + " element as it is")
+		panic("report: page/" + name + " cannot be embedded unmodified in a " + tag + " element")
 	}
 	sum := sha256.Sum256(content)
 	return block{
-		Element: template.HTML("<" + tag + ">" + string(content) + "</" + tag + ">"), // it is compiled in
+		Element: template.HTML("<" + tag + ">" + string(content) + "</" + tag + ">"), // it is embedded, and so trusted
 		hash:    "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
 	}
 }
 
-// pageWords are the words of the text report, for the page.
+// pageWords are the template functions, which format as the text report does.
 var pageWords = template.FuncMap{
-	"number": number, "count": count, "span": span, "moment": moment, "size": size, "key": key,
+	"number": number, "count": count, "span": span, "timestamp": timestamp, "size": size, "key": key,
 	"hint":     func(text string) string { return visible(text, hintWidth) },
 	"line":     func(text string) string { return visible(text, 2*lineWidth) },
 	"percent":  func(part, whole int64) string { return together(percent(part, whole)) },
 	"together": together, "escape": escape,
-	"traits":      func(p *replay.Profile) toldTraits { return toldTraits{p.Requests, traits(p)} },
+	"traits":      func(p *replay.Profile) requestTraits { return requestTraits{p.Requests, traits(p)} },
 	"value":       func(text string) string { return valueText(text, 2*lineWidth) },
 	"bar":         barLength,
 	"quantity":    func(n int, noun string) string { return count(int64(n), noun) },
@@ -78,7 +78,7 @@ var pageWords = template.FuncMap{
 // together keeps a number and its percent sign on one line.
 func together(text string) string { return strings.ReplaceAll(text, " %", "\u00a0%") }
 
-// barLength returns the length of a bar in a drawing that is 100 wide; what is not nothing is never drawn as nothing.
+// barLength returns the length of a bar in a drawing 100 units wide; a positive part is always visible.
 func barLength(part, whole int64) string {
 	if part <= 0 || whole <= 0 {
 		return "0"
@@ -86,15 +86,15 @@ func barLength(part, whole int64) string {
 	return fmt.Sprintf("%.2f", min(100, max(1.5, 100*float64(part)/float64(whole))))
 }
 
-// HTML writes d as one page that needs nothing else: no network, no other file. All tables and figures are in its text and
-// are there without scripts too; the charts are drawn by the Apache ECharts that the page carries, which makes up most of
-// its 800 kB.
+// HTML writes d as a self-contained page that needs no network and no other files. All tables and figures are plain
+// HTML and work without scripts; the charts are drawn by a copy of Apache ECharts in the page, which is most of its 800
+// kB.
 func HTML(w io.Writer, d *Document) error {
 	if err := d.check(); err != nil {
 		return err
 	}
 	p := newPage(d)
-	drawn, err := json.Marshal(p.drawing()) // which escapes <, > and &, so that no text can end the element it stands in
+	drawn, err := json.Marshal(p.drawing()) // escapes <, > and &, so no text can end the script element
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}

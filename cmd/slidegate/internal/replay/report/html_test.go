@@ -23,12 +23,12 @@ func rendered(t *testing.T, d *Document) string {
 	return b.String()
 }
 
-// TestPageNeedsNoNetwork looks for what a browser would follow.
+// TestPageNeedsNoNetwork looks for references that a browser would follow.
 func TestPageNeedsNoNetwork(t *testing.T) {
 	page := rendered(t, sample())
 	library := string(load().Library)
 	if !strings.Contains(page, library) {
-		t.Fatal("the page does not hold the library as it is")
+		t.Fatal("the page does not contain the unmodified library")
 	}
 	ours := strings.Replace(page, library, "", 1)
 	for _, found := range regexp.MustCompile(`(?i)\b(src|href|action|srcset|url|@import)\s*[=(]\s*["']?[^"'\s>)]+`).FindAllString(ours, -1) {
@@ -37,12 +37,12 @@ func TestPageNeedsNoNetwork(t *testing.T) {
 		}
 	}
 	if !strings.Contains(page, "default-src &#39;none&#39;") {
-		t.Error("the page has no policy that forbids what it does not need")
+		t.Error("the page has no Content-Security-Policy that forbids what it does not need")
 	}
 }
 
-// TestLibraryIsTheOneThatIsSaid compares the library with the sum that page/README.md gives.
-func TestLibraryIsTheOneThatIsSaid(t *testing.T) {
+// TestLibraryChecksum compares the library with the checksum in page/README.md.
+func TestLibraryChecksum(t *testing.T) {
 	readme, err := os.ReadFile("page/README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestLibraryIsTheOneThatIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sum := sha256.Sum256(content); !strings.Contains(string(readme), "`"+hex.EncodeToString(sum[:])+"`") {
-		t.Errorf("the sum is %x, and page/README.md says another", sum)
+		t.Errorf("got checksum %x, want the one in page/README.md", sum)
 	}
 }
 
@@ -67,56 +67,56 @@ func hostile() *Document {
 	return &d
 }
 
-// TestHostileKeysAreShown is what the browser is asked about again.
+// TestHostileKeysAreShown is repeated in a browser by the end-to-end tests.
 func TestHostileKeysAreShown(t *testing.T) {
 	for i, k := range reporttest.HostileKeys() {
 		if got, want := key(k), reporttest.HostileShown[i]; got != want {
-			t.Errorf("key %d is shown as %q, want %q", i, got, want)
+			t.Errorf("key %d: got %q, want %q", i, got, want)
 		}
 	}
 }
 
-// TestHostileTextStaysText is about the page's source; TestBrowserHostile of the end-to-end tests asks a browser.
+// TestHostileTextStaysText checks the page's source; TestBrowserHostile of the end-to-end tests uses a browser.
 func TestHostileTextStaysText(t *testing.T) {
 	page := rendered(t, hostile())
 	ours := strings.Replace(page, string(load().Library), "", 1)
 	for _, bad := range []string{"<script>window", "<img", "<!--<script", "\u202e", "\x00", "\x1b", "\xff", "\u2028", strings.Repeat("A", 500)} {
 		if strings.Contains(ours, bad) {
-			t.Errorf("the page holds %q as it is", bad)
+			t.Errorf("the page contains %q unescaped", bad)
 		}
 	}
 	if n := strings.Count(ours, "</script>"); n != 2 { // of the drawing and of page.js
-		t.Errorf("the page ends %d scripts of ours, want 2", n)
+		t.Errorf("got %d ends of scripts, want 2", n)
 	}
 	_, data, _ := strings.Cut(ours, `id="drawing">`)
 	data, _, _ = strings.Cut(data, "</script>")
 	var drawn drawing
 	if err := json.Unmarshal([]byte(data), &drawn); err != nil {
-		t.Fatalf("what is drawn is not JSON: %v", err)
+		t.Fatalf("the drawing is invalid JSON: %v", err)
 	}
 	if got := drawn.Trails[0].Key; got != "</script><script>win….pwned = 1</script>" {
-		t.Errorf("the first trail's key is drawn as %q", got)
+		t.Errorf("got the first trail's key %q", got)
 	}
 }
 
-// TestSectionsWithoutDataAreLeftOut renders the least there can be.
+// TestSectionsWithoutDataAreLeftOut renders empty findings.
 func TestSectionsWithoutDataAreLeftOut(t *testing.T) {
 	page := rendered(t, &Document{Findings: &replay.Findings{}})
 	for _, id := range []string{"t-time", "t-trail", "t-top", "t-denied", "t-exact", "t-compare", "t-sweep", "t-advice", "t-read"} {
 		if strings.Contains(page, `id="`+id+`"`) {
-			t.Errorf("section %s is there without data", id)
+			t.Errorf("got section %s without data", id)
 		}
 		if !strings.Contains(rendered(t, sample()), `id="`+id+`"`) {
-			t.Errorf("section %s is not there with data", id)
+			t.Errorf("got no section %s with data", id)
 		}
 	}
-	if !strings.Contains(page, "There was no request to decide.") {
-		t.Error("the page does not say that there was nothing")
+	if !strings.Contains(page, "There were no requests to decide.") {
+		t.Error("the page does not say that there were no requests")
 	}
 }
 
-// TestInterruptedIsSaid looks for the warning in all that people read.
-func TestInterruptedIsSaid(t *testing.T) {
+// TestInterruptedWarning looks for the warning in the page and the text.
+func TestInterruptedWarning(t *testing.T) {
 	d := sample()
 	if strings.Contains(rendered(t, d), interruptedWords) {
 		t.Error("the page warns without a reason")
@@ -130,7 +130,7 @@ func TestInterruptedIsSaid(t *testing.T) {
 	}
 }
 
-// TestBestAndWorst marks a column by hand.
+// TestBestAndWorst compares the marks of the columns with expected ones.
 func TestBestAndWorst(t *testing.T) {
 	outcome := func(name string, highest, admitted, denied, bytes int64) replay.Outcome {
 		return replay.Outcome{Name: name, Limits: []replay.LimitOutcome{{
@@ -147,16 +147,16 @@ func TestBestAndWorst(t *testing.T) {
 	})
 	want := [][4]mark{
 		{plain, plain, plain, plain},
-		{best, best, plain, worst}, // 100 of 100 is as good as 60 of 100, and where all are wrong alike nobody is best
+		{best, best, plain, worst}, // 100 of 100 is as good as 60 of 100, and if all values are equal none is best
 		{best, best, plain, plain},
 		{worst, worst, plain, best},
 	}
 	for i, r := range rows {
 		if got := [4]mark{r.HighestMark, r.AdmittedMark, r.DeniedMark, r.MemoryMark}; got != want[i] {
-			t.Errorf("%s is marked %q, want %q", r.Name, got, want[i])
+			t.Errorf("%s: got marks %q, want %q", r.Name, got, want[i])
 		}
 		if r.Asked != (i == 0) {
-			t.Errorf("%s is said to be what was asked for: %v", r.Name, r.Asked)
+			t.Errorf("%s: got Asked %v", r.Name, r.Asked)
 		}
 	}
 }

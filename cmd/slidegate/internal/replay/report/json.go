@@ -8,15 +8,15 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
 
-// JSON writes d as one indented object: title, command, sources, and beside them all that the findings hold, under the
-// names that replay.Findings gives them. Times are in microseconds. A key that is not UTF-8 has U+FFFD for its odd bytes.
+// JSON writes d as one indented object: title, command, sources, and the fields of replay.Findings under their JSON
+// names. Times are in microseconds. In a key that is not valid UTF-8, invalid bytes become U+FFFD.
 func JSON(w io.Writer, d *Document) error {
 	if err := d.check(); err != nil {
 		return err
 	}
 	sources := d.Sources
 	if sources == nil {
-		sources = []traffic.Source{} // a list, even an empty one, is easier to read than null
+		sources = []traffic.Source{} // an empty list is easier to consume than null
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

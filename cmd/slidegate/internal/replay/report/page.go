@@ -11,14 +11,14 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// page is what page.html shows.
+// page holds the data of page.html.
 type page struct {
 	*assets
 	*Document
 	F        *replay.Findings
 	Noun     string // what the quotas count
 	Headline string // the limits in words
-	Each     string // who each of them is for
+	Each     string // what each of them applies to
 	Choices  string // how the first one counts, if it is the only one
 	Verdict  string
 	Period   string
@@ -29,16 +29,16 @@ type page struct {
 	Read     traffic.Source // the sum of all sources
 	Advice   string
 	Requests int64
-	Data     template.JS // what the charts draw
+	Data     template.JS // the data of the charts
 	HasTrail bool
 
 	Interruption string
 
 	Of         string   // the only policy in words, if there is one
-	Unmatched  string   // how many requests face no policy
-	Notices    []string // what the traffic cannot say about the policies
-	LimitNames []string // if the limits need names
-	Lists      bool     // lists or overrides decided about something
+	Unmatched  string   // how many requests no policy applies to
+	Notices    []string // what the traffic does not show about the policies
+	LimitNames []string // set if the limits need names
+	Lists      bool     // lists or overrides decided some requests
 	Shadows    string
 
 	Top, TopSuggested []topKey
@@ -55,9 +55,9 @@ type figure struct {
 	Label string
 	Raw   int64
 	Value string
-	Of    string // what follows the value, smaller
+	Of    string // follows the value, in smaller type
 	Note  string // what it means
-	Alarm bool   // it is what a reader should look at
+	Alarm bool   // highlighted
 }
 
 func newPage(d *Document) *page {
@@ -108,7 +108,7 @@ func newPage(d *Document) *page {
 	return p
 }
 
-// figures are the numbers that a reader wants first.
+// figures returns the headline figures.
 func figures(f *replay.Findings) []figure {
 	o, requests := &f.Outcome, requestsOf(&f.Outcome)
 	all := []figure{
@@ -121,19 +121,19 @@ func figures(f *replay.Findings) []figure {
 			Note: percent(o.KeysTouched, f.Traffic.Keys) + " of keys, denied at least once"},
 	}
 	if l := worstLimit(o); l != nil {
-		note := "the most that one key got in any " + windowWords(l)
+		note := "the most that one key was admitted in any " + windowWords(l)
 		all = append(all, figure{Name: "highest", Label: "Highest in any " + windowWords(l), Raw: l.Highest.Units,
 			Value: number(l.Highest.Units), Of: "of " + number(l.Quota), Note: note, Alarm: l.Highest.Units > l.Quota})
 	}
 	lockout := figure{Name: "longest_lockout", Label: "Longest lock-out", Raw: int64(o.Lockout.Length), Value: span(o.Lockout.Length),
-		Note: "until it could come in again"}
+		Note: "until the key would be admitted again"}
 	if o.Denied == 0 {
-		lockout.Value, lockout.Note = "none", "nobody was refused"
+		lockout.Value, lockout.Note = "none", "no request was denied"
 	}
 	return append(all, lockout)
 }
 
-// mark tells whether a cell is the best or the worst of its column.
+// mark says whether a cell is the best or the worst of its column.
 type mark string
 
 const (
@@ -148,7 +148,7 @@ type compareRow struct {
 	Highest, Quota                                    int64
 	WrongAdmitted, WrongDenied, LiveKeys, StateBytes  int64
 	HighestMark, AdmittedMark, DeniedMark, MemoryMark mark
-	Asked                                             bool // counts as the limits that were asked for
+	Asked                                             bool // counts like the replayed limits
 }
 
 func compareRows(f *replay.Findings) []compareRow {
@@ -164,7 +164,7 @@ func compareRows(f *replay.Findings) []compareRow {
 		rows[i].Asked = sameWay(o, &f.Outcome)
 	}
 	markColumn(rows, func(r *compareRow) (int64, *mark) {
-		if r.Highest <= r.Quota { // within the quota is within the quota: less is no better
+		if r.Highest <= r.Quota { // within the quota, a lower value is no better
 			return 0, &r.HighestMark
 		}
 		return r.Highest, &r.HighestMark
@@ -175,7 +175,7 @@ func compareRows(f *replay.Findings) []compareRow {
 	return rows
 }
 
-// sameWay tells whether two outcomes are of limits that count in the same way.
+// sameWay reports whether the limits of two outcomes count in the same way.
 func sameWay(a, b *replay.Outcome) bool {
 	if len(a.Limits) != len(b.Limits) || len(a.Limits) == 0 {
 		return false
@@ -229,7 +229,7 @@ func quotaRows(f *replay.Findings) []quotaRow {
 	return rows
 }
 
-// drawing is what page.js draws. Times are in milliseconds, as JavaScript counts them, and keys as they are shown.
+// drawing is the input of page.js. Times are in milliseconds, as in JavaScript, and keys are in their displayed form.
 type drawing struct {
 	Noun     string         `json:"noun"`
 	Quota    int64          `json:"quota"`
@@ -280,11 +280,11 @@ func (p *page) drawing() drawing {
 
 func milliseconds(t rule.Micros) float64 { return float64(t) / 1000 }
 
-// topKey is one of the keys that were denied most, with the policy that it is limited by if there are several.
+// topKey is one of the most denied keys, with its policy if there are several.
 type topKey struct {
 	replay.KeyOutcome
 	Of    string
-	Words string // what its denied requests were
+	Words string // describes its denied requests
 }
 
 func topKeys(f *replay.Findings, keys []replay.KeyOutcome) (top []topKey) {

@@ -2,8 +2,8 @@ package report
 
 import "strings"
 
-// paste returns the suggested policy with a comment that says what it would have done, or "" if there is none. Replayed on the
-// same traffic, it does exactly that.
+// paste returns the suggested policy with a comment that describes its effect on this traffic, or "" if there is none.
+// A replay of the policy on the same traffic gives exactly these figures.
 func (d *Document) paste() string {
 	if d.Suggested == "" || d.Findings.Suggestion == nil {
 		return ""

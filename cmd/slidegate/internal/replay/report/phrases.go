@@ -10,12 +10,12 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// The sentences that the text and the page share, so that they cannot come to disagree.
+// Sentences shared by the text and the page, so that the two always agree.
 
-// interruptedWords is what stands above everything else if the traffic was not read to its end.
-const interruptedWords = "The traffic was not read to its end. All figures are of the part that was."
+// interruptedWords is shown at the top if the traffic was not read to its end.
+const interruptedWords = "The traffic was not read to its end. All figures cover only the part that was read."
 
-// noun is what a quota counts in this traffic: requests, unless some cost more than others.
+// noun returns what a quota counts in this traffic: requests, or units if the two differ in number.
 func noun(f *replay.Findings) string {
 	if f.Traffic.Units != f.Traffic.Requests {
 		return "unit"
@@ -23,7 +23,7 @@ func noun(f *replay.Findings) string {
 	return "request"
 }
 
-// perWindow says a window after a number: "per minute", "per 90s", "per calendar month".
+// perWindow formats the window of a limit as a rate: "per minute", "per 1m 30s", "per calendar month".
 func perWindow(l *replay.LimitOutcome) string {
 	if l.Calendar != "" {
 		return "per " + windowWords(l)
@@ -43,7 +43,7 @@ func perWindow(l *replay.LimitOutcome) string {
 	return "per " + span(l.Window)
 }
 
-// windowWords says the window of a limit: "1m", "calendar month".
+// windowWords formats the window of a limit: "1m", "calendar month".
 func windowWords(l *replay.LimitOutcome) string {
 	if l.Calendar != "" {
 		return "calendar " + l.Calendar
@@ -51,13 +51,13 @@ func windowWords(l *replay.LimitOutcome) string {
 	return span(l.Window)
 }
 
-// rateWords says a limit's quota and window: "100 requests per minute".
+// rateWords formats the quota and window of a limit: "100 requests per minute".
 func rateWords(l *replay.LimitOutcome, noun string) string {
 	return count(l.Quota, noun) + " " + perWindow(l)
 }
 
-// choiceWords says how a limit counts: "sliding window of 6 segments, overlap whole". It is empty for a text that is
-// not a limit.
+// choiceWords describes how a limit counts: "sliding window of 6 segments, overlap whole". It is empty for an invalid
+// limit.
 func choiceWords(text string) string {
 	l, err := slidegate.ParseLimit(text)
 	if err != nil {
@@ -89,7 +89,7 @@ func choiceWords(text string) string {
 	return words
 }
 
-// withQuota returns the limit text with another quota, counted as before, or "" if it is not a limit.
+// withQuota returns the limit text with another quota and the same algorithm, or "" if the text is not a valid limit.
 func withQuota(text string, quota int64) string {
 	l, err := slidegate.ParseLimit(text)
 	if err != nil {
@@ -100,7 +100,7 @@ func withQuota(text string, quota int64) string {
 	return facing.Like(other, l).String()
 }
 
-// limitTexts names the limits of an outcome: "10/1s and 1000/1h".
+// limitTexts lists the limits of an outcome: "10/1s and 1000/1h".
 func limitTexts(o *replay.Outcome) string {
 	texts := make([]string, len(o.Limits))
 	for i, l := range o.Limits {
@@ -109,7 +109,7 @@ func limitTexts(o *replay.Outcome) string {
 	return strings.Join(texts, " and ")
 }
 
-// worstLimit returns the limit that was exceeded the most, or came the nearest to it; nil if there is none.
+// worstLimit returns the limit that was exceeded the most, or came closest to being exceeded; nil if there is none.
 func worstLimit(o *replay.Outcome) *replay.LimitOutcome {
 	var worst *replay.LimitOutcome
 	for i := range o.Limits {
@@ -131,7 +131,7 @@ func ratio(l *replay.LimitOutcome) float64 {
 // requestsOf returns how many requests an outcome decided.
 func requestsOf(o *replay.Outcome) int64 { return o.Admitted + o.Denied }
 
-// verdict says in a sentence or two what the limits would have done.
+// verdict describes in a sentence or two what the limits would have done.
 func verdict(f *replay.Findings) string {
 	o := &f.Outcome
 	subject := "This limit"
@@ -144,7 +144,7 @@ func verdict(f *replay.Findings) string {
 		subject = "These limits"
 	}
 	if requestsOf(o) == 0 {
-		return "There was no request to decide."
+		return "There were no requests to decide."
 	}
 	if o.Denied == 0 {
 		return subject + " would have denied nothing: all " + count(requestsOf(o), "request") + " of " +
@@ -155,7 +155,7 @@ func verdict(f *replay.Findings) string {
 		count(f.Traffic.Keys, "key") + " (" + percent(o.KeysTouched, f.Traffic.Keys) + "). " + excess(o)
 }
 
-// excess says how well the limits kept to their quota.
+// excess describes how well the limits kept to their quotas.
 func excess(o *replay.Outcome) string {
 	l := worstLimit(o)
 	if l == nil {
@@ -168,8 +168,8 @@ func excess(o *replay.Outcome) string {
 		times(l.Highest.Units, l.Quota) + " the quota of " + number(l.Quota) + "." + exactHint(l)
 }
 
-// exactHint names the limit that would not have leaked, for one that weighs its windows: it counts in the same few bytes for
-// every quota, which is why it is the default for larger ones.
+// exactHint names a limit that would not have leaked, for a limit that weights its windows. Such a limit counts in the
+// same few bytes for every quota, which is why it is the default for larger ones.
 func exactHint(l *replay.LimitOutcome) string {
 	limit, err := slidegate.ParseLimit(l.Limit)
 	if err != nil {
@@ -183,7 +183,7 @@ func exactHint(l *replay.LimitOutcome) string {
 	return " A sliding window estimates in a few bytes per key; " + exact.String() + " never exceeds its quota."
 }
 
-// suggested says what the suggestion is and what it would have done.
+// suggested describes the suggestion and its effect.
 func suggested(f *replay.Findings) string {
 	s := f.Suggestion
 	o := &s.Outcome
@@ -196,7 +196,7 @@ func suggested(f *replay.Findings) string {
 		count(o.KeysTouched, "key") + " (" + percent(o.KeysTouched, f.Traffic.Keys) + ")."
 }
 
-// lockoutEnd says that a lock-out is longer than the traffic, if so.
+// lockoutEnd notes if a lock-out outlasts the traffic.
 func lockoutEnd(l replay.Lockout) string {
 	if l.Ended {
 		return ""
@@ -212,7 +212,7 @@ func kneeQuota(s *replay.Sweep) (int64, bool) {
 	return s.Points[s.Knee].Quota, true
 }
 
-// suggestedQuota returns the quota that was suggested, and whether one was.
+// suggestedQuota returns the suggested quota, and whether there is one.
 func suggestedQuota(f *replay.Findings) (int64, bool) {
 	if f.Suggestion == nil || len(f.Suggestion.Outcome.Limits) == 0 {
 		return 0, false
@@ -220,11 +220,11 @@ func suggestedQuota(f *replay.Findings) (int64, bool) {
 	return f.Suggestion.Outcome.Limits[0].Quota, true
 }
 
-// sweepMarks says what is special about a quota of the sweep: "asked for", "knee", "suggested".
+// sweepMarks returns the marks of a quota of the sweep: "chosen", "knee", "suggested".
 func sweepMarks(f *replay.Findings, quota int64) []string {
 	var marks []string
 	if len(f.Outcome.Limits) > 0 && f.Outcome.Limits[0].Quota == quota {
-		marks = append(marks, "asked for")
+		marks = append(marks, "chosen")
 	}
 	if knee, ok := kneeQuota(f.Sweep); ok && knee == quota {
 		marks = append(marks, "knee")
@@ -235,11 +235,11 @@ func sweepMarks(f *replay.Findings, quota int64) []string {
 	return marks
 }
 
-// between says a stretch of time: "2026-11-14 00:00:00 to 23:59:59 UTC".
+// between formats a period of time: "2026-11-14 00:00:00 to 23:59:59 UTC".
 func between(from, to rule.Micros) string {
-	end := moment(to)
+	end := timestamp(to)
 	if day := time.DateOnly; from.Time().UTC().Format(day) == to.Time().UTC().Format(day) {
 		end = end[len(day)+1:]
 	}
-	return moment(from) + " to " + end + " UTC"
+	return timestamp(from) + " to " + end + " UTC"
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
-// notes returns what the traffic cannot say about the policies, each sentence once.
+// notes returns what the traffic does not show about the policies, without duplicates.
 func (d *Document) notes() (all []string) {
 	all = slices.Clone(d.Notes)
 	for i := range d.Sources {
@@ -20,12 +20,12 @@ func (d *Document) notes() (all []string) {
 	return all
 }
 
-// unmatchedWords says how many requests face no policy.
+// unmatchedWords describes how many requests no policy applies to.
 func unmatchedWords(n int64) string {
-	return count(n, "request") + " faced no policy that was replayed; no figure counts them."
+	return "No replayed policy applies to " + count(n, "request") + "; no figure includes them."
 }
 
-// policyNames names the policies: "the policy login", "the policies api, login and search".
+// policyNames lists the policies: "the policy login", "the policies api, login and search".
 func policyNames(f *replay.Findings) string {
 	names := make([]string, len(f.Policies))
 	for i := range f.Policies {
@@ -38,7 +38,7 @@ func policyNames(f *replay.Findings) string {
 	return "the policies " + strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// subject is what a report is about: "10/1s and 1000/1h", or the policies by their names.
+// subject returns the subject of a report: "10/1s and 1000/1h", or the names of the policies.
 func subject(f *replay.Findings) string {
 	if len(f.Policies) > 0 {
 		return policyNames(f)
@@ -71,7 +71,7 @@ func limitName(f *replay.Findings, l *replay.LimitOutcome) string {
 	return name + visible(l.Limit, keyWidth)
 }
 
-// ownLimits returns the limits that keys without an override face, in requests without a plan.
+// ownLimits returns the limits of keys without an override, for requests without a plan.
 func ownLimits(o *replay.Outcome) (own []replay.LimitOutcome) {
 	for _, l := range o.Limits {
 		if l.Override == "" && l.Plan == "" {
@@ -81,14 +81,14 @@ func ownLimits(o *replay.Outcome) (own []replay.LimitOutcome) {
 	return own
 }
 
-// listsMatter reports whether lists or overrides decided about anything, so that their counts are worth a column.
+// listsMatter reports whether lists or overrides decided any request, so that their counts are worth a column.
 func listsMatter(f *replay.Findings) bool {
 	return slices.ContainsFunc(f.Policies, func(p replay.PolicyOutcome) bool {
 		return p.AllowList+p.DenyList+p.Unlimited+p.Overridden > 0
 	})
 }
 
-// textPolicies prints what each policy did, if there is more to say than for all together.
+// textPolicies prints the outcome of each policy, if it says more than the totals.
 func textPolicies(b *strings.Builder, f *replay.Findings) {
 	lists := listsMatter(f)
 	if len(f.Policies) < 2 && !lists {
@@ -120,10 +120,10 @@ func textPolicies(b *strings.Builder, f *replay.Findings) {
 	}
 }
 
-// shadowWords explains the counts of a policy in the shadow.
-const shadowWords = "A policy in the shadow refuses no request: what it would have denied is counted here alone."
+// shadowWords explains the counts of a shadow policy.
+const shadowWords = "A shadow policy refuses nothing: its denials are counted only here."
 
-// limitNames are what the limits of a page are called, in their order.
+// limitNames returns the names of the limits of a page, in their order.
 func limitNames(f *replay.Findings) (names []string) {
 	for i := range f.Outcome.Limits {
 		names = append(names, limitName(f, &f.Outcome.Limits[i]))
@@ -131,7 +131,7 @@ func limitNames(f *replay.Findings) (names []string) {
 	return names
 }
 
-// keyName names a key among those of several policies.
+// keyName returns a key as it is shown, with its policy if there are several.
 func keyName(f *replay.Findings, policy, name string) string {
 	if len(f.Policies) > 1 && policy != "" {
 		return visible(policy, keyWidth) + ": " + key(name)

@@ -2,11 +2,11 @@ package report
 
 import "strings"
 
-// table is rows of texts that are printed in columns. Its zero value is an empty one.
+// table is a table of texts, printed in columns. The zero value is an empty table.
 type table struct {
-	left  int // how many columns, from the first, are set to the left; the others are numbers and set to the right
+	left  int // how many leading columns are left-aligned; the others are numbers and right-aligned
 	rows  [][]string
-	notes []string // what stands after each row, not aligned
+	notes []string // the text after each row, not aligned
 }
 
 // add appends a row.
@@ -50,8 +50,8 @@ func (t *table) write(b *strings.Builder) {
 // textWidth is how many columns a sentence may take.
 const textWidth = 96
 
-// wrap prints a sentence in lines of at most textWidth columns, all indented as its first one. A word that is longer than
-// a line gets a line of its own.
+// wrap prints a sentence in lines of at most textWidth columns, all indented like the first. A word that is longer than
+// a line gets a separate line.
 func wrap(b *strings.Builder, text string) {
 	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
 	line := ""

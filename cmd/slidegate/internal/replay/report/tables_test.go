@@ -34,7 +34,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// TestCSVIsInert: no cell begins as a formula does, and numbers stay numbers.
+// TestCSVIsInert checks that no cell begins like a formula, and that numbers stay numbers.
 func TestCSVIsInert(t *testing.T) {
 	for text, want := range map[string]string{
 		`=HYPERLINK("x")`: `'=HYPERLINK("x")`, "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "  =1": "'  =1",
@@ -55,11 +55,11 @@ func TestCSVIsInert(t *testing.T) {
 		t.Fatal(err)
 	}
 	if row := rows[4]; row[1] != "'=cmd|' /C calc'!A0" || row[2] != "'@evil" {
-		t.Errorf("the row is %q", row)
+		t.Errorf("got row %q", row)
 	}
 }
 
-// TestJSON reads back what was written, by names that other programs rely on.
+// TestJSON decodes the output by the names that other programs rely on.
 func TestJSON(t *testing.T) {
 	d := small()
 	var b bytes.Buffer
@@ -82,7 +82,7 @@ func TestJSON(t *testing.T) {
 	}
 	for _, name := range []string{`"title": `, `"command": ""`, `"sources": [`, `"traffic": {`, `"longest_lockout": {`, `"wrong_admitted": 20`} {
 		if !strings.Contains(b.String(), name) {
-			t.Errorf("there is no %s", name)
+			t.Errorf("got no %s", name)
 		}
 	}
 	b.Reset()

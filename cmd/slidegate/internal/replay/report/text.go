@@ -27,7 +27,7 @@ func Text(w io.Writer, d *Document) error {
 	textOutcome(&b, f)
 	textPolicies(&b, f)
 	textDenied(&b, "What the denied requests were", f.Denied)
-	textTop(&b, "Denied most", f, f.Outcome.TopDenied)
+	textTop(&b, "Most denied keys", f, f.Outcome.TopDenied)
 	textCompare(&b, f)
 	textSweep(&b, f)
 	textSuggestion(&b, d)
@@ -83,7 +83,7 @@ func textOutcome(b *strings.Builder, f *replay.Findings) {
 		facts.add("units", number(o.UnitsAdmitted)+" admitted, "+number(o.UnitsDenied)+" denied")
 	}
 	if o.Lockout.Length > 0 || o.Lockout.Key != "" {
-		facts.add("longest lock-out", span(o.Lockout.Length)+" ("+keyName(f, o.Lockout.Policy, o.Lockout.Key)+" from "+moment(o.Lockout.From)+
+		facts.add("longest lock-out", span(o.Lockout.Length)+" ("+keyName(f, o.Lockout.Policy, o.Lockout.Key)+" from "+timestamp(o.Lockout.From)+
 			lockoutEnd(o.Lockout)+")")
 	}
 	for i := range o.Limits {
@@ -96,22 +96,22 @@ func textOutcome(b *strings.Builder, f *replay.Findings) {
 	facts.write(b)
 }
 
-// limitFacts adds what is known of one limit. If it has a name, it says which one and what was denied by it.
+// limitFacts adds the figures of one limit, with its denials if it has a name.
 func limitFacts(t *table, l *replay.LimitOutcome, requests int64, name string) {
 	if name != "" {
 		t.add(name, "denied "+number(l.Denied)+" ("+percent(l.Denied, requests)+")")
 	}
 	highest := number(l.Highest.Units) + " of " + number(l.Quota)
 	if l.Highest.Units > 0 {
-		highest += " (" + key(l.Highest.Key) + " at " + moment(l.Highest.At) + ")"
+		highest += " (" + key(l.Highest.Key) + " at " + timestamp(l.Highest.At) + ")"
 	}
 	t.add("highest in any "+windowWords(l), highest)
-	t.add("against an exact log", "admitted too much "+number(l.WrongAdmitted)+" ("+percent(l.WrongAdmitted, requests)+
-		"), refused too much "+number(l.WrongDenied)+" ("+percent(l.WrongDenied, requests)+")")
-	t.add("memory of the state", size(l.StateBytes)+" for "+count(l.LiveKeys, "live key"))
+	t.add("against an exact log", "wrongly admitted "+number(l.WrongAdmitted)+" ("+percent(l.WrongAdmitted, requests)+
+		"), wrongly denied "+number(l.WrongDenied)+" ("+percent(l.WrongDenied, requests)+")")
+	t.add("state memory", size(l.StateBytes)+" for "+count(l.LiveKeys, "live key"))
 }
 
-// textTop prints the keys that were denied most.
+// textTop prints the most denied keys.
 func textTop(b *strings.Builder, title string, f *replay.Findings, keys []replay.KeyOutcome) {
 	if len(keys) == 0 {
 		return
@@ -130,7 +130,7 @@ func textCompare(b *strings.Builder, f *replay.Findings) {
 	if len(f.Compare)+len(f.NotCompared) == 0 {
 		return
 	}
-	heading(b, "The same traffic, counted in other ways")
+	heading(b, "The same traffic with other algorithms")
 	t := table{left: 1}
 	t.add("", "admitted", "denied", "keys", "highest/quota", "wrong in", "wrong out", "memory")
 	for i := range f.Compare {
@@ -146,14 +146,14 @@ func textCompare(b *strings.Builder, f *replay.Findings) {
 	if len(f.Compare) > 0 {
 		t.write(b)
 		wrap(b, "  keys: denied at least once; highest: the most in any window; wrong in, wrong out: admissions and refusals "+
-			"that an exact log would have decided the other way; memory: the most at one time, without the keys' own.")
+			"that an exact log would have decided the other way; memory: the most at any time, without the keys.")
 	}
 	for _, n := range f.NotCompared {
 		wrap(b, "  Not compared: "+visible(n.Name, keyWidth)+": "+visible(n.Why, hintWidth))
 	}
 }
 
-// sumOf adds up what the limits of an outcome have to add.
+// sumOf adds up the figures of the limits of an outcome.
 func sumOf(o *replay.Outcome) (sum replay.LimitOutcome) {
 	for _, l := range o.Limits {
 		sum.WrongAdmitted += l.WrongAdmitted
@@ -189,11 +189,11 @@ func textSweep(b *strings.Builder, f *replay.Findings) {
 	}
 	t.write(b)
 	if _, ok := kneeQuota(f.Sweep); ok {
-		b.WriteString("  knee: a larger quota gains little.\n")
+		b.WriteString("  knee: beyond it, a larger quota gains little.\n")
 	}
 }
 
-// bar draws part of whole as a bar of up to barWidth columns; what is not nothing is never drawn as nothing.
+// bar draws part of whole as a bar of up to barWidth columns; a positive part is always visible.
 func bar(part, whole int64) string {
 	if part <= 0 || whole <= 0 {
 		return ""
@@ -214,5 +214,5 @@ func textSuggestion(b *strings.Builder, d *Document) {
 	heading(b, "Suggestion")
 	wrap(b, "  "+suggested(f))
 	textPaste(b, d)
-	textTop(b, "Denied most under the suggestion", f, f.Suggestion.Outcome.TopDenied)
+	textTop(b, "Most denied keys under the suggestion", f, f.Suggestion.Outcome.TopDenied)
 }

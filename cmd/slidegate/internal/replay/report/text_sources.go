@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
 
-// textSources prints what was read, what could not be, and in which order it came.
+// textSources prints what was read, what could not be read, and whether it was in order.
 func textSources(b *strings.Builder, sources []traffic.Source, order replay.Order) {
 	if len(sources) == 0 && order == (replay.Order{}) {
 		return
@@ -26,7 +26,7 @@ func textSources(b *strings.Builder, sources []traffic.Source, order replay.Orde
 	}
 }
 
-// formatOf names the format of a source and how it was packed.
+// formatOf returns the format of a source and how it was compressed.
 func formatOf(s *traffic.Source) string {
 	if s.Packing != "" {
 		return s.Format + ", " + s.Packing
@@ -44,7 +44,7 @@ func oneSource(b *strings.Builder, s *traffic.Source) {
 		t.add("filtered", number(s.Filtered))
 	}
 	if s.Unmatched > 0 {
-		t.add("for no policy", number(s.Unmatched)+" (no figure counts them)")
+		t.add("unmatched", number(s.Unmatched)+" (no policy applies, and no figure includes them)")
 	}
 	if s.Unreadable > 0 {
 		t.add("unreadable", number(s.Unreadable)+" ("+percent(s.Unreadable, s.Lines)+")")
@@ -72,7 +72,7 @@ func manySources(b *strings.Builder, sources []traffic.Source) {
 	}
 }
 
-// sumOfSources adds up what was read from all sources.
+// sumOfSources adds up the counts of all sources.
 func sumOfSources(sources []traffic.Source) (sum traffic.Source) {
 	for i := range sources {
 		sum.Lines += sources[i].Lines
@@ -85,22 +85,22 @@ func sumOfSources(sources []traffic.Source) (sum traffic.Source) {
 	return sum
 }
 
-// orderWords says how far the traffic was from being sorted by time.
+// orderWords describes how far the traffic was out of order.
 func orderWords(o replay.Order) string {
 	if o.OutOfOrder == 0 {
-		return "All requests came in the order of their times."
+		return "All requests were in order of time."
 	}
-	text := count(o.OutOfOrder, "request") + " came out of order, the furthest " + span(o.Furthest) + " late; "
+	text := count(o.OutOfOrder, "request") + " out of order, by up to " + span(o.Furthest) + "; "
 	if o.TooLate == 0 {
-		return text + "all were sorted in."
+		return text + "all were sorted."
 	}
-	return text + number(o.TooLate) + " came too late to be sorted in."
+	return text + number(o.TooLate) + " came too late to be sorted."
 }
 
-// badLines prints the first lines that could not be read, and why a file ended early.
+// badLines prints the first unreadable lines, and why a file ended early.
 func badLines(b *strings.Builder, s *traffic.Source) {
 	if s.Cut != "" {
-		b.WriteString("  ! " + visible(s.Name, keyWidth) + " ends before its end: " + visible(s.Cut, hintWidth) + "\n")
+		b.WriteString("  ! " + visible(s.Name, keyWidth) + " is truncated: " + visible(s.Cut, hintWidth) + "\n")
 	}
 	if len(s.Examples) == 0 {
 		return

@@ -19,7 +19,7 @@ func textOf(t *testing.T, d *Document) string {
 	return b.String()
 }
 
-// small is a document whose every number was chosen by hand: two limits, and costs above 1.
+// small returns a document in which every number is chosen by hand: two limits, and costs above 1.
 func small() *Document {
 	const noon = 1794657600000000 // 2026-11-14 12:00:00 UTC
 	top := []replay.KeyOutcome{{Key: "user-7", Requests: 1500, Denied: 300, Lockout: 90e6}, {Key: "a\nb", Requests: 10, Denied: 1, Lockout: 350e3}}
@@ -58,8 +58,8 @@ What was read
   filtered         10
   unreadable       2 (0.1 %)
   without the key  3
-  5 requests came out of order, the furthest 1.5s late; 1 came too late to be sorted in.
-  ! - ends before its end: unexpected end
+  5 requests out of order, by up to 1.5s; 1 came too late to be sorted.
+  ! - is truncated: unexpected end
   Unreadable in -, the first 1 of 2:
     line 1,001: not JSON
       {\x00
@@ -78,31 +78,31 @@ What 10/1s and 100/1m would have done
   longest lock-out      1m 30s (user-7 from 2026-11-14 12:01:00)
   10/1s                 denied 1 (0.05 %)
   highest in any 1s     10 of 10 (user-7 at 2026-11-14 12:00:00)
-  against an exact log  admitted too much 0 (0 %), refused too much 0 (0 %)
-  memory of the state   72 B for 3 live keys
+  against an exact log  wrongly admitted 0 (0 %), wrongly denied 0 (0 %)
+  state memory          72 B for 3 live keys
   100/1m                denied 300 (15.0 %)
   highest in any 1m     199 of 100 (user-7 at 2026-11-14 12:00:01)
-  against an exact log  admitted too much 20 (1.0 %), refused too much 1 (0.05 %)
-  memory of the state   1.2 kB for 4 live keys
+  against an exact log  wrongly admitted 20 (1.0 %), wrongly denied 1 (0.05 %)
+  state memory          1.2 kB for 4 live keys
 
-Denied most
+Most denied keys
   key     requests  denied       %  longest lock-out
   user-7     1,500     300  20.0 %            1m 30s
   a\nb          10       1  10.0 %             350ms
 
-The same traffic, counted in other ways
+The same traffic with other algorithms
                   admitted  denied  keys  highest/quota  wrong in  wrong out  memory
   sliding-window     1,699     301     2        199/100        20          1  1.3 kB
   keys: denied at least once; highest: the most in any window; wrong in, wrong out: admissions
-  and refusals that an exact log would have decided the other way; memory: the most at one time,
-  without the keys' own.
+  and refusals that an exact log would have decided the other way; memory: the most at any time,
+  without the keys.
 
 Other quotas per second
   quota  denied       %  keys touched       %
-     10   1,000  50.0 %             4   100 %  ████████████████████  <- asked for
+     10   1,000  50.0 %             4   100 %  ████████████████████  <- chosen
      20     500  25.0 %             2  50.0 %  ██████████            <- knee
      24       1  0.05 %             1  25.0 %  ▏                     <- suggested
-  knee: a larger quota gains little.
+  knee: beyond it, a larger quota gains little.
 
 Suggestion
   The smallest quota that touches at most 25 % of the keys is 24/1s: it would have denied 1
@@ -121,15 +121,16 @@ func TestText(t *testing.T) {
 			w = wantLines[i]
 		}
 		if g != w {
-			t.Errorf("line %d is\n%s\nwant\n%s", i+1, g, w)
+			t.Errorf("line %d: got\n%s\nwant\n%s", i+1, g, w)
 		}
 	}
 }
 
-// TestTextFitsATerminal holds the sample and the hostile one to about 100 columns and to what is printable.
+// TestTextFitsATerminal checks that the sample and the hostile document have about 100 columns and only printable
+// characters.
 func TestTextFitsATerminal(t *testing.T) {
 	d := hostile()
-	d.Title, d.Command = "", "" // which are the reader's own
+	d.Title, d.Command = "", "" // the user's own texts
 	for _, d := range []*Document{sample(), d} {
 		for line := range strings.Lines(textOf(t, d)) {
 			line = strings.TrimSuffix(line, "\n")
@@ -140,18 +141,18 @@ func TestTextFitsATerminal(t *testing.T) {
 	}
 }
 
-// broken is a writer that does not write.
+// broken is a writer that fails.
 type broken struct{}
 
 var errBroken = errors.New("broken")
 
 func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
-// TestErrors: a document without findings is refused, and what the writer says is passed on.
+// TestErrors checks that a document without findings is an error, and that errors of the writer are returned.
 func TestErrors(t *testing.T) {
 	for name, render := range map[string]func(io.Writer, *Document) error{"Text": Text, "JSON": JSON, "CSV": CSV, "HTML": HTML} {
 		for _, d := range []*Document{nil, {}} {
-			if err := render(io.Discard, d); err == nil || !strings.HasPrefix(err.Error(), "report: Findings is nil") {
+			if err := render(io.Discard, d); err == nil || !strings.HasPrefix(err.Error(), "report: Findings: must not be nil") {
 				t.Errorf("%s of nothing: %v", name, err)
 			}
 		}

@@ -8,21 +8,21 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// The widths to which texts from the traffic are cut, in columns.
+// The maximum widths of texts from the traffic, in columns.
 const (
 	keyWidth  = 40 // of a key in a table or a sentence
 	hintWidth = 400
-	lineWidth = 72 // of a line that could not be read
+	lineWidth = 72 // of an unreadable line
 )
 
-// visible returns text such that a reader sees every byte of it and a terminal obeys none: what is not printable, such as
-// control characters, marks that change the direction of writing, and bytes that are not UTF-8, is written as Go
-// writes it in a string. A text longer than width columns loses its middle, since keys tend to differ at their ends.
+// visible returns text in a form that shows every byte and is safe to print to a terminal: unprintable characters, such
+// as control characters, marks that change the direction of writing, and invalid UTF-8, are escaped as in a Go string.
+// The middle of a text longer than width columns is cut out, since keys tend to differ at their ends.
 func visible(text string, width int) string {
 	if text == "" {
 		return `""`
 	}
-	// A long text is cut before it is escaped, so that one of megabytes takes no longer than a short one.
+	// A long text is cut before it is escaped, so that megabytes take no longer than a short text.
 	if most := 8 * width; len(text) > 2*most {
 		head, tail := text[:most], text[len(text)-most:]
 		return middle(escape(head)+"…"+escape(tail), width)
@@ -30,7 +30,7 @@ func visible(text string, width int) string {
 	return middle(escape(text), width)
 }
 
-// escape writes what is not printable in text as Go does.
+// escape escapes unprintable characters as in a Go string.
 func escape(text string) string {
 	var b strings.Builder
 	for len(text) > 0 {
@@ -49,10 +49,10 @@ func escape(text string) string {
 	return b.String()
 }
 
-// columns returns how wide text is in a terminal.
+// columns returns the width of text in a terminal.
 func columns(text string) int { return uniseg.StringWidth(text) }
 
-// middle replaces what is in the middle of text by an ellipsis until it is no wider than width columns.
+// middle shortens text to at most width columns by replacing its middle with an ellipsis.
 func middle(text string, width int) string {
 	if columns(text) <= width {
 		return text
@@ -62,7 +62,7 @@ func middle(text string, width int) string {
 	return upTo(text, front) + "…" + endOf(text, back)
 }
 
-// upTo returns the beginning of text that is at most width columns wide, in whole characters.
+// upTo returns the longest beginning of text of at most width columns, in whole characters.
 func upTo(text string, width int) string {
 	used, end, state := 0, 0, -1
 	for rest := text; rest != ""; {
@@ -78,7 +78,7 @@ func upTo(text string, width int) string {
 	return text[:end]
 }
 
-// endOf returns the end of text that is at most width columns wide, in whole characters.
+// endOf returns the longest end of text of at most width columns, in whole characters.
 func endOf(text string, width int) string {
 	left, state := columns(text), -1
 	for left > width && text != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// number writes n in groups of three digits: 1,234,567.
+// number formats n in groups of three digits: 1,234,567.
 func number(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
@@ -28,7 +28,7 @@ func number(n int64) string {
 	return b.String()
 }
 
-// count writes n with its noun, which gets an s unless there is exactly one: "1 key", "2 keys".
+// count formats n with its noun, in the plural unless n is 1: "1 key", "2 keys".
 func count(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -36,8 +36,8 @@ func count(n int64, noun string) string {
 	return number(n) + " " + noun + "s"
 }
 
-// percent writes part of whole with the digits that say something. It says 0 % and 100 % only where nothing or all is
-// meant, because "0 % denied" of a million requests can hide five thousand angry ones.
+// percent formats part of whole with the significant digits. It returns 0 % and 100 % only for exactly none and all,
+// because "0 % denied" of a million requests could hide five thousand denied ones.
 func percent(part, whole int64) string {
 	if whole <= 0 || part <= 0 {
 		return "0 %"
@@ -48,7 +48,7 @@ func percent(part, whole int64) string {
 	return percentText(100 * float64(part) / float64(whole))
 }
 
-// percentText is percent for a number that is one already, neither nothing nor all.
+// percentText is percent for a percentage, neither 0 nor 100.
 func percentText(p float64) string {
 	switch {
 	case p < 0.01:
@@ -61,12 +61,12 @@ func percentText(p float64) string {
 	return strconv.FormatFloat(p, 'f', 1, 64) + " %"
 }
 
-// plainPercent writes a percentage that somebody chose, such as 1 or 0.5, as it was chosen.
+// plainPercent formats a percentage that the user chose, such as 1 or 0.5, unchanged.
 func plainPercent(p float64) string {
 	return strconv.FormatFloat(p, 'f', -1, 64) + " %"
 }
 
-// times writes how many times whole goes into part: "1.99 times".
+// times formats the ratio of part to whole: "1.99 times".
 func times(part, whole int64) string {
 	if whole <= 0 {
 		return "many times"
@@ -82,8 +82,8 @@ var spanUnits = []struct {
 	{24 * 3600 * 1e6, "d"}, {3600 * 1e6, "h"}, {60 * 1e6, "m"}, {1e6, "s"},
 }
 
-// span writes a length of time as people say it, in its two largest units: 1m 30s, 2h 5m, 350ms. What is smaller is cut
-// off, so that a length is never made longer.
+// span formats a duration in its two largest units: 1m 30s, 2h 5m, 350ms. The rest is truncated, so a duration is never
+// overstated.
 func span(length rule.Micros) string {
 	switch {
 	case length < 0:
@@ -109,15 +109,15 @@ func span(length rule.Micros) string {
 		}
 		return text
 	}
-	panic("report: a length of time without a unit") // the smallest one is a second, and shorter ones are said above
+	panic("report: a duration without a unit") // the smallest unit is a second, and shorter durations are handled above
 }
 
-// moment writes a time in UTC, to the second: 2026-11-15 06:48:34. Where it is written says once that it is UTC.
-func moment(at rule.Micros) string {
+// timestamp formats a time in UTC, to the second: 2026-11-15 06:48:34. The surrounding text states that it is UTC.
+func timestamp(at rule.Micros) string {
 	return at.Time().UTC().Format(time.DateTime)
 }
 
-// size writes a number of bytes in the unit that fits: 12 B, 3.4 kB, 1.2 MB.
+// size formats a number of bytes in a suitable unit: 12 B, 3.4 kB, 1.2 MB.
 func size(bytes int64) string {
 	if bytes < 1000 {
 		return strconv.FormatInt(bytes, 10) + " B"

@@ -38,7 +38,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// TestPercentIsHonest: only nothing is 0 %, and only all is 100 %.
+// TestPercentIsHonest checks that only none is 0 %, and only all is 100 %.
 func TestPercentIsHonest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := rapid.Int64Range(1, 1<<53).Draw(t, "whole")
@@ -46,7 +46,7 @@ func TestPercentIsHonest(t *testing.T) {
 		text := percent(part, whole)
 		zero := text == "0 %" || text == "0.0 %" || text == "0.00 %"
 		if zero != (part == 0) || strings.HasPrefix(text, "100") != (part == whole) {
-			t.Fatalf("%d of %d is said to be %s", part, whole, text)
+			t.Fatalf("%d of %d: got %s", part, whole, text)
 		}
 	})
 }
@@ -102,7 +102,7 @@ func TestVisible(t *testing.T) {
 		{"a\u202eb\u00a0c", 40, `a\u202eb\u00a0c`},
 		{"0123456789", 10, "0123456789"},
 		{"0123456789X", 10, "01234…789X"},
-		{"日本語日本語", 7, "日…語"}, // two columns each: 3 columns before the dots hold one, 3 after them one
+		{"日本語日本語", 7, "日…語"}, // two columns each: one fits into the 3 columns before the ellipsis, and one into the 3 after it
 		{strings.Repeat("a", 1e6) + "z", 6, "aaa…az"},
 	} {
 		if got := visible(c.text, c.width); got != c.want {
@@ -111,7 +111,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// TestVisibleIsInert: whatever a key is, what is shown of it is printable, valid and no wider than asked for.
+// TestVisibleIsInert checks that any key is shown as printable, valid text of at most the given width.
 func TestVisibleIsInert(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
@@ -122,7 +122,7 @@ func TestVisibleIsInert(t *testing.T) {
 	})
 }
 
-// FuzzVisible asks the same of what a fuzzer thinks of.
+// FuzzVisible checks the same with fuzzing.
 func FuzzVisible(f *testing.F) {
 	for _, k := range reporttest.HostileKeys() {
 		f.Add(k)
@@ -173,7 +173,7 @@ func TestVerdict(t *testing.T) {
 		f    *replay.Findings
 		want string
 	}{
-		{findings(0, 0, 0, 0), "There was no request to decide."},
+		{findings(0, 0, 0, 0), "There were no requests to decide."},
 		{findings(2000, 0, 0, 80), "This limit would have denied nothing: all 2,000 requests of 10 keys would have been admitted."},
 		{findings(1900, 100, 1, 100), "This limit would have denied 100 of 2,000 requests (5.0 %) and touched 1 of 10 keys (10.0 %). " +
 			"No key ever got more than its quota in any window."},
@@ -181,12 +181,12 @@ func TestVerdict(t *testing.T) {
 			"At worst one key got 199 through within 1m, 1.99 times the quota of 100."},
 	} {
 		if got := verdict(c.f); got != c.want {
-			t.Errorf("verdict: %q\nwant     %q", got, c.want)
+			t.Errorf("verdict: got %q\nwant     %q", got, c.want)
 		}
 	}
 }
 
-// A default that weighs its windows is said to do so, with the limit that would not have leaked; others just leak.
+// For a limit that weights its windows, the text names the limit that would not have leaked; for others it does not.
 func TestExcessNamesTheExactLimit(t *testing.T) {
 	for limit, want := range map[string]string{
 		"200/1m":               " A sliding window estimates in a few bytes per key; 200/1m sliding-log never exceeds its quota.",

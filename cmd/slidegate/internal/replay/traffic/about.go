@@ -2,12 +2,12 @@ package traffic
 
 import "github.com/slidegate/slidegate/config"
 
-// about is where in the values of an entry the parts of Line.About are; -1 if the format does not have them.
+// about holds the indexes of the fields of Line.About in the values of an entry; -1 if the format does not have them.
 type about struct {
 	method, path, agent, status int
 }
 
-// planAbout asks for as much as the format can have.
+// planAbout requests the fields of About that the format has.
 func (p *plan) planAbout(s shape) {
 	slot := func(kind config.FieldKind, name string) int {
 		if kind != config.FieldHeader && !s.fields().has(kinds[kind]) {

@@ -6,25 +6,26 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// albParser reads the access log of an AWS Application Load Balancer, and that of a Classic Load Balancer, which lacks the
-// type at the beginning and most of what follows the user agent:
+// albParser parses the access logs of AWS Application Load Balancers, and of Classic Load Balancers, which lack the type
+// at the beginning and most fields after the user agent:
 //
 //	http 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.000 0.001 0.000
 //	200 200 34 366 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.46.0" - - arn:aws:... "Root=1-58337262-..." "-" "-" 0
 //	2018-07-02T22:22:48.364000Z "forward" "-" "-"
 //
-// The first time is when the answer was made; the one further back, when the request came, is the one to count by.
+// The first time is that of the response; requests are counted by the later field, the time at which the request was
+// received.
 type albParser struct {
 	wants   wants
 	clock   clock
 	time    []byte
 	scratch scratch
-	agent   []int // where in the values the user agent goes
+	agent   []int // the indexes of the user agent in the values
 }
 
 var albFields = setOf(fieldAddress, fieldMethod, fieldPath, fieldQuery, fieldHost, fieldStatus, fieldBytes)
 
-// albHeaders are the headers that such a log has.
+// albHeaders are the headers in these logs.
 var albHeaders = []string{"User-Agent"}
 
 func newALBParser(w wants) parser {
@@ -44,27 +45,27 @@ func (p *albParser) parse(line []byte, e *entry) (why string) {
 	}
 	at, ok := p.clock.rfc3339(answered)
 	if !ok {
-		return "time: there is no time such as 2018-07-02T22:23:00.186641Z after the type"
+		return "time: no time such as 2018-07-02T22:23:00.186641Z after the type"
 	}
 	_, rest = word(rest) // the load balancer
 	client, rest := word(rest)
 	host, ok := withoutPort(client)
 	if !ok {
-		return "address: it does not stand with its port after the load balancer"
+		return "address: no address with a port after the load balancer"
 	}
 	e.values[fieldAddress] = host
 	rest = skipWords(rest, 4) // the target and three times
-	if rest, why = p.parseAnswer(rest, e); why != "" {
+	if rest, why = p.parseResponse(rest, e); why != "" {
 		return why
 	}
 	request, rest, ok := quoted(rest)
 	if !ok {
-		return "request: it is not in quotes after the bytes"
+		return "request: no quoted request after the bytes"
 	}
 	p.setRequest(request, e)
 	agent, rest, ok := quoted(rest)
 	if !ok {
-		return "user agent: it is not in quotes after the request"
+		return "user agent: no quoted user agent after the request"
 	}
 	for _, i := range p.agent {
 		e.values[i] = p.scratch.unescape(present(agent))
@@ -77,22 +78,22 @@ func (p *albParser) parse(line []byte, e *entry) (why string) {
 	return e.setTime(at)
 }
 
-// parseAnswer reads the status that the client got, that of the target, and the bytes received and sent.
-func (p *albParser) parseAnswer(rest []byte, e *entry) (after []byte, why string) {
+// parseResponse parses the status that the client got, that of the target, and the bytes received and sent.
+func (p *albParser) parseResponse(rest []byte, e *entry) (after []byte, why string) {
 	code, rest := word(rest)
 	if !isCount(code, 3) {
-		return nil, "status: it is not a number after the times"
+		return nil, "status: no number after the times"
 	}
 	rest = skipWords(rest, 2)
 	size, rest := word(rest)
 	if !isCount(size, 19) {
-		return nil, "bytes: it is not a number after the status"
+		return nil, "bytes: no number after the status"
 	}
 	e.values[fieldStatus], e.values[fieldBytes] = present(code), size
 	return rest, ""
 }
 
-// setRequest takes the request apart, in which the target is a whole URL. "- http://host:80- -" is none.
+// setRequest splits the request, whose target is an absolute URL. "- http://host:80- -" is not a request.
 func (p *albParser) setRequest(request []byte, e *entry) {
 	if p.wants.fields&setOf(fieldMethod, fieldPath, fieldQuery, fieldHost) == 0 {
 		return
@@ -103,8 +104,8 @@ func (p *albParser) setRequest(request []byte, e *entry) {
 	e.setTarget(p.scratch.unescape(path), verb != nil)
 }
 
-// received returns the time at which the request came, after cipher, protocol and target group, three texts in quotes and
-// the number of the rule. A line that ends before it, as older ones do, has none.
+// received returns the time at which the request was received. It follows the cipher, protocol and target group, three
+// quoted texts and the number of the rule. Older lines end before it, and text is then nil.
 func (p *albParser) received(rest []byte) (at rule.Micros, text []byte) {
 	rest = skipWords(rest, 3)
 	for range 3 {
@@ -121,7 +122,7 @@ func (p *albParser) received(rest []byte) (at rule.Micros, text []byte) {
 	return at, text
 }
 
-// skipWords returns what follows the next n words.
+// skipWords returns the text after the next n words.
 func skipWords(text []byte, n int) []byte {
 	for range n {
 		i := bytes.IndexByte(text, ' ')

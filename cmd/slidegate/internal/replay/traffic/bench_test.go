@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// benchLog returns a log of a thousand lines with the addresses and keys that real ones have: many, of unequal length.
+// benchLog returns a log of a thousand lines with realistic addresses and keys: many, of different lengths.
 func benchLog(line func(i int, r *rand.Rand) string) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	var b bytes.Buffer
@@ -22,7 +22,7 @@ func benchLog(line func(i int, r *rand.Rand) string) []byte {
 	return b.Bytes()
 }
 
-// repeat reads a text over and over, as many times as it has lines to give.
+// repeat reads a text repeatedly, up to a number of lines.
 type repeat struct {
 	text  []byte
 	times int
@@ -59,7 +59,7 @@ func benchRead(b *testing.B, text []byte, opts Options) {
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
 	if got := reader.Source().Unreadable; got != 0 {
-		b.Fatalf("%d lines could not be read: %v", got, reader.Source().Examples)
+		b.Fatalf("got %d unreadable lines: %v", got, reader.Source().Examples)
 	}
 }
 
@@ -94,7 +94,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// published returns the first line of a published sample over and over.
+// published returns the first line of a published sample, repeated.
 func published(b *testing.B, file string) func(int, *rand.Rand) string {
 	text, err := os.ReadFile(filepath.Join("testdata", file))
 	if err != nil {

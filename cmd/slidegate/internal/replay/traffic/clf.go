@@ -5,24 +5,24 @@ import (
 	"net/textproto"
 )
 
-// clfParser reads the Common Log Format and the combined one, which is the same with two headers behind:
+// clfParser parses the Common Log Format and the combined one, which adds two headers:
 //
 //	127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b=c HTTP/1.0" 200 2326 "http://example.com/" "Mozilla/4.08"
 //
-// What follows is left alone: many servers and settings add fields of their own there. A line that was cut short after
-// its status, as a full disk or a syslog with short lines leaves it, is still a request: what is cut off is missing.
+// The rest of the line is ignored: many servers and configurations add fields there. A line that is cut off after its
+// status, as by a full disk or a syslog server with a maximum length, is still a request: the fields cut off are missing.
 type clfParser struct {
 	combined bool
-	whole    bool // a line that is cut short is not taken
+	whole    bool // reject lines that are cut off
 	wants    wants
 	clock    clock
 	time     []byte
 	scratch  scratch
-	referer  []int // where in the values the headers go
+	referer  []int // the indexes of the headers in the values
 	agent    []int
 }
 
-// clfFields are the fields of both.
+// clfFields are the fields of both formats.
 var clfFields = setOf(fieldAddress, fieldUser, fieldMethod, fieldPath, fieldQuery, fieldStatus, fieldBytes)
 
 func newCommonParser(w wants) parser { return newCLFParser(false, w) }
@@ -41,7 +41,7 @@ func newCLFParser(combined bool, w wants) *clfParser {
 	return p
 }
 
-// clfHeaders are the headers that a combined log has.
+// clfHeaders are the headers in a combined log.
 var clfHeaders = []string{"Referer", "User-Agent"}
 
 func (p *clfParser) parse(line []byte, e *entry) (why string) {
@@ -55,20 +55,20 @@ func (p *clfParser) parse(line []byte, e *entry) (why string) {
 	}
 	request, rest, ok := quoted(rest)
 	if !ok {
-		return "request: it is not in quotes after the time"
+		return "request: no quoted request after the time"
 	}
 	p.setRequest(request, e)
 	code, rest := word(rest)
 	if !isCount(code, 3) || rest == nil && len(code) < 3 {
-		return "status: it is not a number after the request"
+		return "status: no number after the request"
 	}
 	e.values[fieldStatus], e.values[fieldBytes] = present(code), nil
 	size, rest := word(rest)
 	if !isCount(size, 19) && (len(size) > 0 || rest != nil || p.whole) {
-		return "bytes: it is not a number after the status"
+		return "bytes: no number after the status"
 	}
 	if len(size) > 0 && (rest != nil || !p.combined) {
-		e.values[fieldBytes] = size // of a combined log, the last number of a line may have lost digits
+		e.values[fieldBytes] = size // if a combined line ends here, the number may have lost digits
 	}
 	if p.combined {
 		return p.parseHeaders(rest, e)
@@ -76,7 +76,7 @@ func (p *clfParser) parse(line []byte, e *entry) (why string) {
 	return ""
 }
 
-// parseWho reads the address, the identity that nobody uses, and the user, who may have spaces in the name.
+// parseWho parses the address, the identity, which is not used, and the user name, which may contain spaces.
 func (p *clfParser) parseWho(line []byte, e *entry) (rest []byte, why string) {
 	who, rest := word(line)
 	identity, rest := word(rest)
@@ -85,10 +85,11 @@ func (p *clfParser) parseWho(line []byte, e *entry) (rest []byte, why string) {
 	}
 	name, rest := word(rest)
 	if len(rest) > 0 && rest[0] != '[' {
-		// A host before the address would make the address the identity, and all clients of the host one.
+		// With a host before the address, the address would be read as the identity, and all clients of a host would be
+		// one.
 		end := bytes.Index(rest, []byte(" ["))
 		if len(identity) != 1 || end < 0 {
-			return nil, "address: before the time stands not just address, identity and user"
+			return nil, "address: more than address, identity and user before the time"
 		}
 		name = name[:len(name)+1+end]
 		rest = rest[end+1:]
@@ -101,19 +102,19 @@ func (p *clfParser) parseWho(line []byte, e *entry) (rest []byte, why string) {
 func (p *clfParser) parseTime(rest []byte, e *entry) (after []byte, why string) {
 	const size = len("[02/Jan/2006:15:04:05 -0700]")
 	if len(rest) < size+1 || rest[0] != '[' || rest[size-1] != ']' || rest[size] != ' ' {
-		return nil, "time: there is no [02/Jan/2006:15:04:05 -0700] after the user"
+		return nil, "time: no [02/Jan/2006:15:04:05 -0700] after the user"
 	}
 	at, ok := p.clock.clf(rest[1 : size-1])
 	if !ok {
-		return nil, "time: it is not a time such as 02/Jan/2006:15:04:05 -0700"
+		return nil, "time: want a time such as 02/Jan/2006:15:04:05 -0700"
 	}
 	p.time = append(append(append(p.time[:0], '"'), rest[1:size-1]...), '"')
 	e.time = p.time
 	return rest[size+1:], e.setTime(at)
 }
 
-// setRequest takes "METHOD TARGET PROTOCOL" apart. What is something else, such as the first bytes of TLS on a port
-// without it, is still a request that somebody made: its method and path are missing.
+// setRequest splits "METHOD TARGET PROTOCOL". Anything else, such as the first bytes of TLS on a plain port, is still a
+// request, without a method and a path.
 func (p *clfParser) setRequest(request []byte, e *entry) {
 	if p.wants.fields&setOf(fieldMethod, fieldPath, fieldQuery) == 0 {
 		return
@@ -123,7 +124,7 @@ func (p *clfParser) setRequest(request []byte, e *entry) {
 	e.setTarget(p.scratch.unescape(target), verb != nil)
 }
 
-// requestLine takes "METHOD TARGET PROTOCOL" apart. What is something else has neither.
+// requestLine splits "METHOD TARGET PROTOCOL". It returns nil for anything else.
 func requestLine(request []byte) (verb, target []byte) {
 	verb, rest := word(request)
 	last := bytes.LastIndexByte(rest, ' ')
@@ -136,11 +137,11 @@ func requestLine(request []byte) (verb, target []byte) {
 func (p *clfParser) parseHeaders(rest []byte, e *entry) (why string) {
 	referer, after, ok := quoted(rest)
 	if !ok && (p.whole || !isCut(rest)) {
-		return "referer: it is not in quotes after the bytes"
+		return "referer: no quoted referer after the bytes"
 	}
 	agent, _, ok := quoted(after)
 	if !ok && (p.whole || !isCut(after)) {
-		return "user agent: it is not in quotes after the referer"
+		return "user agent: no quoted user agent after the referer"
 	}
 	for _, i := range p.referer {
 		e.values[i] = p.scratch.unescape(present(referer))
@@ -151,10 +152,10 @@ func (p *clfParser) parseHeaders(rest []byte, e *entry) (why string) {
 	return ""
 }
 
-// isCut reports whether the line ends here, or within the quotes that text begins with.
+// isCut reports whether the line ends here, or within the quoted text that text begins with.
 func isCut(text []byte) bool { return len(text) == 0 || text[0] == '"' && closingQuote(text) < 0 }
 
-// word returns what stands before the next space, and what after it.
+// word splits text at the next space.
 func word(text []byte) (first, rest []byte) {
 	if i := bytes.IndexByte(text, ' '); i >= 0 {
 		return text[:i], text[i+1:]
@@ -162,8 +163,7 @@ func word(text []byte) (first, rest []byte) {
 	return text, nil
 }
 
-// quoted returns what stands between the quote that text begins with and the next one that is not escaped, and what
-// follows after a space.
+// quoted returns the quoted text that text begins with, without its quotes, and the rest after a space.
 func quoted(text []byte) (inside, rest []byte, ok bool) {
 	if len(text) == 0 || text[0] != '"' {
 		return nil, nil, false
@@ -179,7 +179,7 @@ func quoted(text []byte) (inside, rest []byte, ok bool) {
 	return inside, rest[1:], rest[0] == ' '
 }
 
-// closingQuote returns where the quote is that ends what text begins with, or -1.
+// closingQuote returns the index of the quote that closes the one text begins with, or -1.
 func closingQuote(text []byte) int {
 	for end := 1; ; end++ {
 		i := bytes.IndexByte(text[end:], '"')
@@ -192,7 +192,7 @@ func closingQuote(text []byte) int {
 	}
 }
 
-// isEscaped tells whether an odd number of backslashes stands before i.
+// isEscaped reports whether an odd number of backslashes precedes i.
 func isEscaped(text []byte, i int) bool {
 	n := 0
 	for i > n && text[i-1-n] == '\\' {
@@ -201,7 +201,7 @@ func isEscaped(text []byte, i int) bool {
 	return n%2 == 1
 }
 
-// present returns nil for what servers write where they have nothing.
+// present returns nil for the placeholders that servers write for a missing value.
 func present(text []byte) []byte {
 	if len(text) == 0 || len(text) == 1 && text[0] == '-' || string(text) == `""` {
 		return nil
@@ -209,8 +209,8 @@ func present(text []byte) []byte {
 	return text
 }
 
-// isCount tells whether text is a number of at most that many digits, or "-".
-func isCount(text []byte, most int) bool {
+// isCount reports whether text is a number of at most maxDigits digits, or "-".
+func isCount(text []byte, maxDigits int) bool {
 	if len(text) == 1 && text[0] == '-' {
 		return true
 	}
@@ -219,10 +219,10 @@ func isCount(text []byte, most int) bool {
 			return false
 		}
 	}
-	return len(text) > 0 && len(text) <= most
+	return len(text) > 0 && len(text) <= maxDigits
 }
 
-// isMethod tells whether text can be a method: letters, and in some a hyphen, as M-SEARCH has.
+// isMethod reports whether text could be a method: letters, hyphens as in M-SEARCH, and underscores.
 func isMethod(text []byte) bool {
 	for _, c := range text {
 		if (c|0x20 < 'a' || c|0x20 > 'z') && c != '-' && c != '_' {

@@ -5,30 +5,30 @@ import (
 	"testing"
 )
 
-func TestCLFThatCannotBeRead(t *testing.T) {
+func TestUnreadableCLF(t *testing.T) {
 	const time = `[15/Nov/2026:06:48:34 +0000]`
 	for line, want := range map[string]string{
 		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x"`:                 "",
 		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x\\"`:               "",
 		`1.1.1.1 - - ` + time + ` "" 400 0 "-" "-"`:                               "",
 		`1.1.1.1 - "" ` + time + ` "GET /" 200 5 "" ""`:                           "",
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5`:                         "", // cut short
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x`:                  "", // cut short
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x\"`:                "", // cut short
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-"`:                     "", // cut short
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 x "-" "-"`:                 "bytes: it is not a number after the status",
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200`:                           "", // cut short
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 2000 5 "-" "-"`:                "status: it is not a number after the request",
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1"200 5 "-" "-"`:                  "request: it is not in quotes after the time",
-		`1.1.1.1 - - ` + time + ` GET / HTTP/1.1 200 5 "-" "-"`:                   "request: it is not in quotes after the time",
-		`1.1.1.1 - - ` + time + ` "GET / HTTP`:                                    "request: it is not in quotes after the time",
-		`1.1.1.1 - - [15/Nov/2026:06:48:34 +0000`:                                 "time: there is no [02/Jan/2006:15:04:05 -0700] after the user",
-		`1.1.1.1 - - [15/Nov/2026:06:61:34 +0000] "GET / HTTP/1.1" 200 5 "-" "-"`: "time: it is not a time such as 02/Jan/2006:15:04:05 -0700",
-		`1.1.1.1 - - [15/Nov/1926:06:48:34 +0000] "GET / HTTP/1.1" 200 5 "-" "-"`: "time: it is not between 1970 and 2245",
-		// A virtual host in front would make all its clients one, if it were taken for the address.
-		`shop.example.com:80 1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "-"`: "address: before the time stands not just address, identity and user",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5`:                         "", // cut off
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x`:                  "", // cut off
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x\"`:                "", // cut off
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-"`:                     "", // cut off
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 x "-" "-"`:                 "bytes: no number after the status",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200`:                           "", // cut off
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 2000 5 "-" "-"`:                "status: no number after the request",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1"200 5 "-" "-"`:                  "request: no quoted request after the time",
+		`1.1.1.1 - - ` + time + ` GET / HTTP/1.1 200 5 "-" "-"`:                   "request: no quoted request after the time",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP`:                                    "request: no quoted request after the time",
+		`1.1.1.1 - - [15/Nov/2026:06:48:34 +0000`:                                 "time: no [02/Jan/2006:15:04:05 -0700] after the user",
+		`1.1.1.1 - - [15/Nov/2026:06:61:34 +0000] "GET / HTTP/1.1" 200 5 "-" "-"`: "time: want a time such as 02/Jan/2006:15:04:05 -0700",
+		`1.1.1.1 - - [15/Nov/1926:06:48:34 +0000] "GET / HTTP/1.1" 200 5 "-" "-"`: "time: must be between 1970 and 2245",
+		// If a virtual host in front were read as the address, all its clients would be one.
+		`shop.example.com:80 1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "-"`: "address: more than address, identity and user before the time",
 		`hello`:        "address: the line does not begin with address, identity and user",
-		`hello world`:  "time: there is no [02/Jan/2006:15:04:05 -0700] after the user",
+		`hello world`:  "time: no [02/Jan/2006:15:04:05 -0700] after the user",
 		` - - ` + time: "address: the line does not begin with address, identity and user",
 	} {
 		p := newCLFParser(true, wants{fields: clfFields})
@@ -64,7 +64,7 @@ func TestRequestsInCLF(t *testing.T) {
 		}
 		line := `1.1.1.1 - - [15/Nov/2026:06:48:34 +0000] "` + request + `" 200 5`
 		if why := p.parse([]byte(line), e); why != "" {
-			t.Errorf("%s is refused: %s", line, why)
+			t.Errorf("%s: got %q, want a request", line, why)
 		}
 		var got []string
 		for _, f := range []field{fieldMethod, fieldPath, fieldQuery} {
@@ -75,13 +75,13 @@ func TestRequestsInCLF(t *testing.T) {
 			got = append(got, text)
 		}
 		if strings.Join(got, "|") != want {
-			t.Errorf("%s: %q, want %q", request, strings.Join(got, "|"), want)
+			t.Errorf("%s: got %q, want %q", request, strings.Join(got, "|"), want)
 		}
 	}
 }
 
-// A line that was cut short after its status is still a request.
-func TestLinesCutShort(t *testing.T) {
+// A line that is cut off after its status is still a request.
+func TestTruncatedLines(t *testing.T) {
 	const whole = `203.0.113.7 - frank [10/Oct/2026:13:55:36 +0000] "POST /login HTTP/1.1" 200 2326 "http://example.com/" "Mozilla/4.08"`
 	status := strings.Index(whole, " 2326")
 	for _, format := range []Format{FormatCommon, FormatCombined, FormatAuto} {
@@ -98,10 +98,10 @@ func TestLinesCutShort(t *testing.T) {
 				}
 			}
 			if want := "203.0.113.7 /login 200"; string(line.Key) != want {
-				t.Errorf("%v: the key of %q is %q, want %q", format, whole[:end], line.Key, want)
+				t.Errorf("%v: %q: got key %q, want %q", format, whole[:end], line.Key, want)
 			}
 			if format == FormatAuto && r.format != FormatCombined {
-				t.Errorf("a combined log with the line %q is taken for %v", whole[:end], r.format)
+				t.Errorf("a combined log with the line %q: got format %v", whole[:end], r.format)
 			}
 		}
 	}
@@ -113,6 +113,6 @@ func TestLinesCutShort(t *testing.T) {
 	for r.Next(&line) == nil {
 	}
 	if got := r.Source(); got.Requests != 1 || got.Unreadable != 1 {
-		t.Errorf("a line that was cut within its status: %+v, want 1 request and 1 unreadable line", got)
+		t.Errorf("a line that is cut off within its status: got %+v, want 1 request and 1 unreadable line", got)
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 const second = rule.Micros(1e6)
 
-// clock reads times as logs write them. Lines come in order of time, or nearly so: it remembers the last day, the part
-// that takes longest to work out. It is not safe for concurrent use; the zero value is ready.
+// clock parses the times in logs. Since lines are nearly in order of time, it caches the last day, the part that takes
+// longest to compute. It is not safe for concurrent use. The zero value is ready to use.
 type clock struct {
 	clfDay   [len("02/Jan/2006")]byte
 	clfStart rule.Micros
@@ -17,7 +17,7 @@ type clock struct {
 	isoStart rule.Micros
 }
 
-// clf reads "02/Jan/2006:15:04:05 -0700", the time of the Common Log Format.
+// clf parses "02/Jan/2006:15:04:05 -0700", the time of the Common Log Format.
 func (c *clock) clf(text []byte) (rule.Micros, bool) {
 	if len(text) != len("02/Jan/2006:15:04:05 -0700") || text[11] != ':' || text[20] != ' ' {
 		return 0, false
@@ -30,7 +30,7 @@ func (c *clock) clf(text []byte) (rule.Micros, bool) {
 	return c.clfStart + inDay - offset, ok1 && ok2
 }
 
-// setDay makes the day that text begins with the one that is remembered.
+// setDay caches the day that text begins with.
 func (c *clock) setDay(text []byte) bool {
 	if day := [11]byte(text); day != c.clfDay {
 		start, ok := startOfDay(fourDigits(text[7:]), monthOf([3]byte(text[3:])), twoDigits(text))
@@ -42,7 +42,7 @@ func (c *clock) setDay(text []byte) bool {
 	return true
 }
 
-// clfLocal reads "02/Jan/2006:15:04:05.999", which has no zone, as a time in UTC.
+// clfLocal parses "02/Jan/2006:15:04:05.999", which has no zone, as UTC.
 func (c *clock) clfLocal(text []byte) (rule.Micros, bool) {
 	const size = len("02/Jan/2006:15:04:05")
 	if len(text) < size || text[11] != ':' || !c.setDay(text) {
@@ -56,8 +56,8 @@ func (c *clock) clfLocal(text []byte) (rule.Micros, bool) {
 	return c.clfStart + inDay + part, ok && len(rest) == 0
 }
 
-// rfc3339 reads "2006-01-02T15:04:05.999999999Z07:00". Like many who write it, it takes a space for the T, a comma for the
-// point, and a zone without the colon. A time without a zone is not taken: nobody knows when that was.
+// rfc3339 parses "2006-01-02T15:04:05.999999999Z07:00". It also accepts some common deviations: a space for the T, a
+// comma for the point, and a zone without the colon. A time without a zone is rejected, because it is ambiguous.
 func (c *clock) rfc3339(text []byte) (rule.Micros, bool) {
 	if len(text) < len("2006-01-02T15:04:05Z") {
 		return 0, false
@@ -91,7 +91,7 @@ func (c *clock) rfc3339(text []byte) (rule.Micros, bool) {
 	return at - offset, ok
 }
 
-// fraction reads a fraction of a second, if there is one, cut to microseconds, and returns what follows it.
+// fraction parses an optional fraction of a second, truncated to microseconds, and returns the rest of text.
 func fraction(text []byte) (part rule.Micros, rest []byte, ok bool) {
 	if text[0] != '.' && text[0] != ',' {
 		return 0, text, true
@@ -104,14 +104,14 @@ func fraction(text []byte) (part rule.Micros, rest []byte, ok bool) {
 	return part, text[i:], i > 1
 }
 
-// timeOfDay reads "15:04:05". There is no second 60: a clock that shows it is refused, as package time does.
+// timeOfDay parses "15:04:05". Leap seconds are rejected, as in package time.
 func timeOfDay(text []byte) (rule.Micros, bool) {
 	h, m, s := twoDigits(text), twoDigits(text[3:]), twoDigits(text[6:])
 	ok := text[2] == ':' && text[5] == ':' && h < 24 && m < 60 && s < 60
 	return rule.Micros(h*3600+m*60+s) * second, ok
 }
 
-// zone reads "-0700", with the tolerance of package time for 24 hours and 60 minutes.
+// zone parses "-0700". Like package time, it accepts 24 hours and 60 minutes.
 func zone(text []byte) (rule.Micros, bool) {
 	if len(text) != 5 {
 		return 0, false
@@ -126,7 +126,7 @@ func zone(text []byte) (rule.Micros, bool) {
 
 func startOfDay(year int, month time.Month, day int) (rule.Micros, bool) {
 	start := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
-	// Package time takes the 31st of April for the 1st of May; a log that says so is wrong.
+	// Package time normalizes April 31 to May 1; in a log it is an error.
 	ok := year < 10_000 && start.Month() == month && start.Day() == day
 	return rule.Micros(start.UnixMicro()), ok
 }
@@ -140,7 +140,7 @@ func monthOf(name [3]byte) time.Month {
 	return 0
 }
 
-// twoDigits returns 100, which no field of a time can be, if there is something else than digits.
+// twoDigits returns 100, which is invalid in every field of a time, if text does not begin with two digits.
 func twoDigits(text []byte) int {
 	high, low := text[0]-'0', text[1]-'0'
 	if high > 9 || low > 9 {
@@ -149,7 +149,7 @@ func twoDigits(text []byte) int {
 	return int(high)*10 + int(low)
 }
 
-// fourDigits returns 10000, which no year here can be, if there is something else than digits.
+// fourDigits returns 10000, which is an invalid year here, if text does not begin with four digits.
 func fourDigits(text []byte) int {
 	high, low := twoDigits(text), twoDigits(text[2:])
 	if high > 99 || low > 99 {

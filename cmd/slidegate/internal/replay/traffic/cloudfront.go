@@ -6,37 +6,36 @@ import (
 	"strings"
 )
 
-// cloudfrontParser reads the standard log of Amazon CloudFront: columns with tabs between them, under a line that names them,
+// cloudfrontParser parses the standard log of Amazon CloudFront: columns separated by tabs, after a line that names them,
 //
 //	#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) ...
 //
-// which may stand again further down, as where files were put together. A log without such a line has the usual columns.
+// which may occur again later, for example in concatenated files. A log without such a line has the default columns.
 type cloudfrontParser struct {
 	wants   wants
 	clock   clock
 	time    []byte
 	scratch scratch
-	day     int // the columns of the time; -1 if there is none
+	day     int // the columns of the date and time; -1 if there are none
 	hour    int
-	stamp   int // the column of a time in one piece
+	stamp   int // the column of a timestamp; -1 if there is none
 	columns []cloudfrontColumn
-	values  [][]byte // those of the line, up to the last that is needed
+	values  [][]byte // the columns of the line, up to the last one needed
 }
 
-// cloudfrontColumn is a column that is wanted.
+// cloudfrontColumn is a column to extract.
 type cloudfrontColumn struct {
 	from    int
 	into    int
-	decoded bool // its escapes are undone, as for headers
+	decoded bool // percent-decode it, as for headers
 }
 
 var cloudfrontFields = setOf(fieldAddress, fieldMethod, fieldPath, fieldQuery, fieldHost, fieldStatus, fieldBytes)
 
-// cloudfrontHeaders are the headers that such a log can have.
+// cloudfrontHeaders are the headers that such a log may have.
 var cloudfrontHeaders = []string{"Referer", "User-Agent", "Cookie", "X-Forwarded-For"}
 
-// cloudfrontNames are the columns that fields are in. The host that the client asked for is better than that of the
-// distribution.
+// cloudfrontNames are the columns of the fields. The host in the request is preferred to that of the distribution.
 var cloudfrontNames = [fieldCount][]string{
 	fieldAddress: {"c-ip"},
 	fieldMethod:  {"cs-method"},
@@ -47,7 +46,7 @@ var cloudfrontNames = [fieldCount][]string{
 	fieldBytes:   {"sc-bytes"},
 }
 
-// usualColumns are those of a log that does not say.
+// usualColumns are the columns of a log without a #Fields line.
 const usualColumns = "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) " +
 	"cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken " +
 	"x-forwarded-for"
@@ -58,7 +57,7 @@ func newCloudFrontParser(w wants) parser {
 	return p
 }
 
-// comment takes the names of the columns from a line that has them.
+// comment reads the names of the columns from a #Fields line.
 func (p *cloudfrontParser) comment(line []byte) {
 	names, ok := bytes.CutPrefix(line, []byte("#Fields:"))
 	if !ok {
@@ -89,7 +88,7 @@ func (p *cloudfrontParser) comment(line []byte) {
 	p.values = make([][]byte, last+1)
 }
 
-// need finds the first of some columns that there is.
+// need sets column to the first of the names that exists.
 func (p *cloudfrontParser) need(column *int, places map[string]int, names ...string) {
 	for _, name := range names {
 		if i, ok := places[strings.ToLower(name)]; ok {
@@ -113,7 +112,7 @@ func (p *cloudfrontParser) parse(line []byte, e *entry) (why string) {
 		end := bytes.IndexByte(rest, '\t')
 		if end < 0 {
 			if i+1 < len(p.values) {
-				return "columns: there are fewer than #Fields names"
+				return "columns: fewer than #Fields names"
 			}
 			end = len(rest)
 		}
@@ -142,20 +141,20 @@ func (p *cloudfrontParser) parseTime(e *entry) (why string) {
 	p.time = append(p.time, 'Z', '"')
 	at, ok := p.clock.rfc3339(p.time[1 : len(p.time)-1])
 	if !ok {
-		return "time: date and time are not such as 2019-12-04 and 21:02:31"
+		return "time: want a date and time such as 2019-12-04 and 21:02:31"
 	}
 	e.time = p.time
 	return e.setTime(at)
 }
 
-// parseStamp reads a time in seconds or milliseconds since 1970.
+// parseStamp parses a time in seconds or milliseconds since 1970.
 func (p *cloudfrontParser) parseStamp(e *entry) (why string) {
 	if p.stamp < 0 {
 		return "time: #Fields names neither date and time nor timestamp"
 	}
 	at, ok := p.clock.when(p.values[p.stamp])
 	if !ok {
-		return "time: it is not a number of seconds or milliseconds since 1970"
+		return "time: want seconds or milliseconds since 1970"
 	}
 	p.time = append(append(append(p.time[:0], '"'), p.values[p.stamp]...), '"')
 	e.time = p.time

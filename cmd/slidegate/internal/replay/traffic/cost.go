@@ -5,26 +5,26 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// notUnits is the reason why a cost is refused.
-const notUnits = "it is not a whole number from 0 to 9007199254740991"
+// notUnits is the reason why a cost is invalid.
+const notUnits = "want a whole number from 0 to 9007199254740991"
 
-// costSource is where the cost of a request comes from.
+// costSource is the source of the cost of a request.
 type costSource uint8
 
 const (
-	costFixed  costSource = iota // the same for all
-	costOwn                      // from the line, which is one of ours
-	costBytes                    // the bytes of the answer
-	costValue                    // from a value of the entry
-	costHeader                   // from a header, which the service reads so that nothing is free
+	costFixed  costSource = iota // the same for all requests
+	costOwn                      // the cost in a line of FormatLines
+	costBytes                    // the bytes of the response
+	costValue                    // a value of the entry
+	costHeader                   // a header, parsed as in the service, where no request is free
 )
 
 // coster finds the cost of each request.
 type coster struct {
 	source costSource
 	fixed  int64
-	value  int    // the place in the values of an entry
-	name   string // of the value, for reasons
+	value  int    // the index in the values of an entry
+	name   string // the name of the value, for error messages
 }
 
 func (c *coster) of(e *entry) (n int64, why string) {
@@ -42,7 +42,7 @@ func (c *coster) of(e *entry) (n int64, why string) {
 		return 0, "cost: " + c.name + " is missing"
 	}
 	if c.source == costBytes && len(text) == 1 && text[0] == '-' {
-		return 0, "" // servers write it where nothing was sent
+		return 0, "" // servers write "-" if nothing was sent
 	}
 	n, ok := units(text)
 	if !ok {
@@ -51,7 +51,7 @@ func (c *coster) of(e *entry) (n int64, why string) {
 	return n, ""
 }
 
-// units reads a number of units that a request can cost.
+// units parses a cost.
 func units(text []byte) (int64, bool) {
 	n, whole, ok := decimal(text, 0)
 	return n, ok && whole && n >= 0 && n <= rule.MaxQuota

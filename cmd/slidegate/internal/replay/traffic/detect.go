@@ -9,16 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// linesToDetect is how many lines show the format.
+// linesToDetect is the number of lines from which the format is detected.
 const linesToDetect = 100
 
-// detectionOrder has the pickier formats first: of two that read equally many lines the first is taken. Every combined
-// log is a common one too, and any JSON can be described by fields.
+// detectionOrder has the stricter formats first: of two formats that match the same number of lines, the first is used.
+// Every combined log is also a common log, and any JSON log can be described by fields.
 var detectionOrder = []Format{
 	FormatLines, FormatCaddy, FormatTraefik, FormatEnvoy, FormatJSON, FormatALB, FormatCloudFront, FormatHAProxy, FormatCombined, FormatCommon,
 }
 
-// detect returns the format that reads the most of the lines.
+// detect returns the format that matches the most lines.
 func detect(lines [][]byte, opts *Options) (Format, error) {
 	best, most := FormatAuto, 0
 	for _, format := range detectionOrder {
@@ -30,17 +30,17 @@ func detect(lines [][]byte, opts *Options) (Format, error) {
 	case most == 0:
 		return FormatAuto, noFormat(lines)
 	case best == FormatCommon && 2*readable(lines, FormatCombined, opts) >= most:
-		return FormatCombined, nil // of which some lines were cut short
+		return FormatCombined, nil // some of its lines are cut off
 	}
 	return best, nil
 }
 
-// readable counts the lines that a format reads. What the key and the cost need does not matter yet, but that our own
-// lines have a key, if the key is not made of something else.
+// readable counts the lines that a format matches. The fields of the key and the cost do not matter yet, except that
+// lines of FormatLines must have a key, unless the key is built from something else.
 func readable(lines [][]byte, format Format, opts *Options) int {
 	var given map[string]string
 	if format == FormatJSON {
-		given = opts.Fields // the others are known by the names that they have by themselves
+		given = opts.Fields // the others are detected by their default names
 	}
 	s, err := shapeOf(format, given)
 	if err != nil {
@@ -55,7 +55,7 @@ func readable(lines [][]byte, format Format, opts *Options) int {
 		return 0
 	}
 	if text, ok := parser.(*clfParser); ok {
-		text.whole = text.combined // a common log is not a combined one that was cut short
+		text.whole = text.combined // otherwise a common log would look like a combined log that is cut off
 	}
 	n, e := 0, newEntry(p.wants)
 	for _, line := range lines {
@@ -66,8 +66,8 @@ func readable(lines [][]byte, format Format, opts *Options) int {
 	return n
 }
 
-// firstLines returns the lines to detect a format by, without empty ones. What stands after the last line's end is a
-// line only if the input ends there.
+// firstLines returns the lines from which a format is detected, without empty ones. Text after the last newline is a line
+// only if the input ends there, or if there is no other line.
 func firstLines(text []byte, ended bool) [][]byte {
 	var lines [][]byte
 	for len(text) > 0 && len(lines) < linesToDetect {
@@ -88,24 +88,24 @@ func isBlank(line []byte) bool {
 	return len(line) == 0 || line[0] <= ' ' && len(bytes.TrimSpace(line)) == 0
 }
 
-// noFormat is the error for lines that no format reads.
+// noFormat returns the error for lines that no format matches.
 func noFormat(lines [][]byte) error {
 	text := bytes.Join(lines, []byte{'\n'})
 	if bytes.HasPrefix(text, []byte{0xFF, 0xFE}) || bytes.HasPrefix(text, []byte{0xFE, 0xFF}) {
-		return errors.New("it looks like text in UTF-16: convert it to UTF-8 first, as iconv -f UTF-16 -t UTF-8 does")
+		return errors.New("it looks like UTF-16 text; convert it to UTF-8 first, for example with iconv -f UTF-16 -t UTF-8")
 	}
 	if isBinary(text) {
-		return errors.New("it looks like a binary file: give an access log, plain or packed by gzip or zstd")
+		return errors.New("it looks like a binary file; want an access log, plain or compressed with gzip or zstd")
 	}
 	what := "the first line"
 	if len(lines) > 1 {
 		what = fmt.Sprintf("any of the first %d lines", len(lines))
 	}
-	return invalid("Format", "no format reads %s (%s); name one (%s); json reads any JSON log "+
-		"when told where its time is", what, shown(lines[0]), strings.Join(FormatNames(), ", "))
+	return invalid("Format", "no known format matches %s (%s); name one (%s); json reads any JSON log "+
+		"if its time field is given", what, shown(lines[0]), strings.Join(FormatNames(), ", "))
 }
 
-// isBinary tells whether text has a NUL, or is unprintable for the most part.
+// isBinary reports whether text contains a NUL, or is mostly unprintable.
 func isBinary(text []byte) bool {
 	if bytes.IndexByte(text, 0) >= 0 {
 		return true
@@ -121,7 +121,7 @@ func isBinary(text []byte) bool {
 	return odd*2 > len(text)
 }
 
-// shown returns the beginning of a line in a form that can be printed anywhere.
+// shown returns the beginning of a line, escaped so that it is safe to print.
 func shown(line []byte) string {
 	line = line[:min(len(line), bytesShown)]
 	var b strings.Builder

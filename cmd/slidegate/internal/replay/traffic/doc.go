@@ -1,4 +1,4 @@
-// Package traffic reads recorded traffic: access logs in several formats, plain or packed, one Line per request. A
-// Reader finds out by itself how a file is packed and what format it has, makes the key and the cost of each request, and
-// counts what it cannot read instead of giving up. Merge puts the logs of several servers together by time.
+// Package traffic reads recorded traffic: access logs in several formats, plain or compressed, one Line per request. A
+// Reader detects the compression and the format of a file, builds the key and the cost of each request, and counts
+// unreadable lines instead of failing. Merge merges the logs of several servers by time.
 package traffic

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// field is what a request may have in a log, by the name that keys, costs and filters call it.
+// field is a field of a request in a log, under the name that keys, costs and filters use.
 type field uint8
 
 const (
@@ -19,10 +19,10 @@ const (
 	fieldQuery
 	fieldHost
 	fieldStatus
-	fieldBytes // the bytes of the answer
+	fieldBytes // the bytes of the response
 	fieldKey
 	fieldCost
-	fieldCount // how many there are
+	fieldCount // the number of fields
 )
 
 var fieldNames = [fieldCount]string{"address", "user", "method", "path", "query", "host", "status", "bytes", "key", "cost"}
@@ -40,7 +40,7 @@ func setOf(members ...field) fieldSet {
 
 func (s fieldSet) has(f field) bool { return s>>f&1 != 0 }
 
-// names lists the members in words.
+// names returns the names of the members.
 func (s fieldSet) names() []string {
 	var names []string
 	for f := range fieldCount {
@@ -51,35 +51,35 @@ func (s fieldSet) names() []string {
 	return names
 }
 
-// entry is one line of a log, taken apart. Its bytes are valid until the next line.
+// entry is one parsed line of a log. Its bytes are valid until the next line.
 type entry struct {
 	at   rule.Micros
 	time []byte // as a JSON value
-	cost int64  // what the line itself says it costs, if it is one of ours
-	// values are the fields that are wanted, and after them the headers and paths in the order they were asked for; nil
-	// if the line does not have them.
+	cost int64  // the cost in a line of FormatLines
+	// values are the requested fields, followed by the headers and paths in the order of wants.extras; nil if the line
+	// does not have them.
 	values [][]byte
 }
 
-// wants is what key, cost and filter need to know of each request.
+// wants is what key, cost and filter need from each request.
 type wants struct {
 	fields fieldSet
 	extras []config.Field // headers and paths
 }
 
-// parser reads the lines of one format.
+// parser parses the lines of one format.
 type parser interface {
-	// parse takes line apart. If it cannot, it returns why, in words that name the field; otherwise "".
+	// parse parses line into e. If the line is invalid, it returns the reason, which names the field; otherwise "".
 	parse(line []byte, e *entry) (why string)
 }
 
-// commenter is an optional interface for parsers of formats in which a line that begins with # is no request, but may say
-// something about those that follow.
+// commenter is an optional interface for parsers of formats in which a line that begins with # is not a request, but may
+// describe the lines that follow.
 type commenter interface {
 	comment(line []byte)
 }
 
-// isComment reports whether line is a comment, which the parser has then taken.
+// isComment reports whether line is a comment, and if so passes it to the parser.
 func isComment(p parser, line []byte) bool {
 	c, ok := p.(commenter)
 	if !ok || line[0] != '#' {
@@ -93,21 +93,21 @@ func newEntry(w wants) *entry {
 	return &entry{values: make([][]byte, int(fieldCount)+len(w.extras))}
 }
 
-// request returns what patterns are held against.
+// request returns the request that patterns are matched against.
 func (e *entry) request() facing.Request {
 	return facing.Request{Method: e.values[fieldMethod], Host: e.values[fieldHost], Path: e.values[fieldPath]}
 }
 
-// setTime keeps at if the rule can work with it.
+// setTime sets the time, which must be in the range of the rule.
 func (e *entry) setTime(at rule.Micros) (why string) {
 	e.at = at
 	if at <= 0 || at > rule.MaxNow {
-		return "time: it is not between 1970 and 2245"
+		return "time: must be between 1970 and 2245"
 	}
 	return ""
 }
 
-// setTarget keeps what a request asks for: the path and, apart from it, the query.
+// setTarget splits the target of a request into path and query.
 func (e *entry) setTarget(target []byte, found bool) {
 	e.values[fieldPath], e.values[fieldQuery] = nil, nil
 	if !found {
@@ -122,7 +122,7 @@ func (e *entry) setTarget(target []byte, found bool) {
 	}
 }
 
-// listed is "a, b and c".
+// listed returns "a, b and c".
 func listed(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")

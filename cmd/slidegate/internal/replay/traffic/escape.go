@@ -5,13 +5,13 @@ import (
 	"encoding/hex"
 )
 
-// scratch holds what was unescaped of one line. Cut it to nothing before the next.
+// scratch holds the unescaped texts of one line. Truncate it before the next line.
 type scratch []byte
 
-// from returns what has been added since start. Adding more does not change it.
+// from returns the bytes added since start. Adding more does not change them.
 func (s *scratch) from(start int) []byte { return (*s)[start:len(*s):len(*s)] }
 
-// unescape undoes what servers do to bytes that would break the line: \xHH, and a backslash before a quote or another.
+// unescape decodes the escapes that servers write for special bytes: \xHH, \n, \r, \t, \" and \\.
 func (s *scratch) unescape(text []byte) []byte {
 	i := bytes.IndexByte(text, '\\')
 	if i < 0 {
@@ -29,7 +29,7 @@ func (s *scratch) unescape(text []byte) []byte {
 	return s.from(start)
 }
 
-// escaped reads the escape that text begins with. What is none stands for itself.
+// escaped decodes the escape that text begins with. An invalid one is kept literally.
 func escaped(text []byte) (c byte, size int) {
 	switch c := text[1]; c {
 	case '"', '\\':
@@ -51,7 +51,7 @@ func escaped(text []byte) (c byte, size int) {
 	return '\\', 1
 }
 
-// decodeHex undoes an escape of two hexadecimal digits after a mark, such as %20 or #22. What is none stands for itself.
+// decodeHex decodes escapes of two hexadecimal digits after a mark, such as %20 or #22. Invalid ones are kept literally.
 func (s *scratch) decodeHex(text []byte, mark byte) []byte {
 	if bytes.IndexByte(text, mark) < 0 {
 		return text

@@ -12,25 +12,25 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// faces makes the parts that policies have in each request.
+// faces builds the parts of each request, one per policy that applies.
 type faces struct {
 	policies *facing.Policies
 	finder   *facing.Finder
 	known    facing.Known
 	makers   []maker // by policy
 	parts    []Part
-	first    int // what the numbers of the groups begin with
+	first    int // the number of the first group
 }
 
-// maker makes the key and the cost of requests under one policy.
+// maker builds the key and the cost of requests under one policy.
 type maker struct {
 	key    keyer
 	cost   coster
 	routes []coster // the costs of the policy's patterns
-	plan   int      // the place of the plan in the values of an entry; -1 if there is none
+	plan   int      // the index of the plan in the values of an entry; -1 if there is none
 }
 
-// planOf returns what a request says of its plan.
+// planOf returns the value by which a request names its plan.
 func (m *maker) planOf(e *entry) []byte {
 	if m.plan < 0 {
 		return nil
@@ -38,7 +38,8 @@ func (m *maker) planOf(e *entry) []byte {
 	return e.values[m.plan]
 }
 
-// costAt returns the cost of requests about which the pattern at this place decides; that of the policy, if it is negative.
+// costAt returns the cost of requests that match the pattern at index route, or the cost of the policy if route is
+// negative.
 func (m *maker) costAt(route int) *coster {
 	if route < 0 {
 		return &m.cost
@@ -46,7 +47,7 @@ func (m *maker) costAt(route int) *coster {
 	return &m.routes[route]
 }
 
-// planPolicies works out which policies the log can be held against, and how.
+// planPolicies determines which policies can be replayed on the log, and how.
 func (p *plan) planPolicies(s shape, opts *Options) (err error) {
 	if p.faces, err = p.planFaces(s, opts, opts.Policies); err != nil || opts.Against == nil {
 		return err
@@ -87,7 +88,7 @@ func (p *plan) planFaces(s shape, opts *Options, policies *facing.Policies) (*fa
 	return f, nil
 }
 
-// planPolicy works out how the key and the cost of one policy are made. It changes what the plan wants only if they can be.
+// planPolicy determines how the key and the cost of one policy are built. On an error it leaves p unchanged.
 func (p *plan) planPolicy(s shape, opts *Options, own config.Policy, grouping clientip.Grouping) (m maker, err error) {
 	trial := *p
 	template, cost := own.Key, own.Cost
@@ -119,25 +120,25 @@ func (p *plan) planPolicy(s shape, opts *Options, own config.Policy, grouping cl
 	return m, nil
 }
 
-// planPlan works out where the plan of requests is found; -1 if the log does not have it, which a note says.
+// planPlan returns the index of the plan in the values of an entry, or -1, with a note, if the log does not have it.
 func (p *plan) planPlan(s shape, own *config.Policy) (slot int) {
 	if len(own.RequestPlans()) == 0 {
 		return -1
 	}
 	slot, ok := p.want(s, own.PlanBy)
 	if !ok {
-		p.notes = append(slices.Clip(p.notes), fmt.Sprintf("The log has no %v, so all requests that face the policy %s were counted as without a plan.", own.PlanBy, own.Name))
+		p.notes = append(slices.Clip(p.notes), fmt.Sprintf("The log has no %v, so all requests under the policy %s were counted as having no plan.", own.PlanBy, own.Name))
 		return -1
 	}
 	return slot
 }
 
-// planOwnCost is planCost for the cost of a policy. A header that the log never has is one that no request had, unless the cost was
-// chosen for this run.
+// planOwnCost is like planCost, for the cost of a policy. If the log lacks the header, requests are counted as without
+// it, unless the cost was chosen for this run.
 func (p *plan) planOwnCost(s shape, policy string, cost config.Cost, chosen, ignoreOwn bool) (coster, error) {
 	field, named := cost.Field()
 	if named && field.Kind == config.FieldHeader && !s.hasHeader(field.Name) && !chosen {
-		note := fmt.Sprintf("The log has no %v, so requests that face the policy %s by that cost were counted as 1 each.", field, policy)
+		note := fmt.Sprintf("The log has no %v, so requests with that cost under the policy %s were counted as 1 each.", field, policy)
 		if !slices.Contains(p.notes, note) {
 			p.notes = append(slices.Clip(p.notes), note)
 		}
@@ -146,7 +147,7 @@ func (p *plan) planOwnCost(s shape, policy string, cost config.Cost, chosen, ign
 	return p.planCost(s, cost, ignoreOwn)
 }
 
-// leftOut is the note about a policy that the log cannot be held against.
+// leftOut returns the note about a policy that cannot be replayed on the log.
 func leftOut(p config.Policy, err error) string {
 	var wrong *config.OptionError
 	if errors.As(err, &wrong) {
@@ -155,8 +156,8 @@ func leftOut(p config.Policy, err error) string {
 	return fmt.Sprintf("The policy %s was left out: %v.", p.Name, err)
 }
 
-// of returns the parts of a request, which are valid until the next call; none if it faces no policy. It also reports whether
-// a field of a key was missing. If the entry cannot be a request, it says why.
+// of returns the parts of a request, which are valid until the next call; none if no policy applies. It also reports
+// whether a field of a key was missing. If the entry is not a valid request, why is the reason.
 func (f *faces) of(e *entry) (parts []Part, missing bool, why string) {
 	facing := f.finder.Find(e.request())
 	f.parts = f.parts[:0]
@@ -178,8 +179,8 @@ func (f *faces) of(e *entry) (parts []Part, missing bool, why string) {
 	return f.parts, missing, ""
 }
 
-// Facing returns made-up traffic, of which nothing is known but keys and costs, as requests that face all policies, and all
-// of those that these are held against, if there are some.
+// Facing applies all policies, and all policies of against unless it is nil, to synthetic traffic, which has only keys
+// and costs. It also returns notes for the report.
 func Facing(lines Lines, policies, against *facing.Policies) (Lines, []string) {
 	f := &facingAll{lines: lines}
 	var notes []string
@@ -203,7 +204,7 @@ type facingAll struct {
 	parts    []Part
 }
 
-// Next gives out the next line.
+// Next implements Lines.
 func (f *facingAll) Next(line *Line) error {
 	if err := f.lines.Next(line); err != nil {
 		return err

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Filter chooses requests by method, path and status. The zero value takes all. It is a plain value and safe to share.
+// Filter selects requests by method, path and status. The zero value selects all requests. It is immutable and safe for
+// concurrent use.
 type Filter struct {
 	methods, paths, statuses choices
 }
@@ -23,7 +24,7 @@ var filterParts = []struct {
 	option string
 }{{fieldMethod, filterMethod}, {fieldPath, filterPath}, {fieldStatus, filterStatus}}
 
-// choices are the patterns for one field: one of take must match, if there are any, and none of drop.
+// choices holds the patterns for one field: one of take must match, if there are any, and none of drop.
 type choices struct {
 	take, drop []pattern
 }
@@ -31,13 +32,13 @@ type choices struct {
 // pattern matches a text, or a range of statuses.
 type pattern struct {
 	text     []byte
-	parts    [][]byte // of a path: what stands between the "*", which stand for any run of characters
+	parts    [][]byte // of a path: the texts between the "*", each of which matches any sequence of characters
 	from, to int      // of a status
 }
 
-// ParseFilter makes a filter from lists of patterns; an empty list takes everything. A pattern that begins with "!"
-// excludes what it matches. A method is matched in any case; in a path, which is compared without its query, "*" stands
-// for any run of characters; a status is 404, 2xx or 400-499.
+// ParseFilter returns a filter from lists of patterns; an empty list selects everything. A pattern that begins with "!"
+// excludes what it matches. Methods are case-insensitive; in a path, which is compared without its query, "*" matches any
+// sequence of characters; a status is 404, 2xx or 400-499.
 func ParseFilter(methods, paths, statuses []string) (Filter, error) {
 	var f Filter
 	err := f.methods.parse(filterMethod, methods, parseMethod)
@@ -68,23 +69,23 @@ func (c *choices) parse(option string, items []string, parse func(string) (patte
 
 func parseMethod(text string) (pattern, string) {
 	if !isMethod([]byte(text)) {
-		return pattern{}, "write a method such as GET, or !OPTIONS to leave it out"
+		return pattern{}, "want a method such as GET, or !OPTIONS to exclude it"
 	}
 	return pattern{text: []byte(text)}, ""
 }
 
 func parsePath(text string) (pattern, string) {
 	if text == "" {
-		return pattern{}, "write a path such as /login or /api/*, or !/health to leave it out"
+		return pattern{}, "want a path such as /login or /api/*, or !/health to exclude it"
 	}
 	if strings.Contains(text, "?") {
-		return pattern{}, "a path is compared without its query: leave out the ? and what follows, or write * for any characters"
+		return pattern{}, "a path is compared without its query; remove the ? and the rest, or use * for any characters"
 	}
 	return pattern{parts: bytes.Split([]byte(text), []byte("*"))}, ""
 }
 
 func parseStatus(text string) (pattern, string) {
-	const help = "write a status such as 404, 2xx or 400-499, or !404 to leave it out"
+	const help = "want a status such as 404, 2xx or 400-499, or !404 to exclude it"
 	if class, ok := strings.CutSuffix(strings.ToLower(text), "xx"); ok {
 		n, err := strconv.Atoi(class)
 		if err != nil || n < 1 || n > 9 || len(class) != 1 {
@@ -104,10 +105,10 @@ func parseStatus(text string) (pattern, string) {
 	return pattern{from: int(from), to: int(to)}, ""
 }
 
-// IsZero tells whether f takes all requests.
+// IsZero reports whether f selects all requests.
 func (f Filter) IsZero() bool { return f.wants() == 0 }
 
-// wants returns the fields that f looks at.
+// wants returns the fields that f needs.
 func (f *Filter) wants() fieldSet {
 	var set fieldSet
 	if !f.methods.empty() {
@@ -122,7 +123,7 @@ func (f *Filter) wants() fieldSet {
 	return set
 }
 
-// takes tells whether e passes. A field that a request does not have matches no pattern.
+// takes reports whether f selects e. A missing field matches no pattern.
 func (f *Filter) takes(e *entry) bool {
 	return f.methods.allow(e.values[fieldMethod], matchMethod) &&
 		f.paths.allow(e.values[fieldPath], matchPath) &&
@@ -157,7 +158,7 @@ func matchStatus(p *pattern, value []byte) bool {
 	return ok && whole && n >= int64(p.from) && n <= int64(p.to)
 }
 
-// matchPath takes the first place for each part: if any place works, that one does.
+// matchPath matches each part at its first occurrence: if the path matches at all, it matches that way.
 func matchPath(p *pattern, value []byte) bool {
 	first, rest := p.parts[0], p.parts[1:]
 	if len(rest) == 0 {

@@ -13,7 +13,7 @@ func TestFilter(t *testing.T) {
 	statuses := []string{"200", "200", "401", "204", "404", "500", "-"}
 	for _, test := range []struct {
 		methods, paths, statuses string
-		want                     string // the numbers of the requests that pass
+		want                     string // the numbers of the selected requests
 	}{
 		{want: "0123456"},
 		{methods: "GET", want: "013"},
@@ -26,7 +26,7 @@ func TestFilter(t *testing.T) {
 		{paths: "!/health", want: "01256"},
 		{paths: "!*", want: "6"},
 		{paths: "/api/*,!*/login", want: "15"},
-		{paths: "*e*t*", want: "34"}, // health has a t after its e; in items it stands before
+		{paths: "*e*t*", want: "34"}, // health has a t after its e; in items it is before
 		{statuses: "2xx", want: "013"},
 		{statuses: "401,404", want: "24"},
 		{statuses: "400-499", want: "24"},
@@ -47,7 +47,7 @@ func TestFilter(t *testing.T) {
 			}
 		}
 		if got != test.want {
-			t.Errorf("methods %q, paths %q, statuses %q take %q, want %q", test.methods, test.paths, test.statuses, got, test.want)
+			t.Errorf("methods %q, paths %q, statuses %q: got %q, want %q", test.methods, test.paths, test.statuses, got, test.want)
 		}
 		if f.IsZero() != (test.methods+test.paths+test.statuses == "") {
 			t.Errorf("methods %q, paths %q, statuses %q: IsZero is %v", test.methods, test.paths, test.statuses, f.IsZero())
@@ -64,11 +64,11 @@ func list(text string) []string {
 
 func TestFilterErrors(t *testing.T) {
 	for _, test := range []struct{ methods, paths, statuses, want string }{
-		{methods: "GET /", want: `traffic: Filter.Method: "GET /": write a method such as GET, or !OPTIONS to leave it out`},
+		{methods: "GET /", want: `traffic: Filter.Method: "GET /": want a method such as GET, or !OPTIONS to exclude it`},
 		{methods: "!", want: `traffic: Filter.Method: "!"`},
-		{paths: "!", want: `traffic: Filter.Path: "!": write a path such as /login`},
+		{paths: "!", want: `traffic: Filter.Path: "!": want a path such as /login`},
 		{paths: "/a?b", want: `traffic: Filter.Path: "/a?b": a path is compared without its query`},
-		{statuses: "20x", want: `traffic: Filter.Status: "20x": write a status such as 404, 2xx or 400-499`},
+		{statuses: "20x", want: `traffic: Filter.Status: "20x": want a status such as 404, 2xx or 400-499`},
 		{statuses: "xx", want: `traffic: Filter.Status: "xx"`},
 		{statuses: "0xx", want: `traffic: Filter.Status: "0xx"`},
 		{statuses: "499-400", want: `traffic: Filter.Status: "499-400"`},
@@ -83,7 +83,7 @@ func TestFilterErrors(t *testing.T) {
 	}
 }
 
-// A pattern matches what the regular expression with .* for each * does.
+// A pattern matches like the regular expression with .* for each *.
 func TestPathPatterns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[ab*]{1,8}`).Draw(t, "pattern")
@@ -94,7 +94,7 @@ func TestPathPatterns(t *testing.T) {
 		}
 		want := regexp.MustCompile("^" + strings.ReplaceAll(text, "*", ".*") + "$").MatchString(value)
 		if got := matchPath(&p, []byte(value)); got != want {
-			t.Fatalf("%s on %s: %v, want %v", text, value, got, want)
+			t.Fatalf("%s on %s: got %v, want %v", text, value, got, want)
 		}
 	})
 }

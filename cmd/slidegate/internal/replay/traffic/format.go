@@ -8,22 +8,22 @@ import (
 	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// Format is how a log writes its lines. The zero value finds out from the first of them.
+// Format is the format of a log. The zero value detects it from the first lines.
 type Format uint8
 
-// The formats. In those that are JSON, of members of the same name in one object the last counts.
+// The formats. In JSON, the last of duplicate members counts.
 const (
 	FormatAuto       Format = iota
 	FormatCommon            // the Common Log Format of Apache and others
-	FormatCombined          // the same with referer and user agent: Apache, nginx, Traefik's text
+	FormatCombined          // common with referer and user agent: Apache, nginx, Traefik's text
 	FormatCaddy             // Caddy 2, JSON
 	FormatTraefik           // Traefik, JSON
 	FormatEnvoy             // Envoy and Istio, JSON
 	FormatHAProxy           // HAProxy, option httplog
 	FormatALB               // AWS Application and Classic Load Balancers
 	FormatCloudFront        // Amazon CloudFront, standard logs
-	FormatLines             // our own: {"t": 1767643391854, "key": "alice", "cost": 3}
-	FormatJSON              // any other JSON; Options.Fields says where things are
+	FormatLines             // Slidegate's format: {"t": 1767643391854, "key": "alice", "cost": 3}
+	FormatJSON              // any other JSON; Options.Fields has the paths
 )
 
 // layout describes a format.
@@ -55,7 +55,7 @@ var layouts = [...]layout{
 	FormatJSON:       {"json", "JSON log", &jsonLogTable, textLayout{}},
 }
 
-// FormatNames returns the names that ParseFormat takes, without "auto".
+// FormatNames returns the names that ParseFormat accepts, without "auto".
 func FormatNames() []string {
 	var names []string
 	for _, layout := range layouts[FormatAuto+1:] {
@@ -64,7 +64,7 @@ func FormatNames() []string {
 	return names
 }
 
-// ParseFormat returns the format of that name; "" and "auto" are FormatAuto.
+// ParseFormat returns the format with the given name; "" and "auto" are FormatAuto.
 func ParseFormat(name string) (Format, error) {
 	if name == "" {
 		return FormatAuto, nil
@@ -76,13 +76,13 @@ func ParseFormat(name string) (Format, error) {
 	}
 	hint := ""
 	if near, ok := errtext.Nearest(name, FormatNames()); ok {
-		hint = fmt.Sprintf(": did you mean %s?", near)
+		hint = fmt.Sprintf("; did you mean %s?", near)
 	}
-	return FormatAuto, invalid("Format", "%q is not a format%s (there are %s, and auto)", name, hint,
+	return FormatAuto, invalid("Format", "unknown format %q%s (want %s or auto)", name, hint,
 		strings.Join(FormatNames(), ", "))
 }
 
-// String returns the name that ParseFormat takes.
+// String returns the name that ParseFormat accepts.
 func (f Format) String() string {
 	if int(f) < len(layouts) {
 		return layouts[f].name
@@ -90,10 +90,10 @@ func (f Format) String() string {
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }
 
-// MarshalText returns String.
+// MarshalText implements encoding.TextMarshaler.
 func (f Format) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText reads what ParseFormat reads.
+// UnmarshalText implements encoding.TextUnmarshaler; it accepts what ParseFormat accepts.
 func (f *Format) UnmarshalText(text []byte) error {
 	parsed, err := ParseFormat(string(text))
 	if err == nil {
@@ -102,31 +102,31 @@ func (f *Format) UnmarshalText(text []byte) error {
 	return err
 }
 
-// shape is a format with the names that the user gave to its fields.
+// shape is a format with the field paths given by the user.
 type shape struct {
 	format Format
 	table  *jsonTable // nil if it is not JSON
 }
 
-// shapeOf applies the names that were given, which only JSON has.
+// shapeOf returns a format with the given field paths, which only JSON formats support.
 func shapeOf(format Format, given map[string]string) (shape, error) {
 	s := shape{format: format, table: layouts[format].table}
 	if s.table == nil {
 		if len(given) > 0 {
-			return s, invalid("Fields", "only a JSON log has names for its fields, and the format %s is not JSON", s.format)
+			return s, invalid("Fields", "only JSON logs have field names, and the format %s is not JSON", s.format)
 		}
 		return s, nil
 	}
 	s.table = s.table.with(given)
 	if len(s.table.time) == 0 {
-		return s, invalid("Fields", "the format %s must be told where the time is, such as time=timestamp", s.format)
+		return s, invalid("Fields", "the format %s needs the path of the time, such as time=timestamp", s.format)
 	}
 	return s, nil
 }
 
 func (s shape) title() string { return layouts[s.format].title }
 
-// fields returns what the format can have.
+// fields returns the fields that the format may have.
 func (s shape) fields() fieldSet {
 	if s.table == nil {
 		return layouts[s.format].text.fields
@@ -134,25 +134,25 @@ func (s shape) fields() fieldSet {
 	return s.table.has()
 }
 
-// known returns what the format tells of requests to patterns and lists.
+// known returns what the format records that patterns and lists need.
 func (s shape) known() facing.Known {
 	has := s.fields()
 	return facing.Known{Method: has.has(fieldMethod), Host: has.has(fieldHost), Path: has.has(fieldPath), Address: has.has(fieldAddress)}
 }
 
-// lacks returns the error for a field that the format does not have, and that an option needs: the key, the cost or a filter.
+// lacks returns the error for a field that an option (the key, the cost or a filter) needs and the format does not have.
 func (s shape) lacks(option, name string) error {
-	has := "nothing of that kind"
+	has := "no such fields"
 	if names := s.offers(option); len(names) > 0 {
 		has = listed(names)
 	}
 	if s.table != nil && !strings.Contains(name, ":") {
-		has += fmt.Sprintf(" (fields can say where the %s is: %s=PATH)", name, name)
+		has += fmt.Sprintf(" (or give the path of the %s with fields: %s=PATH)", name, name)
 	}
 	return invalid(option, "the format %s has no %s; it has %s", s.format, name, has)
 }
 
-// offers lists what keys can be made of, costs taken from, or filters held against.
+// offers lists the fields that the format has for an option.
 func (s shape) offers(option string) []string {
 	switch option {
 	case "Cost":
@@ -177,7 +177,7 @@ func (s shape) offersMembers() []string {
 	return []string{"field:PATH"}
 }
 
-// newParser makes a parser for what was found to be wanted.
+// newParser returns a parser for what the plan wants.
 func (s shape) newParser(p *plan) (parser, error) {
 	if s.table == nil {
 		return layouts[s.format].text.parser(p.wants), nil

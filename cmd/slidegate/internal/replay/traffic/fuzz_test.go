@@ -12,8 +12,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// FuzzRead reads anything as every format, with a key that needs all it can have: nothing may panic, and whatever comes out
-// is in range.
+// FuzzRead reads any input in every format, with a key of all possible fields: nothing may panic, and all results must be
+// in range.
 func FuzzRead(f *testing.F) {
 	seedWithSamples(f, func(text []byte) {
 		f.Add(text)
@@ -36,11 +36,11 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// seedWithSamples gives each line of the samples to add.
+// seedWithSamples calls add with each line of the samples.
 func seedWithSamples(f *testing.F, add func(line []byte)) {
 	files, err := filepath.Glob("testdata/*.*")
 	if err != nil || len(files) < 10 {
-		f.Fatalf("the samples are not there: %v, %v", files, err)
+		f.Fatalf("got samples %v, %v", files, err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -53,7 +53,7 @@ func seedWithSamples(f *testing.F, add func(line []byte)) {
 	}
 }
 
-// demanding returns options for a format with a key that needs all it can have.
+// demanding returns options for a format with a key of all its fields.
 func demanding(t testing.TB, format Format) Options {
 	opts := Options{Format: format, Key: template(t, "{address} {user} {method} {path} {query} {status}")}
 	switch format {
@@ -79,7 +79,7 @@ func demanding(t testing.TB, format Format) Options {
 	return opts
 }
 
-// FuzzParse gives single lines to the parsers of all formats, which makes it quicker than FuzzRead.
+// FuzzParse passes single lines to the parsers of all formats, which is faster than FuzzRead.
 func FuzzParse(f *testing.F) {
 	seedWithSamples(f, func(text []byte) { f.Add(bytes.TrimRight(text, "\n")) })
 	readers := make([]*Reader, len(layouts))
@@ -95,7 +95,7 @@ func FuzzParse(f *testing.F) {
 			var line Line
 			taken, why := r.take(text, &line)
 			if taken != (why == "") {
-				t.Fatalf("%v: taken %v, and %q", r.format, taken, why)
+				t.Fatalf("%v: got taken %v and reason %q", r.format, taken, why)
 			}
 			if taken {
 				checkLine(t, r.format, &line)
@@ -119,7 +119,7 @@ func readAnything(t *testing.T, text []byte, opts Options) {
 		t.Fatalf("%v: %d lines are not %d + %d + %d", opts.Format, s.Lines, s.Requests, s.Filtered, s.Unreadable)
 	}
 	if err == io.EOF && s.Requests+s.Filtered == 0 {
-		t.Fatalf("%v: nothing was read, and nobody said so", opts.Format)
+		t.Fatalf("%v: got no requests and no error", opts.Format)
 	}
 }
 
@@ -132,7 +132,7 @@ func checkLine(t *testing.T, format Format, line *Line) {
 	}
 }
 
-// In the common case a line costs no allocation.
+// In the common case a line takes no allocations.
 func TestNoAllocations(t *testing.T) {
 	for _, file := range []string{"combined.log", "common.log", "caddy.log", "traefik.log", "envoy.log", "lines.jsonl", "haproxy.log", "alb.log", "cloudfront.log"} {
 		text, err := os.ReadFile(filepath.Join("testdata", file))
@@ -149,7 +149,7 @@ func TestNoAllocations(t *testing.T) {
 		}
 		var line Line
 		if got := testing.AllocsPerRun(5000, func() { err = r.Next(&line) }); got != 0 || err != nil {
-			t.Errorf("%s: %v allocations a line, %v", file, got, err)
+			t.Errorf("%s: got %v allocations per line, %v", file, got, err)
 		}
 	}
 }

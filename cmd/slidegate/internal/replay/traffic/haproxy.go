@@ -2,14 +2,13 @@ package traffic
 
 import "bytes"
 
-// haproxyParser reads the log that HAProxy writes with option httplog, which is also its default log-format for HTTP. What a
-// syslog server puts before it does not matter:
+// haproxyParser parses the log that HAProxy writes with option httplog, which is also its default log-format for HTTP. A
+// prefix added by a syslog server is ignored:
 //
 //	Feb  6 12:14:14 localhost haproxy[14389]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/srv1
 //	10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} "GET /index.html HTTP/1.1"
 //
-// The time is that of the machine, without its zone; it is taken as UTC. Captured headers have no names, so they are left
-// alone.
+// The time is local time without a zone; it is read as UTC. Captured headers have no names, so they are ignored.
 type haproxyParser struct {
 	wants   wants
 	clock   clock
@@ -31,38 +30,38 @@ func (p *haproxyParser) parse(line []byte, e *entry) (why string) {
 	server, rest := word(rest)
 	timers, rest := word(rest)
 	if bytes.IndexByte(server, '/') < 0 || bytes.Count(timers, []byte{'/'}) != 4 {
-		return "request: it is not a line of option httplog: five timers are missing"
+		return "request: not a line of option httplog: five timers are missing"
 	}
 	code, rest := word(rest)
 	if string(code) == "-1" {
-		code = nil // nothing was answered
+		code = nil // no response was sent
 	} else if !isCount(code, 3) {
-		return "status: it is not a number after the timers"
+		return "status: no number after the timers"
 	}
 	size, rest := word(rest)
-	size = bytes.TrimPrefix(size, []byte{'+'}) // written before the answer had ended
+	size = bytes.TrimPrefix(size, []byte{'+'}) // logged before the response had ended
 	if !isCount(size, 19) {
-		return "bytes: it is not a number after the status"
+		return "bytes: no number after the status"
 	}
 	e.values[fieldStatus], e.values[fieldBytes] = code, size
 	return p.parseRequest(rest, e)
 }
 
-// parseWho finds the address before the time, and the time, wherever the line begins.
+// parseWho finds the time, and the address before it, after any prefix.
 func (p *haproxyParser) parseWho(line []byte, e *entry) (rest []byte, why string) {
 	begin := timeInBrackets(line)
 	if begin < 0 {
-		return nil, "time: there is no [06/Feb/2009:12:14:14.655] after the address"
+		return nil, "time: no [06/Feb/2009:12:14:14.655] after the address"
 	}
 	client := line[bytes.LastIndexByte(line[:begin-1], ' ')+1 : begin-1]
 	host, ok := withoutPort(client)
 	if !ok {
-		return nil, "address: it does not stand with its port before the time"
+		return nil, "address: no address with a port before the time"
 	}
 	end := begin + bytes.IndexByte(line[begin:], ']')
 	at, ok := p.clock.clfLocal(line[begin+1 : end])
 	if !ok || end+1 >= len(line) || line[end+1] != ' ' {
-		return nil, "time: it is not a time such as 06/Feb/2009:12:14:14.655"
+		return nil, "time: want a time such as 06/Feb/2009:12:14:14.655"
 	}
 	e.values[fieldAddress] = host
 	p.time = append(append(append(p.time[:0], '"'), line[begin+1:end]...), '"')
@@ -70,7 +69,7 @@ func (p *haproxyParser) parseWho(line []byte, e *entry) (rest []byte, why string
 	return line[end+2:], e.setTime(at)
 }
 
-// timeInBrackets returns where the bracket of a time stands that follows a space and is closed, or -1.
+// timeInBrackets returns the index of the opening bracket of a time in brackets that follows a space, or -1.
 func timeInBrackets(line []byte) int {
 	const least = len("[06/Feb/2009:12:14:14]")
 	for from := 1; ; {
@@ -86,7 +85,7 @@ func timeInBrackets(line []byte) int {
 	}
 }
 
-// withoutPort returns what stands before the last colon and a port.
+// withoutPort returns the host of host:port.
 func withoutPort(client []byte) (host []byte, ok bool) {
 	i := bytes.LastIndexByte(client, ':')
 	if i < 1 || !isCount(client[i+1:], 10) || client[i+1] == '-' {
@@ -95,12 +94,12 @@ func withoutPort(client []byte) (host []byte, ok bool) {
 	return client[:i], true
 }
 
-// parseRequest finds the request, the last thing of the line and the only one in quotes. A syslog server may have put
-// backslashes before these.
+// parseRequest finds the request, the last field of the line and the only quoted one. A syslog server may have escaped
+// the quotes with backslashes.
 func (p *haproxyParser) parseRequest(rest []byte, e *entry) (why string) {
 	begin, end := bytes.IndexByte(rest, '"'), bytes.LastIndexByte(rest, '"')
 	if begin < 0 || begin == end {
-		return "request: it is not in quotes at the end"
+		return "request: no quoted request at the end"
 	}
 	if p.wants.fields&setOf(fieldMethod, fieldPath, fieldQuery) == 0 {
 		return ""
@@ -116,7 +115,7 @@ func (p *haproxyParser) parseRequest(rest []byte, e *entry) (why string) {
 	return ""
 }
 
-// cutRequest takes a request apart that lacks its protocol: HAProxy writes no more than about a thousand bytes of one.
+// cutRequest splits a request without a protocol: HAProxy truncates requests to about a thousand bytes.
 func cutRequest(request []byte) (verb, target []byte) {
 	verb, target = word(request)
 	if !isMethod(verb) || len(target) == 0 || target[0] != '/' && !bytes.Contains(target, []byte("://")) {
@@ -125,7 +124,7 @@ func cutRequest(request []byte) (verb, target []byte) {
 	return verb, target
 }
 
-// splitTarget takes the host off a target that is a whole URL, as load balancers write it.
+// splitTarget splits the host from a target that is an absolute URL, as load balancers log it.
 func splitTarget(target []byte) (host, path []byte) {
 	i := bytes.Index(target, []byte("://"))
 	if i < 0 || target[0] == '/' {

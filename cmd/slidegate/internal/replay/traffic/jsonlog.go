@@ -9,23 +9,23 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// jsonParser reads logs with one JSON object a line.
+// jsonParser parses logs with one JSON object per line.
 type jsonParser struct {
 	table *jsonTable
 	scan  jsonscan.Scanner
 	clock clock
-	time  []int // slots, in the order of preference, and so in the others
+	time  []int // slots in order of preference, as in the others
 	signs []int
 	found []wanted
 }
 
-// wanted is a value to take from a line.
+// wanted is a value to extract from a line.
 type wanted struct {
-	into  int // the place in the values of an entry
+	into  int // the index in the values of an entry
 	slots []int
 }
 
-// newJSONParser makes a parser that looks for what is wanted. Paths are checked here, those of the tables too.
+// newJSONParser returns a parser that extracts what w wants. It also checks the paths, including those of the tables.
 func newJSONParser(table *jsonTable, w wants) (*jsonParser, error) {
 	p := &jsonParser{table: table}
 	var err error
@@ -36,7 +36,7 @@ func newJSONParser(table *jsonTable, w wants) (*jsonParser, error) {
 		return nil, err
 	}
 	for f := range fieldCount {
-		// The query is in the path: it is looked for there, and set with it.
+		// The query is part of the path, and is set with it.
 		if f == fieldQuery || !w.fields.has(f) && !(f == fieldPath && w.fields.has(fieldQuery)) {
 			continue
 		}
@@ -56,7 +56,7 @@ func newJSONParser(table *jsonTable, w wants) (*jsonParser, error) {
 	return p, nil
 }
 
-// slots asks for the members at some paths.
+// slots requests the members at some paths.
 func (p *jsonParser) slots(paths []string) ([]int, error) {
 	var slots []int
 	for _, path := range paths {
@@ -85,7 +85,7 @@ func (p *jsonParser) parse(line []byte, e *entry) (why string) {
 		return "JSON: " + p.scan.Why()
 	}
 	if len(p.signs) > 0 && p.first(p.signs) == nil {
-		return "request: there is none of " + strings.Join(p.table.signs, ", ")
+		return "request: not a request: the line has none of " + strings.Join(p.table.signs, ", ")
 	}
 	if why := p.parseTime(e); why != "" {
 		return why
@@ -94,7 +94,7 @@ func (p *jsonParser) parse(line []byte, e *entry) (why string) {
 		w := &p.found[i]
 		raw := p.first(w.slots)
 		if p.table.ours && w.into < int(fieldCount) && len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
-			return fieldNames[w.into] + ": it is neither a string nor a number"
+			return fieldNames[w.into] + ": must be a string or a number"
 		}
 		text := p.scan.Text(raw)
 		if !p.table.ours && w.into != int(fieldBytes) {
@@ -118,30 +118,30 @@ func (p *jsonParser) parseTime(e *entry) (why string) {
 	if p.table.ours && raw[0] != '"' {
 		at, _, ok := decimal(raw, 3)
 		if !ok {
-			return "time: " + p.table.time[0] + " is not a number of milliseconds since 1970, nor a string"
+			return "time: " + p.table.time[0] + " must be milliseconds since 1970 or a string"
 		}
 		return e.setTime(rule.Micros(at))
 	}
 	at, ok := p.clock.when(p.scan.Text(raw))
 	if !ok {
-		return "time: it is not a time such as 2006-01-02T15:04:05Z, with its zone, nor a number since 1970"
+		return "time: want a time such as 2006-01-02T15:04:05Z, with a zone, or a number since 1970"
 	}
 	return e.setTime(at)
 }
 
-// first returns the first of some members that the line has, raw. Null is as good as nothing; what servers write where
-// they have nothing is taken only if no other member has more to say.
+// first returns the raw value of the first of some members that the line has. Null counts as missing; a placeholder for a
+// missing value is returned only if no other member has a value.
 func (p *jsonParser) first(slots []int) []byte {
-	var nothing []byte
+	var placeholder []byte
 	for _, slot := range slots {
 		raw := p.scan.Raw(slot)
 		switch {
 		case len(raw) == 0 || raw[0] == 'n':
 		case !p.table.ours && (string(raw) == `""` || string(raw) == `"-"`):
-			nothing = raw
+			placeholder = raw
 		default:
 			return raw
 		}
 	}
-	return nothing
+	return placeholder
 }

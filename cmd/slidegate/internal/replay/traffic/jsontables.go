@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// jsonTable says where in a JSON log things are. A path is names with dots between them; of several the first that the
-// line has counts.
+// jsonTable holds the paths of the fields in a JSON log. A path consists of names separated by dots; of several paths,
+// the first that the line has is used.
 type jsonTable struct {
 	time  []string
-	names [fieldCount][]string // path is with the query
-	// signs are what tells a request from the other things that a server writes into the same log: a line with none of
-	// them is no request.
+	names [fieldCount][]string // the path includes the query
+	// signs distinguish requests from the other lines that a server writes to the same log: a line with none of them is
+	// not a request.
 	signs []string
-	// headers returns where a header is, as names, or is nil if the log has none.
+	// headers returns the paths of a header, each as a list of names. It is nil if the log has no headers.
 	headers func(name string) [][]string
-	// ours is set for our own lines: a bare number is milliseconds, and "-" is a key like any other.
+	// ours is set for FormatLines: a bare number is in milliseconds, and "-" is a key like any other.
 	ours bool
 }
 
-// caddyTable is the access log of Caddy 2. Its client_ip is the client's address behind those proxies that Caddy was told
-// to trust; versions before 2.7 did not have it, and before 2.5 address and port were one.
+// caddyTable is for the access log of Caddy 2. Its client_ip is the address of the client behind the proxies that Caddy
+// trusts; versions before 2.7 did not have it, and before 2.5 address and port were one field.
 var caddyTable = jsonTable{
 	time: []string{"ts"},
 	names: [fieldCount][]string{
@@ -38,8 +38,8 @@ var caddyTable = jsonTable{
 	},
 }
 
-// traefikTable is the access log of Traefik in JSON. Its time is when the line was written; Start is when the request
-// came.
+// traefikTable is for the access log of Traefik in JSON. Its time is when the line was written; Start is when the request
+// was received.
 var traefikTable = jsonTable{
 	time: []string{"StartUTC", "StartLocal", "time"},
 	names: [fieldCount][]string{
@@ -57,8 +57,8 @@ var traefikTable = jsonTable{
 	},
 }
 
-// envoyTable is the access log of Envoy in JSON, with the names that Istio, Envoy Gateway and Contour give by default.
-// Who is in front of Envoy may write anything into x_forwarded_for, so it is a header here and never the address.
+// envoyTable is for the access log of Envoy in JSON, with the default names of Istio, Envoy Gateway and Contour. Clients
+// can put anything into x_forwarded_for, so it is a header here and never the address.
 var envoyTable = jsonTable{
 	time: []string{"start_time", "@timestamp"},
 	names: [fieldCount][]string{
@@ -79,17 +79,17 @@ var envoyTable = jsonTable{
 	},
 }
 
-// linesTable is our own format, {"t": 1767643391854, "key": "alice", "cost": 3}.
+// linesTable is for FormatLines: {"t": 1767643391854, "key": "alice", "cost": 3}.
 var linesTable = jsonTable{
 	time:  []string{"t"},
 	names: [fieldCount][]string{fieldKey: {"key"}, fieldCost: {"cost"}},
 	ours:  true,
 }
 
-// jsonLogTable is any other log in JSON: where things are is said by those who know.
+// jsonLogTable is for any other log in JSON: Options.Fields has the paths.
 var jsonLogTable = jsonTable{}
 
-// has returns the fields that the log can have.
+// has returns the fields that the log may have.
 func (t *jsonTable) has() fieldSet {
 	var set fieldSet
 	for f := range fieldCount {
@@ -103,7 +103,7 @@ func (t *jsonTable) has() fieldSet {
 	return set
 }
 
-// with returns the table with the paths that were given for some names instead of its own.
+// with returns the table with its paths replaced by the given ones.
 func (t *jsonTable) with(given map[string]string) *jsonTable {
 	changed := *t
 	if p, ok := given["time"]; ok {

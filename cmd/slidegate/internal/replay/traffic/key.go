@@ -7,21 +7,21 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// keyer makes the key of each request.
+// keyer builds the key of each request.
 type keyer struct {
-	template config.Template // if it is zero, the key is the one value
+	template config.Template // if it is zero, the key is the only value
 	grouping clientip.Grouping
-	slots    []int // for each field of the template, its place in the values of an entry
+	slots    []int // for each field of the template, its index in the values of an entry
 	values   [][]byte
 	buf      []byte
 	grouped  []byte
 }
 
-// noValue is the key of requests without the one field that keys are made of when no template was given. Logs, and
-// templates, write it so.
+// noValue is the key of requests that lack the default key field, if no template is given. Logs and templates write a
+// missing value this way.
 var noValue = []byte("-")
 
-// of returns the key, which is valid until the next call, and tells whether a field of it was missing.
+// of returns the key, which is valid until the next call, and reports whether a field of it was missing.
 func (k *keyer) of(e *entry) (name []byte, missing bool) {
 	k.grouped = k.grouped[:0]
 	for i, slot := range k.slots {
@@ -42,7 +42,7 @@ func (k *keyer) of(e *entry) (name []byte, missing bool) {
 		}
 		return k.values[0], false
 	}
-	var address []byte // which stands in for a name that is missing, as in live requests
+	var address []byte // replaces a missing field, as in live requests
 	if text := e.values[fieldAddress]; text != nil && missing {
 		address = k.group(text)
 	}
@@ -50,7 +50,7 @@ func (k *keyer) of(e *entry) (name []byte, missing bool) {
 	return k.buf, missing
 }
 
-// canonical returns a host or a path as the keys of live requests have it, so that all its spellings are one key here too.
+// canonical returns a host or a path in the form used in the keys of live requests, so that all its spellings are one key.
 func canonical(f field, value []byte) []byte {
 	if f == fieldHost {
 		if host := httplimit.CanonicalHost(string(value)); host != string(value) {
@@ -68,7 +68,7 @@ func canonical(f field, value []byte) []byte {
 	return value
 }
 
-// group returns the key of an address. What is no address, such as the name of a host, is taken as it is.
+// group returns the key of an address. Anything else, such as a host name, is returned unchanged.
 func (k *keyer) group(text []byte) []byte {
 	start := len(k.grouped)
 	grouped, ok := k.grouping.AppendText(k.grouped, text)

@@ -2,28 +2,27 @@ package traffic
 
 import "github.com/slidegate/slidegate/rule"
 
-// Line is one request as traffic recorded it: when, who, how much. Its bytes are valid until the next call of Next on
-// where it came from.
+// Line is one recorded request: its time, key and cost. Its bytes are valid until the next call of Next on its source.
 type Line struct {
 	At   rule.Micros // since the Unix epoch
-	Key  []byte      // who is limited
+	Key  []byte      // what is limited
 	Cost int64       // units, 0 or more
-	Time []byte      // At as a JSON value, in the words of the input: 1767643391854 or "2026-11-15T06:48:34Z"
-	// About is what else the log tells of the request, if that was asked for.
+	Time []byte      // At as a JSON value, as in the input: 1767643391854 or "2026-11-15T06:48:34Z"
+	// About holds other fields of the request, if Options.About is set.
 	About About
-	// Parts are what the request has to do with each policy that it faces, where policies are replayed; Key and Cost are then
-	// those of the first.
+	// Parts has one element per policy that applies to the request, if policies are replayed; Key and Cost are then those
+	// of the first.
 	Parts []Part
 }
 
-// About is what a log tells of a request beside its key and its cost. A nil part is one that it does not tell.
+// About holds fields of a request other than its key and cost. Fields that the log does not have are nil.
 type About struct {
 	Method, Path, Agent, Status []byte
 }
 
-// Part is one policy's part in a request.
+// Part is a request under one policy.
 type Part struct {
-	Group int // of the groups of the policies
+	Group int // the index in the groups of the policies
 	Key   []byte
 	Cost  int64
 }

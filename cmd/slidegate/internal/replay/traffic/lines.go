@@ -5,13 +5,13 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// linesParser reads our own format. Nearly all lines have nothing but t, key and cost, without escapes: it reads those
-// by itself, and leaves all others, right or wrong, to the general reader of JSON.
+// linesParser parses FormatLines. Nearly all lines have only t, key and cost, without escapes: it parses these itself,
+// and leaves all others, valid or not, to the general JSON parser.
 type linesParser struct {
 	*jsonParser
-	needKey bool // the key is made of "key"
+	needKey bool // the key is built from "key"
 	ownCost bool // the cost is "cost"
-	plain   bool // nothing else is wanted, and under no other names
+	plain   bool // nothing else is wanted, and the names are the default ones
 }
 
 func (p *linesParser) parse(line []byte, e *entry) (why string) {
@@ -34,8 +34,8 @@ func (p *linesParser) parse(line []byte, e *entry) (why string) {
 	return ""
 }
 
-// quick reads a line of the usual shape, with the members in any order and spaces where JSON allows them. If it
-// returns false, the line has some other shape, or is wrong. Of members that stand twice the last counts, as always.
+// quick parses a line of the usual form, with the members in any order and spaces where JSON allows them. It returns
+// false if the line has another form or is invalid. The last of duplicate members counts, as always.
 func (p *linesParser) quick(line []byte, e *entry) bool {
 	q := quickLine{line: line, cost: 1}
 	if !q.object() || q.time == nil || q.key == nil && p.needKey || q.at <= 0 || q.at > rule.MaxNow {
@@ -45,7 +45,7 @@ func (p *linesParser) quick(line []byte, e *entry) bool {
 	return true
 }
 
-// quickLine is what quick has read of a line, up to i.
+// quickLine is the state of quick: what it has parsed of a line, up to i.
 type quickLine struct {
 	line []byte
 	i    int
@@ -76,7 +76,7 @@ func (q *quickLine) object() bool {
 	}
 }
 
-// member reads a name and its value.
+// member parses a name and its value.
 func (q *quickLine) member() bool {
 	rest := q.line[q.i:]
 	switch {
@@ -128,8 +128,8 @@ func (q *quickLine) readKey() bool {
 	return q.take('"')
 }
 
-// digits reads a whole number of up to 15 digits, which is never too large for a cost or, in milliseconds, to be
-// multiplied.
+// digits parses a whole number of up to 15 digits, which is never too large for a cost, or for a time in milliseconds to
+// be converted to microseconds.
 func (q *quickLine) digits() (n int64, ok bool) {
 	first := q.i
 	for ; q.i < len(q.line) && q.line[q.i]-'0' <= 9; q.i++ {

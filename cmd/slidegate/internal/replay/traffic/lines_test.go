@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// twoParsers returns the parser of our own lines, and the same without its quick way.
+// twoParsers returns the parser of FormatLines, and the same without its fast path.
 func twoParsers() (quick, general *linesParser) {
 	s, err := shapeOf(FormatLines, nil)
 	if err != nil {
@@ -30,18 +30,18 @@ func twoParsers() (quick, general *linesParser) {
 
 type fataler interface{ Fatalf(string, ...any) }
 
-// agree checks that the quick way and the general one read the same, and returns whether the quick way was taken.
+// agree checks that the fast path and the general parser agree, and reports whether the fast path was used.
 func agree(t fataler, line []byte) (quickly bool) {
 	quick, general := twoParsers()
 	w := wants{fields: setOf(fieldKey, fieldCost)}
 	e1, e2, e3 := newEntry(w), newEntry(w), newEntry(w)
 	why1, why2 := quick.parse(line, e1), general.parse(line, e2)
 	if why1 != why2 {
-		t.Fatalf("%q: %q, but in general %q", line, why1, why2)
+		t.Fatalf("%q: got %q, want %q as from the general parser", line, why1, why2)
 	}
 	if why1 == "" && (e1.at != e2.at || e1.cost != e2.cost || !bytes.Equal(e1.time, e2.time) ||
 		!bytes.Equal(e1.values[fieldKey], e2.values[fieldKey])) {
-		t.Fatalf("%q: %+v, but in general %+v", line, e1, e2)
+		t.Fatalf("%q: got %+v, want %+v as from the general parser", line, e1, e2)
 	}
 	return quick.quick(line, e3)
 }
@@ -62,7 +62,7 @@ func FuzzLinesQuickAndGeneralAgree(f *testing.F) {
 func TestQuickAndGeneralAgree(t *testing.T) {
 	quickly := 0
 	rapid.Check(t, func(t *rapid.T) {
-		// Most of what is drawn is as usual, so that a line with one thing odd is usual too.
+		// Most of what is drawn is typical, so that lines with a single oddity are frequent.
 		mostly := func(usual string, odd ...string) *rapid.Generator[string] {
 			return rapid.SampledFrom(append(slices.Repeat([]string{usual}, 9*len(odd)), odd...))
 		}
@@ -91,11 +91,11 @@ func TestQuickAndGeneralAgree(t *testing.T) {
 		}
 	})
 	if quickly < 10 {
-		t.Errorf("%d lines were read the quick way: hardly anything was compared", quickly)
+		t.Errorf("got %d lines on the fast path, want more to compare", quickly)
 	}
 }
 
-// The usual lines are read the quick way: that it is there is of no use otherwise.
+// Typical lines use the fast path.
 func TestUsualLinesAreQuick(t *testing.T) {
 	for line, want := range map[string]bool{
 		`{"t":1794725314000,"key":"alice","cost":3}`:            true,
@@ -111,33 +111,33 @@ func TestUsualLinesAreQuick(t *testing.T) {
 	}
 }
 
-func TestLinesThatCannotBeRead(t *testing.T) {
+func TestUnreadableLinesFormat(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"key":"a"}`:                               "time: t is missing",
 		`{"t":null,"key":"a"}`:                      "time: t is missing",
-		`{"t":true,"key":"a"}`:                      "time: t is not a number of milliseconds since 1970, nor a string",
-		`{"t":"yesterday","key":"a"}`:               "time: it is not a time such as 2006-01-02T15:04:05Z, with its zone, nor a number since 1970",
-		`{"t":0,"key":"a"}`:                         "time: it is not between 1970 and 2245",
-		`{"t":-5,"key":"a"}`:                        "time: it is not between 1970 and 2245",
-		`{"t":0.0009,"key":"a"}`:                    "time: it is not between 1970 and 2245",
+		`{"t":true,"key":"a"}`:                      "time: t must be milliseconds since 1970 or a string",
+		`{"t":"yesterday","key":"a"}`:               "time: want a time such as 2006-01-02T15:04:05Z, with a zone, or a number since 1970",
+		`{"t":0,"key":"a"}`:                         "time: must be between 1970 and 2245",
+		`{"t":-5,"key":"a"}`:                        "time: must be between 1970 and 2245",
+		`{"t":0.0009,"key":"a"}`:                    "time: must be between 1970 and 2245",
 		`{"t":0.001,"key":"a"}`:                     "",
 		`{"t":8690975254740.991,"key":"a"}`:         "", // 2^53 - 1 microseconds less ten years of 366 days
-		`{"t":8690975254740.992,"key":"a"}`:         "time: it is not between 1970 and 2245",
+		`{"t":8690975254740.992,"key":"a"}`:         "time: must be between 1970 and 2245",
 		`{"t":1}`:                                   "key: key is missing",
-		`{"t":1,"key":{"a":1}}`:                     "key: it is neither a string nor a number",
-		`{"t":1,"key":"a","cost":"many"}`:           "cost: it is not a whole number from 0 to 9007199254740991",
-		`{"t":1,"key":"a","cost":1.5}`:              "cost: it is not a whole number from 0 to 9007199254740991",
-		`{"t":1,"key":"a","cost":-1}`:               "cost: it is not a whole number from 0 to 9007199254740991",
-		`{"t":1,"key":"a","cost":9007199254740992}`: "cost: it is not a whole number from 0 to 9007199254740991",
+		`{"t":1,"key":{"a":1}}`:                     "key: must be a string or a number",
+		`{"t":1,"key":"a","cost":"many"}`:           "cost: want a whole number from 0 to 9007199254740991",
+		`{"t":1,"key":"a","cost":1.5}`:              "cost: want a whole number from 0 to 9007199254740991",
+		`{"t":1,"key":"a","cost":-1}`:               "cost: want a whole number from 0 to 9007199254740991",
+		`{"t":1,"key":"a","cost":9007199254740992}`: "cost: want a whole number from 0 to 9007199254740991",
 		`{"t":1,"key":"a","cost":9007199254740991}`: "",
-		`{"t":1,"key":"a","cost":[1]}`:              "cost: it is neither a string nor a number",
+		`{"t":1,"key":"a","cost":[1]}`:              "cost: must be a string or a number",
 		`{"t":1,"key":"a","cost":null}`:             "",
-		`{"t":1,"key":"a","cost":2`:                 "JSON: the line ends in the middle",
-		`{"t":1,"key":"a","cost":2}}`:               "JSON: it is not valid at byte 27",
+		`{"t":1,"key":"a","cost":2`:                 "JSON: the line ends early",
+		`{"t":1,"key":"a","cost":2}}`:               "JSON: invalid JSON at byte 27",
 	} {
 		quick, _ := twoParsers()
 		if got := quick.parse([]byte(line), newEntry(wants{})); got != want {
-			t.Errorf("%s: %q, want %q", line, got, want)
+			t.Errorf("%s: got %q, want %q", line, got, want)
 		}
 	}
 }

@@ -2,9 +2,9 @@ package traffic
 
 import "io"
 
-// Merge returns the requests of several readers as one, by time: always the earliest of those that come next in each, and
-// of equally early ones that of the reader named first. A reader that is not sorted is taken as it is. An error of one
-// ends it all: what would follow is not the whole traffic.
+// Merge merges the requests of several readers by time: the next request is always the earliest of the next requests of
+// all readers; ties go to the reader given first. Readers are not sorted. An error of one reader ends the merged traffic,
+// since the rest would be incomplete.
 func Merge(readers ...Lines) Lines {
 	if len(readers) == 1 {
 		return readers[0]
@@ -14,13 +14,13 @@ func Merge(readers ...Lines) Lines {
 
 // merged keeps the next line of each reader in a heap, the earliest on top.
 type merged struct {
-	waiting []Lines // not yet begun
+	waiting []Lines // not read from yet
 	heap    []*head
-	given   bool // the top's line was given out, and is valid until the next call
+	given   bool // the line at the top was returned, and is valid until the next call
 	err     error
 }
 
-// head is a reader and its next line.
+// head is a reader with its next line.
 type head struct {
 	line  Line
 	place int // among the arguments
@@ -31,7 +31,7 @@ func (h *head) before(other *head) bool {
 	return h.line.At < other.line.At || h.line.At == other.line.At && h.place < other.place
 }
 
-// Next gives out the earliest line.
+// Next implements Lines.
 func (m *merged) Next(line *Line) error {
 	if m.err == nil {
 		m.err = m.advance()
@@ -44,7 +44,7 @@ func (m *merged) Next(line *Line) error {
 	return nil
 }
 
-// advance brings the next line to the top.
+// advance moves the next line to the top.
 func (m *merged) advance() error {
 	for i, reader := range m.waiting {
 		h := &head{place: i, from: reader}
@@ -73,7 +73,7 @@ func (m *merged) advance() error {
 	return nil
 }
 
-// replaceTop reads on where the top came from.
+// replaceTop reads the next line of the reader at the top.
 func (m *merged) replaceTop() error {
 	m.given = false
 	top := m.heap[0]
@@ -88,7 +88,7 @@ func (m *merged) replaceTop() error {
 	return nil
 }
 
-// sink moves the head at i down to where it belongs. While one reader stays the earliest, that is two comparisons.
+// sink moves the head at i down to its position. While one reader remains the earliest, it takes two comparisons.
 func (m *merged) sink(i int) {
 	for {
 		least := 2*i + 1

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// script gives out lines at some times, and then an error. Like a Reader it reuses the bytes of its lines.
+// script returns lines with given times, and then an error. Like a Reader it reuses the bytes of its lines.
 type script struct {
 	name  string
 	times []int64
@@ -57,16 +57,16 @@ func TestMerge(t *testing.T) {
 			&script{name: "b", err: io.EOF},
 			&script{name: "c", times: []int64{2, 3, 6}, err: io.EOF},
 		}, "a1 c2 c3 a4 a5 c6", io.EOF},
-		{[]Lines{ // equally early ones come in the order of the arguments
+		{[]Lines{ // equal times are in the order of the arguments
 			&script{name: "a", times: []int64{2, 2}, err: io.EOF},
 			&script{name: "b", times: []int64{1, 2}, err: io.EOF},
 			&script{name: "c", times: []int64{2}, err: io.EOF},
 		}, "b1 a2 a2 b2 c2", io.EOF},
-		{[]Lines{ // one that is not sorted is taken as it is
+		{[]Lines{ // an unsorted reader is not sorted
 			&script{name: "a", times: []int64{5, 1, 6}, err: io.EOF},
 			&script{name: "b", times: []int64{2, 7}, err: io.EOF},
 		}, "b2 a5 a1 a6 b7", io.EOF},
-		{[]Lines{ // an error ends it when it is met, which is when the line before it is used up
+		{[]Lines{ // an error ends the traffic when it is reached, after the line before it has been returned
 			&script{name: "a", times: []int64{1, 3}, err: broken},
 			&script{name: "b", times: []int64{2, 4}, err: io.EOF},
 		}, "a1 b2 a3", broken},
@@ -78,19 +78,19 @@ func TestMerge(t *testing.T) {
 			t.Errorf("got %q and %v, want %q and %v", got, err, test.want, test.err)
 		}
 		if again := merged.Next(&Line{}); again != test.err {
-			t.Errorf("after the end: %v, want %v again", again, test.err)
+			t.Errorf("after the end: got %v, want %v again", again, test.err)
 		}
 	}
 }
 
-func TestMergeOfOneIsTheOne(t *testing.T) {
+func TestMergeOfOneReaderReturnsIt(t *testing.T) {
 	one := &script{}
 	if Merge(one) != Lines(one) {
-		t.Error("one reader was wrapped, for nothing")
+		t.Error("got a wrapped reader, want the reader itself")
 	}
 }
 
-// Sorted readers merge into what sorting all their lines makes, in a stable way.
+// Merging sorted readers equals a stable sort of all their lines.
 func TestMergeIsAStableSort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type stamp struct {
@@ -114,7 +114,7 @@ func TestMergeIsAStableSort(t *testing.T) {
 			want = append(want, fmt.Sprintf("%s%d", s.name, s.at))
 		}
 		if got, err := drain(Merge(readers...)); !slices.Equal(got, want) || err != io.EOF {
-			t.Fatalf("%v and %v, want %v", got, err, want)
+			t.Fatalf("got %v and %v, want %v", got, err, want)
 		}
 	})
 }

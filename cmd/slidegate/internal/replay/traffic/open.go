@@ -18,55 +18,55 @@ import (
 	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// Options say how to read a log. The zero value is useful: it finds out the format, limits by address (by key, for our
-// own lines), and counts every request as one unit (as what it says, for our own lines).
+// Options configures how a log is read. The zero value is valid: it detects the format, limits by address, and counts
+// every request as one unit; for FormatLines it uses the key and the cost of each line.
 type Options struct {
-	// Format is how the log writes its lines. FormatAuto looks at the first hundred.
+	// Format is the format of the log. FormatAuto detects it from the first hundred lines.
 	Format Format
-	// Key is what the key is made of. A field that the format cannot have is refused when the log is opened; one that
-	// a single request does not have is counted in Source.KeyMissing.
+	// Key is the template of the key. A field that the format does not have is an error when the log is opened; requests
+	// that lack a field are counted in Source.KeyMissing.
 	Key config.Template
-	// Cost is what a request costs. The zero value is 1, or what a line of our own says.
+	// Cost is the cost of a request. The zero value means 1, or the cost in the line for FormatLines.
 	Cost config.Cost
-	// IgnoreOwnCost makes Cost count for our own lines also when it is not set, or 1, which is the same.
+	// IgnoreOwnCost applies Cost to FormatLines even if it is zero; every line then costs 1.
 	IgnoreOwnCost bool
-	// Grouping is which addresses are one client, when the key has the address in it. What is no address is taken as
-	// it is.
+	// Grouping says which addresses are one client, if the key contains the address. A value that is not an address is
+	// used unchanged.
 	Grouping clientip.Grouping
-	// Filter is which requests to take.
+	// Filter selects requests.
 	Filter Filter
-	// Match, if it is not nil, is what a policy could say in place of Filter. Source.Differing counts the requests about
-	// which the two do not agree.
+	// Match holds patterns that could replace Filter in a policy; it may be nil. Source.Differing counts the requests for
+	// which the two differ.
 	Match *facing.Patterns
-	// Fields says where in a JSON log things are: paths with dots, by the names time, address, user, method, path, host,
-	// status, bytes, key and cost. FormatJSON needs at least the time; in the other JSON formats it takes the place of
-	// what they usually have.
+	// Fields holds the paths of fields in a JSON log, with dots between names, by the names time, address, user, method,
+	// path, host, status, bytes, key and cost. FormatJSON requires at least the time; in the other JSON formats they
+	// replace the defaults.
 	Fields map[string]string
-	// About asks for Line.About.
+	// About enables Line.About.
 	About bool
-	// Policies are what requests face, and what makes their keys and costs where Key and Cost do not say; nil if there are
-	// none. A request that faces none of them is not taken. Of several, those whose key or cost a log does not have are
-	// left out, and Source.Notes says so.
+	// Policies are the policies to replay; it may be nil. They determine keys and costs unless Key and Cost are set. A
+	// request that none of them applies to is skipped. If there are several, those whose key or cost the log does not
+	// have are left out, and Source.Notes says so.
 	Policies *facing.Policies
-	// Against are other policies that requests face as well, apart from Policies; nil if there are none. The groups of their
-	// parts follow those of Policies. AgainstName is what the notes about them call them.
+	// Against are other policies that are applied to the requests separately; it may be nil. The groups of their parts
+	// follow those of Policies. AgainstName is their name in the notes.
 	Against     *facing.Policies
 	AgainstName string
 }
 
-// check refuses what no log could be read by.
+// check returns an error for options that are invalid for every log.
 func (o *Options) check() error {
 	if int(o.Format) >= len(layouts) {
-		return invalid("Format", "there is no %v", o.Format)
+		return invalid("Format", "unknown %v", o.Format)
 	}
 	names := append([]string{"time"}, (1<<fieldCount - 1 - setOf(fieldQuery)).names()...)
 	for _, name := range slices.Sorted(maps.Keys(o.Fields)) {
 		if !slices.Contains(names, name) {
 			hint := ""
 			if near, ok := errtext.Nearest(name, names); ok {
-				hint = fmt.Sprintf(": did you mean %s?", near)
+				hint = fmt.Sprintf("; did you mean %s?", near)
 			}
-			return invalid("Fields", "%q is not a field%s (there are %s)", name, hint, strings.Join(names, ", "))
+			return invalid("Fields", "unknown field %q%s (want %s)", name, hint, strings.Join(names, ", "))
 		}
 		if _, err := jsonscan.SplitPath(o.Fields[name]); err != nil {
 			return invalid("Fields", "%s=%s: %w", name, o.Fields[name], err)
@@ -80,7 +80,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// standardInput is what "-" is called in messages.
+// standardInput is the name of "-" in messages.
 const standardInput = "standard input"
 
 // Open opens a log; "-" is standard input. Close it after use.
@@ -91,9 +91,9 @@ func Open(path string, opts Options) (*Reader, error) {
 	file, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, inLog(path, errors.New("there is no such file: check the path, or give - for standard input"))
+		return nil, inLog(path, errors.New("no such file; check the path, or use - for standard input"))
 	case errors.Is(err, fs.ErrPermission):
-		return nil, inLog(path, errors.New("it may not be read: ask for permission, or pipe it in and give -"))
+		return nil, inLog(path, errors.New("permission denied; get read access, or pipe it in and use -"))
 	case err != nil:
 		return nil, inLog(path, err)
 	}
@@ -104,7 +104,7 @@ func Open(path string, opts Options) (*Reader, error) {
 	return r, err
 }
 
-// NewReader reads a log from r, which it does not close. The name is for messages and the Source.
+// NewReader returns a Reader of the log in r, which it does not close. The name is for messages and the Source.
 func NewReader(name string, r io.Reader, opts Options) (*Reader, error) {
 	return open(name, r, nil, opts)
 }
@@ -124,21 +124,21 @@ func open(name string, from io.Reader, closer io.Closer, opts Options) (*Reader,
 	return r, nil
 }
 
-// sizeOf returns the size of a file if it has one, and refuses a directory.
+// sizeOf returns the size of a regular file, -1 for other files, and an error for a directory.
 func sizeOf(file *os.File) (int64, error) {
 	info, err := file.Stat()
 	switch {
 	case err != nil:
 		return -1, err
 	case info.IsDir():
-		return -1, errors.New("it is a directory: name the files in it, such as " + strings.TrimRight(file.Name(), "/") + "/*.log")
+		return -1, errors.New("it is a directory; name the files in it, such as " + strings.TrimRight(file.Name(), "/") + "/*.log")
 	case !info.Mode().IsRegular():
 		return -1, nil
 	}
 	return info.Size(), nil
 }
 
-// begin looks at the beginning of the log and gets ready to read it.
+// begin examines the beginning of the log and prepares to read it.
 func (r *Reader) begin(opts *Options) error {
 	plain, err := r.in.unpack()
 	if err != nil {
@@ -170,7 +170,7 @@ func (r *Reader) begin(opts *Options) error {
 	return nil
 }
 
-// lookAhead returns the format, and refuses a log that is empty or cannot even be begun.
+// lookAhead returns the format, or an error if the log is empty or its first line cannot be read.
 func (r *Reader) lookAhead(opts *Options) (Format, error) {
 	text := r.lines.ahead(linesToDetect)
 	if bom := []byte("\xEF\xBB\xBF"); bytes.HasPrefix(text, bom) {
@@ -190,7 +190,7 @@ func (r *Reader) lookAhead(opts *Options) (Format, error) {
 	return detect(firstLines(text, failed == io.EOF), opts)
 }
 
-// failed returns an error of the file with words for it.
+// failed returns a read error with an explanation.
 func (r *Reader) failed(err error) error {
 	if r.in.packing == "" && r.in.failed == nil {
 		return err
@@ -203,7 +203,7 @@ func invalid(option, format string, args ...any) error {
 	return &config.OptionError{Package: "traffic", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
-// inLog returns err as the error of a log.
+// inLog returns err with the name of the log.
 func inLog(name string, err error) error {
 	var wrong *config.OptionError
 	if !errors.As(err, &wrong) {

@@ -24,18 +24,18 @@ func TestFilesThatCannotBeOpened(t *testing.T) {
 	}
 	missing := filepath.Join(dir, "missing.log")
 	for file, want := range map[string]string{
-		missing:                          "there is no such file: check the path, or give - for standard input",
-		dir:                              "it is a directory: name the files in it, such as " + dir + "/*.log",
-		write("empty.log", ""):           "it is empty: there is no request in it",
-		write("blank.log", "\n \r\n\n"):  "it is empty: there is no request in it",
-		write("bom.log", "\xEF\xBB\xBF"): "it is empty: there is no request in it",
-		write("nul.log", "ab\x00\x01c"):  "it looks like a binary file: give an access log",
+		missing:                          "no such file; check the path, or use - for standard input",
+		dir:                              "it is a directory; name the files in it, such as " + dir + "/*.log",
+		write("empty.log", ""):           "it is empty",
+		write("blank.log", "\n \r\n\n"):  "it is empty",
+		write("bom.log", "\xEF\xBB\xBF"): "it is empty",
+		write("nul.log", "ab\x00\x01c"):  "it looks like a binary file; want an access log",
 		write("bin.log", "\x7fELF\x02\x01\x01\x03\xff\xfe\xfd\xfc\xfb\n\xfa"): "it looks like a binary file",
-		write("utf16.log", "\xFF\xFE1\x00.\x00"):                              "it looks like text in UTF-16: convert it to UTF-8 first",
-		write("prose.log", "Dear \x1b[31mSir\n"): `Format: no format reads the first line (Dear \x1b[31mSir); name one ` +
+		write("utf16.log", "\xFF\xFE1\x00.\x00"):                              "it looks like UTF-16 text; convert it to UTF-8 first",
+		write("prose.log", "Dear \x1b[31mSir\n"): `Format: no known format matches the first line (Dear \x1b[31mSir); name one ` +
 			`(common, combined, caddy, traefik, envoy, haproxy, alb, cloudfront, lines, json)`,
-		write("poem.log", "\nRoses are red\nViolets are blue\n"): "Format: no format reads any of the first 2 lines (Roses are red)",
-		write("long.log", strings.Repeat("é", 3<<20)):            "Format: no format reads the first line (" + strings.Repeat("é", 60) + ")",
+		write("poem.log", "\nRoses are red\nViolets are blue\n"): "Format: no known format matches any of the first 2 lines (Roses are red)",
+		write("long.log", strings.Repeat("é", 3<<20)):            "Format: no known format matches the first line (" + strings.Repeat("é", 60) + ")",
 	} {
 		_, err := Open(file, Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), "traffic: "+file+": "+want) {
@@ -44,8 +44,8 @@ func TestFilesThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// What a format cannot have is refused at once, with what it has.
-func TestOptionsThatDoNotFit(t *testing.T) {
+// Fields that a format does not have are an error at once, which lists the fields it has.
+func TestOptionsThatTheFormatLacks(t *testing.T) {
 	filter := func(methods, paths, statuses []string) Filter {
 		f, err := ParseFilter(methods, paths, statuses)
 		if err != nil {
@@ -70,25 +70,25 @@ func TestOptionsThatDoNotFit(t *testing.T) {
 		{combinedLine, Options{Key: template(t, "key")}, "Key: the format combined has no key; it has "},
 		{combinedLine, Options{Cost: costOf(t, "field:a")}, "Cost: the format combined has no field:a; it has bytes"},
 		{combinedLine, Options{Fields: map[string]string{"user": "u"}},
-			"Fields: only a JSON log has names for its fields, and the format combined is not JSON"},
+			"Fields: only JSON logs have field names, and the format combined is not JSON"},
 		{common, Options{Key: template(t, "header:Referer")}, "Key: the format common has no header:Referer; it has " +
 			"address, user, method, path, query and status"},
 		{envoy, Options{Key: template(t, "user")}, "Key: the format envoy has no user; it has address, method, path, query, host, " +
-			"status, header:NAME and field:PATH (fields can say where the user is: user=PATH)"},
+			"status, header:NAME and field:PATH (or give the path of the user with fields: user=PATH)"},
 		{lines, Options{Key: template(t, "address")}, "Key: the format lines has no address; it has key and field:PATH " +
-			"(fields can say where the address is: address=PATH)"},
+			"(or give the path of the address with fields: address=PATH)"},
 		{lines, Options{Key: template(t, "header:A")}, "Key: the format lines has no header:A; it has key and field:PATH"},
-		{lines, Options{Cost: costOf(t, "bytes")}, "Cost: the format lines has no bytes; it has field:PATH (fields can say"},
-		{lines, Options{Filter: filter([]string{"GET"}, nil, nil)}, "Filter.Method: the format lines has no method; it has nothing of that kind"},
+		{lines, Options{Cost: costOf(t, "bytes")}, "Cost: the format lines has no bytes; it has field:PATH (or give"},
+		{lines, Options{Filter: filter([]string{"GET"}, nil, nil)}, "Filter.Method: the format lines has no method; it has no such fields"},
 		{lines, Options{Filter: filter(nil, []string{"!/"}, nil)}, "Filter.Path: the format lines has no path; "},
 		{lines, Options{Filter: filter(nil, nil, []string{"2xx"})}, "Filter.Status: the format lines has no status; "},
-		{lines, Options{Format: FormatJSON}, "Fields: the format json must be told where the time is, such as time=timestamp"},
-		{lines, Options{Format: FormatJSON, Fields: jsonFields}, "Key: the format json has no address; it has field:PATH (fields can "},
-		{caddy, Options{Fields: map[string]string{"tim": "ts"}}, `Fields: "tim" is not a field: did you mean time? (there are time, ` +
+		{lines, Options{Format: FormatJSON}, "Fields: the format json needs the path of the time, such as time=timestamp"},
+		{lines, Options{Format: FormatJSON, Fields: jsonFields}, "Key: the format json has no address; it has field:PATH (or "},
+		{caddy, Options{Fields: map[string]string{"tim": "ts"}}, `Fields: unknown field "tim"; did you mean time? (want time, ` +
 			`address, user, method, path, host, status, bytes, key, cost)`},
-		{caddy, Options{Fields: map[string]string{"time": "a..b"}}, "Fields: time=a..b: a path is names with dots between them"},
+		{caddy, Options{Fields: map[string]string{"time": "a..b"}}, "Fields: time=a..b: want names separated by dots"},
 		{caddy, Options{Grouping: clientip.Grouping{V4: 33}}, "Grouping.V4: must be a prefix length"},
-		{caddy, Options{Format: 99}, "Format: there is no Format(99)"},
+		{caddy, Options{Format: 99}, "Format: unknown Format(99)"},
 	} {
 		_, err := NewReader("day.log", strings.NewReader(test.text), test.opts)
 		if err == nil || !strings.HasPrefix(err.Error(), "traffic: day.log: "+test.want) {
@@ -105,27 +105,27 @@ func TestParseFormat(t *testing.T) {
 		}
 	}
 	if format, err := ParseFormat(""); format != FormatAuto || err != nil {
-		t.Errorf("no name: %v, %v, want auto", format, err)
+		t.Errorf("no name: got %v, %v, want auto", format, err)
 	}
 	_, err := ParseFormat("combind")
-	want := `traffic: Format: "combind" is not a format: did you mean combined? (there are common, combined, caddy, traefik, envoy, haproxy, alb, cloudfront, lines, json, and auto)`
+	want := `traffic: Format: unknown format "combind"; did you mean combined? (want common, combined, caddy, traefik, envoy, haproxy, alb, cloudfront, lines, json or auto)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
-// The format is the one that reads the most of the first lines, and not just the first of them.
+// The detected format is the one that matches the most of the first lines, not only the first one.
 func TestDetection(t *testing.T) {
 	const common = `1.1.1.1 - - [15/Nov/2026:06:48:34 +0000] "GET / HTTP/1.1" 200 1` + "\n"
 	const line = `{"t":1794725314000,"key":"a"}` + "\n"
 	for text, want := range map[string]string{
 		combinedLine:                                "combined log",
 		common:                                      "common log",
-		combinedLine + combinedLine + common:        "combined log", // of which a line was cut short
-		combinedLine + common + common:              "common log",   // which reads them all
+		combinedLine + combinedLine + common:        "combined log", // with a line that is cut off
+		combinedLine + common + common:              "common log",   // which matches them all
 		"server started\n\n\n" + combinedLine:       "combined log",
 		"\xEF\xBB\xBF" + line:                       "JSON lines",
-		"\x00\x00\x00\n" + line:                     "JSON lines", // as copying and truncating leaves it
+		"\x00\x00\x00\n" + line:                     "JSON lines", // as left by copytruncate
 		strings.Repeat("noise\n", 99) + line:        "JSON lines",
 		strings.TrimSuffix(line, "\n"):              "JSON lines",
 		strings.ReplaceAll(line+line, "\n", "\r\n"): "JSON lines",
@@ -134,11 +134,11 @@ func TestDetection(t *testing.T) {
 	} {
 		r, err := NewReader("log", strings.NewReader(text), Options{})
 		if err != nil {
-			t.Errorf("%.40q is refused: %v", text, err)
+			t.Errorf("%.40q: got error %v, want none", text, err)
 			continue
 		}
 		if got := r.Source().Format; got != want {
-			t.Errorf("%.40q: %s, want %s", text, got, want)
+			t.Errorf("%.40q: got %s, want %s", text, got, want)
 		}
 	}
 	r, err := NewReader("log", strings.NewReader("\xEF\xBB\xBF"+line+line), Options{})
@@ -146,10 +146,10 @@ func TestDetection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := read(t, r); len(got) != 2 {
-		t.Errorf("%d requests after a byte order mark, want 2", len(got))
+		t.Errorf("got %d requests after a byte order mark, want 2", len(got))
 	}
 	if _, err := NewReader("log", strings.NewReader(strings.Repeat("noise\n", 100)+line), Options{}); err == nil {
-		t.Error("a hundred lines of noise did not matter")
+		t.Error("got no error after a hundred lines of noise")
 	}
 }
 
@@ -161,33 +161,33 @@ func TestUnreadableLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := read(t, r); len(got) != 2 {
-		t.Errorf("%d requests, want 2", len(got))
+		t.Errorf("got %d requests, want 2", len(got))
 	}
 	const why = "address: the line does not begin with address, identity and user"
 	want := []BadLine{
 		{1, "start", why},
 		{4, `\xff\x00é` + strings.Repeat("x", 116), why}, // the first two bytes are two, é is two, of 120
-		{5, strings.Repeat("y", 120), "line: it is longer than 1 MiB"},
+		{5, strings.Repeat("y", 120), "line: longer than 1 MiB"},
 		{7, "3", why},
 		{8, "4", why},
 	}
 	source := r.Source()
 	if fmt.Sprint(source.Examples) != fmt.Sprint(want) {
-		t.Errorf("examples %+v, want %+v", source.Examples, want)
+		t.Errorf("got examples %+v, want %+v", source.Examples, want)
 	}
 	if source.Lines != 8 || source.Requests != 2 || source.Unreadable != 6 {
-		t.Errorf("%d lines, %d requests, %d unreadable, want 8, 2, 6", source.Lines, source.Requests, source.Unreadable)
+		t.Errorf("got %d lines, %d requests, %d unreadable, want 8, 2, 6", source.Lines, source.Requests, source.Unreadable)
 	}
 }
 
-// A log of which nothing can be read ends in an error; one that the filter leaves out does not.
+// A log without readable lines ends with an error; one that the filter excludes completely does not.
 func TestNothingReadable(t *testing.T) {
 	r, err := NewReader("day.log", strings.NewReader("\n"+combinedLine+combinedLine), Options{Format: FormatCaddy})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = readUntilError(r)
-	want := "traffic: day.log: no line of it could be read as the format caddy; line 2: JSON: the line is not an object (203.0.113.7 - - ["
+	want := "traffic: day.log: no line could be read in the format caddy; line 2: JSON: the line is not an object (203.0.113.7 - - ["
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -198,7 +198,7 @@ func TestNothingReadable(t *testing.T) {
 	}
 	n, err := readUntilError(r)
 	if source := r.Source(); n != 0 || err != io.EOF || source.Filtered != 1 || source.Unreadable != 1 || source.Requests != 0 {
-		t.Errorf("%d requests, %v, %+v, want none, the end, and one filtered", n, err, source)
+		t.Errorf("got %d requests, %v, %+v, want none, io.EOF, and one filtered", n, err, source)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestCostOfLines(t *testing.T) {
 		`{"t":1794725314000,"key":"a","tokens":-1}` + "\n"
 	for _, test := range []struct {
 		opts Options
-		want string // the costs of the lines that can be read
+		want string // the costs of the readable lines
 	}{
 		{Options{}, "5 1"},
 		{Options{IgnoreOwnCost: true}, "1 1 1"},
@@ -226,12 +226,12 @@ func TestCostOfLines(t *testing.T) {
 			costs = append(costs, line[strings.LastIndexByte(line, ' ')+1:])
 		}
 		if got := strings.Join(costs, " "); got != test.want {
-			t.Errorf("%+v: costs %s, want %s", test.opts, got, test.want)
+			t.Errorf("%+v: got costs %s, want %s", test.opts, got, test.want)
 		}
 	}
 }
 
-// Names that were given count also for lines that could be read the quick way.
+// Given names also apply to lines that the fast path could parse.
 func TestOtherNamesInLines(t *testing.T) {
 	const text = `{"t":1794725314000,"key":"7","cost":1794725315000}`
 	for _, test := range []struct{ name, path, want string }{
@@ -247,7 +247,7 @@ func TestOtherNamesInLines(t *testing.T) {
 	}
 }
 
-// Bytes that are not there are not nothing: a server that does not log them would make every request free.
+// Missing bytes are not 0 bytes: otherwise every request would be free if the server does not log them.
 func TestMissingBytes(t *testing.T) {
 	const text = `{"ts":1794725314,"request":{"method":"GET","remote_ip":"1.1.1.1"},"size":3}` + "\n" +
 		`{"ts":1794725314,"request":{"method":"GET","remote_ip":"1.1.1.1"}}` + "\n"
@@ -257,7 +257,7 @@ func TestMissingBytes(t *testing.T) {
 	}
 	same(t, read(t, r), []string{"06:48:34 1.1.1.1 3"})
 	if examples := r.Source().Examples; len(examples) != 1 || examples[0].Why != "cost: bytes is missing" {
-		t.Errorf("examples %v", examples)
+		t.Errorf("got examples %v", examples)
 	}
 }
 
@@ -286,7 +286,7 @@ func TestStandardInput(t *testing.T) {
 	}
 	same(t, read(t, r), []string{"06:48:34 203.0.113.7 1"})
 	if r.Source().Name != "standard input" || r.Size() != -1 {
-		t.Errorf("name %q and size %d, want standard input and -1", r.Source().Name, r.Size())
+		t.Errorf("got name %q and size %d, want standard input and -1", r.Source().Name, r.Size())
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
@@ -305,14 +305,15 @@ func TestClosed(t *testing.T) {
 		t.Error(err)
 	}
 	if err := r.Next(&Line{}); err == nil || err == io.EOF {
-		t.Errorf("a closed reader says %v", err)
+		t.Errorf("a closed reader returned %v", err)
 	}
 	if err := r.Close(); err != nil {
 		t.Errorf("the second time: %v", err)
 	}
 }
 
-// A line that is not wholly buffered must not speak for a format: cut short, a combined one looks like a common one.
+// A line that is not completely buffered must not be used for detection: a combined line that is cut off looks like a
+// common one.
 func TestFirstLines(t *testing.T) {
 	for _, test := range []struct {
 		text  string
@@ -322,7 +323,7 @@ func TestFirstLines(t *testing.T) {
 		{"a\nb", false, 1}, {"a\nb", true, 2}, {"a", false, 1}, {"\n \r\na\r\n", true, 1}, {strings.Repeat("a\n", 200), true, 100},
 	} {
 		if got := firstLines([]byte(test.text), test.ended); len(got) != test.want {
-			t.Errorf("%.10q, ended %v: %d lines, want %d", test.text, test.ended, len(got), test.want)
+			t.Errorf("%.10q, ended %v: got %d lines, want %d", test.text, test.ended, len(got), test.want)
 		}
 	}
 }

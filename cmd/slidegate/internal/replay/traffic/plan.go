@@ -9,18 +9,18 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// plan is what is to be done with each line of one format.
+// plan describes how each line of one format is processed.
 type plan struct {
 	wants wants
 	key   keyer
 	cost  coster
-	faces *faces // in place of key and cost, where policies are replayed
-	other *faces // of the policies that these are held against; nil if there are none
-	about *about // nil if nobody asks
+	faces *faces // used instead of key and cost if policies are replayed
+	other *faces // of Options.Against; nil if there are none
+	about *about // nil if not requested
 	notes []string
 }
 
-// planFor works out what opts want of a log, and refuses what it cannot have.
+// planFor returns the plan for opts, or an error if the log lacks what they need.
 func planFor(s shape, opts *Options) (*plan, error) {
 	p := &plan{}
 	filtered := opts.Filter.wants()
@@ -92,7 +92,7 @@ func (p *plan) planCost(s shape, cost config.Cost, ignoreOwn bool) (c coster, er
 	return c, nil
 }
 
-// kinds are the fields by the kinds that keys and costs know them by.
+// kinds maps the kinds of fields in keys and costs to fields.
 var kinds = map[config.FieldKind]field{
 	config.FieldAddress: fieldAddress,
 	config.FieldUser:    fieldUser,
@@ -105,18 +105,18 @@ var kinds = map[config.FieldKind]field{
 	config.FieldBytes:   fieldBytes,
 }
 
-// want asks for a field, and returns its place in the values of an entry, or false if the format cannot have it.
+// want requests a field, and returns its index in the values of an entry, or false if the format does not have it.
 func (p *plan) want(s shape, part config.Field) (slot int, ok bool) {
 	f, known := kinds[part.Kind]
 	if part.Kind == config.FieldHeader && strings.EqualFold(part.Name, "Host") {
-		f, known = fieldHost, true // as the keys of live requests have it
+		f, known = fieldHost, true // as in the keys of live requests
 	}
 	switch {
 	case known:
 		p.wants.fields |= setOf(f)
 		return int(f), s.fields().has(f)
 	case part.Kind == config.FieldHeader && !s.hasHeader(part.Name), part.Kind == config.FieldJSON && s.table == nil,
-		part.Kind == config.FieldClaim: // tokens do not belong into logs
+		part.Kind == config.FieldClaim: // tokens do not belong in logs
 		return 0, false
 	}
 	p.wants.extras = append(p.wants.extras, part)

@@ -8,10 +8,11 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 )
 
-// examplesKept is how many of the lines that could not be read a Source shows.
+// examplesKept is the number of unreadable lines in a Source.
 const examplesKept = 5
 
-// Reader reads the requests of one log. It is not safe for concurrent use, but for BytesRead. Open and NewReader make it.
+// Reader reads the requests of one log. It is not safe for concurrent use, except for BytesRead. The zero value is not
+// usable; call Open or NewReader.
 type Reader struct {
 	source Source
 	in     *input
@@ -19,18 +20,18 @@ type Reader struct {
 	size   int64
 	format Format
 	lines  *scanner
-	filter *Filter          // nil if it takes all
-	match  *facing.Patterns // nil if the filter is held against none
+	filter *Filter          // nil selects all
+	match  *facing.Patterns // nil if the filter is not compared with patterns
 	known  facing.Known
 	parser parser
 	entry  *entry
 	plan   *plan
 	parts  []Part
-	err    error // what Next returns from now on
+	err    error // what Next returns from then on
 }
 
-// Next fills line with the next request. It skips and counts what the filter leaves out and what cannot be read. It
-// returns io.EOF after the last line; another error if the log ends before its end, or had no line that could be read.
+// Next fills line with the next request. It skips and counts lines that the filter excludes or that are unreadable. It
+// returns io.EOF after the last line, and another error if the log is truncated or had no readable line.
 func (r *Reader) Next(line *Line) error {
 	for r.err == nil {
 		text, tooLong, err := r.lines.next()
@@ -43,7 +44,7 @@ func (r *Reader) Next(line *Line) error {
 		}
 		r.source.Lines++
 		if tooLong {
-			r.spoil(text, "line: it is longer than 1 MiB")
+			r.spoil(text, "line: longer than 1 MiB")
 			continue
 		}
 		taken, why := r.take(text, line)
@@ -57,7 +58,7 @@ func (r *Reader) Next(line *Line) error {
 	return r.err
 }
 
-// take makes a request of the text. If it cannot, it says why; if the filter leaves it out, it says nothing.
+// take parses a request from text. If it is unreadable, why is the reason; if it is skipped, why is empty.
 func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 	if why := r.parser.parse(text, r.entry); why != "" {
 		return false, why
@@ -85,7 +86,7 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 	return true, ""
 }
 
-// pass reports whether the filter takes the entry, and counts it if the pattern that is held against it does not agree.
+// pass reports whether the filter selects the entry, and counts the entry if the patterns it is compared with differ.
 func (r *Reader) pass() bool {
 	taken := r.filter.takes(r.entry)
 	if r.match != nil && r.match.Matches(r.entry.request(), r.known) != taken {
@@ -94,7 +95,7 @@ func (r *Reader) pass() bool {
 	return taken
 }
 
-// face makes a request of the entry that has a part for each policy that it faces.
+// face fills line with the entry, with one part per policy that applies.
 func (r *Reader) face(line *Line) (taken bool, why string) {
 	parts, missing, why := r.plan.faces.of(r.entry)
 	if r.plan.other != nil && why == "" {
@@ -118,7 +119,7 @@ func (r *Reader) face(line *Line) (taken bool, why string) {
 	return true, ""
 }
 
-// spoil counts a line that could not be read.
+// spoil counts an unreadable line.
 func (r *Reader) spoil(text []byte, why string) {
 	r.source.Unreadable++
 	if len(r.source.Examples) < examplesKept {
@@ -126,7 +127,7 @@ func (r *Reader) spoil(text []byte, why string) {
 	}
 }
 
-// end returns what Next says after the last line, which err came instead of.
+// end returns the error of Next after reading has ended with err.
 func (r *Reader) end(err error) error {
 	if err != io.EOF {
 		r.source.Cut = r.in.whyCut(err)
@@ -137,15 +138,15 @@ func (r *Reader) end(err error) error {
 	}
 	if r.source.Unreadable == r.source.Lines {
 		first := r.source.Examples[0]
-		return inLog(r.source.Name, fmt.Errorf("no line of it could be read as the format %s; line %d: %s (%s)",
+		return inLog(r.source.Name, fmt.Errorf("no line could be read in the format %s; line %d: %s (%s)",
 			r.format, first.Number, first.Why, first.Text))
 	}
 	return io.EOF
 }
 
-var errEmpty = errors.New("it is empty: there is no request in it")
+var errEmpty = errors.New("it is empty")
 
-// cutError is the error of a log that ends before its end, in words, with what caused it.
+// cutError is the error of a truncated log, with its cause.
 type cutError struct {
 	text  string
 	cause error
@@ -154,13 +155,14 @@ type cutError struct {
 func (e *cutError) Error() string { return e.text }
 func (e *cutError) Unwrap() error { return e.cause }
 
-// Source returns what was read so far, and what could not be.
+// Source returns the counts of what has been read so far.
 func (r *Reader) Source() Source { return r.source }
 
-// BytesRead returns how many bytes were taken from the file so far, as it is packed. Any goroutine may call it.
+// BytesRead returns how many bytes of the file, compressed if it is, have been read so far. It is safe for concurrent
+// use.
 func (r *Reader) BytesRead() int64 { return r.in.taken.Load() }
 
-// Size returns the size of the file, as it is packed, or -1 if nobody knows.
+// Size returns the size of the file, compressed if it is, or -1 if it is unknown.
 func (r *Reader) Size() int64 { return r.size }
 
 // Close closes the file, if Open opened it.

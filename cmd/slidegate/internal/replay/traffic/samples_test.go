@@ -29,7 +29,7 @@ func read(t *testing.T, r Lines) []string {
 	}
 }
 
-// clockText is a time of the day and microseconds, which is all that the samples differ in.
+// clockText returns the time of day with microseconds; the samples differ in nothing else.
 func clockText(at int64) string { return time.UnixMicro(at).UTC().Format("15:04:05.999999") }
 
 func template(t testing.TB, text string) config.Template {
@@ -57,7 +57,7 @@ func same(t *testing.T, got, want []string) {
 	}
 }
 
-// Each sample is read with keys of several kinds; the format is always found out.
+// Each sample is read with several keys; the format is always detected.
 var samples = []struct {
 	file   string
 	title  string
@@ -66,7 +66,7 @@ var samples = []struct {
 	fields map[string]string
 	want   []string
 	bad    int64
-	gone   int64 // in how many a field of the key is missing
+	gone   int64 // how many requests lack a field of the key
 }{
 	{file: "combined.log", title: "combined log", want: []string{
 		"06:48:34 203.0.113.7 1",
@@ -140,9 +140,9 @@ var samples = []struct {
 	},
 	{
 		file: "envoy.log", title: "Envoy log", gone: 2, fields: map[string]string{"address": "x_forwarded_for"}, want: []string{
-			"06:48:34.409 203.0.113.7,10.0.0.1 1", // two addresses are none, and which one to believe is not for us to say
+			"06:48:34.409 203.0.113.7,10.0.0.1 1", // two addresses are not an address, and it is unknown which one to trust
 			"06:48:35 - 1",
-			"06:48:36.5 - 1", // which spells it x-forwarded-for
+			"06:48:36.5 - 1", // it is spelled x-forwarded-for here
 		},
 	},
 	{file: "haproxy.log", title: "HAProxy log", bad: 1, want: []string{
@@ -159,7 +159,7 @@ var samples = []struct {
 	}},
 	{file: "haproxy.log", title: "HAProxy log", bad: 1, key: "{method}|{path}|{query}|{status}", cost: "bytes", gone: 9, want: []string{
 		"12:14:14.655 GET|/index.html|-|200 2750",
-		"20:26:09 GET|/|-|200 350", // without its protocol, as the manual has it
+		"20:26:09 GET|/|-|200 350", // without its protocol, as in the manual
 		"20:30:46 GET|/|-|200 279",
 		"08:31:57.13 HEAD|/|-|200 243",
 		"08:31:57.149 HEAD|/|-|200 243",
@@ -258,22 +258,22 @@ func TestSamples(t *testing.T) {
 			same(t, read(t, r), s.want)
 			source := r.Source()
 			if source.Format != s.title || source.Unreadable != s.bad || source.KeyMissing != s.gone {
-				t.Errorf("format %q with %d unreadable and %d keys missing, want %q, %d, %d: %+v",
+				t.Errorf("got format %q with %d unreadable and %d keys missing, want %q, %d, %d: %+v",
 					source.Format, source.Unreadable, source.KeyMissing, s.title, s.bad, s.gone, source.Examples)
 			}
 			if want := int64(len(s.want)); source.Requests != want || source.Lines != want+s.bad {
-				t.Errorf("%d requests in %d lines, want %d in %d", source.Requests, source.Lines, want, want+s.bad)
+				t.Errorf("got %d requests in %d lines, want %d in %d", source.Requests, source.Lines, want, want+s.bad)
 			}
 			info, _ := os.Stat(filepath.Join("testdata", s.file))
 			if r.Size() != info.Size() || r.BytesRead() != info.Size() {
-				t.Errorf("read %d bytes of %d, want %d", r.BytesRead(), r.Size(), info.Size())
+				t.Errorf("got %d bytes of %d, want %d", r.BytesRead(), r.Size(), info.Size())
 			}
 		})
 	}
 }
 
-// The time of a line is given on in the words of the input, as JSON.
-func TestTimeIsInTheWordsOfTheInput(t *testing.T) {
+// The time of a line is passed on as in the input, as JSON.
+func TestTimeIsAsInTheInput(t *testing.T) {
 	for text, want := range map[string]string{
 		`1.1.1.1 - - [15/Nov/2026:06:48:34 +0000] "GET / HTTP/1.1" 200 1`: `"15/Nov/2026:06:48:34 +0000"`,
 		`{"t":1794725314000.25,"key":"a"}`:                                `1794725314000.25`,
@@ -286,7 +286,7 @@ func TestTimeIsInTheWordsOfTheInput(t *testing.T) {
 		}
 		var line Line
 		if err := r.Next(&line); err != nil || string(line.Time) != want {
-			t.Errorf("%s: time %s, %v, want %s", text, line.Time, err, want)
+			t.Errorf("%s: got time %s, %v, want %s", text, line.Time, err, want)
 		}
 	}
 }

@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	maxLine     = 1 << 20   // bytes; a longer line is skipped without being held
-	firstBuffer = 256 << 10 // bytes; the buffer grows beyond it only for a line that needs it
-	roomToRead  = 64 << 10  // with less room behind what is buffered, that is moved to the front before more is read
+	maxLine     = 1 << 20   // bytes; a longer line is skipped without being buffered
+	firstBuffer = 256 << 10 // bytes; the buffer grows only for longer lines
+	roomToRead  = 64 << 10  // with less free space at the end of the buffer, its content is moved to the front before more is read
 	bytesShown  = 120       // of a line, in examples
 )
 
-// scanner splits what it reads into lines. It works on one buffer that it reuses, so a line is valid until the next.
+// scanner splits its input into lines. It reuses one buffer, so a line is valid until the next call.
 type scanner struct {
 	from       io.Reader
 	buf        []byte
-	start, end int   // of what is buffered and not yet given out
+	start, end int   // of the buffered text that has not been returned yet
 	err        error // why nothing more can be read, io.EOF included
-	number     int64 // of the line given out last, from 1
+	number     int64 // the number of the last line returned, from 1
 	head       [bytesShown]byte
 }
 
@@ -26,8 +26,8 @@ func newScanner(from io.Reader) *scanner {
 	return &scanner{from: from, buf: make([]byte, firstBuffer)}
 }
 
-// next returns the next line without its end. Of a line that is too long it returns the beginning, and true. What
-// stands after the last line's end is a line too, unless reading failed in it: then it is a fragment.
+// next returns the next line without its line ending. For a line that is too long it returns the beginning, and true.
+// Text after the last newline is a line too, unless a read error cut it off.
 func (s *scanner) next() (line []byte, tooLong bool, err error) {
 	searched := s.start
 	for {
@@ -61,7 +61,7 @@ func (s *scanner) next() (line []byte, tooLong bool, err error) {
 	return line, false, nil
 }
 
-// skip drops the rest of a line that is too long and returns its beginning.
+// skip discards the rest of a line that is too long and returns its beginning.
 func (s *scanner) skip() (line []byte, tooLong bool, err error) {
 	copy(s.head[:], s.buf[s.start:])
 	for {
@@ -82,8 +82,8 @@ func (s *scanner) skip() (line []byte, tooLong bool, err error) {
 	return s.head[:], true, nil
 }
 
-// fill reads once more into the buffer. It moves what is buffered to the front, or makes the buffer larger, when there is
-// little room behind it.
+// fill reads more into the buffer. If there is little free space at its end, it moves the content to the front or
+// enlarges the buffer.
 func (s *scanner) fill() {
 	if s.start == s.end {
 		s.start, s.end = 0, 0
@@ -95,7 +95,7 @@ func (s *scanner) fill() {
 	if s.end == len(s.buf) {
 		s.buf = append(s.buf, make([]byte, len(s.buf))...)
 	}
-	// A reader may return nothing now and then, but one that does so forever is broken.
+	// A reader may return 0, nil now and then, but not forever.
 	for range 100 {
 		n, err := s.from.Read(s.buf[s.end:])
 		s.end += n
@@ -107,8 +107,8 @@ func (s *scanner) fill() {
 	s.err = io.ErrNoProgress
 }
 
-// ahead reads until that many lines are buffered, or firstBuffer bytes with at least one whole line or more bytes than
-// a line may have, or nothing more can be read. It returns what is buffered, which next still gives out.
+// ahead reads until the given number of lines is buffered, or firstBuffer bytes with at least one whole line, or more
+// bytes than a line may have, or reading ends. It returns the buffered text, which next still returns.
 func (s *scanner) ahead(lines int) []byte {
 	counted, found := s.start, 0
 	for {

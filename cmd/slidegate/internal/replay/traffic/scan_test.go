@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// scanAll returns the lines that a scanner gives out, of long ones the beginning and "...".
+// scanAll returns the lines of a scanner; long ones are abbreviated to the beginning and "...".
 func scanAll(s *scanner) (lines []string, err error) {
 	for {
 		line, tooLong, err := s.next()
@@ -56,22 +56,22 @@ func TestLines(t *testing.T) {
 				t.Errorf("%s: %d lines, %v, want %d", name, len(got), err, len(test.want))
 			}
 			if int(s.number) != len(test.want) {
-				t.Errorf("%s: the last line has the number %d, want %d", name, s.number, len(test.want))
+				t.Errorf("%s: got number %d for the last line, want %d", name, s.number, len(test.want))
 			}
 			if len(s.buf) > 2*maxLine {
-				t.Errorf("%s: the buffer grew to %d bytes", name, len(s.buf))
+				t.Errorf("%s: got a buffer of %d bytes", name, len(s.buf))
 			}
 		}
 	}
 }
 
-// splitAt reads a text in two parts, to have a read end where it hurts.
+// splitAt reads a text in two parts, so that a read ends at a difficult place.
 func splitAt(text string, i int) io.Reader {
 	i = min(i, len(text))
 	return io.MultiReader(strings.NewReader(text[:i]), strings.NewReader(text[i:]))
 }
 
-// Whatever the sizes of lines and reads, and whether one looked ahead or not, the lines are those that the text has.
+// Whatever the sizes of lines and reads, and with or without looking ahead, the lines are those of the text.
 func TestLinesAreThoseOfTheText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 50), rapid.IntRange(0, 300_000)), 0, 20).Draw(t, "sizes")
@@ -81,12 +81,12 @@ func TestLinesAreThoseOfTheText(t *testing.T) {
 		}
 		text := []byte(strings.Join(want, "\n"))
 		if len(want) > 0 && want[len(want)-1] == "" {
-			want = want[:len(want)-1] // an end is not another line
+			want = want[:len(want)-1] // a final newline does not begin another line
 		}
 		s := newScanner(&pieces{text: text, size: rapid.IntRange(1, 100_000).Draw(t, "piece") + len(text)/100})
 		if n := rapid.IntRange(0, 10).Draw(t, "ahead"); n > 0 {
 			if ahead := s.ahead(n); !bytes.HasPrefix(text, ahead) {
-				t.Fatal("what is ahead is not how the text begins")
+				t.Fatal("ahead did not return the beginning of the text")
 			}
 		}
 		got, err := scanAll(s)
@@ -95,7 +95,7 @@ func TestLinesAreThoseOfTheText(t *testing.T) {
 		}
 		for i := range got {
 			if got[i] != want[i] {
-				t.Fatalf("line %d has %d bytes, want %d", i+1, len(got[i]), len(want[i]))
+				t.Fatalf("line %d: got %d bytes, want %d", i+1, len(got[i]), len(want[i]))
 			}
 		}
 	})
@@ -116,21 +116,21 @@ func (p *pieces) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// A line in which reading failed is not given out, all before it are.
+// A line in which reading failed is not returned; all lines before it are.
 func TestFragmentIsNotALine(t *testing.T) {
 	broken := errors.New("broken")
 	s := newScanner(io.MultiReader(strings.NewReader("a\nb\nfragm"), iotest.ErrReader(broken)))
 	got, err := scanAll(s)
 	if err != broken || strings.Join(got, ",") != "a,b" {
-		t.Errorf("%q, %v, want a and b and the error", got, err)
+		t.Errorf("got %q, %v, want a and b and the error", got, err)
 	}
 	s = newScanner(io.MultiReader(strings.NewReader("a\n"+strings.Repeat("x", 2*maxLine)), iotest.ErrReader(broken)))
 	if got, err = scanAll(s); err != broken || len(got) != 1 {
-		t.Errorf("%d lines, %v, want one and the error", len(got), err)
+		t.Errorf("got %d lines, %v, want one and the error", len(got), err)
 	}
 }
 
-// A reader that never returns anything is given up, instead of being asked forever.
+// A reader that never returns anything is abandoned, instead of being called forever.
 func TestReaderWithoutProgress(t *testing.T) {
 	if _, err := scanAll(newScanner(idle{})); err != io.ErrNoProgress {
 		t.Errorf("got %v, want %v", err, io.ErrNoProgress)

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// aTime draws a time, often near another one, so that the day that is remembered is the right and the wrong one.
+// aTime draws a time, often near another one, so that the cached day is sometimes right and sometimes wrong.
 func aTime(t *rapid.T) time.Time {
 	zone := rapid.IntRange(-14*60, 14*60).Draw(t, "zone")
 	seconds := rapid.OneOf(rapid.Int64Range(0, 9_000_000_000), rapid.Int64Range(1_794_600_000, 1_794_900_000)).Draw(t, "seconds")
@@ -34,16 +34,16 @@ func TestTimesAreThoseOfPackageTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, ok := parse([]byte(text)); !ok || got != rule.Micros(want.UnixMicro()) {
-				t.Fatalf("%s: %d, %v, want %d", text, got, ok, want.UnixMicro())
+				t.Fatalf("%s: got %d, %v, want %d", text, got, ok, want.UnixMicro())
 			}
 			if got, ok := c.when([]byte(text)); !ok || got != rule.Micros(want.UnixMicro()) {
-				t.Fatalf("%s: when says %d, %v, want %d", text, got, ok, want.UnixMicro())
+				t.Fatalf("%s: got %d, %v from when, want %d", text, got, ok, want.UnixMicro())
 			}
 		}
 	})
 }
 
-// FuzzTimes: what package time refuses is refused, and what both take is the same.
+// FuzzTimes checks that times that package time rejects are rejected, and that others are equal.
 func FuzzTimes(f *testing.F) {
 	for _, text := range []string{
 		"15/Nov/2026:06:48:34 +0000", "29/Feb/2027:06:48:34 +0000", "15/nov/2026:06:48:34 +0000", "15/Nov/2026:24:00:00 -0800",
@@ -53,25 +53,25 @@ func FuzzTimes(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		var c clock
-		for range 2 { // the second time the day is known
+		for range 2 { // the second time the day is cached
 			got, ok := c.clf([]byte(text))
 			want, err := time.Parse("02/Jan/2006:15:04:05 -0700", text)
 			if ok && (err != nil || got != rule.Micros(want.UnixMicro())) {
-				t.Errorf("CLF %q: %d, want %d, %v", text, got, want.UnixMicro(), err)
+				t.Errorf("CLF %q: got %d, want %d, %v", text, got, want.UnixMicro(), err)
 			}
 			got, ok = c.rfc3339([]byte(text))
 			want, err = time.Parse(time.RFC3339Nano, text)
 			if err == nil && (!ok || got != rule.Micros(want.UnixMicro())) {
-				t.Errorf("RFC 3339 %q: %d, %v, want %d", text, got, ok, want.UnixMicro())
+				t.Errorf("RFC 3339 %q: got %d, %v, want %d", text, got, ok, want.UnixMicro())
 			}
 			c.when([]byte(text))
 		}
 	})
 }
 
-func TestTimesThatAreNone(t *testing.T) {
+func TestInvalidTimes(t *testing.T) {
 	var c clock
-	c.clf([]byte("15/Nov/2026:06:48:34 +0000")) // the day is remembered, and must not excuse what follows it
+	c.clf([]byte("15/Nov/2026:06:48:34 +0000")) // the day is cached, and must not make what follows valid
 	c.rfc3339([]byte("2026-11-15T06:48:34Z"))
 	for _, text := range []string{
 		"15/Nov/2026:06:48:34", "15/Nov/2026:06:48:34 0000 ", "15/Nov/2026:06:48:60 +0000", "15/Nov/2026:06:60:34 +0000",
@@ -83,7 +83,7 @@ func TestTimesThatAreNone(t *testing.T) {
 		"2026-11-15T06:48:34+01", "2026-11-15T06:48:34+1:000", "", "-", "now", "1e", "1.", ".5", "1e+", "--1", "1 2",
 	} {
 		if at, ok := c.when([]byte(text)); ok {
-			t.Errorf("%q is taken for %d", text, at)
+			t.Errorf("%q: got %d, want an error", text, at)
 		}
 	}
 }
@@ -105,20 +105,20 @@ func TestTimesInNumbers(t *testing.T) {
 		"0.000001":                  1,
 		"0":                         0,
 		"-1794725314":               -want / 1_000_000 * 1_000_000,
-		"99999999999":               99_999_999_999_000_000, // the last second, too late for anybody
-		"100000000000":              100_000_000_000_000,    // the first millisecond, in 1973
-		"100000000000000":           100_000_000_000_000,    // the first microsecond, the same moment
-		"100000000000000000":        100_000_000_000_000,    // and the first nanosecond
+		"99999999999":               99_999_999_999_000_000, // the last number in seconds, later than any valid time
+		"100000000000":              100_000_000_000_000,    // the first in milliseconds, in 1973
+		"100000000000000":           100_000_000_000_000,    // the first in microseconds, the same time
+		"100000000000000000":        100_000_000_000_000,    // and the first in nanoseconds
 		"1794725314000000000.00000": want / 1_000_000 * 1_000_000,
 	} {
 		var c clock
 		if got, ok := c.when([]byte(text)); !ok || got != rule.Micros(want) {
-			t.Errorf("%s: %d, %v, want %d", text, got, ok, want)
+			t.Errorf("%s: got %d, %v, want %d", text, got, ok, want)
 		}
 	}
 }
 
-// decimal is exact: it agrees with fractions of any size.
+// decimal is exact: it agrees with big rationals.
 func TestDecimalIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`-?[0-9]{1,22}(\.[0-9]{1,22})?([eE][-+]?[0-9]{1,2})?`).Draw(t, "number")
@@ -139,14 +139,15 @@ func TestDecimalIsExact(t *testing.T) {
 		n, whole, ok := decimal([]byte(text), scale)
 		if !ok {
 			if want.CmpAbs(big.NewInt(1<<62)) < 0 {
-				t.Fatalf("%s * 10^%d does not fit, but is %v", text, scale, want)
+				t.Fatalf("%s * 10^%d: got that it does not fit, want %v", text, scale, want)
 			}
 			return
 		}
 		if whole && (!exact.IsInt() || want.Cmp(big.NewInt(n)) != 0) {
-			t.Fatalf("%s * 10^%d: %d and whole, want %v", text, scale, n, exact)
+			t.Fatalf("%s * 10^%d: got %d and whole, want %v", text, scale, n, exact)
 		}
-		// Of more digits than fit the last are left out, which is no matter for times and no whole number for costs.
+		// If there are more digits than fit, the last are dropped, which does not matter for times, and is not a whole
+		// number for costs.
 		if digits := len(text); digits <= 18 && (want.Cmp(big.NewInt(n)) != 0 || whole != exact.IsInt()) {
 			t.Fatalf("%s * 10^%d: %d, whole %v, want %v", text, scale, n, whole, exact)
 		}

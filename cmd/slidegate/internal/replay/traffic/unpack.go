@@ -12,19 +12,19 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxWindow bounds the memory that unpacking zstd takes. It is what the zstd command accepts too unless told otherwise.
+// maxWindow is the maximum memory for decompressing zstd. It is the default of the zstd command.
 const maxWindow = 128 << 20
 
-// input is a file that is read once: it counts what was taken from it and unpacks it.
+// input is a file that is read once: it counts the bytes read and decompresses them.
 type input struct {
 	from    io.Reader
 	taken   atomic.Int64
-	failed  error // of from, io.EOF aside
+	failed  error // the error of from, except io.EOF
 	packing string
-	release func() // what unpacking holds
+	release func() // frees the decompressor
 }
 
-// Read takes from the file as it is, packed or not.
+// Read reads from the file without decompressing.
 func (in *input) Read(p []byte) (int, error) {
 	n, err := in.from.Read(p)
 	in.taken.Add(int64(n))
@@ -34,7 +34,7 @@ func (in *input) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// otherPackings are those that Slidegate does not read, with what unpacks them.
+// otherPackings are compression formats that are not supported, with commands that decompress them.
 var otherPackings = []struct{ magic, name, command string }{
 	{"\xFD7zXZ\x00", "xz", "xz -dc"},
 	{"BZh", "bzip2", "bzip2 -dc"},
@@ -43,7 +43,7 @@ var otherPackings = []struct{ magic, name, command string }{
 	{"\x1F\x9D", "compress", "uncompress -c"},
 }
 
-// unpack returns a reader of what is in the file, which it tells by the first bytes and not by the name.
+// unpack returns a reader of the decompressed file. It detects the compression from the first bytes, not from the name.
 func (in *input) unpack() (io.Reader, error) {
 	in.release = func() {}
 	r := bufio.NewReaderSize(in, roomToRead)
@@ -70,29 +70,29 @@ func (in *input) unpack() (io.Reader, error) {
 	}
 	for _, other := range otherPackings {
 		if bytes.HasPrefix(magic, []byte(other.magic)) {
-			return nil, fmt.Errorf("it is packed by %s, which is not read: unpack it and pipe it in, as %s does",
+			return nil, fmt.Errorf("it is compressed with %s, which is not supported; pipe it in, decompressed with %s",
 				other.name, other.command)
 		}
 	}
 	return r, nil
 }
 
-// isZstd knows a frame of data, and a frame to be skipped as parallel packers put it first.
+// isZstd reports whether magic begins a zstd frame, or a skippable frame, with which parallel compressors start.
 func isZstd(magic []byte) bool {
 	return bytes.HasPrefix(magic, []byte{0x28, 0xB5, 0x2F, 0xFD}) ||
 		len(magic) >= 4 && magic[0]&0xF0 == 0x50 && bytes.Equal(magic[1:4], []byte{0x2A, 0x4D, 0x18})
 }
 
-// whyCut says in words why reading ended with err before the end.
+// whyCut explains why reading ended early with err.
 func (in *input) whyCut(err error) string {
 	switch {
 	case in.failed != nil || in.packing == "":
-		return fmt.Sprintf("reading it failed: %v", err)
+		return fmt.Sprintf("reading failed: %v", err)
 	case errors.Is(err, io.ErrUnexpectedEOF), err == io.EOF:
-		return fmt.Sprintf("its %s data end in the middle: the file is not complete", in.packing)
+		return fmt.Sprintf("its %s data ends early: the file is truncated", in.packing)
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return fmt.Sprintf("its zstd data need more than %d MiB of memory: unpack it and pipe it in, as zstd -dc --long=31 does",
+		return fmt.Sprintf("its zstd data needs more than %d MiB of memory; pipe it in, decompressed with zstd -dc --long=31",
 			maxWindow>>20)
 	}
-	return fmt.Sprintf("its %s data are damaged: %v", in.packing, err)
+	return fmt.Sprintf("its %s data is corrupt: %v", in.packing, err)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// manyLines is a log that is longer than the buffers, packed too: its keys do not repeat.
+// manyLines returns a log that is longer than the buffers, even compressed: its keys do not repeat.
 func manyLines(n int) []byte {
 	var b bytes.Buffer
 	hash := uint64(1)
@@ -45,7 +45,7 @@ func half(text []byte) (first, second []byte) {
 	return text[:i], text[i:]
 }
 
-func TestPacked(t *testing.T) {
+func TestCompressed(t *testing.T) {
 	const n = 10_000
 	text := manyLines(n)
 	first, second := half(text)
@@ -63,26 +63,26 @@ func TestPacked(t *testing.T) {
 	} {
 		r, err := NewReader("log", bytes.NewReader(test.file), Options{})
 		if err != nil {
-			t.Errorf("%s: refused: %v", name, err)
+			t.Errorf("%s: got error %v, want none", name, err)
 			continue
 		}
 		if got := read(t, r); len(got) != n {
 			t.Errorf("%s: %d requests, want %d", name, len(got), n)
 		}
 		if got := r.Source().Packing; got != test.packing {
-			t.Errorf("%s: packing %q, want %q", name, got, test.packing)
+			t.Errorf("%s: got packing %q, want %q", name, got, test.packing)
 		}
 		if got := r.BytesRead(); got != int64(len(test.file)) {
 			t.Errorf("%s: %d bytes read, want %d", name, got, len(test.file))
 		}
 		if r.Size() != -1 {
-			t.Errorf("%s: size %d, want -1: it is not a file", name, r.Size())
+			t.Errorf("%s: got size %d, want -1, since it is not a file", name, r.Size())
 		}
 		r.Close()
 	}
 }
 
-// readUntilError returns how many requests came before the error.
+// readUntilError returns the number of requests before the error.
 func readUntilError(r *Reader) (int, error) {
 	var line Line
 	for n := 0; ; n++ {
@@ -92,8 +92,8 @@ func readUntilError(r *Reader) (int, error) {
 	}
 }
 
-// A file that was cut or damaged gives out what comes before that, and then an error that names the file.
-func TestCutFile(t *testing.T) {
+// A truncated or corrupt file returns the requests before the damage, and then an error that names the file.
+func TestTruncatedFile(t *testing.T) {
 	text := manyLines(30_000)
 	for packing, pack := range map[string]func([]byte) []byte{"gzip": gzipped, "zstd": zstded} {
 		whole := pack(text)
@@ -103,50 +103,51 @@ func TestCutFile(t *testing.T) {
 			file []byte
 			want string
 		}{
-			"cut in the middle":        {whole[:len(whole)/2], "traffic: day.log: its " + packing + " data end in the middle"},
-			"cut before the last byte": {whole[:len(whole)-1], "traffic: day.log: its " + packing + " data end in the middle"},
-			"damaged":                  {damaged, "traffic: day.log: its " + packing + " data are damaged"},
+			"cut in the middle":        {whole[:len(whole)/2], "traffic: day.log: its " + packing + " data ends early"},
+			"cut before the last byte": {whole[:len(whole)-1], "traffic: day.log: its " + packing + " data ends early"},
+			"damaged":                  {damaged, "traffic: day.log: its " + packing + " data is corrupt"},
 		} {
 			r, err := NewReader("day.log", bytes.NewReader(test.file), Options{})
 			if err != nil {
-				t.Errorf("%s %s: refused before it was read: %v", packing, name, err)
+				t.Errorf("%s %s: got error %v from opening, want none", packing, name, err)
 				continue
 			}
 			n, err := readUntilError(r)
 			if err == io.EOF || !strings.HasPrefix(err.Error(), test.want) {
-				t.Errorf("%s %s: error %v, want %s", packing, name, err, test.want)
+				t.Errorf("%s %s: got error %v, want %s", packing, name, err, test.want)
 			}
-			// Gzip notices damage only when what it unpacks makes no sense to itself, and our lines notice it before.
+			// Gzip detects damage only when the data becomes inconsistent, and the lines show it before.
 			if n < 7_500 || n > 30_000 || r.Source().Unreadable != 0 && name != "damaged" {
 				t.Errorf("%s %s: %d requests before it and %d lines unreadable, want about half and none", packing, name, n,
 					r.Source().Unreadable)
 			}
 			if cut := r.Source().Cut; cut == "" || !strings.HasSuffix(err.Error(), cut) {
-				t.Errorf("%s %s: the source says %q, the error %q", packing, name, cut, err)
+				t.Errorf("%s %s: got %q in the source and %q in the error", packing, name, cut, err)
 			}
 			if _, again := readUntilError(r); again != err {
-				t.Errorf("%s %s: the next call returns %v, want the same error", packing, name, again)
+				t.Errorf("%s %s: got %v from the next call, want the same error", packing, name, again)
 			}
 		}
 	}
 }
 
-// What is cut before its first line cannot be opened, nor what is packed in a way that is not read.
-func TestCannotBeUnpacked(t *testing.T) {
+// A file that is truncated before the end of its first line cannot be opened, nor one in an unsupported compression
+// format.
+func TestCannotBeDecompressed(t *testing.T) {
 	for name, test := range map[string]struct{ file, want string }{
-		"gzip header":   {string(gzipped([]byte("a"))[:5]), "its gzip data end in the middle"},
-		"gzip magic":    {"\x1F\x8B", "its gzip data end in the middle"},
-		"gzip line":     {string(gzipped(manyLines(1))[:30]), "its gzip data end in the middle"},
-		"not gzip":      {"\x1F\x8Bxxxxxxxxxxxxxx", "its gzip data are damaged"},
-		"zstd line":     {string(zstded(manyLines(1))[:20]), "its zstd data end in the middle"},
-		"xz":            {"\xFD7zXZ\x00\x00\x04", "it is packed by xz, which is not read: unpack it and pipe it in, as xz -dc does"},
-		"bzip2":         {"BZh91AY&SY", "it is packed by bzip2"},
-		"zip":           {"PK\x03\x04\x14\x00", "it is packed by zip"},
+		"gzip header":   {string(gzipped([]byte("a"))[:5]), "its gzip data ends early"},
+		"gzip magic":    {"\x1F\x8B", "its gzip data ends early"},
+		"gzip line":     {string(gzipped(manyLines(1))[:30]), "its gzip data ends early"},
+		"not gzip":      {"\x1F\x8Bxxxxxxxxxxxxxx", "its gzip data is corrupt"},
+		"zstd line":     {string(zstded(manyLines(1))[:20]), "its zstd data ends early"},
+		"xz":            {"\xFD7zXZ\x00\x00\x04", "it is compressed with xz, which is not supported; pipe it in, decompressed with xz -dc"},
+		"bzip2":         {"BZh91AY&SY", "it is compressed with bzip2"},
+		"zip":           {"PK\x03\x04\x14\x00", "it is compressed with zip"},
 		"gzip, nothing": {string(gzipped(nil)), "it is empty"},
 	} {
 		_, err := NewReader("day.log", strings.NewReader(test.file), Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), "traffic: day.log: "+test.want) {
-			t.Errorf("%s: error %v, want %s", name, err, test.want)
+			t.Errorf("%s: got error %v, want %s", name, err, test.want)
 		}
 	}
 }
@@ -158,10 +159,10 @@ func TestReadingFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := readUntilError(r)
-	if n != 3 || !errors.Is(err, broken) || err.Error() != "traffic: day.log: reading it failed: the disk is broken" {
-		t.Errorf("%d requests and then %v", n, err)
+	if n != 3 || !errors.Is(err, broken) || err.Error() != "traffic: day.log: reading failed: the disk is broken" {
+		t.Errorf("got %d requests and then %v", n, err)
 	}
 	if _, err = NewReader("day.log", iotest.ErrReader(broken), Options{}); !errors.Is(err, broken) {
-		t.Errorf("opening: %v, want that the disk is broken", err)
+		t.Errorf("opening: got %v, want the error of the disk", err)
 	}
 }

@@ -2,9 +2,9 @@ package traffic
 
 import "github.com/slidegate/slidegate/rule"
 
-// when reads a time: one of RFC 3339 or of the Common Log Format, or a number, whose size tells its unit. Seconds,
-// milliseconds, microseconds and nanoseconds since the epoch are a thousandfold apart, so for any time since 1973 only one
-// of them can be meant.
+// when parses a time: in RFC 3339 or the Common Log Format, or a number, whose magnitude determines its unit. Seconds,
+// milliseconds, microseconds and nanoseconds since the epoch differ by factors of a thousand, so for times since 1973 the
+// unit is unambiguous.
 func (c *clock) when(text []byte) (rule.Micros, bool) {
 	if at, ok := c.rfc3339(text); ok {
 		return at, true
@@ -29,8 +29,8 @@ func (c *clock) when(text []byte) (rule.Micros, bool) {
 	return rule.Micros(at), ok
 }
 
-// decimal reads a number as JSON writes it, times ten to the power of scale. Digits of a fraction that remains are cut
-// off, and whole is then false. It is exact: no float comes between, in which a time in microseconds hardly fits.
+// decimal parses a JSON number, times ten to the power of scale. A remaining fraction is truncated, and whole is then
+// false. It is exact: it does not use floating point, in which a time in microseconds barely fits.
 func decimal(text []byte, scale int) (n int64, whole, ok bool) {
 	negative := len(text) > 0 && text[0] == '-'
 	if negative {
@@ -54,8 +54,8 @@ func decimal(text []byte, scale int) (n int64, whole, ok bool) {
 	return n, whole && exact, ok
 }
 
-// mantissa reads digits with a point among them, and returns them as a whole number that is to be multiplied by ten to
-// the power of scale. Digits beyond those that fit are left out, and whole is then false unless they were zeros.
+// mantissa parses digits with an optional point, and returns them as a whole number that is to be multiplied by ten to
+// the power of newScale. Digits that do not fit are dropped, and whole is then false unless they were zeros.
 func mantissa(text []byte, scale int) (number uint64, newScale int, rest []byte, whole, ok bool) {
 	const roomForOneMore = (1<<63 - 1 - 9) / 10
 	whole = true
@@ -86,7 +86,7 @@ func mantissa(text []byte, scale int) (number uint64, newScale int, rest []byte,
 	return number, scale, text[i:], whole, digits > 0
 }
 
-// exponent reads "e-3". An exponent that no number here can have is as good as a smaller one.
+// exponent parses "e-3". Huge exponents are clamped, since no valid number has them.
 func exponent(text []byte) (power int, ok bool) {
 	if len(text) < 2 || text[0]|0x20 != 'e' {
 		return 0, false
@@ -108,7 +108,7 @@ func exponent(text []byte) (power int, ok bool) {
 	return sign * power, len(text) > 0
 }
 
-// shift multiplies by ten to the power of scale, and tells whether nothing was cut off, and whether the result fits.
+// shift multiplies by ten to the power of scale, and reports whether the result is exact, and whether it fits.
 func shift(number uint64, scale int) (result uint64, exact, ok bool) {
 	if number == 0 {
 		return 0, true, true

@@ -1,4 +1,4 @@
-// What draws the charts. The figures and tables of the page do without it.
+// Draws the charts. The figures and tables of the page work without it.
 (function () {
   "use strict";
 
@@ -20,7 +20,7 @@
 
   function trim(n) { return String(Math.round(n * 10) / 10); }
 
-  // percent says the same as the function of that name that wrote the tables.
+  // percent formats like the Go function of the same name, which wrote the tables.
   function percent(part, whole) {
     if (whole <= 0 || part <= 0) return "0 %";
     if (part === whole) return "100 %";
@@ -31,7 +31,7 @@
     return p.toFixed(1) + " %";
   }
 
-  // span says a length of time in its two largest units, as the tables do.
+  // span formats a duration in its two largest units, as the tables do.
   function span(ms) {
     var units = [[86400000, "d"], [3600000, "h"], [60000, "m"], [1000, "s"], [1, "ms"]];
     for (var i = 0; i < units.length; i++) {
@@ -52,20 +52,20 @@
     return two(t.getUTCHours()) + ":" + two(t.getUTCMinutes()) + (seconds ? ":" + two(t.getUTCSeconds()) : "");
   }
 
-  // tick labels a moment of a time axis: the day where one begins, and the clock elsewhere.
+  // tick labels a time on the axis: the date at midnight, and the time of day elsewhere.
   function tick(ms) {
     var t = new Date(ms);
     if (ms % 86400000 === 0) return day(t);
     return clock(t, ms % 60000 !== 0);
   }
 
-  function stretch(from, to) {
+  function timeRange(from, to) {
     var a = new Date(from), b = new Date(to), seconds = (to - from) % 60000 !== 0 || from % 60000 !== 0;
     var end = day(a) === day(b) || to - from < 86400000 ? clock(b, seconds) : day(b) + " " + clock(b, seconds);
     return day(a) + ", " + clock(a, seconds) + " to " + end + " UTC";
   }
 
-  // tip makes what a tooltip shows. It is made of elements and not of text with tags, because keys are strangers' text.
+  // tip returns the content of a tooltip. It builds elements instead of markup, because keys are untrusted text.
   function tip(title, rows) {
     var box = document.createElement("div");
     box.className = "tip";
@@ -97,7 +97,7 @@
 
   var themes = ["auto", "light", "dark"];
 
-  // A page that is opened as a file may have no storage: then the choice lasts as long as the page is open.
+  // A page that is opened as a file may have no storage: the choice then lasts until the page is closed.
   function remembered() {
     try { return localStorage.getItem("slidegate-theme") || "auto"; } catch (e) { return "auto"; }
   }
@@ -107,11 +107,11 @@
     var button = document.getElementById("theme");
     button.hidden = false;
     button.querySelector("span").textContent = theme;
-    try { localStorage.setItem("slidegate-theme", theme); } catch (e) { /* as said */ }
+    try { localStorage.setItem("slidegate-theme", theme); } catch (e) { /* no storage */ }
     redraw();
   }
 
-  // ---- what all charts share ---------------------------------------------------------------------------------------
+  // ---- common to all charts -----------------------------------------------------------------------------------------
 
   function narrow() { return window.innerWidth <= 720; }
 
@@ -161,14 +161,14 @@
 
   // ---- requests over time ------------------------------------------------------------------------------------------
 
-  var shown = { start: 0, end: 100 }; // what the zoom shows, in percent
+  var shown = { start: 0, end: 100 }; // the zoomed range, in percent
 
-  // bins adds up as many neighbouring buckets as it takes for a bar to be wide enough to be seen.
+  // bins merges neighbouring buckets until the bars are wide enough to be seen.
   function bins() {
-    var t = data.timeline, room = Math.max(100, document.getElementById("timeline").clientWidth - 70);
+    var t = data.timeline, available = Math.max(100, document.getElementById("timeline").clientWidth - 70);
     var visible = Math.max(1, t.admitted.length * (shown.end - shown.start) / 100);
-    var each = Math.max(1, Math.ceil(visible * 3.2 / room));
-    var out = { each: each, admitted: [], denied: [], bar: Math.max(1, room / visible * each * .82) };
+    var each = Math.max(1, Math.ceil(visible * 3.2 / available));
+    var out = { each: each, admitted: [], denied: [], bar: Math.max(1, available / visible * each * .82) };
     for (var i = 0; i < t.admitted.length; i += each) {
       var a = 0, d = 0, n = Math.min(each, t.admitted.length - i);
       for (var j = i; j < i + n; j++) { a += t.admitted[j]; d += t.denied[j]; }
@@ -192,7 +192,7 @@
 
   function drawTimeline(c) {
     var t = data.timeline, b = bins();
-    var option = base(c, "Stacked bars over time: requests admitted and requests denied. The figures above the chart hold the sums.");
+    var option = base(c, "Stacked bars over time: requests admitted and requests denied. The figures above the chart are the totals.");
     option.grid.bottom = 40;
     option.xAxis = timeAxis(c);
     option.yAxis = valueAxis(c, "requests per " + span(b.each * t.width), short);
@@ -203,7 +203,7 @@
     option.tooltip.formatter = function (items) {
       var i = items[0].value[2], n = items[0].value[3], a = 0, d = 0;
       for (var j = i; j < i + n; j++) { a += t.admitted[j]; d += t.denied[j]; }
-      return tip(stretch(t.from + i * t.width, t.from + (i + n) * t.width), [
+      return tip(timeRange(t.from + i * t.width, t.from + (i + n) * t.width), [
         ["Admitted", number(a)], ["Denied", number(d)], ["Share denied", percent(d, a + d)]
       ]);
     };
@@ -241,15 +241,15 @@
   function drawTrail(c) {
     var t = data.timeline, trail = chosen();
     var at = function (n, i) { return [t.from + (i + .5) * t.width, n]; };
-    var option = base(c, "Lines over time: what the chosen key asked for and what it got within one window, against the quota of " + number(data.quota) + ".");
+    var option = base(c, "Lines over time: what the selected key requested and what was admitted within one window, compared with the quota of " + number(data.quota) + ".");
     option.xAxis = timeAxis(c);
     option.yAxis = valueAxis(c, data.noun + "s in the " + (data.calendar ? "" : "last ") + data.window, short);
-    // The zoom is the one of the chart above.
+    // The zoom follows the chart above.
     option.dataZoom = [{ type: "inside", start: shown.start, end: shown.end, zoomOnMouseWheel: false, moveOnMouseMove: false, moveOnMouseWheel: false, disabled: true }];
     option.series = [
-      { name: "asked for", type: "line", data: trail.asked.map(at), step: "middle", showSymbol: false, lineStyle: { color: c.asked, width: 1.5, type: [4, 3] }, itemStyle: { color: c.asked } },
+      { name: "requested", type: "line", data: trail.asked.map(at), step: "middle", showSymbol: false, lineStyle: { color: c.asked, width: 1.5, type: [4, 3] }, itemStyle: { color: c.asked } },
       {
-        name: "got", type: "line", data: trail.admitted.map(at), step: "middle", showSymbol: false, lineStyle: { color: c.admitted, width: 2 },
+        name: "admitted", type: "line", data: trail.admitted.map(at), step: "middle", showSymbol: false, lineStyle: { color: c.admitted, width: 2 },
         itemStyle: { color: c.admitted }, areaStyle: { color: c.admitted, opacity: .12 },
         markLine: {
           silent: true, symbol: "none", lineStyle: { color: c.denied, width: 1.5, type: "solid" },
@@ -265,8 +265,8 @@
     ];
     option.tooltip.formatter = function (items) {
       var i = items[0].dataIndex;
-      return tip(stretch(t.from + i * t.width, t.from + (i + 1) * t.width), [
-        ["Asked for, at most", number(trail.asked[i])], ["Got, at most", number(trail.admitted[i])], ["Quota", number(data.quota)]
+      return tip(timeRange(t.from + i * t.width, t.from + (i + 1) * t.width), [
+        ["Requested, at most", number(trail.asked[i])], ["Admitted, at most", number(trail.admitted[i])], ["Quota", number(data.quota)]
       ]);
     };
     return option;
@@ -294,7 +294,7 @@
       };
     };
     var share = function (part, whole) { return whole > 0 ? 100 * part / whole : 0; };
-    var option = base(c, "Two lines over the quota: the share of requests denied and the share of keys touched. The table below holds the same.");
+    var option = base(c, "Two lines over the quota: the share of requests denied and the share of keys touched. The table below has the same figures.");
     option.grid.bottom = 32;
     option.xAxis = {
       type: "value", min: Math.log10(from), max: to > from ? Math.log10(to) : Math.log10(from) + 1,
@@ -321,11 +321,11 @@
     return option;
   }
 
-  // marks are upright lines at the quotas that have a name. One quota with two names gets one line with both, and
-  // neighbours are labelled at different heights.
+  // marks are vertical lines at the named quotas. A quota with two names gets one line with both, and labels of
+  // neighbours are at different heights.
   function marks(c, from, to) {
     var s = data.sweep, named = {};
-    [[data.quota, "asked for"], [s.knee, "knee"], [s.suggested, "suggested"]].forEach(function (m) {
+    [[data.quota, "chosen"], [s.knee, "knee"], [s.suggested, "suggested"]].forEach(function (m) {
       if (m[0] >= from && m[0] <= to) named[m[0]] = (named[m[0]] ? named[m[0]] + ", " : "") + m[1];
     });
     var quotas = Object.keys(named).map(Number).sort(function (a, b) { return a - b; });
@@ -338,7 +338,7 @@
       silent: true, symbol: "none",
       data: quotas.map(function (q, i) {
         return {
-          xAxis: Math.log10(q), lineStyle: { color: c.dim, width: 1.2, type: named[q].indexOf("asked for") === 0 ? "solid" : [3, 3] },
+          xAxis: Math.log10(q), lineStyle: { color: c.dim, width: 1.2, type: named[q].indexOf("chosen") === 0 ? "solid" : [3, 3] },
           label: {
             formatter: named[q] + " " + number(q), position: "end", color: c.ink, fontSize: 12, distance: 4 + 15 * heights[i],
             align: place(q) > .85 ? "right" : place(q) < .15 ? "left" : "center"
@@ -376,7 +376,7 @@
     });
     if (charts.timeline) charts.timeline.on("datazoom", zoomed);
     setTheme(remembered());
-    window.slidegateCharts = charts; // for tests, and for the curious
+    window.slidegateCharts = charts; // for tests and debugging
   }
 
   document.querySelectorAll("[data-series]").forEach(function (button) {
@@ -400,13 +400,13 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
   var width = 0;
-  new ResizeObserver(function () { // a height that changes is not a reason to draw
+  new ResizeObserver(function () { // a change of height needs no redraw
     if (printing || document.body.clientWidth === width) return;
     width = document.body.clientWidth;
     resize();
   }).observe(document.body);
 
-  // Paper is light and narrow, and nobody can open what is closed on it.
+  // Paper is light and narrow, and closed details cannot be opened on it.
   var before = "auto", closed = [];
   addEventListener("beforeprint", function () {
     printing = true;

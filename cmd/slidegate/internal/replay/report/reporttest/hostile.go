@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
-// HostileKeys returns keys that somebody might send who knows where they end up.
+// HostileKeys returns keys that an attacker might send who knows where they are shown.
 func HostileKeys() []string { return slices.Clone(hostileKeys) }
 
 var hostileKeys = []string{
@@ -23,7 +23,7 @@ var hostileKeys = []string{
 	"",
 }
 
-// HostileShown is how a report shows them: nothing that a browser or a terminal would obey, and no longer than a column.
+// HostileShown is how a report shows them: harmless to browsers and terminals, and no wider than a column.
 var HostileShown = []string{
 	"</script><script>win….pwned = 1</script>",
 	"\"><img src=x onerror=\"window.pwned = 2\">",
@@ -75,7 +75,7 @@ func hostileAgainst() *replay.Against {
 	return a
 }
 
-// hostileProfile has every hostile key in the place of every value.
+// hostileProfile returns a profile in which the values are the hostile keys.
 func hostileProfile() *replay.Profile {
 	var values []replay.Value
 	for i, key := range hostileKeys {
