@@ -67,7 +67,7 @@ func TestProxyJSONLog(t *testing.T) {
 	}
 	s.mustEnd(syscall.SIGTERM)
 	jsonLines(t, s.text())
-	if !s.said(`"msg":"proxy: the application could not be asked"`) || said["running"]["to"] != "http://127.0.0.1:1" {
+	if !s.said(`"msg":"proxy: the application could not be reached"`) || said["running"]["to"] != "http://127.0.0.1:1" {
 		t.Errorf("it said\n%s", s.text())
 	}
 	failed := launch(t, nil, "proxy", "--to", "http://h", "--http", taken.Addr().String(), "--admin", "off", "--log-format", "json")

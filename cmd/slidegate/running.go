@@ -146,7 +146,7 @@ func heed(running *server.Server, signals chan os.Signal, ended chan struct{}) {
 				continue
 			}
 			if asked++; asked == 2 {
-				running.Hurry()
+				running.ForceStop()
 				signal.Reset(os.Interrupt, syscall.SIGTERM)
 			}
 		}
