@@ -75,7 +75,7 @@ func TestIsolatedLeader(t *testing.T) {
 	})
 	t.Logf("another leader was there after %v", time.Since(begun))
 	if answers == 0 {
-		t.Error("the leader that was cut off answered nothing at all, so nobody would see an answer that is too old")
+		t.Error("the leader that was cut off did not answer, so an outdated answer could not be noticed")
 	}
 	for range 20 {
 		if value, revision, err := getWithin(t, inside, 50*time.Millisecond); err == nil && revision < written {
