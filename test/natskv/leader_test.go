@@ -47,8 +47,8 @@ func testHandover(t *testing.T, cluster *natstest.Cluster) {
 	}
 }
 
-// A leader that is cut off does not know that the others have chosen another one, and answers reads as before. The engine of a process
-// that is connected to it returns nothing that is older than what another process has been told is written.
+// A leader that is cut off does not know that the others have elected another one, and answers reads as before. The engine of a
+// process that is connected to it returns nothing older than what was acknowledged to another process.
 func TestIsolatedLeader(t *testing.T) {
 	t.Parallel()
 	cluster := natstest.StartCluster(t, 3)
