@@ -74,8 +74,8 @@ func TestDecisionsNeedToken(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	s := startServe(t, "--tokens-file", write(t, "tokens", []byte("# ours\n"+token+"\n")))
 	commandLines{
-		{[]string{"allow", "me"}, exitFailure, "a token is needed"},
-		{[]string{"allow", "me", "--token", "wrong"}, exitFailure, "a token is needed"},
+		{[]string{"allow", "me"}, exitFailure, "a token is required"},
+		{[]string{"allow", "me", "--token", "wrong"}, exitFailure, "a token is required"},
 		{[]string{"allow", "me", "--token", token}, exitOK, "99 of 100"},
 	}.play(t, "--server", s.url("http"))
 	t.Setenv("SLIDEGATE_TOKEN", token)

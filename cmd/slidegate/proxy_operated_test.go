@@ -67,7 +67,7 @@ func TestProxyJSONLog(t *testing.T) {
 	}
 	s.mustEnd(syscall.SIGTERM)
 	jsonLines(t, s.text())
-	if !s.printed(`"msg":"proxy: the application could not be asked"`) || logged["running"]["to"] != "http://127.0.0.1:1" {
+	if !s.printed(`"msg":"proxy: the application could not be reached"`) || logged["running"]["to"] != "http://127.0.0.1:1" {
 		t.Errorf("got\n%s\nwant a line about the application and the URL in the first line", s.text())
 	}
 	failed := launch(t, nil, "proxy", "--to", "http://h", "--http", taken.Addr().String(), "--admin", "off", "--log-format", "json")

@@ -142,7 +142,7 @@ func TestProxyWrongFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"", "--to"},
 		{"--to localhost:3000", "--to: must begin with http:// or https://"},
-		{"--to http://h/app", "--to: must be a scheme and a host alone; write http://h"},
+		{"--to http://h/app", "--to: must be only a scheme and a host; write http://h"},
 		{"--to http://h --limit ten", "--limit: "},
 		{"--to http://h --route /login", "write a pattern, = and a limit"},
 		{"--to http://h --route /login=ten", "--route /login=ten: "},

@@ -146,7 +146,7 @@ func handleSignals(running *server.Server, signals chan os.Signal, ended chan st
 				continue
 			}
 			if ends++; ends == 2 {
-				running.Hurry()
+				running.ForceStop()
 				signal.Reset(os.Interrupt, syscall.SIGTERM)
 			}
 		}

@@ -253,7 +253,7 @@ func TestSecondSignalEndsDrain(t *testing.T) {
 	s.signal(syscall.SIGTERM)
 	s.await("draining")
 	s.mustEnd(syscall.SIGTERM)
-	if !s.printed("cut off") {
+	if !s.printed("aborted") {
 		t.Errorf("the message about the request that was cut off is missing:\n%s", s.text())
 	}
 }

@@ -1,5 +1,5 @@
-// Package connlimit bounds how many connections a listener holds: in all, so that clients cannot use up what the process may open,
-// and by address, so that no single one of them can keep out the others.
+// Package connlimit bounds how many connections a listener holds: in total, so that clients cannot exhaust the process's file
+// descriptors, and per address, so that no single client can keep out the others.
 package connlimit
 
 import (
@@ -10,18 +10,18 @@ import (
 	"sync/atomic"
 )
 
-// Options are the bounds of a Listener. Both are required.
+// Options holds the bounds of a Listener. Max and MaxPerAddress are required.
 type Options struct {
-	// Max is how many connections are held at once, and MaxPerAddress how many of one address. Of IPv6, an address is a network
-	// of 64 bits, of which a client has a whole one to choose from.
+	// Max is how many connections are held at a time, and MaxPerAddress how many from one address. IPv6 addresses are counted by
+	// their /64 network, since a client usually has a whole one to choose from.
 	Max, MaxPerAddress int
-	// Exempt reports whether an address has no bound of its own, such as a proxy's, which connects for many clients; nil exempts
-	// none. It must be quick and safe for concurrent use.
+	// Exempt reports whether an address has no bound of its own, such as the address of a proxy, which connects for many clients;
+	// nil exempts none. It must be fast and safe for concurrent use.
 	Exempt func(netip.Addr) bool
 }
 
-// Listener is a net.Listener that closes connections beyond its bounds at once. A connection counts until it is closed, whatever
-// it is used for. It is safe for concurrent use. The zero value is not usable; New makes it.
+// Listener is a net.Listener that immediately closes connections beyond its bounds. A connection counts until it is closed,
+// whatever it is used for. It is safe for concurrent use. The zero value is not usable; call New.
 type Listener struct {
 	net.Listener
 	opts Options
@@ -30,11 +30,11 @@ type Listener struct {
 
 	mu      sync.Mutex
 	open    int
-	byAddr  map[netip.Addr]int // none is zero
+	byAddr  map[netip.Addr]int // has no zero values
 	refused int64
 }
 
-// New puts bounds on a listener.
+// New returns a Listener that bounds the connections of inner.
 func New(inner net.Listener, opts Options) *Listener {
 	return &Listener{Listener: inner, opts: opts, byAddr: map[netip.Addr]int{}}
 }
@@ -46,14 +46,14 @@ func (l *Listener) Open() int64 {
 	return int64(l.open)
 }
 
-// Refused returns how many connections were closed because there was no room for them.
+// Refused returns how many connections were closed because a bound was reached.
 func (l *Listener) Refused() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refused
 }
 
-// Accept waits for a connection for which there is room.
+// Accept waits for a connection within the bounds.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -69,7 +69,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// client returns whom a connection counts for: the zero Addr if for nobody in particular.
+// client returns the address that a connection counts for; the zero Addr if only the total bound applies.
 func (l *Listener) client(remote net.Addr) netip.Addr {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {
@@ -80,7 +80,7 @@ func (l *Listener) client(remote net.Addr) netip.Addr {
 		return netip.Addr{}
 	}
 	if addr.Is6() {
-		network, _ := addr.Prefix(64) // 64 is within its length
+		network, _ := addr.Prefix(64) // 64 is a valid length
 		return network.Addr()
 	}
 	return addr
@@ -112,7 +112,7 @@ func (l *Listener) giveBack(client netip.Addr) {
 	}
 }
 
-// counted is a connection that makes room when it is closed.
+// counted is a connection that stops counting when it is closed.
 type counted struct {
 	net.Conn
 	listener *Listener
@@ -121,7 +121,7 @@ type counted struct {
 	settled  atomic.Bool
 }
 
-// settle notes that a request was answered on the connection, or that none will be.
+// settle records that a request was answered on the connection, or that none will be.
 func (c *counted) settle() {
 	if !c.settled.Load() && !c.settled.Swap(true) {
 		c.listener.unsettled.Add(-1)
@@ -137,7 +137,7 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite ends what is sent, and leaves the other direction open. Servers do so to have a client read their last answer.
+// CloseWrite closes the sending direction only. Servers do this so that a client can read their last response.
 func (c *counted) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -145,8 +145,8 @@ func (c *counted) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// IsProxy is for Options.Exempt: it reports whether an address is one of the proxies that are trusted. If none were named, which nil
-// means, those on the same machine are.
+// IsProxy reports whether an address belongs to a trusted proxy, for use in Options.Exempt. If trusted is nil, proxies on the same
+// machine are trusted.
 func IsProxy(trusted []netip.Prefix, addr netip.Addr) bool {
 	if trusted == nil {
 		return addr.IsLoopback()
@@ -159,5 +159,5 @@ func IsProxy(trusted []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// PerAddress is how many connections of one address there may be unless said otherwise: a quarter of all.
-func PerAddress(most int) int { return max(1, most/4) }
+// PerAddress returns the default bound per address: a quarter of all connections.
+func PerAddress(total int) int { return max(1, total/4) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// line is a listener to which a test hands connections.
+// line is a listener that accepts connections given by a test.
 type line struct {
 	net.Listener
 	conns chan net.Conn
@@ -33,7 +33,7 @@ func (f *from) Close() error         { f.closed = true; return nil }
 
 func tcp(addr string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr)) }
 
-// play has connections come in, and returns those that were let in.
+// play passes connections to a Listener, and returns those that were accepted.
 func play(t *testing.T, opts Options, remotes ...net.Addr) (l *Listener, in []net.Conn, got string) {
 	t.Helper()
 	conns := make(chan net.Conn, len(remotes))
@@ -67,7 +67,7 @@ func TestBounds(t *testing.T) {
 		{[]string{"192.0.2.1:1", "[::ffff:192.0.2.1]:2", "192.0.2.1:3"}, "++-"},
 		{[]string{"[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::ffff:1:2:3]:1", "[2001:db8:0:1::1]:1"}, "++-+"},
 		{[]string{"[fe80::1%eth0]:1", "[fe80::2%eth1]:1", "[fe80::3]:1"}, "++-"},
-		{[]string{"10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3", "10.0.0.1:4", "[::ffff:10.0.0.1]:5", "10.0.0.1:6"}, "+++++-"}, // all there may be
+		{[]string{"10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3", "10.0.0.1:4", "[::ffff:10.0.0.1]:5", "10.0.0.1:6"}, "+++++-"}, // up to the total bound
 		{[]string{"192.0.2.1:1", "192.0.2.1:1", "192.0.2.2:1", "192.0.2.2:1", "192.0.2.3:1", "192.0.2.4:1"}, "+++++-"},
 	} {
 		var remotes []net.Addr
@@ -79,14 +79,14 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%v: got %s, want %s", test.remotes, got, test.want)
 		}
 		if l.Open() != int64(len(in)) || l.Refused() != int64(len(remotes)-len(in)) {
-			t.Errorf("%v: %d are held and %d were refused, of %d and %d", test.remotes, l.Open(), l.Refused(), len(in), len(remotes)-len(in))
+			t.Errorf("%v: got %d open and %d refused, want %d and %d", test.remotes, l.Open(), l.Refused(), len(in), len(remotes)-len(in))
 		}
 		for _, conn := range in {
 			_ = conn.Close()
-			_ = conn.Close() // which counts once
+			_ = conn.Close() // counts only once
 		}
 		if l.Open() != 0 || len(l.byAddr) != 0 {
-			t.Errorf("%v: when all have gone, %d are held of %v", test.remotes, l.Open(), l.byAddr)
+			t.Errorf("%v: after all were closed: got %d open, %v", test.remotes, l.Open(), l.byAddr)
 		}
 	}
 	if _, _, got := play(t, Options{Max: 3, MaxPerAddress: 1}, &net.UnixAddr{Name: "@"}, &net.UnixAddr{Name: "@"}, &net.UnixAddr{}, &net.UnixAddr{}); got != "+++-" {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// settleTime is how long Settle waits at most. Those who have connected and sent no request by then are not waited for; net/http thinks so
-// too.
+// settleTime is the longest time that Settle waits. Like net/http, it does not wait longer for clients that have connected and sent
+// no request.
 const settleTime = 5 * time.Second
 
-// ConnState is for http.Server.ConnState. Settle needs it.
+// ConnState must be set as http.Server.ConnState for Settle to work.
 func (l *Listener) ConnState(conn net.Conn, state http.ConnState) {
 	if state == http.StateNew || state == http.StateActive {
 		return
@@ -25,8 +25,8 @@ func (l *Listener) ConnState(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// Settle waits until the first request on every connection has been answered, or ctx ends. It is for the time between the end of
-// listening and http.Server.Shutdown, which closes connections without an answer whose first request has not been read yet.
+// Settle waits until the first request on every connection has been answered, or ctx ends. Call it after the end of listening and
+// before http.Server.Shutdown, which closes connections whose first request has not been read without a response.
 func (l *Listener) Settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()

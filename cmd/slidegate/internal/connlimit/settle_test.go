@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// Settle waits for a connection whose first request is not answered yet, and not for one that is idle after an answer.
+// Settle waits for a connection whose first request is not answered yet, but not for one that is idle after a response.
 func TestSettle(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.NoError(t, err)
@@ -34,7 +34,7 @@ func TestSettle(t *testing.T) {
 	}()
 	select {
 	case <-settled:
-		t.Fatal("it did not wait for the first request")
+		t.Fatal("Settle did not wait for the first request")
 	default:
 	}
 	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -44,7 +44,7 @@ func TestSettle(t *testing.T) {
 	answer.Body.Close()
 	<-settled
 	if l.Open() != 1 {
-		t.Errorf("%d connections are open, want 1: it is kept", l.Open())
+		t.Errorf("got %d open connections, want 1: it is kept alive", l.Open())
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

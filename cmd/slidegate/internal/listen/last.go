@@ -5,12 +5,13 @@ import (
 	"net/http"
 )
 
-// LastAnswers returns a handler that, once draining ends, has every answer be the last one of its connection: in HTTP/1 it says
-// Connection: close, in HTTP/2 GOAWAY. A client then asks again on another connection, and need not find out by a failed request that this
-// one is gone: a server that closes an idle connection cannot know that no request is on its way.
+// LastAnswers returns a handler that, once the context draining has ended, makes every response the last one of its connection: it
+// sends Connection: close in HTTP/1 and GOAWAY in HTTP/2. Clients then send their next request on another connection, instead of
+// learning from a failed request that this one is gone: a server that closes an idle connection cannot know whether a request is on
+// its way.
 func LastAnswers(draining context.Context, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if draining.Err() != nil && r.Header.Get("Upgrade") == "" { // a websocket says Connection: Upgrade, and lasts
+		if draining.Err() != nil && r.Header.Get("Upgrade") == "" { // a websocket sends Connection: Upgrade, and stays open
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

@@ -12,43 +12,43 @@ import (
 	"syscall"
 )
 
-// unixMark is what the address of a Unix socket begins with.
-const unixMark = "unix:"
+// unixPrefix is the prefix of addresses of Unix sockets.
+const unixPrefix = "unix:"
 
-// socketMode lets the owner of a socket and its group connect, and no one else: connections to it have no
-// address to tell clients apart by.
+// socketMode lets only the owner of a socket and its group connect, since connections to a Unix socket have no address that would
+// identify clients.
 const socketMode fs.FileMode = 0o660
 
-// IsUnix reports whether an address is that of a Unix socket, which other machines cannot reach.
-func IsUnix(address string) bool { return strings.HasPrefix(address, unixMark) }
+// IsUnix reports whether an address is a Unix socket, which other machines cannot reach.
+func IsUnix(address string) bool { return strings.HasPrefix(address, unixPrefix) }
 
 // Path returns the path of a Unix socket; empty if the address is not one.
 func Path(address string) string {
-	path, isUnix := strings.CutPrefix(address, unixMark)
+	path, isUnix := strings.CutPrefix(address, unixPrefix)
 	if !isUnix {
 		return ""
 	}
-	return strings.TrimPrefix(path, "//") // unix:///run/x, as URLs write it
+	return strings.TrimPrefix(path, "//") // as in unix:///run/x
 }
 
-// Text returns the address of a listener as Listen takes it.
+// Text returns the address of a listener in the form that Options.Open accepts.
 func Text(addr net.Addr) string {
 	if addr.Network() == "unix" {
-		return unixMark + addr.String()
+		return unixPrefix + addr.String()
 	}
 	return addr.String()
 }
 
-// Check returns an error that names the fix if an address cannot be one.
+// Check returns an error that names the fix if an address is invalid.
 func Check(address string) error {
 	if IsUnix(address) {
 		if Path(address) == "" {
-			return fmt.Errorf("%q has no path; write unix:/run/slidegate.sock, say", address)
+			return fmt.Errorf("%q has no path; write unix:/run/slidegate.sock, for example", address)
 		}
 		return nil
 	}
 	if address != "" && strings.Trim(address, "0123456789") == "" {
-		return fmt.Errorf("%q is a port without a host; write 127.0.0.1:%s for this machine alone, or :%s for all its addresses",
+		return fmt.Errorf("%q is a port without a host; write 127.0.0.1:%s for this machine only, or :%s for all its addresses",
 			address, address, address)
 	}
 	if strings.HasPrefix(address, "/") || strings.HasPrefix(address, ".") {
@@ -61,14 +61,14 @@ func Check(address string) error {
 	case err != nil && strings.Count(address, ":") > 1:
 		return fmt.Errorf("%q is not host:port; write an IPv6 address in brackets, such as [::1]:8080", address)
 	case err != nil:
-		return fmt.Errorf("%q: missing port; write %s:8080, say, or unix:/path", address, strings.TrimSuffix(address, ":"))
+		return fmt.Errorf("%q: missing port; write %s:8080, for example, or unix:/path", address, strings.TrimSuffix(address, ":"))
 	case port == "":
-		return fmt.Errorf("%q: missing port after the colon; write %s:8080, say, or 0 for any that is free", address, host)
+		return fmt.Errorf("%q: missing port after the colon; write %s:8080, for example, or 0 for any free port", address, host)
 	}
 	return nil
 }
 
-// listenUnix opens a Unix socket. One that a process left behind when it ended is replaced; one that somebody listens on is not.
+// listenUnix opens a Unix socket. It replaces a socket that a process left behind, but not one that is in use.
 func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	listener, err := net.Listen("unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) && isLeftOver(path) {
@@ -88,7 +88,7 @@ func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 // isClosed reports whether an error means that a listener was closed.
 func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }
 
-// isLeftOver reports whether path is a socket on which nobody listens.
+// isLeftOver reports whether path is a socket that no process listens on.
 func isLeftOver(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSocket {

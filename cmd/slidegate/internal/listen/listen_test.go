@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// An address that cannot be one is refused with what to write instead.
+// The error about an invalid address says what to write instead.
 func TestCheck(t *testing.T) {
 	for address, want := range map[string]string{
 		"127.0.0.1:8080": "", ":8080": "", "localhost:0": "", "[::1]:80": "", "unix:/run/x.sock": "", "unix:x.sock": "", "unix:///run/x": "",
-		"18080":          "write 127.0.0.1:18080 for this machine alone, or :18080",
+		"18080":          "write 127.0.0.1:18080 for this machine only, or :18080",
 		"localhost":      "write localhost:8080",
 		"127.0.0.1:":     "write 127.0.0.1:8080",
 		"::1":            "in brackets",
@@ -31,7 +31,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A socket that was left behind is replaced; one that is in use, or is another file, is not.
+// A leftover socket is replaced; a socket in use, or another file, is not.
 func TestUnixSockets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	first, err := Options{}.Open("unix:" + path)
@@ -39,22 +39,22 @@ func TestUnixSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != socketMode {
-		t.Errorf("the socket's mode is %v, %v, want %o", info.Mode(), err, socketMode)
+		t.Errorf("got socket mode %v, %v, want %o", info.Mode(), err, socketMode)
 	}
 	if _, err := (Options{}).Open("unix:" + path); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("a second listener on a socket in use: %v, want EADDRINUSE", err)
+		t.Errorf("a second listener on a socket in use: got %v, want EADDRINUSE", err)
 	}
-	first.Listener.(*net.UnixListener).SetUnlinkOnClose(false) // as a process that was killed
+	first.Listener.(*net.UnixListener).SetUnlinkOnClose(false) // like a killed process
 	first.Close()
 	second, err := Options{}.Open("unix:" + path)
 	if err != nil {
-		t.Fatalf("a socket that was left behind: %v", err)
+		t.Fatalf("a leftover socket: got %v", err)
 	}
 	second.Close()
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := (Options{}).Open("unix:" + path); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("a listener in place of a file: %v, want EADDRINUSE", err)
+		t.Errorf("a listener in place of a file: got %v, want EADDRINUSE", err)
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// Options say how addresses are opened. The zero value is good.
+// Options configures how addresses are opened. The zero value is valid.
 type Options struct {
-	// ReusePort lets another process listen on the same port at the same time, if it says so too and has the same user. A new process can
-	// then take over before the old one ends.
+	// ReusePort lets another process of the same user listen on the same port, if it sets ReusePort too. A new process can then take
+	// over before the old one stops.
 	ReusePort bool
-	// Mode is of Unix sockets; 0 means 0660.
+	// Mode is the mode of Unix sockets; 0 means 0660.
 	Mode fs.FileMode
 }
 
@@ -39,26 +39,26 @@ func (o Options) open(address string) (net.Listener, error) {
 	return config.Listen(context.Background(), "tcp", address)
 }
 
-// Inherited is a listener on a socket that another process opened and keeps, such as systemd.
+// Inherited returns a listener on a socket that another process, such as systemd, opened and keeps open.
 func Inherited(inner net.Listener) *Listener { return newListener(inner, true) }
 
 func newListener(inner net.Listener, inherited bool) *Listener {
 	return &Listener{Listener: inner, inherited: inherited, waiting: make(chan net.Conn), resting: make(chan struct{}), closed: make(chan struct{})}
 }
 
-// Listener is a net.Listener that can be closed in two steps, so that nobody who has connected is turned away. It is safe for concurrent
-// use. Options.Open and Inherited make it.
+// Listener is a net.Listener that can be closed in two steps, so that no client that has connected is turned away. It is safe for
+// concurrent use. The zero value is not usable; call Options.Open or Inherited.
 type Listener struct {
 	net.Listener
 	inherited bool
-	waiting   chan net.Conn // connections that nobody had accepted when Quiesce was called
-	resting   chan struct{} // sent to Accept when it has nothing left to return
+	waiting   chan net.Conn // connections that were not accepted when Quiesce was called
+	resting   chan struct{} // received by Accept when there is nothing left to return
 	quiesce   sync.Once
 	close     sync.Once
 	closed    chan struct{}
 }
 
-// Accept waits for a connection. After Quiesce it returns those that were waiting, and then waits for Close.
+// Accept waits for a connection. After Quiesce it returns the connections that were queued, and then waits for Close.
 func (l *Listener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err == nil || !isClosed(err) {
@@ -75,10 +75,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Quiesce closes the socket, once it has passed on to Accept the connections that wait in its queue: clients think that they are connected,
-// and closing the socket resets them. Those of a socket that another process keeps stay in its queue, for the process that accepts next. It returns
-// when another goroutine has called Accept for all of them and once more, so that whatever was accepted is known to the server, or when
-// Close is called or ctx ends; what is left then is closed.
+// Quiesce closes the socket after passing the connections in its queue to Accept: their clients believe that they are connected,
+// and closing the socket would reset them. Connections to an inherited socket stay in its queue, for the next process that accepts.
+// Quiesce returns when another goroutine has called Accept for all of them and once more, so that the server knows every accepted
+// connection, or when Close is called or ctx ends; connections left then are closed.
 func (l *Listener) Quiesce(ctx context.Context) {
 	l.quiesce.Do(func() {
 		var left []net.Conn
@@ -103,13 +103,13 @@ func (l *Listener) Quiesce(ctx context.Context) {
 	})
 }
 
-// Close closes the socket, with whatever is in its queue.
+// Close closes the socket and the connections in its queue.
 func (l *Listener) Close() (err error) {
 	l.close.Do(func() {
 		close(l.closed)
 		err = l.Listener.Close()
 		if isClosed(err) {
-			err = nil // by Quiesce
+			err = nil // closed by Quiesce
 		}
 	})
 	return err

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// Connections that wait in the queue when the listener is closed are accepted and answered, and nobody else can connect.
+// Connections that are queued when the listener is closed are accepted and served, and no other client can connect.
 func TestQuiesce(t *testing.T) {
 	for name, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": "unix:" + filepath.Join(t.TempDir(), "s.sock")} {
 		t.Run(name, func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestQuiesce(t *testing.T) {
 			network, at := l.Addr().Network(), l.Addr().String()
 			const clients = 20
 			var conns [clients]net.Conn
-			for i := range conns { // nobody accepts them yet
+			for i := range conns { // they are not accepted yet
 				conns[i], err = net.Dial(network, at)
 				testkit.NoError(t, err)
 				defer conns[i].Close()
@@ -38,7 +38,7 @@ func TestQuiesce(t *testing.T) {
 				l.Quiesce(t.Context())
 				close(quiet)
 			}()
-			testkit.Eventually(t, "nobody else can connect", func() bool {
+			testkit.Eventually(t, "new connections are refused", func() bool {
 				conn, err := net.Dial(network, at)
 				if err == nil {
 					conn.Close()
@@ -49,19 +49,19 @@ func TestQuiesce(t *testing.T) {
 			<-quiet
 			for i, conn := range conns {
 				if got, err := io.ReadAll(conn); err != nil || string(got) != "hello" {
-					t.Errorf("client %d: %q, %v, want hello", i, got, err)
+					t.Errorf("client %d: got %q, %v, want hello", i, got, err)
 				}
 			}
 			testkit.NoError(t, l.Close())
 			testkit.NoError(t, l.Close())
 			if err := <-served; !isClosed(err) {
-				t.Errorf("Accept ended with %v, want %v", err, net.ErrClosed)
+				t.Errorf("Accept: got %v, want %v", err, net.ErrClosed)
 			}
 		})
 	}
 }
 
-// greet says hello to all who connect.
+// greet sends hello on every connection.
 func greet(l net.Listener) error {
 	for {
 		conn, err := l.Accept()
@@ -73,7 +73,7 @@ func greet(l net.Listener) error {
 	}
 }
 
-// The queue of a socket that another process keeps is left to the process that accepts next.
+// The queue of an inherited socket is left to the next process that accepts.
 func TestQuiesceInherited(t *testing.T) {
 	kept, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.NoError(t, err)
@@ -89,7 +89,7 @@ func TestQuiesceInherited(t *testing.T) {
 	defer client.Close()
 	accepted := make(chan error, 1)
 	over, cancel := context.WithCancel(t.Context())
-	cancel() // nobody accepts here
+	cancel() // there is no call to Accept
 	l.Quiesce(over)
 	go func() {
 		_, err := l.Accept()
@@ -97,7 +97,7 @@ func TestQuiesceInherited(t *testing.T) {
 	}()
 	testkit.NoError(t, l.Close())
 	if err := <-accepted; !isClosed(err) {
-		t.Errorf("Accept ended with %v, want %v", err, net.ErrClosed)
+		t.Errorf("Accept: got %v, want %v", err, net.ErrClosed)
 	}
 	late, err := net.Dial("tcp", kept.Addr().String())
 	testkit.NoError(t, err)
@@ -109,7 +109,7 @@ func TestQuiesceInherited(t *testing.T) {
 	}
 }
 
-// Two listeners share a port if both say so.
+// Two listeners share a port if both set ReusePort.
 func TestReusePort(t *testing.T) {
 	first, err := Options{ReusePort: true}.Open("127.0.0.1:0")
 	testkit.NoError(t, err)
@@ -117,7 +117,7 @@ func TestReusePort(t *testing.T) {
 	at := first.Addr().String()
 	if l, err := (Options{}).Open(at); err == nil {
 		l.Close()
-		t.Error("a listener that does not say so shares the port")
+		t.Error("a listener without ReusePort shares the port")
 	}
 	second, err := Options{ReusePort: true}.Open(at)
 	testkit.NoError(t, err)
@@ -132,11 +132,11 @@ func TestMode(t *testing.T) {
 	info, err := os.Stat(path)
 	testkit.NoError(t, err)
 	if got := info.Mode().Perm(); got != fs.FileMode(0o600) {
-		t.Errorf("the socket's mode is %o, want 600", got)
+		t.Errorf("got socket mode %o, want 600", got)
 	}
 }
 
-// Quiesce returns only when the server knows of what was accepted before.
+// Quiesce returns only when the server knows every connection that was accepted before.
 func TestQuiesceWaitsForTheServer(t *testing.T) {
 	l, err := Options{}.Open("127.0.0.1:0")
 	testkit.NoError(t, err)
@@ -164,7 +164,7 @@ func TestQuiesceWaitsForTheServer(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		for { // those that the test has connected with in the meantime
+		for { // connections that the test has made in the meantime
 			other, err := l.Accept()
 			if err != nil {
 				ended <- err

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reusePort is for net.ListenConfig.
+// reusePort is a net.ListenConfig.Control function.
 func reusePort(_, _ string, conn syscall.RawConn) error {
 	var failed error
 	err := conn.Control(func(fd uintptr) {
@@ -18,7 +18,7 @@ func reusePort(_, _ string, conn syscall.RawConn) error {
 	return errors.Join(err, failed)
 }
 
-// acceptWaiting returns the connections that are in the queue of a listener, and does not wait for others.
+// acceptWaiting returns the connections in the queue of a listener, without waiting for others.
 func acceptWaiting(l net.Listener) (all []net.Conn) {
 	socket, ok := l.(syscall.Conn)
 	if !ok {
@@ -28,18 +28,18 @@ func acceptWaiting(l net.Listener) (all []net.Conn) {
 	if err != nil {
 		return nil
 	}
-	_ = raw.Control(func(fd uintptr) { // it fails only for a listener that is closed
+	_ = raw.Control(func(fd uintptr) { // fails only for a closed listener
 		for {
 			accepted, _, err := unix.Accept4(int(fd), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 			if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 				continue
 			}
-			if err != nil { // there is none, most likely
+			if err != nil { // most likely, the queue is empty
 				return
 			}
 			file := os.NewFile(uintptr(accepted), "")
 			conn, err := net.FileConn(file)
-			_ = file.Close() // conn has a descriptor of its own
+			_ = file.Close() // conn has its own descriptor
 			if err == nil {
 				all = append(all, conn)
 			}

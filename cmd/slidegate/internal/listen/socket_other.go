@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// reusePort is for net.ListenConfig.
+// reusePort is a net.ListenConfig.Control function.
 func reusePort(_, _ string, _ syscall.RawConn) error {
-	return errors.New("to share a port with another process works on Linux alone; leave --reuse-port out")
+	return errors.New("sharing a port with another process is supported only on Linux; remove --reuse-port")
 }
 
-// acceptWaiting returns nothing: only on Linux can the queue be emptied.
+// acceptWaiting returns nothing: the queue can be emptied only on Linux.
 func acceptWaiting(net.Listener) []net.Conn { return nil }

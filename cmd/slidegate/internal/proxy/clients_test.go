@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// TestInventedClients: whatever a client writes about itself, it is one client, and the application is not told it.
+// TestInventedClients: whatever a client claims about itself, it counts as one client, and the claims do not reach the application.
 func TestInventedClients(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("p", "", "3/1h")}})
 	for i := range 5 {
@@ -28,7 +28,7 @@ func TestInventedClients(t *testing.T) {
 	}
 }
 
-// TestTrustedPeer: the chain of a proxy that is trusted is honoured, and passed on with its own address added.
+// TestTrustedPeer: the chain of a trusted proxy is used, and forwarded with the proxy's own address added.
 func TestTrustedPeer(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("p", "", "1/1h")},
 		trusted: append([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, loopback...)})
@@ -37,10 +37,10 @@ func TestTrustedPeer(t *testing.T) {
 		status int
 	}{
 		{"198.51.100.1", 200}, {"198.51.100.2", 200}, {"198.51.100.1", 429},
-		{"6.6.6.6, 198.51.100.2", 429},           // what stands left of the client is invented
+		{"6.6.6.6, 198.51.100.2", 429},           // everything left of the client is invented
 		{"198.51.100.3, 10.0.0.7", 200},          // two proxies
-		{"198.51.100.3, 10.0.0.8", 429},          // and the same client by another
-		{"7.7.7.7, 198.51.100.3, 10.9.9.9", 429}, // which invents some more
+		{"198.51.100.3, 10.0.0.8", 429},          // the same client through another proxy
+		{"7.7.7.7, 198.51.100.3, 10.9.9.9", 429}, // with more inventions
 	} {
 		got := r.ask("GET", "/", "X-Forwarded-For", c.chain, "X-Forwarded-Proto", "https", "X-Forwarded-Host", "www.example", "X-Real-IP", "9.9.9.9")
 		if got.StatusCode != c.status {
@@ -52,11 +52,11 @@ func TestTrustedPeer(t *testing.T) {
 		}
 	}
 	if got := r.ask("GET", "/"); !strings.HasSuffix(got.body, "xff=127.0.0.1 proto=http xfh="+r.at+" real= fwd=") {
-		t.Errorf("with nothing to keep: %s", got.body)
+		t.Errorf("with nothing to keep: got %s", got.body)
 	}
 }
 
-// TestTrustChanges: who is trusted can be changed while requests come.
+// TestTrustChanges: the trusted proxies can be changed while requests arrive.
 func TestTrustChanges(t *testing.T) {
 	s := plenty()
 	s.trusted = loopback

@@ -1,5 +1,5 @@
-// Package proxy is a reverse proxy with limits, for an application that cannot be changed: a gate decides about every
-// request, and what it admits is passed on as the client wrote it. Bodies stream in both directions, and websockets,
-// server-sent events, trailers and interim answers pass. Who the client is, the application is told in X-Forwarded-For,
-// in which nobody is believed but proxies that are trusted.
+// Package proxy is a rate-limiting reverse proxy for applications that cannot be changed: a gate decides every request, and
+// admitted requests are forwarded as the client sent them. Bodies stream in both directions, and websockets, server-sent events,
+// trailers and interim responses pass through. The application receives the client's address in X-Forwarded-For, which is believed
+// only from trusted proxies.
 package proxy

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// bareApplication answers each connection by a function.
+// bareApplication handles each connection with a function.
 func bareApplication(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func readHead(conn net.Conn) {
 	}
 }
 
-// TestApplicationRefuses: nothing listens, which is a 502, and the unit is gone nevertheless.
+// TestApplicationRefuses: if nothing listens, the response is 502, and the unit is still taken.
 func TestApplicationRefuses(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,7 +68,7 @@ func TestApplicationRefuses(t *testing.T) {
 		t.Errorf("got %s %v %s, want 502 as application/problem+json, without the application's address", got.Status, got.Header, got.body)
 	}
 	if got := r.ask("GET", "/"); got.StatusCode != 429 {
-		t.Errorf("the unit was given back: %s", got.Status)
+		t.Errorf("got %s, want 429: the unit was refunded", got.Status)
 	}
 }
 
@@ -88,8 +88,8 @@ func TestApplicationCuts(t *testing.T) {
 		"":                               502, // nothing at all
 		"HTTP/1.1 200":                   502, // half a line
 		"rubbish\r\n\r\n":                502,
-		"HTTP/1.1 101 Switching\r\n\r\n": 502, // which nobody asked for
-		"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf":                        0, // the client must not take it for whole
+		"HTTP/1.1 101 Switching\r\n\r\n": 502, // not requested
+		"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf":                        0, // the client must not take it for complete
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n4\r\nx": 0,
 	} {
 		to := bareApplication(t, func(conn net.Conn) {
@@ -97,7 +97,7 @@ func TestApplicationCuts(t *testing.T) {
 			_, _ = io.WriteString(conn, answer)
 		})
 		r := newRig(t, to, plenty())
-		request, _ := http.NewRequest("POST", "http://"+r.at+"/", nil) // which is not sent twice
+		request, _ := http.NewRequest("POST", "http://"+r.at+"/", nil) // POST is not retried
 		got, err := r.http.Do(request)
 		if err == nil {
 			_, err = io.ReadAll(got.Body)
@@ -105,14 +105,14 @@ func TestApplicationCuts(t *testing.T) {
 		}
 		switch {
 		case status == 0 && err == nil:
-			t.Errorf("%q: %s, as if it were whole", answer, got.Status)
+			t.Errorf("%q: got %s, as if the response were complete", answer, got.Status)
 		case status > 0 && (err != nil || got.StatusCode != status):
 			t.Errorf("%q: got %v, %v, want status %d", answer, got, err, status)
 		}
 	}
 }
 
-// TestTwoLengths: requests whose end two readers could see in different places do not get through.
+// TestTwoLengths: requests whose end two parsers could see in different places are rejected.
 func TestTwoLengths(t *testing.T) {
 	var arrived atomic.Int64
 	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }), plenty())
@@ -132,12 +132,12 @@ func TestTwoLengths(t *testing.T) {
 		}
 	}
 	if arrived.Load() != 0 {
-		t.Errorf("%d got through", arrived.Load())
+		t.Errorf("got %d requests at the application, want none", arrived.Load())
 	}
 }
 
-// TestBothLengths: with Transfer-Encoding and Content-Length, net/http goes by the former, and the application gets that one
-// alone. What a reader who goes by the latter would take for the rest of a body is a request of its own, and charged.
+// TestBothLengths: given Transfer-Encoding and Content-Length, net/http uses the former, and the application receives only that.
+// What a parser that uses the latter would take for the rest of a body is a separate request, and is charged.
 func TestBothLengths(t *testing.T) {
 	arrived := make(chan string, 4)
 	r := newRig(t, application(t, func(w http.ResponseWriter, r *http.Request) {
@@ -152,13 +152,13 @@ func TestBothLengths(t *testing.T) {
 	}
 	everything, err := io.ReadAll(conn)
 	if err != nil || strings.Count(string(everything), "HTTP/1.1 200") != 1 || strings.Count(string(everything), "HTTP/1.1 429") != 1 {
-		t.Errorf("got %v, %s\nwant one answer 200 and one 429", err, everything)
+		t.Errorf("got %v, %s\nwant one response 200 and one 429", err, everything)
 	}
 	if got := within(t, "the first", arrived); got != "POST /first [chunked] [] x" {
-		t.Errorf("arrived: %s", got)
+		t.Errorf("got %s at the application", got)
 	}
 	if len(arrived) > 0 {
-		t.Errorf("also arrived: %s", <-arrived)
+		t.Errorf("got another request at the application: %s", <-arrived)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestUnfitTargets(t *testing.T) {
 	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }), plenty())
 	for line, status := range map[string]int{
 		"CONNECT h:80":     405,
-		"CONNECT //login":  405, // which http.ServeMux does not clean
+		"CONNECT //login":  405, // http.ServeMux does not clean it
 		"GET *":            400,
 		"GET x:%2Flogin":   400,
 		"GET login":        400,
@@ -176,16 +176,16 @@ func TestUnfitTargets(t *testing.T) {
 		"GET / HTTP/1.1\r": 400,
 	} {
 		if got := r.raw(line + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); got.StatusCode != status ||
-			strings.ContainsAny(line, ":*") && got.Header.Get("Content-Type") != "application/problem+json" { // ours, not the application's
-			t.Errorf("%s: got %s %v %s, want %d, as application/problem+json if the proxy answers", line, got.Status, got.Header, got.body, status)
+			strings.ContainsAny(line, ":*") && got.Header.Get("Content-Type") != "application/problem+json" { // from the proxy, not the application
+			t.Errorf("%s: got %s %v %s, want %d, as application/problem+json if the proxy responds", line, got.Status, got.Header, got.body, status)
 		}
 	}
 	if arrived.Load() != 0 {
-		t.Errorf("%d got through", arrived.Load())
+		t.Errorf("got %d requests at the application, want none", arrived.Load())
 	}
 }
 
-// TestOptionsOfAll: OPTIONS * is limited, and arrives.
+// TestOptionsOfAll: OPTIONS * is limited, and forwarded.
 func TestOptionsOfAll(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("p", "/", "1/1h")}})
 	text := "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
@@ -197,7 +197,7 @@ func TestOptionsOfAll(t *testing.T) {
 	}
 }
 
-// TestHalfBody: a client that sends half a body is at fault, not the application.
+// TestHalfBody: an incomplete body is the client's fault, not the application's.
 func TestHalfBody(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	got := newRig(t, to, plenty()).raw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nrubbish\r\n")

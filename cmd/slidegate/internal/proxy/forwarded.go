@@ -6,7 +6,7 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 )
 
-// trusts tells whether the peer is a proxy that is trusted.
+// trusts reports whether the peer is a trusted proxy.
 func (p *Proxy) trusts(peer string) bool {
 	proxies := *p.trusted.Load()
 	if len(proxies) == 0 {
@@ -24,16 +24,16 @@ func (p *Proxy) trusts(peer string) bool {
 	return false
 }
 
-// forward tells the application who the client is. Behind a proxy that is trusted, that is its word with the proxy's own
-// address added. Everybody else is believed nothing, and the application, to which we are the peer, must not believe it
-// either: so all that names a client, a host or a scheme is taken out and written anew.
+// forward sets the headers that tell the application who the client is. From a trusted proxy, they are kept, and the proxy's own
+// address is added. Headers from any other peer are not believed, and the application, which sees us as its peer, must not believe
+// them either: so everything that names a client, a host or a scheme is removed and written from scratch.
 func (p *Proxy) forward(r *httputil.ProxyRequest) {
 	in, out := r.In.Header, r.Out.Header
 	trusted := p.trusts(r.In.RemoteAddr)
-	dropUntold(out, trusted)
-	dropUntold(r.Out.Trailer, trusted) // those that are announced; the others come with the end of the body
+	dropSpoofable(out, trusted)
+	dropSpoofable(r.Out.Trailer, trusted) // announced trailers; the others arrive at the end of the body
 	if way, ok := r.In.Context().Value(passingKey{}).(*passing); ok && way.body != nil {
-		way.body.atEnd = func() { dropUntold(r.Out.Trailer, trusted) }
+		way.body.atEnd = func() { dropSpoofable(r.Out.Trailer, trusted) }
 	}
 	if !trusted {
 		r.SetXForwarded()

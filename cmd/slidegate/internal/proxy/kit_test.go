@@ -30,37 +30,37 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long tests wait for what is to happen soon.
+// patience is how long tests wait for events that should happen soon.
 const patience = 20 * time.Second
 
-// rig is a proxy on a loopback port, before an application.
+// rig is a proxy on a loopback port, in front of an application.
 type rig struct {
 	t     testing.TB
 	proxy *proxy.Proxy
 	gate  *gate.Gate
 	at    string // host and port
 	clock storetest.Clock
-	stop  func() // ends it, and waits until it has ended
+	stop  func() // stops it, and waits until it has stopped
 	http  *http.Client
 }
 
-// settings of a rig; all but the policies may be zero.
+// settings configures a rig; all fields but the policies may be zero.
 type settings struct {
 	policies []config.Policy
 	trusted  []netip.Prefix
 	opts     proxy.Options
 	serve    serving
-	store    store.Store // instead of one in memory
+	store    store.Store // nil means one in memory
 }
 
-// serving is how a rig is served. The zero value has no TLS, and bounds that no test comes near to.
+// serving configures how a rig is served. The zero value has no TLS, and bounds that no test reaches.
 type serving struct {
 	secure                  *tls.Config
 	drain                   time.Duration
 	connections, perAddress int
 }
 
-// policy is one by address.
+// policy returns a policy with the address as its key.
 func policy(name, match string, limits ...string) config.Policy {
 	p := config.Policy{Name: name, Match: config.Routes(match)}
 	p.Key, _ = config.ParseTemplate("{address}")
@@ -74,7 +74,7 @@ func policy(name, match string, limits ...string) config.Policy {
 	return p
 }
 
-// plenty is a policy that never refuses.
+// plenty returns settings with a policy that never refuses.
 func plenty() settings {
 	return settings{policies: []config.Policy{policy("plenty", "", "1000000/1h")}}
 }
@@ -162,7 +162,7 @@ func (r *rig) serve(opts serving, trusted []netip.Prefix) {
 	})
 }
 
-// ask sends a request and returns the answer, whose body is read.
+// ask sends a request and returns the response, whose body is read.
 func (r *rig) ask(method, path string, header ...string) *answer {
 	r.t.Helper()
 	request, err := http.NewRequest(method, "http://"+r.at+path, nil)
@@ -194,7 +194,7 @@ func (r *rig) do(request *http.Request) *answer {
 	return &answer{got, string(text)}
 }
 
-// raw sends bytes as they are and returns the answer to them.
+// raw sends bytes verbatim and returns the response.
 func (r *rig) raw(text string) *answer {
 	r.t.Helper()
 	conn := r.dial()
@@ -204,14 +204,14 @@ func (r *rig) raw(text string) *answer {
 	method, _, _ := strings.Cut(text, " ")
 	got, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	if err != nil {
-		r.t.Fatalf("no answer to %.80q: %v", text, err)
+		r.t.Fatalf("no response to %.80q: %v", text, err)
 	}
 	defer got.Body.Close()
 	body, _ := io.ReadAll(got.Body)
 	return &answer{got, string(body)}
 }
 
-// dial connects to the proxy. The connection ends with the test.
+// dial connects to the proxy. The connection is closed at the end of the test.
 func (r *rig) dial() net.Conn {
 	r.t.Helper()
 	conn, err := net.Dial("tcp", r.at)
@@ -223,13 +223,13 @@ func (r *rig) dial() net.Conn {
 	return conn
 }
 
-// echo tells what arrives.
+// echo writes what it receives.
 func echo(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s host=%s xff=%s proto=%s xfh=%s real=%s fwd=%s", r.Method, r.RequestURI, r.Host, strings.Join(r.Header["X-Forwarded-For"], "|"),
 		r.Header.Get("X-Forwarded-Proto"), r.Header.Get("X-Forwarded-Host"), r.Header.Get("X-Real-Ip"), r.Header.Get("Forwarded"))
 }
 
-// within fails the test if something does not happen soon.
+// within fails the test if nothing is received soon.
 func within[T any](t testing.TB, what string, from <-chan T) (got T) {
 	t.Helper()
 	select {
@@ -242,7 +242,7 @@ func within[T any](t testing.TB, what string, from <-chan T) (got T) {
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// realMemory is a store in memory by the clock of this machine.
+// realMemory returns a store in memory that uses the machine's clock.
 func realMemory(t testing.TB) store.Store {
 	t.Helper()
 	memory, err := memstore.New(memstore.Options{})

@@ -33,7 +33,7 @@ func TestLimitsByRoute(t *testing.T) {
 		status       int
 	}{
 		{"POST", "/login", 200}, {"POST", "/login", 200}, {"POST", "/login", 429},
-		{"GET", "/login", 200}, // the third of site: the refused one was not charged to it
+		{"GET", "/login", 200}, // the third of site: the refused request was not charged to it
 		{"GET", "/", 200}, {"GET", "/", 429}, {"POST", "/login", 429},
 	} {
 		if got := r.ask(step.method, step.path); got.StatusCode != step.status {
@@ -45,8 +45,8 @@ func TestLimitsByRoute(t *testing.T) {
 	}
 }
 
-// TestFragments: the gate takes a fragment for a part of the path, as net/http does, so the application must get it as one:
-// a raw # it could cut off, and would serve /login without its limit.
+// TestFragments: the gate treats a fragment as part of the path, as net/http does, so the application must receive it escaped: it
+// could cut off a raw #, and serve /login without its limit.
 func TestFragments(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("login", "POST /login", "1/1h")}})
 	for i, step := range []struct {
@@ -63,16 +63,16 @@ func TestFragments(t *testing.T) {
 	}
 }
 
-// TestTrueRetryAfter: asked again after Retry-After it is admitted, and a second earlier it is not.
-func TestTrueRetryAfter(t *testing.T) {
+// TestRetryAfterIsExact: a request is admitted after Retry-After, but not a second earlier.
+func TestRetryAfterIsExact(t *testing.T) {
 	to := application(t, echo)
 	r := newRig(t, to, settings{policies: []config.Policy{policy("p", "", "2/1m sliding-log")}})
 	first := r.ask("GET", "/")
 	if got := first.Header.Get("Ratelimit"); got != `"2/1m sliding-log";r=1;t=60` {
-		t.Errorf("RateLimit of the first: %s", got)
+		t.Errorf("RateLimit of the first: got %s", got)
 	}
 	if got := first.Header.Get("Ratelimit-Policy"); got != `"2/1m sliding-log";q=2;w=60` {
-		t.Errorf("RateLimit-Policy: %s", got)
+		t.Errorf("RateLimit-Policy: got %s", got)
 	}
 	r.clock.Advance(12_500_000)
 	r.ask("GET", "/")
@@ -81,31 +81,31 @@ func TestTrueRetryAfter(t *testing.T) {
 	if refused.StatusCode != 429 || refused.Header.Get("Retry-After") != "48" || refused.Header.Get("Ratelimit") != `"2/1m sliding-log";r=0;t=48` {
 		t.Fatalf("got %s %v, want 429, Retry-After 48, RateLimit \"2/1m sliding-log\";r=0;t=48", refused.Status, refused.Header)
 	}
-	var told struct {
+	var problem struct {
 		Type, Title, Detail string
 		Status              int
 		Violated            []string `json:"violated-policies"`
 		RetryAfter          int      `json:"retry_after"`
 	}
-	if err := json.Unmarshal([]byte(refused.body), &told); err != nil {
+	if err := json.Unmarshal([]byte(refused.body), &problem); err != nil {
 		t.Fatal(err)
 	}
 	if kind, cache := refused.Header.Get("Content-Type"), refused.Header.Get("Cache-Control"); kind != "application/problem+json" || cache != "no-store" {
 		t.Errorf("Content-Type %q, Cache-Control %q, want application/problem+json, no-store", kind, cache)
 	}
-	if told.Status != 429 || !strings.HasSuffix(told.Type, "#quota-exceeded") || !slices.Equal(told.Violated, []string{"2/1m sliding-log"}) {
+	if problem.Status != 429 || !strings.HasSuffix(problem.Type, "#quota-exceeded") || !slices.Equal(problem.Violated, []string{"2/1m sliding-log"}) {
 		t.Errorf("got %s\nwant status 429, type #quota-exceeded, violated-policies 2/1m sliding-log", refused.body)
 	}
-	if told.RetryAfter != 48 || told.Detail != "The quota is used up. Try again in 48 seconds." {
-		t.Errorf("got retry_after %d, detail %q, want 48 in both", told.RetryAfter, told.Detail)
+	if problem.RetryAfter != 48 || problem.Detail != "The quota is used up. Try again in 48 seconds." {
+		t.Errorf("got retry_after %d, detail %q, want 48 in both", problem.RetryAfter, problem.Detail)
 	}
 	r.clock.Advance(47_000_000)
 	if got := r.ask("GET", "/"); got.StatusCode != 429 || got.Header.Get("Retry-After") != "1" || !strings.Contains(got.body, "in 1 second.") {
-		t.Errorf("a second too early: %s %v %s", got.Status, got.Header, got.body)
+		t.Errorf("a second too early: got %s %v %s, want 429", got.Status, got.Header, got.body)
 	}
 	r.clock.Advance(1_000_000)
 	if got := r.ask("GET", "/"); got.StatusCode != 200 {
-		t.Errorf("after Retry-After: %s", got.Status)
+		t.Errorf("after Retry-After: got %s, want 200", got.Status)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestNeverAdmitted(t *testing.T) {
 func TestDialects(t *testing.T) {
 	to := application(t, echo)
 	for dialect, want := range map[httplimit.Headers]string{
-		// 1 of 1 was used at 1,800,000,000 s, so that all is free 60 s later with a log.
+		// The only unit was used at 1,800,000,000 s, so with a log it is free 60 s later.
 		httplimit.HeadersDraft03: "Ratelimit-Limit=1 Ratelimit-Remaining=0 Ratelimit-Reset=60",
 		httplimit.HeadersX:       "X-Ratelimit-Limit=1 X-Ratelimit-Remaining=0 X-Ratelimit-Reset=1800000060",
 		httplimit.HeadersXDelta:  "X-Ratelimit-Limit=1 X-Ratelimit-Remaining=0 X-Ratelimit-Reset=60",
@@ -133,21 +133,21 @@ func TestDialects(t *testing.T) {
 		r := newRig(t, to, s)
 		for _, status := range []int{200, 429} {
 			got := r.ask("GET", "/")
-			var told []string
+			var fields []string
 			for _, name := range []string{"Ratelimit", "Ratelimit-Policy", "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
 				"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
 				if value := got.Header.Get(name); value != "" {
-					told = append(told, name+"="+value)
+					fields = append(fields, name+"="+value)
 				}
 			}
-			if got.StatusCode != status || strings.Join(told, " ") != want || (status == 429) != (got.Header.Get("Retry-After") == "60") {
-				t.Errorf("dialect %d: %s %v", dialect, got.Status, got.Header)
+			if got.StatusCode != status || strings.Join(fields, " ") != want || (status == 429) != (got.Header.Get("Retry-After") == "60") {
+				t.Errorf("dialect %d: got %s %v", dialect, got.Status, got.Header)
 			}
 		}
 	}
 }
 
-// TestApplicationsOwnHeaders: what the application says about limits is left alone, and not mixed with what the gate says.
+// TestApplicationsOwnHeaders: the application's own headers about limits are kept, and not mixed with those of the gate.
 func TestApplicationsOwnHeaders(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("RateLimit", `"own";r=7`)
@@ -160,8 +160,8 @@ func TestApplicationsOwnHeaders(t *testing.T) {
 	}
 }
 
-// TestNoSpellingGetsAround: all of these are /login to some application, and arrive there as they were written.
-func TestNoSpellingGetsAround(t *testing.T) {
+// TestNoSpellingBypassesLimits: some application reads each of these as /login, and they are forwarded unchanged.
+func TestNoSpellingBypassesLimits(t *testing.T) {
 	targets := []string{
 		"/login", "//login", "/./login", "/a/../login", "/%6cogin", "/a/%2e%2e/login", "/a/..%2flogin", "/a%2F..%2Flogin", "/%2Flogin",
 		"/login?x=1;y=%zz", "/login?", "http://other.example/login", "HTTP://Other.Example//login",
@@ -195,13 +195,13 @@ func TestPathsArriveUnchanged(t *testing.T) {
 	}
 }
 
-// TestHostSpellings: a policy for one host holds for other spellings of it.
+// TestHostSpellings: a policy for a host applies to other spellings of it.
 func TestHostSpellings(t *testing.T) {
 	for _, host := range []string{"api.example", "API.Example", "api.example.", "api.example:8080", "API.example.:80"} {
 		r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("api", "api.example/", "1/1h")}})
 		text := "GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n"
 		if got := r.raw(text); got.StatusCode != 200 || !strings.Contains(got.body, " host="+host+" ") {
-			t.Errorf("%s arrived as %s %s", host, got.Status, got.body)
+			t.Errorf("host %s: got %s %s", host, got.Status, got.body)
 		}
 		if got := r.raw(text); got.StatusCode != 429 {
 			t.Errorf("host %s again: got %s, want 429", host, got.Status)
@@ -214,18 +214,18 @@ func TestLists(t *testing.T) {
 	p.Deny.Addresses = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{p}})
 	if got := r.ask("GET", "/"); got.StatusCode != 403 || got.Header.Get("Retry-After") != "" || !strings.Contains(got.body, `"status":403`) {
-		t.Errorf("on the deny list: %s %s", got.Status, got.body)
+		t.Errorf("on the deny list: got %s %s, want 403", got.Status, got.body)
 	}
 	p.Deny, p.Allow = config.List{}, p.Deny
 	r = newRig(t, application(t, echo), settings{policies: []config.Policy{p}})
 	for range 3 {
 		if got := r.ask("GET", "/"); got.StatusCode != 200 || got.Header.Get("Ratelimit") != "" {
-			t.Errorf("on the allow list: %s %v", got.Status, got.Header)
+			t.Errorf("on the allow list: got %s %v, want 200 without RateLimit", got.Status, got.Header)
 		}
 	}
 }
 
-// failing is a store that fails, or that answers as the failure mode closed does.
+// failing is a store that fails, or that decides like failure mode closed.
 type failing struct {
 	store.Store
 	err error
@@ -255,13 +255,13 @@ func TestStoreFails(t *testing.T) {
 		got := newRig(t, application(t, echo), s).ask("GET", "/")
 		if got.StatusCode != 503 || got.Header.Get("Retry-After") != c.retry || !strings.Contains(got.body, "#temporary-reduced-capacity") ||
 			strings.Contains(got.body, "broken") || got.Header.Get("Ratelimit") != "" {
-			t.Errorf("%v: got %s %v %s\nwant 503, Retry-After %q, type #temporary-reduced-capacity, no RateLimit, and not what broke",
+			t.Errorf("%v: got %s %v %s\nwant 503, Retry-After %q, type #temporary-reduced-capacity, no RateLimit, and not the cause",
 				c.err, got.Status, got.Header, got.body, c.retry)
 		}
 	}
 }
 
-// TestStoreCannot: policies that the store can never decide are a fault of the configuration, and no outage.
+// TestStoreCannot: a policy that the store can never decide is a configuration error, not an outage.
 func TestStoreCannot(t *testing.T) {
 	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
@@ -271,7 +271,7 @@ func TestStoreCannot(t *testing.T) {
 	s.store = &failing{memory, fmt.Errorf("%w: two nodes", store.ErrUnsupported)}
 	got := newRig(t, application(t, echo), s).ask("GET", "/")
 	if got.StatusCode != 500 || strings.Contains(got.body, "two nodes") {
-		t.Errorf("%s %s, want 500 without the reason", got.Status, got.body)
+		t.Errorf("got %s %s, want 500 without the reason", got.Status, got.body)
 	}
 }
 
@@ -291,15 +291,15 @@ func TestWrongOptions(t *testing.T) {
 		"WebsocketIdle: must not ": {To: good, WebsocketIdle: -1},
 	} {
 		if _, err := proxy.New(r.gate, opts); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "proxy: ") {
-			t.Errorf("got the error %v, want one of proxy with %q", err, want)
+			t.Errorf("got %v, want an error of proxy with %q", err, want)
 		}
 	}
 	if _, err := proxy.New(nil, proxy.Options{To: good}); err == nil {
-		t.Error("no gate")
+		t.Error("got no error without a gate")
 	}
 }
 
-// TestConcurrent: however many ask at once, the quota is what reaches the application.
+// TestConcurrent: however many requests are concurrent, exactly the quota reaches the application.
 func TestConcurrent(t *testing.T) {
 	var arrived atomic.Int64
 	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }),
@@ -327,11 +327,11 @@ func TestConcurrent(t *testing.T) {
 		refused += <-done
 	}
 	if arrived.Load() != 50 || refused != 150 {
-		t.Errorf("%d arrived and %d were refused, want 50 and 150", arrived.Load(), refused)
+		t.Errorf("got %d admitted and %d refused, want 50 and 150", arrived.Load(), refused)
 	}
 }
 
-// TestRefusalInOwnWords: the policy that refuses says what it says.
+// TestRefusalInOwnWords: refusals use the texts of the policy that refuses.
 func TestRefusalInOwnWords(t *testing.T) {
 	own := policy("p", "", "1/1h")
 	own.Refusal = config.Refusal{Type: "urn:example:limited", Title: "Slow", Detail: "Come back in {retry_after} s."}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// newTransport returns what passes requests on. It changes nothing in them: it asks for no compression that the client did
-// not ask for, and goes through no proxy that the environment names.
+// newTransport returns the transport to the application. It does not change requests: it requests no compression that the client did
+// not request, and ignores proxies named in the environment.
 func newTransport(o *Options) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -28,17 +28,17 @@ func newTransport(o *Options) *http.Transport {
 	}
 }
 
-// rewrite makes the application's request of the client's. What only concerns the connection is gone already.
+// rewrite turns the client's request into the request to the application. Hop-by-hop headers have already been removed.
 func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
 	out.URL.Scheme, out.URL.Host = p.opts.To.Scheme, p.opts.To.Host
-	out.URL.RawQuery = r.In.URL.RawQuery // also what url.ParseQuery would not take: it is the application's to read
-	out.Trailer = r.In.Trailer           // the values come at the end of the body
+	out.URL.RawQuery = r.In.URL.RawQuery // verbatim, even if url.ParseQuery rejects it: the application parses it
+	out.Trailer = r.In.Trailer           // the values arrive at the end of the body
 	if p.opts.RewriteHost {
 		out.Host = ""
 	}
-	// A connection that is switched to another protocol is one request, whatever happens on it. Another HTTP on it would
-	// be a way around all limits, so websockets are the only ones that may ask.
+	// A connection that switches to another protocol counts as one request, whatever happens on it. Tunnelling HTTP through it would
+	// bypass all limits, so only websockets are allowed.
 	if !strings.EqualFold(out.Header.Get("Upgrade"), "websocket") {
 		out.Header.Del("Upgrade")
 		out.Header.Del("Connection")
@@ -47,24 +47,24 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	p.forward(r)
 }
 
-// addTold adds what the gate has to tell to the application's answer, if the application does not tell such things itself.
-func addTold(answer *http.Response) error {
+// addLimitHeader adds the limit headers to the application's response, unless the application sends its own.
+func addLimitHeader(answer *http.Response) error {
 	way, ok := answer.Request.Context().Value(passingKey{}).(*passing)
 	if !ok {
 		return nil
 	}
-	for name := range way.told {
+	for name := range way.limits {
 		if _, own := answer.Header[name]; own {
 			return nil
 		}
 	}
-	for name, lines := range way.told {
+	for name, lines := range way.limits {
 		answer.Header[name] = lines
 	}
 	return nil
 }
 
-// failed answers a request to which the application gave no answer.
+// failed responds to a request that the application did not answer.
 func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	way, _ := r.Context().Value(passingKey{}).(*passing)
 	var network net.Error
@@ -72,17 +72,17 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case way != nil && way.body != nil && way.body.failed.Load():
 		clientFailed.Send(w)
 	case r.Context().Err() != nil:
-		panic(http.ErrAbortHandler) // the client has gone away, or the proxy is about to end
+		panic(http.ErrAbortHandler) // the client has disconnected, or the proxy is stopping
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		p.failures.Warn("proxy: the application did not answer in time", err)
-		late.Send(w)
+		timedOut.Send(w)
 	default:
-		p.failures.Warn("proxy: the application could not be asked", err)
+		p.failures.Warn("proxy: the application could not be reached", err)
 		unreachable.Send(w)
 	}
 }
 
-// buffers are what bodies are copied through.
+// buffers is the pool of buffers for copying bodies.
 type buffers struct{ pool sync.Pool }
 
 const bufferBytes = 32 << 10
@@ -95,5 +95,5 @@ func (b *buffers) Get() []byte {
 	return make([]byte, bufferBytes)
 }
 
-// Put takes a buffer back.
+// Put returns a buffer to the pool.
 func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }

@@ -20,62 +20,62 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// Options say where requests go, and how. To is required, the rest may be zero.
+// Options configures a Proxy. To is required; the other fields may be zero.
 type Options struct {
-	// To is where the application listens: http or https, and a host. It has no path, for one would be no fence: a
-	// client's /../ is passed on as it is.
+	// To is the URL of the application: http or https, and a host. It has no path, because a path would not confine clients: a
+	// client's /../ is forwarded unchanged.
 	To *url.URL
-	// Trusted are the proxies that stand before this one. What they say about the client is kept and added to; what anybody
-	// else says is taken out. Give those by which the gate finds the client. Trust changes them later.
+	// Trusted are the proxies in front of this one. Their headers about the client are kept and extended; such headers from any other
+	// peer are removed. Use the same proxies with which the gate determines the client. Trust changes them later.
 	Trusted []netip.Prefix
-	// RewriteHost sends the host of To instead of the one that the client asked for.
+	// RewriteHost sends the host of To instead of the host that the client requested.
 	RewriteHost bool
-	// Headers is how answers tell what is left; the zero value is RateLimit and RateLimit-Policy. Where the application
-	// writes such fields itself, its own are kept and none are added.
+	// Headers selects the headers that report what is left; the zero value is RateLimit and RateLimit-Policy. If the application
+	// sends such headers itself, they are kept and none are added.
 	Headers httplimit.Headers
-	// Timeout is how long the application has to begin its answer once it has the request; 0 means a minute. The answer
+	// Timeout is how long the application may take to begin its response once it has the request; 0 means a minute. The response
 	// itself may take any time.
 	Timeout time.Duration
 	// DialTimeout is how long connecting may take; 0 means 10 seconds.
 	DialTimeout time.Duration
-	// Idle is how long a client may keep the proxy waiting: for the next part of a request, or to take the next part of an
-	// answer. 0 means a minute. It does not run while the proxy waits for the application.
+	// Idle is how long a client may keep the proxy waiting, to send the next part of a request or to accept the next part of a
+	// response. 0 means a minute. It does not run while the proxy waits for the application.
 	Idle time.Duration
-	// WebsocketIdle is how long nothing may pass on a websocket, either way, until it is cut off; 0 means 10 minutes.
+	// WebsocketIdle is how long a websocket may be idle in both directions before it is closed; 0 means 10 minutes.
 	WebsocketIdle time.Duration
-	// MaxIdle is how many connections to the application are kept open for the next requests; 0 means 512.
+	// MaxIdle is how many idle connections to the application are kept open; 0 means 512.
 	MaxIdle int
-	// Transport passes requests on in place of the one that is made by the fields above; nil for that one.
+	// Transport replaces the transport that the fields above configure; nil means that one.
 	Transport http.RoundTripper
-	// Logger gets a line, at most one a second, when the application or the store fails; nil means none are written.
+	// Logger receives at most one line per second when the application or the store fails; nil disables logging.
 	Logger *slog.Logger
 }
 
-// Proxy is an http.Handler that passes requests on while the gate admits them. It is safe for concurrent use. The zero
-// value is not usable; New makes it. See NewServer for a server that slow clients cannot hold.
+// Proxy is an http.Handler that forwards requests if the gate admits them. It is safe for concurrent use. The zero value is not
+// usable; call New. See NewServer for a server that slow clients cannot tie up.
 //
-// The limits that a request faces are found by its path as most applications read it: with everything decoded, also the
-// slash, and cleaned of empty parts and of dots. The application gets it as it was written.
+// The limits of a request are found by its path as most applications read it: fully decoded, including slashes, and without empty
+// and dot segments. The application receives the path unchanged.
 //
-// A unit is taken when a request is admitted and not given back, whatever becomes of it: also when the application cannot
-// be reached. Otherwise clients would press hardest on an application that is down. A slot of an in-flight limit is held until the
-// request has come to its end, and renewed meanwhile.
+// A unit is taken when a request is admitted, and is never refunded, even if the application cannot be reached. Otherwise clients
+// would send the most requests to an application that is down. A slot of an in-flight limit is held, and renewed, until the request
+// has ended.
 type Proxy struct {
 	gate      *gate.Gate
 	opts      Options
 	log       *slog.Logger
-	failures  *throttlelog.Logger // what is the same for every request of an outage
+	failures  *throttlelog.Logger // for messages that every request of an outage repeats
 	pass      *httputil.ReverseProxy
-	transport *http.Transport // the one that was made here, or nil
+	transport *http.Transport // nil if Options.Transport is set
 	answers   gate.Answers
 	trusted   atomic.Pointer[[]netip.Prefix]
 	slotLost  func(error) // logs that a slot could not be renewed or released; the request goes on
 }
 
-// New returns a proxy that asks the gate.
+// New returns a proxy whose requests the gate decides.
 func New(g *gate.Gate, opts Options) (*Proxy, error) {
 	if g == nil {
-		return nil, errors.New("proxy: gate: must not be nil; gate.New makes one")
+		return nil, errors.New("proxy: gate: must not be nil; call gate.New")
 	}
 	opts, err := opts.validate()
 	if err != nil {
@@ -94,7 +94,7 @@ func New(g *gate.Gate, opts Options) (*Proxy, error) {
 	}
 	p.pass = &httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
-		ModifyResponse: addTold,
+		ModifyResponse: addLimitHeader,
 		ErrorHandler:   p.failed,
 		Transport:      transport,
 		BufferPool:     &buffers{},
@@ -106,25 +106,25 @@ func New(g *gate.Gate, opts Options) (*Proxy, error) {
 func (o Options) validate() (Options, error) {
 	switch {
 	case o.To == nil:
-		return o, invalid("To", "is missing; say where the application listens, such as http://localhost:3000")
+		return o, invalid("To", "is missing; write the URL of the application, such as http://localhost:3000")
 	case o.To.Scheme != "http" && o.To.Scheme != "https":
 		return o, invalid("To", "must begin with http:// or https://, not %q", o.To.Scheme)
 	case o.To.Hostname() == "":
 		return o, invalid("To", "has no host; write one, such as http://localhost:3000")
 	case o.To.User != nil || o.To.Path != "" && o.To.Path != "/" || o.To.RawQuery != "" || o.To.Fragment != "":
-		return o, invalid("To", "must be a scheme and a host alone; write %s://%s", o.To.Scheme, o.To.Host)
+		return o, invalid("To", "must be only a scheme and a host; write %s://%s", o.To.Scheme, o.To.Host)
 	case o.Headers > httplimit.HeadersNone:
 		return o, invalid("Headers", "unknown value %d; use one of httplimit's constants", o.Headers)
 	case o.Timeout < 0:
-		return o, invalid("Timeout", "must not be negative, but is %v; 0 means a minute", o.Timeout)
+		return o, invalid("Timeout", "must not be negative, got %v; 0 means a minute", o.Timeout)
 	case o.DialTimeout < 0:
-		return o, invalid("DialTimeout", "must not be negative, but is %v; 0 means 10 seconds", o.DialTimeout)
+		return o, invalid("DialTimeout", "must not be negative, got %v; 0 means 10 seconds", o.DialTimeout)
 	case o.Idle < 0:
-		return o, invalid("Idle", "must not be negative, but is %v; 0 means a minute", o.Idle)
+		return o, invalid("Idle", "must not be negative, got %v; 0 means a minute", o.Idle)
 	case o.WebsocketIdle < 0:
-		return o, invalid("WebsocketIdle", "must not be negative, but is %v; 0 means 10 minutes", o.WebsocketIdle)
+		return o, invalid("WebsocketIdle", "must not be negative, got %v; 0 means 10 minutes", o.WebsocketIdle)
 	case o.MaxIdle < 0:
-		return o, invalid("MaxIdle", "must not be negative, but is %d; 0 means 512", o.MaxIdle)
+		return o, invalid("MaxIdle", "must not be negative, got %d; 0 means 512", o.MaxIdle)
 	}
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
@@ -147,42 +147,42 @@ func (o Options) validate() (Options, error) {
 	return o, nil
 }
 
-// Trust changes which proxies are trusted, from the next request on.
+// Trust replaces the trusted proxies, from the next request on.
 func (p *Proxy) Trust(proxies []netip.Prefix) {
 	proxies = slices.Clone(proxies)
 	p.trusted.Store(&proxies)
 }
 
-// Close closes the connections to the application that no request uses.
+// Close closes idle connections to the application.
 func (p *Proxy) Close() {
 	if p.transport != nil {
 		p.transport.CloseIdleConnections()
 	}
 }
 
-// passing is what the parts of one request's way know.
+// passing is the state of a request while it is forwarded.
 type passing struct {
-	told http.Header // what the answer is to tell; nil for nothing
-	body *body       // what the client sends; nil for nothing
+	limits http.Header // limit headers for the response; may be nil
+	body   *body       // the client's body; may be nil
 }
 
 type passingKey struct{}
 
-// ServeHTTP passes the request on, or refuses it.
+// ServeHTTP forwards the request, or refuses it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refusal := unfit(r); refusal != nil {
 		refusal.Send(w)
 		return
 	}
 	v, held, err := p.gate.HoldRequest(r.Context(), r, p.slotLost)
-	defer held.Release(r.Context(), p.slotLost) // also when a connection that became a websocket has ended, or the client has gone
+	defer held.Release(r.Context(), p.slotLost) // also after a websocket has ended, or the client has disconnected
 	switch {
 	case err != nil:
 		p.undecided(w, r, err)
 	case !v.Decision.Allowed:
 		p.refuse(w, &v)
 	default:
-		way := &passing{told: p.told(&v)}
+		way := &passing{limits: p.limitHeader(&v)}
 		ctx := context.WithValue(r.Context(), passingKey{}, way)
 		r = r.WithContext(ctx)
 		if r.Body != nil && r.Body != http.NoBody {
@@ -193,19 +193,19 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// unfit returns the refusal of a request that a reverse proxy has no use for, or nil. All of them are ways to write a
-// request that the gate would see another path of than the application.
+// unfit returns the response to a request that a reverse proxy does not support, or nil. Each of them could make the gate see a
+// different path than the application does.
 func unfit(r *http.Request) *problemjson.Document {
 	switch {
 	case r.Method == http.MethodConnect:
-		return &problemjson.Document{Status: http.StatusMethodNotAllowed, Detail: "There are no tunnels here."}
+		return &problemjson.Document{Status: http.StatusMethodNotAllowed, Detail: "Tunnels are not supported."}
 	case r.URL.Opaque != "", r.URL.Path == "*" && r.Method != http.MethodOptions:
 		return &problemjson.Document{Status: http.StatusBadRequest, Detail: "The target of the request is not a path."}
 	}
 	return nil
 }
 
-// invalid returns the error of an option.
+// invalid returns an error about an option.
 func invalid(option, format string, args ...any) error {
 	return &config.OptionError{Package: "proxy", Option: option, Err: fmt.Errorf(format, args...)}
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// The answers of the proxy itself to requests that the application did not answer.
+// Responses that the proxy writes itself when the application sends none.
 var (
 	undecidable  = problemjson.Document{Status: http.StatusInternalServerError, Detail: "The rate limit could not be checked."}
 	unreachable  = problemjson.Document{Status: http.StatusBadGateway, Detail: "The application could not be reached."}
-	late         = problemjson.Document{Status: http.StatusGatewayTimeout, Detail: "The application did not answer in time."}
-	clientFailed = problemjson.Document{Status: http.StatusBadRequest, Detail: "The body of the request did not come to its end."}
+	timedOut     = problemjson.Document{Status: http.StatusGatewayTimeout, Detail: "The application did not answer in time."}
+	clientFailed = problemjson.Document{Status: http.StatusBadRequest, Detail: "The body of the request is incomplete."}
 )
 
-// told returns what the answer to an admitted request tells, or nil for nothing.
-func (p *Proxy) told(v *gate.Verdict) http.Header {
+// limitHeader returns the limit headers for the response to an admitted request; nil if there are none.
+func (p *Proxy) limitHeader(v *gate.Verdict) http.Header {
 	if p.opts.Headers == httplimit.HeadersNone || v.Policy == "" {
 		return nil
 	}
@@ -29,11 +29,11 @@ func (p *Proxy) told(v *gate.Verdict) http.Header {
 	return h
 }
 
-// undecided answers a request about which the gate had an error. What happens when the store cannot be reached is the
-// failure mode's matter, so that this is one of a policy that the store cannot decide, or of a client that has gone away.
+// undecided responds to a request for which the gate returned an error. Outages are handled by the failure modes, so the cause is a
+// policy that the store cannot decide, or a client that has disconnected.
 func (p *Proxy) undecided(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
-		panic(http.ErrAbortHandler) // nobody waits for an answer
+		panic(http.ErrAbortHandler) // the client has disconnected
 	}
 	p.failures.Warn("proxy: the limits could not be checked", err)
 	if errors.Is(err, slidegate.ErrUnsupported) {
@@ -43,7 +43,7 @@ func (p *Proxy) undecided(w http.ResponseWriter, r *http.Request, err error) {
 	p.refuse(w, &gate.Verdict{Decision: httplimit.Undecided()})
 }
 
-// refuse answers a request that the gate does not let through.
+// refuse responds to a request that the gate denies.
 func (p *Proxy) refuse(w http.ResponseWriter, v *gate.Verdict) {
 	if v.Forbidden() {
 		gate.Forbidden(v).Send(w)

@@ -16,26 +16,26 @@ import (
 
 const (
 	maxHeaderBytes = 32 << 10
-	headerTimeout  = 10 * time.Second // to send the head of a request
+	headerTimeout  = 10 * time.Second // to send the header of a request
 	betweenTimeout = 2 * time.Minute  // for the next request on a connection
 )
 
-// Server serves a proxy to clients, of which no slow one can hold it. NewServer makes it. It bounds the time that clients take, and not
-// how many there are: that is up to the listener.
+// Server serves a proxy, and slow clients cannot tie it up. It bounds how long clients take, but not how many there are: that is up
+// to the listener. The zero value is not usable; call NewServer.
 type Server struct {
 	proxy *Proxy
 	http  *http.Server
-	busy  atomic.Int64 // requests under way, websockets included
+	busy  atomic.Int64 // requests in progress, including websockets
 	ended context.Context
-	cut   context.CancelFunc // ends what is under way
+	cut   context.CancelFunc // aborts requests in progress
 }
 
-// NewServer returns a server of the proxy. With secure, connections are TLS; nil leaves them plain. Around, if it is not nil, is called
-// with the handler and returns the one to use, which is to call it.
+// NewServer returns a server for the proxy. It serves TLS if secure is not nil. If around is not nil, NewServer calls it with the
+// handler and serves the handler it returns, which must call the given one.
 func (p *Proxy) NewServer(secure *tls.Config, around func(http.Handler) http.Handler) *Server {
 	s := &Server{proxy: p}
 	s.ended, s.cut = context.WithCancel(context.Background())
-	handler := p.patiently()
+	handler := p.withIdleDeadlines()
 	if around != nil {
 		handler = around(handler)
 	}
@@ -48,20 +48,20 @@ func (p *Proxy) NewServer(secure *tls.Config, around func(http.Handler) http.Han
 		BaseContext:       func(net.Listener) context.Context { return s.ended },
 		TLSConfig:         secure,
 		ReadHeaderTimeout: min(headerTimeout, p.opts.Idle),
-		WriteTimeout:      p.opts.Idle, // for what the server writes by itself; the rest see patiently
+		WriteTimeout:      p.opts.Idle, // for responses that the server writes itself; see withIdleDeadlines for the rest
 		IdleTimeout:       betweenTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
-		// OPTIONS * is a request like others: limited, and the application's to answer.
+		// OPTIONS * is treated like other requests: it is limited, and the application answers it.
 		DisableGeneralOptionsHandler: true,
 	}
 	return s
 }
 
-// ConnState has told called when the state of a connection changes, as http.Server does. It must be called before Serve.
-func (s *Server) ConnState(told func(net.Conn, http.ConnState)) { s.http.ConnState = told }
+// ConnState sets the callback for changes of a connection's state, as in http.Server. It must be called before Serve.
+func (s *Server) ConnState(hook func(net.Conn, http.ConnState)) { s.http.ConnState = hook }
 
-// Serve answers on a listener until Shutdown is called, and returns nil then. It closes the listener.
+// Serve serves a listener until Shutdown is called, and then returns nil. It closes the listener.
 func (s *Server) Serve(listener net.Listener) (err error) {
 	if s.http.TLSConfig != nil {
 		err = s.http.ServeTLS(listener, "", "")
@@ -74,25 +74,25 @@ func (s *Server) Serve(listener net.Listener) (err error) {
 	return fmt.Errorf("proxy: %w", err)
 }
 
-// Shutdown stops listening and lets requests that are under way come to their end until ctx ends, websockets too. Then it cuts
-// off those that are left, which it logs. It returns once none is under way and their slots are released.
+// Shutdown stops listening and lets requests in progress, including websockets, finish until ctx ends. Then it aborts and logs the
+// remaining ones. It returns once no request is in progress and all slots are released.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if left := s.wait(ctx); err != nil || left > 0 {
-		s.proxy.log.Warn("proxy: requests were cut off at the end", slog.Int64("requests", left))
+		s.proxy.log.Warn("proxy: requests were aborted at shutdown", slog.Int64("requests", left))
 	}
 	s.cut()
-	_ = s.http.Close() // those that are left are cut off
+	_ = s.http.Close() // aborts the remaining ones
 	s.wait(context.Background())
 	released, cancel := context.WithTimeout(context.Background(), store.FinishTime)
 	defer cancel()
 	if err := s.proxy.gate.Drain(released); err != nil {
-		s.proxy.log.Warn("proxy: some slots end by themselves", slog.Any("error", err))
+		s.proxy.log.Warn("proxy: some slots were not released and will expire", slog.Any("error", err))
 	}
 	return nil
 }
 
-// wait returns when nothing is under way any more, or with how much there still is when ctx ends.
+// wait returns 0 when no request is in progress, or the number of requests in progress when ctx ends.
 func (s *Server) wait(ctx context.Context) int64 {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -18,7 +18,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// TestDrain: at the end, a request that is under way gets its answer, and new connections are refused.
+// TestDrain: at shutdown, a request in progress gets its response, and new connections are refused.
 func TestDrain(t *testing.T) {
 	came, finish := make(chan bool, 1), make(chan bool)
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
@@ -52,14 +52,14 @@ func TestDrain(t *testing.T) {
 		return err != nil
 	})
 	close(finish)
-	if text := within(t, "the answer", got); text != "whole" {
-		t.Errorf("the answer: %s", text)
+	if text := within(t, "the response", got); text != "whole" {
+		t.Errorf("got response %q, want whole", text)
 	}
-	within(t, "the end", stopped)
+	within(t, "the shutdown", stopped)
 }
 
-// TestDrainCuts: what does not end by itself is cut off, events and websockets alike.
-func TestDrainCuts(t *testing.T) {
+// TestDrainAborts: requests that do not end by themselves are aborted, including event streams and websockets.
+func TestDrainAborts(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/events" {
 			w.(http.Flusher).Flush()
@@ -83,7 +83,7 @@ func TestDrainCuts(t *testing.T) {
 	socket := bufio.NewReader(conn)
 	switched, err := http.ReadResponse(socket, nil)
 	if err != nil || switched.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("no websocket: %+v, %v", switched, err)
+		t.Fatalf("got %+v, %v, want a websocket", switched, err)
 	}
 	events, err := r.http.Get("http://" + r.at + "/events")
 	if err != nil {
@@ -92,21 +92,21 @@ func TestDrainCuts(t *testing.T) {
 	defer events.Body.Close()
 	r.stop()
 	if text, err := io.ReadAll(socket); len(text) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the websocket: %q, %v", text, err)
+		t.Errorf("the websocket: got %q, %v", text, err)
 	}
 	if _, err := io.ReadAll(events.Body); err == nil {
-		t.Error("the events ended as if they were whole")
+		t.Error("the event stream ended as if it were complete")
 	}
 }
 
-// TestSlowHead and the others after it: a client that keeps the proxy waiting is cut off.
+// TestSlowHead and the following tests: a client that keeps the proxy waiting is disconnected.
 func TestSlowHead(t *testing.T) {
 	s := plenty()
 	s.opts.Idle = 50 * time.Millisecond
 	conn := newRig(t, application(t, echo), s).dial()
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost:")
 	if _, err := io.ReadAll(conn); err != nil {
-		t.Errorf("not closed: %v", err)
+		t.Errorf("not closed: got %v", err)
 	}
 }
 
@@ -117,12 +117,12 @@ func TestSlowBody(t *testing.T) {
 	conn := newRig(t, to, s).dial()
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nslow")
 	text, err := io.ReadAll(conn)
-	if err != nil || len(text) > 0 && !strings.HasPrefix(string(text), "HTTP/1.1 400") { // it may be too late for an answer
+	if err != nil || len(text) > 0 && !strings.HasPrefix(string(text), "HTTP/1.1 400") { // it may be too late for a response
 		t.Errorf("got %q, %v, want 400 or nothing", text, err)
 	}
 }
 
-// TestSlowBodyOfRefused: nor can it hold a connection by a body that nobody wants.
+// TestSlowBodyOfRefused: a client cannot hold a connection with a body that is not read.
 func TestSlowBodyOfRefused(t *testing.T) {
 	p := policy("p", "", "1/1h")
 	p.Cost, _ = config.ParseCost("2")
@@ -131,12 +131,12 @@ func TestSlowBodyOfRefused(t *testing.T) {
 	conn := newRig(t, application(t, echo), s).dial()
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nslow")
 	text, err := io.ReadAll(conn)
-	if err != nil || len(text) > 0 && !strings.HasPrefix(string(text), "HTTP/1.1 429") { // a slow machine may take it for a slow head
+	if err != nil || len(text) > 0 && !strings.HasPrefix(string(text), "HTTP/1.1 429") { // on a slow machine it may count as a slow header
 		t.Errorf("got %q, %v, want 429 or nothing", text, err)
 	}
 }
 
-// TestSlowReader: a client that takes nothing is cut off, and the application is told.
+// TestSlowReader: a client that reads nothing is disconnected, and the application notices.
 func TestSlowReader(t *testing.T) {
 	gone := make(chan bool, 1)
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
@@ -152,11 +152,11 @@ func TestSlowReader(t *testing.T) {
 	s.opts.Idle = time.Second
 	conn := newRig(t, to, s).dial()
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-	within(t, "the end of the answer", gone)
+	within(t, "the end of the response", gone)
 }
 
-// TestSlowApplication: an application may be silent for longer than a client may, before its answer, within it and
-// before its end, and the connection is good for the next request.
+// TestSlowApplication: an application may be silent for longer than a client may, before, within and before the end of its
+// response, and the connection remains usable for the next request.
 func TestSlowApplication(t *testing.T) {
 	const idle = time.Second
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
@@ -166,9 +166,9 @@ func TestSlowApplication(t *testing.T) {
 				return
 			}
 			select {
-			case <-time.After(2*idle + idle/20): // what is tested is that this time passes
+			case <-time.After(2*idle + idle/20): // the test is about this time passing
 			case <-r.Context().Done():
-				t.Error("the client was taken for gone")
+				t.Error("the client was treated as disconnected")
 			}
 		}
 		pause()
@@ -200,14 +200,14 @@ func TestSlowApplication(t *testing.T) {
 				text, err := io.ReadAll(got.Body)
 				got.Body.Close()
 				if err != nil || string(text) != "first second" || got.ProtoMajor != protocol {
-					t.Errorf("%s: got %s %q, %v, want \"first second\" by HTTP/%d", path, got.Proto, text, err, protocol)
+					t.Errorf("%s: got %s %q, %v, want \"first second\" over HTTP/%d", path, got.Proto, text, err, protocol)
 				}
 			}
 		})
 	}
 }
 
-// certificate returns how to serve as example.com with TLS, and how to believe it.
+// certificate returns TLS configurations for a server named example.com and for a client that trusts it.
 func certificate(t *testing.T) (server, client *tls.Config) {
 	t.Helper()
 	made := httptest.NewTLSServer(nil)
@@ -236,10 +236,10 @@ func TestForwardedProtoOfTLS(t *testing.T) {
 func TestLargeHead(t *testing.T) {
 	r := newRig(t, application(t, echo), plenty())
 	if got := r.ask("GET", "/", "X-Large", strings.Repeat("x", 24<<10)); got.StatusCode != 200 {
-		t.Errorf("24 KiB: %s", got.Status)
+		t.Errorf("24 KiB: got %s, want 200", got.Status)
 	}
 	if got := r.raw("GET / HTTP/1.1\r\nHost: h\r\nX-Large: " + strings.Repeat("x", 48<<10)); got.StatusCode != 431 {
-		t.Errorf("48 KiB: %s", got.Status)
+		t.Errorf("48 KiB: got %s, want 431", got.Status)
 	}
 }
 
@@ -262,16 +262,16 @@ func TestMostConnections(t *testing.T) {
 	first, second, third := r.dial(), r.dial(), r.dial()
 	for i, conn := range []net.Conn{first, second} {
 		if err := ask(conn); err != nil {
-			t.Errorf("connection %d: got %v, want an answer", i, err)
+			t.Errorf("connection %d: got %v, want a response", i, err)
 		}
 	}
 	if err := ask(third); err == nil {
-		t.Error("a third connection is answered")
+		t.Error("a third connection is served")
 	}
 	first.Close()
-	testkit.Eventually(t, "there is room after one has gone", func() bool { return ask(r.dial()) == nil })
+	testkit.Eventually(t, "there is room after one has closed", func() bool { return ask(r.dial()) == nil })
 	if err := ask(second); err != nil {
-		t.Errorf("the second, later: %v", err)
+		t.Errorf("the second, later: got %v", err)
 	}
 }
 
@@ -283,6 +283,6 @@ func TestClosedListener(t *testing.T) {
 	}
 	listener.Close()
 	if err := r.proxy.NewServer(nil, nil).Serve(listener); err == nil || !strings.HasPrefix(err.Error(), "proxy: ") {
-		t.Errorf("a listener that is closed: %v", err)
+		t.Errorf("a closed listener: got %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// held is a policy of slots that no time frees: those that are free again were released.
+// held returns a policy whose slots do not expire during a test: a free slot has been released.
 func held(slots int) settings {
 	return settings{policies: []config.Policy{policy("held", "", fmt.Sprintf("%d in-flight ttl=1h", slots))}}
 }
@@ -33,7 +33,7 @@ func (r *rig) free() int64 {
 	return v.Decision.Remaining
 }
 
-// unruly is an application that ends requests in every way, as their path says.
+// unruly is an application that ends requests in every way, chosen by their path.
 func unruly(t *testing.T) string {
 	return application(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -60,12 +60,12 @@ func unruly(t *testing.T) string {
 	})
 }
 
-// TestNoSlotIsLost: of a thousand requests that end in every way, at random, none holds a slot afterwards; and none ever runs beyond
-// the limit.
+// TestNoSlotIsLost: after a thousand requests that end in every way, at random, no slot is held; and the requests in progress never
+// exceed the limit.
 func TestNoSlotIsLost(t *testing.T) {
 	const slots, requests = 16, 1000
 	s := held(slots)
-	s.opts.Timeout = 20 * time.Millisecond // for /late, which is answered with 504 then
+	s.opts.Timeout = 20 * time.Millisecond // /late then gets 504
 	r := newRig(t, unruly(t), s)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -93,7 +93,7 @@ func TestNoSlotIsLost(t *testing.T) {
 	}
 	close(work)
 	workers.Wait()
-	t.Logf("answers by status, 0 for those that were cut off: %v", statuses)
+	t.Logf("responses by status, 0 for aborted ones: %v", statuses)
 	for _, status := range []int{0, 200, 502, 504} {
 		if statuses[status] == 0 {
 			t.Errorf("no request ended with %d", status)
@@ -102,7 +102,7 @@ func TestNoSlotIsLost(t *testing.T) {
 	testkit.Eventually(t, "all slots are free", func() bool { return r.free() == slots })
 }
 
-// askBriefly sends a request and goes away when patience ends. It returns the status of the answer, or 0 if there was none.
+// askBriefly sends a request and disconnects when patience ends. It returns the status, or 0 if there was no response.
 func (r *rig) askBriefly(path string, patience time.Duration) int {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -116,11 +116,11 @@ func (r *rig) askBriefly(path string, patience time.Duration) int {
 		return 0
 	}
 	defer got.Body.Close()
-	_, _ = io.Copy(io.Discard, got.Body) // it may be cut off
+	_, _ = io.Copy(io.Discard, got.Body) // it may be aborted
 	return got.StatusCode
 }
 
-// TestSlotsOfRequestsUnderWay: at most as many requests run at once as there are slots, and a refusal says for how long.
+// TestSlotsOfRequestsUnderWay: there are at most as many concurrent requests as slots, and a refusal has a Retry-After.
 func TestSlotsOfRequestsUnderWay(t *testing.T) {
 	began, end := make(chan bool, 2), make(chan bool)
 	to := application(t, func(http.ResponseWriter, *http.Request) {
@@ -138,25 +138,25 @@ func TestSlotsOfRequestsUnderWay(t *testing.T) {
 	}
 	close(end)
 	for range 2 {
-		if got := within(t, "the answer", answers); got != "200" {
+		if got := within(t, "the response", answers); got != "200" {
 			t.Errorf("got %s, want 200", got)
 		}
 	}
-	if got := r.ask("GET", "/"); got.StatusCode != http.StatusOK { // at once: the slot is free when the client has its answer
+	if got := r.ask("GET", "/"); got.StatusCode != http.StatusOK { // immediately: the slot is free when the client has its response
 		t.Errorf("after the others: got %s, want 200", got.Status)
 	}
 }
 
-// TestWebsocketHoldsItsSlot: until it is closed, by the client or by the end of the proxy.
+// TestWebsocketHoldsItsSlot: a websocket holds its slot until it is closed, by the client or by the shutdown of the proxy.
 func TestWebsocketHoldsItsSlot(t *testing.T) {
 	s := held(2)
 	s.serve.drain = 50 * time.Millisecond
 	r := newRig(t, application(t, chat(nil)), s)
-	conn, said := r.socket("127.0.0.1")
+	conn, reader := r.socket("127.0.0.1")
 	if _, err := io.WriteString(conn, "x"); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := said.ReadByte(); err != nil || b != 'x' || r.free() != 1 {
+	if b, err := reader.ReadByte(); err != nil || b != 'x' || r.free() != 1 {
 		t.Fatalf("got %q, %v and %d slots, want x and 1", b, err, r.free())
 	}
 	conn.Close()
@@ -165,15 +165,15 @@ func TestWebsocketHoldsItsSlot(t *testing.T) {
 	if got := r.free(); got != 1 {
 		t.Fatalf("%d slots are free, want 1", got)
 	}
-	memory := r.gate // which Peek still asks after its end
+	memory := r.gate // still usable after the shutdown
 	r.stop()
 	v, err := memory.Peek(context.Background(), gate.Ask{Policy: "held", Key: "127.0.0.1", Cost: 1})
 	if err != nil || v.Decision.Remaining != 2 {
-		t.Errorf("after the end of the proxy: got %+v, %v; want 2 slots", v, err)
+		t.Errorf("after the shutdown of the proxy: got %+v, %v; want 2 slots", v, err)
 	}
 }
 
-// TestLongRequestsKeepTheirSlot: a stream of ten times the time to live holds its slot all the while.
+// TestLongRequestsKeepTheirSlot: a stream that lasts ten times the time to live holds its slot all the time.
 func TestLongRequestsKeepTheirSlot(t *testing.T) {
 	const ttl = 300 * time.Millisecond
 	end := make(chan bool)
@@ -197,7 +197,7 @@ func TestLongRequestsKeepTheirSlot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if refused.Body.Close(); refused.StatusCode != http.StatusTooManyRequests { // what is admitted has a body without an end
+		if refused.Body.Close(); refused.StatusCode != http.StatusTooManyRequests { // an admitted request would have an endless body
 			t.Fatalf("after %v: got %s, want 429", time.Since(begun), refused.Status)
 		}
 	}

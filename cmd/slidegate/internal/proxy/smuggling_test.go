@@ -17,11 +17,11 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// recorder is an application that keeps what it gets, byte by byte.
+// recorder is an application that records what it receives, byte by byte.
 type recorder struct {
 	net.Listener
 	mu    sync.Mutex
-	heads []string // of requests, as they came
+	heads []string // of requests, verbatim
 	all   sync.WaitGroup
 }
 
@@ -48,7 +48,7 @@ func record(t *testing.T) *recorder {
 	return r
 }
 
-// answer answers the first request on a connection, and keeps its head.
+// answer responds to the first request on a connection, and records its header.
 func (r *recorder) answer(conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(patience))
@@ -73,7 +73,7 @@ func (r *recorder) answer(conn net.Conn) {
 	}
 }
 
-// ambiguous says why two servers may disagree on where a request ends; empty if they cannot.
+// ambiguous returns why two servers may disagree about where a request ends; empty if they cannot.
 func ambiguous(head string) string {
 	lines := strings.Split(strings.TrimSuffix(head, "\r\n\r\n"), "\r\n")
 	var lengths, encodings []string
@@ -107,7 +107,7 @@ func ambiguous(head string) string {
 
 const hidden = "POST /login HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"
 
-// smuggled are requests that try to have another one behind them, which only the application sees; and whether they must be refused.
+// smuggled returns requests that try to hide another request that only the application sees, and whether they must be rejected.
 func smuggled() map[string]bool {
 	refused, either := map[string]bool{}, map[string]bool{}
 	post := func(headers, body string) string { return "POST /x HTTP/1.1\r\nHost: h\r\n" + headers + "\r\n" + body }
@@ -142,7 +142,7 @@ func smuggled() map[string]bool {
 	return either
 }
 
-// TestSmuggling: however the length of a request is written, the application cannot read more requests in it than were charged.
+// TestSmuggling: however the length of a request is written, the application cannot find more requests in it than were charged.
 func TestSmuggling(t *testing.T) {
 	app := record(t)
 	r := newRig(t, "http://"+app.Addr().String(), settings{policies: []config.Policy{policy("login", "POST /login", "1/1h"), policy("x", "/", "1000/1h")}})
@@ -162,7 +162,7 @@ func TestSmuggling(t *testing.T) {
 			t.Errorf("%q: got %v, want 400 or 501", text, statuses)
 		}
 	}
-	r.stop() // nothing is under way any more
+	r.stop() // no request is in progress
 	app.mu.Lock()
 	defer app.mu.Unlock()
 	logins := 0
@@ -180,23 +180,23 @@ func TestSmuggling(t *testing.T) {
 		}
 	}
 	if logins != 1 {
-		t.Errorf("%d logins have reached the application, want 1", logins)
+		t.Errorf("got %d logins at the application, want 1", logins)
 	}
 	if len(app.heads) < 5 {
-		t.Errorf("only %d requests have reached the application, so this has tested less than it says", len(app.heads))
+		t.Errorf("got only %d requests at the application: the test was not effective", len(app.heads))
 	}
 }
 
-// statuses sends bytes as they are and then ends its side, and returns the statuses of all answers; 0 if there is none.
+// statuses sends bytes verbatim, closes its sending side, and returns the statuses of all responses; 0 if there is none.
 func (r *rig) statuses(text string) (all []int) {
 	r.t.Helper()
 	conn := r.dial()
 	defer conn.Close()
 	_, _ = io.WriteString(conn, text)
 	_ = conn.(*net.TCPConn).CloseWrite()
-	said := bufio.NewReader(conn)
+	reader := bufio.NewReader(conn)
 	for {
-		got, err := http.ReadResponse(said, &http.Request{Method: http.MethodPost})
+		got, err := http.ReadResponse(reader, &http.Request{Method: http.MethodPost})
 		if err != nil {
 			return append(all, 0)
 		}

@@ -17,9 +17,9 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// BenchmarkProxy compares the application alone, behind the reverse proxy of the standard library, and
-// behind this one, over loopback connections that are kept open. The times are those that clients see, and the processor time
-// of all together, clients and application included, in microseconds.
+// BenchmarkProxy compares the application alone, behind the standard library's reverse proxy, and behind this proxy, over persistent
+// loopback connections. It reports the times that clients see, and the total processor time, including clients and application, in
+// microseconds.
 func BenchmarkProxy(b *testing.B) {
 	to := application(b, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello\n") })
 	target := parse(b, to)
@@ -49,7 +49,7 @@ func BenchmarkProxy(b *testing.B) {
 	}
 }
 
-// load sends requests over so many connections, each after the answer to the one before.
+// load sends requests over a number of connections, each after the response to the previous one.
 func load(b *testing.B, at string, clients int) {
 	transport := &http.Transport{MaxIdleConnsPerHost: clients, DisableCompression: true}
 	defer transport.CloseIdleConnections()
@@ -84,11 +84,11 @@ func load(b *testing.B, at string, clients int) {
 	b.ReportMetric(float64(len(times))/b.Elapsed().Seconds(), "requests/s")
 }
 
-// processorTime is what this process has used so far.
+// processorTime returns the processor time used by this process.
 func processorTime() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		panic(err) // it knows no other process
+		panic(err) // cannot fail for this process
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

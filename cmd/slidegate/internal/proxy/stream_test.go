@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// TestNoOtherUpgrades: another HTTP on a switched connection would be a way around all limits.
+// TestNoOtherUpgrades: HTTP over a switched connection would bypass all limits.
 func TestNoOtherUpgrades(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "upgrade=%q connection=%q settings=%q", r.Header.Get("Upgrade"), r.Header.Get("Connection"), r.Header.Get("Http2-Settings"))
@@ -31,7 +31,7 @@ func TestNoOtherUpgrades(t *testing.T) {
 	}
 }
 
-// TestServerSentEvents: an event arrives while the handler waits for the client to have seen it.
+// TestServerSentEvents: an event arrives while the handler waits for the client to receive it.
 func TestServerSentEvents(t *testing.T) {
 	for _, kind := range []string{"text/event-stream", "application/x-ndjson"} {
 		seen := make(chan bool)
@@ -61,13 +61,13 @@ func TestServerSentEvents(t *testing.T) {
 			seen <- true
 		}
 		if rest, err := io.ReadAll(lines); len(rest) > 0 || err != nil {
-			t.Errorf("after the events: got %q, %v, want the end", rest, err)
+			t.Errorf("after the events: got %q, %v, want EOF", rest, err)
 		}
 		got.Body.Close()
 	}
 }
 
-// TestLargeBodies: a hundred megabytes pass, and many come back, and are not held in memory.
+// TestLargeBodies: large bodies pass in both directions without being held in memory.
 func TestLargeBodies(t *testing.T) {
 	const size, back = 100 << 20, 40 << 20
 	chunk := bytes.Repeat([]byte("0123456789abcdef"), 4096)
@@ -75,7 +75,7 @@ func TestLargeBodies(t *testing.T) {
 		sum := crc32.NewIEEE()
 		n, err := io.Copy(sum, r.Body)
 		if err != nil || n != size {
-			t.Errorf("%d bytes arrived: %v", n, err)
+			t.Errorf("got %d bytes at the application: %v", n, err)
 		}
 		w.Header().Set("X-Sum", fmt.Sprint(sum.Sum32()))
 		for range back / len(chunk) {
@@ -90,7 +90,7 @@ func TestLargeBodies(t *testing.T) {
 		runtime.ReadMemStats(&now)
 		most.Store(max(most.Load(), now.HeapAlloc))
 	}
-	runtime.GC() // what is pooled goes with the second one
+	runtime.GC() // the second one frees pooled buffers
 	measure()
 	before := most.Load()
 	want := crc32.NewIEEE()
@@ -113,7 +113,7 @@ func TestLargeBodies(t *testing.T) {
 	}
 	defer got.Body.Close()
 	if got.Header.Get("X-Sum") != fmt.Sprint(want.Sum32()) {
-		t.Error("what arrived is not what was sent")
+		t.Error("the application received something else than was sent")
 	}
 	taken, err := io.CopyN(io.Discard, got.Body, back/2)
 	if err != nil {
@@ -122,12 +122,12 @@ func TestLargeBodies(t *testing.T) {
 	measure()
 	rest, err := io.Copy(io.Discard, got.Body)
 	if err != nil || taken+rest != back {
-		t.Errorf("%d bytes came back: %v", taken+rest, err)
+		t.Errorf("got %d bytes back: %v", taken+rest, err)
 	}
 	if held := int64(most.Load() - before); held > 8<<20 {
-		t.Errorf("%d bytes more were held at once", held)
+		t.Errorf("%d more bytes were held at a time", held)
 	} else {
-		t.Logf("at most %d KiB more were held while 140 MiB passed", held>>10)
+		t.Logf("at most %d more KiB were held while 140 MiB passed", held>>10)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestTrailers(t *testing.T) {
 	request.Trailer = http.Header{"X-Sent": {"at the end"}}
 	got := r.do(request)
 	if got.body != "body" || got.Trailer.Get("X-Sum") != "at the end" || got.Trailer.Get("X-Late") != "unannounced" {
-		t.Errorf("%q, trailers %v", got.body, got.Trailer)
+		t.Errorf("got %q, trailers %v", got.body, got.Trailer)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestBodilessAnswers(t *testing.T) {
 	}
 }
 
-// TestNothingAdded: the application is not asked for compression that the client did not ask for, nor told a browser.
+// TestNothingAdded: the proxy adds neither Accept-Encoding nor User-Agent to requests.
 func TestNothingAdded(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, len(r.Header), r.Header["Accept-Encoding"], r.Header["User-Agent"], r.Header["Te"], r.Header["Keep-Alive"], r.Header["X-Hop"])
@@ -213,7 +213,7 @@ func TestNothingAdded(t *testing.T) {
 	}
 }
 
-// TestClientGoesAway: the application is told, and nothing waits for an answer any more.
+// TestClientGoesAway: when the client disconnects, the application notices, and nothing waits for a response.
 func TestClientGoesAway(t *testing.T) {
 	came, gone := make(chan bool, 1), make(chan bool, 1)
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
@@ -235,8 +235,8 @@ func TestClientGoesAway(t *testing.T) {
 	}()
 	within(t, "the request arrives", came)
 	cancel()
-	within(t, "the application is told", gone)
+	within(t, "the application notices", gone)
 	if err := <-ended; err == nil {
-		t.Error("there was an answer")
+		t.Error("got a response, want none")
 	}
 }

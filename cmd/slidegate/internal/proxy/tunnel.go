@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Hijack hands the connection over for a websocket.
-func (w *patientWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+// Hijack takes over the connection for a websocket.
+func (w *deadlineWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := w.control.Hijack()
 	if err != nil {
 		return nil, nil, err
@@ -18,14 +18,14 @@ func (w *patientWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return t, buffered, nil
 }
 
-// tunnel is a client's connection whose other end is the application's. It is cut off when nothing has passed for too long: what is
-// read comes from the client, what is written from the application, and either one keeps both directions open.
+// tunnel is a client's connection that is joined to a connection to the application. It is closed when it has been idle for too
+// long: reads come from the client, writes from the application, and either keeps both directions open.
 type tunnel struct {
 	net.Conn
 	idle time.Duration
 }
 
-func (t *tunnel) begin() { _ = t.SetDeadline(time.Now().Add(t.idle)) } // all connections of net/http have deadlines
+func (t *tunnel) begin() { _ = t.SetDeadline(time.Now().Add(t.idle)) } // all connections of net/http support deadlines
 
 // Read reads what the client sends.
 func (t *tunnel) Read(to []byte) (int, error) {
@@ -42,7 +42,7 @@ func (t *tunnel) Write(part []byte) (int, error) {
 	return t.Conn.Write(part)
 }
 
-// CloseWrite passes on that the application has said all that it had to say.
+// CloseWrite passes on that the application has finished sending.
 func (t *tunnel) CloseWrite() error {
 	if half, ok := t.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

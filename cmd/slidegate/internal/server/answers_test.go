@@ -23,7 +23,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Each policy of answerPolicies has the path of its name, and the limits of answerLimits.
+// Each policy of answerPolicies matches the path of its name and has the limits in answerLimits.
 const answerPolicies = `
 policies:
   one:  {match: /one, key: "{address}", limits: [1/1m fixed-window name="<1> a \"minute\""]}
@@ -36,7 +36,7 @@ var answerLimits = map[string][]string{
 	"one": {`1/1m fixed-window name="<1> a \"minute\""`}, "two": {"3/1s fixed-window name=burst", "2/1h fixed-window"}, "big": {"2/1m fixed-window name=big"},
 }
 
-// breakable is a store that fails when it is told to.
+// breakable is a store that fails on demand.
 type breakable struct {
 	store.Store
 	broken atomic.Bool
@@ -53,7 +53,7 @@ func (b *breakable) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// newBreakable returns a store at the beginning of an hour, and the failure policy closed over it.
+// newBreakable returns a store at the beginning of an hour, and failure mode closed over it.
 func newBreakable(t *testing.T) (*breakable, store.Store) {
 	t.Helper()
 	memory, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return 1_800_000_000_000_000 }})
@@ -66,14 +66,14 @@ func newBreakable(t *testing.T) (*breakable, store.Store) {
 
 var must = testkit.NoError
 
-// way is one of the ways by which an HTTP client is told about a limit.
+// way is one of the ways in which an HTTP client learns about a limit.
 type way struct {
 	store *breakable
 	serve http.Handler
 	ask   func(policy string) *http.Request
 }
 
-// plainAsk is a client's own request.
+// plainAsk returns a client's own request.
 func plainAsk(policy string) *http.Request {
 	return httptest.NewRequest(http.MethodGet, "/"+policy, nil) // from 192.0.2.1
 }
@@ -150,8 +150,8 @@ func throughJSON(t *testing.T) way {
 	}}
 }
 
-// told is the status of an answer and its fields about limits.
-func told(w *httptest.ResponseRecorder) string {
+// limitFields returns the status of a response and its headers about limits.
+func limitFields(w *httptest.ResponseRecorder) string {
 	text := http.StatusText(w.Code)
 	for _, name := range []string{"Retry-After", "Ratelimit-Policy", "Ratelimit", "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
 		"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
@@ -162,7 +162,7 @@ func told(w *httptest.ResponseRecorder) string {
 	return text
 }
 
-// answerStep is a request, the answer in every dialect, and the body of a refusal.
+// answerStep is a request, the response in every dialect, and the body of a refusal.
 type answerStep struct {
 	policy string
 	broken bool
@@ -202,7 +202,7 @@ var answerSteps = []answerStep{
 			`"detail":"The rate limit could not be checked.","retry_after":1}`},
 }
 
-// play asks for every step and compares the answer. JSON has bodies of its own for what was decided.
+// play sends the request of every step and compares the response. JSON has its own bodies for decisions.
 func (w way) play(t *testing.T, dialect httplimit.Headers, isJSON bool) {
 	t.Helper()
 	for _, step := range answerSteps {
@@ -214,19 +214,19 @@ func (w way) play(t *testing.T, dialect httplimit.Headers, isJSON bool) {
 			want += "\nRetry-After: " + step.retry
 		}
 		want += step.fields[dialect]
-		if got := told(got); got != want {
-			t.Errorf("/%s, broken %v:\n%s\nwant\n%s", step.policy, step.broken, got, want)
+		if got := limitFields(got); got != want {
+			t.Errorf("/%s, broken %v: got\n%s\nwant\n%s", step.policy, step.broken, got, want)
 		}
 		if isJSON && !step.broken || step.body == "" {
 			continue
 		}
 		if got.Body.String() != step.body+"\n" || got.Header().Get("Content-Type") != "application/problem+json" || got.Header().Get("Cache-Control") != "no-store" {
-			t.Errorf("/%s, broken %v: %v\n%swant\n%s", step.policy, step.broken, got.Header(), got.Body, step.body)
+			t.Errorf("/%s, broken %v: got %v\n%swant\n%s", step.policy, step.broken, got.Header(), got.Body, step.body)
 		}
 	}
 }
 
-// The middleware, the proxy, forward-auth and the JSON API say the same of the same decision, byte for byte.
+// The middleware, the proxy, forward-auth and the JSON API send the same response for the same decision, byte for byte.
 func TestSameAnswersByAllWays(t *testing.T) {
 	for dialect := range httplimit.HeadersNone + 1 {
 		t.Run("dialect "+string('0'+rune(dialect)), func(t *testing.T) {
@@ -238,14 +238,14 @@ func TestSameAnswersByAllWays(t *testing.T) {
 	t.Run("json", func(t *testing.T) { throughJSON(t).play(t, httplimit.HeadersIETF, true) })
 }
 
-// A client on a deny list gets the same document by the proxy and by forward-auth, and nothing about limits.
+// A client on a deny list gets the same document from the proxy and from forward-auth, and nothing about limits.
 func TestSameDenialByAllWays(t *testing.T) {
 	const want = `{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}` + "\n"
 	for name, w := range map[string]way{"proxy": throughProxy(t, httplimit.HeadersIETF), "forward": throughForward(t)} {
 		got := httptest.NewRecorder()
 		w.serve.ServeHTTP(got, w.ask("deny"))
-		if told(got) != "Forbidden" || got.Body.String() != want || got.Header().Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s: got %s %v\n%s\nwant Forbidden as application/problem+json\n%s", name, told(got), got.Header(), got.Body, want)
+		if limitFields(got) != "Forbidden" || got.Body.String() != want || got.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: got %s %v\n%s\nwant Forbidden as application/problem+json\n%s", name, limitFields(got), got.Header(), got.Body, want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 )
 
-// openApplication makes what passes requests on to the application, if that is asked for.
+// openApplication creates the proxy to the application, if Options.Proxy is set.
 func (s *Server) openApplication() (err error) {
 	if s.opts.Proxy == "" {
 		return nil
@@ -20,15 +20,15 @@ func (s *Server) openApplication() (err error) {
 	return err
 }
 
-// openProxy opens the door to the application. Its host is not checked and no token is asked for: both are the application's matter.
-func (s *Server) openProxy(d *door, secure *tls.Config) error {
+// openProxy prepares the listener of the proxy. It checks neither the host nor a token: both are up to the application.
+func (s *Server) openProxy(d *listener, secure *tls.Config) error {
 	server := s.proxy.NewServer(secure, func(passes http.Handler) http.Handler {
 		return d.requests.http(addresses.LastAnswers(s.drained, s.telemetry.traced(passes)))
 	})
-	server.ConnState(d.listener.ConnState)
+	server.ConnState(d.conns.ConnState)
 	d.serve = server.Serve
 	d.stop = func(ctx context.Context) error {
-		d.listener.Settle(ctx)
+		d.conns.Settle(ctx)
 		return server.Shutdown(ctx)
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// before has a server stand before an application, with all of its other listeners. Without a handler, the application says what
-// it was asked.
+// before puts a server in front of an application, with all other listeners open. Without a handler, the application echoes the
+// request.
 func before(t *testing.T, handler http.HandlerFunc) func(*server.Options) {
 	if handler == nil {
 		handler = func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func before(t *testing.T, handler http.HandlerFunc) func(*server.Options) {
 	}
 }
 
-// TestProxyIsOperated: what is refused before an application is seen, explained and reset at the admin listener.
+// TestProxyIsOperated: refusals of the proxy can be listed, explained and reset on the admin listener.
 func TestProxyIsOperated(t *testing.T) {
 	s := start(t, "policies: {site: {limits: [2/1h]}}\n", before(t, nil))
 	for i, want := range []int{200, 200, 429, 429} {
@@ -64,8 +64,7 @@ func TestProxyIsOperated(t *testing.T) {
 	}
 }
 
-// TestApplicationHasAllPaths: nothing is answered in place of the application, under whatever name it is asked, and tokens are for
-// others.
+// TestApplicationHasAllPaths: the proxy listener serves no paths of its own, under any host name, and requires no token.
 func TestApplicationHasAllPaths(t *testing.T) {
 	s := start(t, roomy, func(o *server.Options) {
 		before(t, nil)(o)
@@ -88,7 +87,7 @@ func TestApplicationHasAllPaths(t *testing.T) {
 	}
 	defer answer.Body.Close()
 	if text, _ := io.ReadAll(answer.Body); answer.StatusCode != 200 || !strings.Contains(string(text), "host=www.example ") {
-		t.Errorf("under another name: got %s %s", answer.Status, text)
+		t.Errorf("under another host name: got %s %s, want 200", answer.Status, text)
 	}
 	for token, want := range map[string]int{"": http.StatusUnauthorized, clientToken: http.StatusUnauthorized, adminToken: http.StatusOK} {
 		if got := s.ask(t, "admin", "GET", "/v1/top", "", "Authorization", "Bearer "+token).status; got != want {
@@ -97,30 +96,30 @@ func TestApplicationHasAllPaths(t *testing.T) {
 	}
 }
 
-// TestProxyTrustIsReloaded: who is trusted changes with the file, for the limits and for what the application is told.
+// TestProxyTrustIsReloaded: a reload changes the trusted proxies, for the limits and for the headers to the application.
 func TestProxyTrustIsReloaded(t *testing.T) {
 	var path string
 	s := start(t, roomy, func(o *server.Options) {
 		before(t, nil)(o)
 		path = o.Paths[0]
 	})
-	told := func() string {
+	forwardedFor := func() string {
 		_, xff, _ := strings.Cut(s.ask(t, "proxy", "GET", "/", "", "X-Forwarded-For", "192.0.2.1").body, "xff=")
 		return xff
 	}
-	if got := told(); got != "127.0.0.1" {
+	if got := forwardedFor(); got != "127.0.0.1" {
 		t.Errorf("before: got %s", got)
 	}
 	write(t, path, "trusted_proxies: [127.0.0.1]\n"+roomy)
 	if err := s.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := told(); got != "192.0.2.1, 127.0.0.1" {
+	if got := forwardedFor(); got != "192.0.2.1, 127.0.0.1" {
 		t.Errorf("after: got %s", got)
 	}
 }
 
-// TestProxyDrains: what is under way is answered, nobody new is let in, readiness says so, and what was counted is kept.
+// TestProxyDrains: requests in progress are answered, new connections are refused, readiness reports it, and the counts are kept.
 func TestProxyDrains(t *testing.T) {
 	came, finish := make(chan bool, 1), make(chan bool)
 	state := filepath.Join(t.TempDir(), "state")
@@ -138,10 +137,10 @@ func TestProxyDrains(t *testing.T) {
 	select {
 	case <-came:
 	case <-time.After(testkit.Patience):
-		t.Fatal("the request does not arrive")
+		t.Fatal("the request did not arrive")
 	}
 	s.End()
-	testkit.Eventually(t, "nobody new is let in", func() bool {
+	testkit.Eventually(t, "new connections are refused", func() bool {
 		conn, err := net.Dial("tcp", s.Address("proxy"))
 		if err == nil {
 			conn.Close()
@@ -150,11 +149,11 @@ func TestProxyDrains(t *testing.T) {
 	})
 	close(finish)
 	if answer := <-got; answer.status != 200 || answer.body != "whole" {
-		t.Errorf("what was under way: got %d %s", answer.status, answer.body)
+		t.Errorf("the request in progress: got %d %s, want 200", answer.status, answer.body)
 	}
 	s.Stop(t)
 	if s.Log.Has("level=WARN") {
-		t.Errorf("it logged\n%s", s.Log)
+		t.Errorf("unexpected log:\n%s", s.Log)
 	}
 	again := start(t, file, func(o *server.Options) {
 		before(t, nil)(o)
@@ -165,7 +164,7 @@ func TestProxyDrains(t *testing.T) {
 	}
 }
 
-// TestProxySlots: an in-flight limit is kept before an application, so nothing warns of it.
+// TestProxySlots: the proxy enforces in-flight limits, so there is no warning about them.
 func TestProxySlots(t *testing.T) {
 	s := start(t, "policies: {held: {limits: [1 in-flight ttl=30s]}}\n", func(o *server.Options) {
 		before(t, nil)(o)
@@ -173,10 +172,10 @@ func TestProxySlots(t *testing.T) {
 	})
 	for range 2 {
 		if got := s.ask(t, "proxy", "GET", "/", "").status; got != 200 {
-			t.Errorf("got %d, want 200: the slot was free", got)
+			t.Errorf("got %d, want 200: the slot is free", got)
 		}
 	}
 	if s.Log.Has("in-flight") {
-		t.Errorf("it logged\n%s", s.Log)
+		t.Errorf("unexpected log:\n%s", s.Log)
 	}
 }

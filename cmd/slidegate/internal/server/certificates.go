@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// certificates are the files of a TLS, as they were last read. They are safe for concurrent use; nil means that there is no TLS.
+// certificates holds the files of a TLS as last read. It is safe for concurrent use; nil means no TLS.
 type certificates struct {
 	files TLS
 	now   atomic.Pointer[tls.Config]
@@ -23,7 +23,7 @@ func newCertificates(files TLS) (*certificates, error) {
 	return c, nil
 }
 
-// config returns what a listener needs whose clients may speak these protocols. Each handshake uses the files as they were last read.
+// config returns the TLS configuration of a listener that offers these protocols. Each handshake uses the files as last read.
 func (c *certificates) config(protocols ...string) *tls.Config {
 	if c == nil {
 		return nil
@@ -38,7 +38,7 @@ func (c *certificates) config(protocols ...string) *tls.Config {
 	}
 }
 
-// reload reads the files again. On an error, what was read before stays in force.
+// reload reads the files again. On an error, the previous certificates stay in force.
 func (c *certificates) reload() (changed bool, err error) {
 	if c == nil {
 		return false, nil
@@ -54,13 +54,13 @@ func (c *certificates) reload() (changed bool, err error) {
 	return !same || !was.ClientCAs.Equal(read.ClientCAs), nil
 }
 
-// paths are the files that there are.
+// paths returns the files that are set.
 func (t TLS) paths() []string {
 	return slices.DeleteFunc([]string{t.Cert, t.Key, t.ClientCA}, func(path string) bool { return path == "" })
 }
 
-// tell logs what became of a reload.
-func (c *certificates) tell(log *slog.Logger, changed bool, err error) {
+// logReload logs the result of a reload.
+func (c *certificates) logReload(log *slog.Logger, changed bool, err error) {
 	switch {
 	case err != nil:
 		log.Error("certificates not reloaded; the old ones stay in use", slog.Any("error", err))

@@ -14,20 +14,20 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// Checked is what Check looks at.
+// Checked is the input of Check.
 type Checked struct {
-	// File has the policies, and where the store is; config.ParseOffline will do, since nothing is connected to.
+	// File has the policies and the store's URL. A file from config.ParseOffline is enough, since Check does not connect.
 	File *config.File
-	// Sources are what File was read from, so that errors have a line and a column. They may be nil.
+	// Sources are the texts that File was read from, used to add a line and column to errors. They may be nil.
 	Sources []config.Source
-	// Requests says that whole requests face the policies together, as in a proxy.
+	// Requests is set if whole requests are matched against all policies together, as in a proxy.
 	Requests bool
 }
 
-// Check returns the error with which New would refuse a file: it makes all that New makes of it, but for the connection to the
-// store, and the doors.
+// Check returns the error with which New would reject a file. It does everything that New does, except connect to the store and
+// open listeners.
 func Check(c Checked) error {
-	opened, err := sketch(c.File.Service.Store)
+	opened, err := openOffline(c.File.Service.Store)
 	if err != nil {
 		return config.Locate(err, c.Sources...)
 	}
@@ -44,12 +44,12 @@ func Check(c Checked) error {
 	return nil
 }
 
-// LoadDomains reads files in the format of envoyproxy/ratelimit, and those of folders, as New does.
+// LoadDomains reads files, and the files in folders, in the format of envoyproxy/ratelimit, as New does.
 func LoadDomains(paths []string) ([]*envoy.Domain, error) { return loadDomains(paths) }
 
-// CheckDomains returns the error with which New would refuse to serve these domains together, from a store that takes every limit.
+// CheckDomains returns the error with which New would reject these domains together, given a store that supports every limit.
 func CheckDomains(domains ...*envoy.Domain) error {
-	opened, err := stores.Sketch("memory:")
+	opened, err := stores.OpenOffline("memory:")
 	if err != nil {
 		return err
 	}
@@ -58,26 +58,26 @@ func CheckDomains(domains ...*envoy.Domain) error {
 	return err
 }
 
-// unset is a variable of the environment, or a file, that config.ParseOffline left in the URL of a store.
+// unset matches a reference to an environment variable or a file that config.ParseOffline left in the URL of a store.
 var unset = regexp.MustCompile(`\$\{[^}]+\}`)
 
-// sketch opens a store without connecting to it. A variable that is not set could be a 1: a host, a port, a user or a password.
-// Where it stands for anything else, the store is not known well enough to be refused, and is taken for one in memory, which takes
-// every limit.
-func sketch(url string) (*stores.Opened, error) {
-	opened, err := stores.Sketch(unset.ReplaceAllString(url, "1"))
+// openOffline opens a store without connecting to it. An unset variable is replaced by 1, which is valid as a host, a port, a user
+// or a password. If a variable stands for anything else, too little is known about the store to reject it, and openOffline returns
+// a store in memory, which supports every limit.
+func openOffline(url string) (*stores.Opened, error) {
+	opened, err := stores.OpenOffline(unset.ReplaceAllString(url, "1"))
 	if err == nil {
 		return opened, nil
 	}
 	scheme, rest, _ := strings.Cut(url, "://")
 	end := strings.IndexAny(rest, "/?")
 	if unset.MatchString(scheme) || end >= 0 && unset.MatchString(rest[end:]) {
-		return stores.Sketch("memory:")
+		return stores.OpenOffline("memory:")
 	}
 	return nil, err
 }
 
-// located returns an error about the files of policies with its line and column, if the files can be read.
+// located adds the line and column to an error about the policy files, if the files can be read.
 func (s *Server) located(err error) error {
 	sources, unreadable := config.ReadSources(s.opts.Paths...)
 	if unreadable != nil {

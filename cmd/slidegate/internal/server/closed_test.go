@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// unreachable is a service whose store cannot be reached, and that refuses then.
+// unreachable configures a store that cannot be reached, and failure mode closed.
 const unreachable = `
 store: redis://127.0.0.1:1
 failure: closed
@@ -19,35 +19,35 @@ policies:
   several: {limits: [1000/1h, 100/1m]}
 `
 
-// TestClosedIsNotAQuota: who is refused because the store could not answer is told so, at every listener and by every verb, and not
-// that a quota is used up.
+// TestClosedIsNotAQuota: refusals because the store did not answer say so, on every listener and for every operation, and do not
+// claim that a quota is used up.
 func TestClosedIsNotAQuota(t *testing.T) {
 	s := start(t, unreachable, nil)
 	for _, path := range []string{"/v1/allow", "/v1/peek", "/v1/reserve", "/v1/refund"} {
 		for _, body := range []string{`{"key":"me"}`, `{"policy":"several","key":"me","cost":3}`} {
 			got := s.ask(t, "http", "POST", path, body)
 			if got.status != 503 || got.header.Get("Content-Type") != "application/problem+json" || got.header.Get("RateLimit") != "" {
-				t.Errorf("%s %s: %d %v %s", path, body, got.status, got.header, got.body)
+				t.Errorf("%s %s: got %d %v %s, want 503 as application/problem+json without RateLimit", path, body, got.status, got.header, got.body)
 			}
-			if path != "/v1/refund" && (got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "temporary-reduced-capacity")) { // which the failure mode does not answer
-				t.Errorf("%s %s: %v %s, want to be told when to come back", path, body, got.header, got.body)
+			if path != "/v1/refund" && (got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "temporary-reduced-capacity")) { // the failure mode does not decide refunds
+				t.Errorf("%s %s: got %v %s, want Retry-After", path, body, got.header, got.body)
 			}
 		}
 	}
 	if got := s.ask(t, "http", "POST", "/v1/allow", `{"key":"me","cost":2,"up_to":true}`); got.status != 503 {
-		t.Errorf("up to: %d %s", got.status, got.body)
+		t.Errorf("up to: got %d %s, want 503", got.status, got.body)
 	}
 	batch := s.ask(t, "http", "POST", "/v1/allow", `{"requests":[{"key":"a"},{"policy":"watch","key":"a"},{"policy":"nosuch","key":"a"},{"policy":"several","key":"b"}]}`)
 	for _, want := range []string{`{"results":[{"status":503,"error":`, `{"status":200,"allowed":true,"policy":"watch"`, `{"status":404,`, `{"status":503,"error":`} {
 		if batch.status != 200 || !strings.Contains(batch.body, want) {
-			t.Errorf("a batch: %d %s, want %s", batch.status, batch.body, want)
+			t.Errorf("a batch: got %d %s, want %s", batch.status, batch.body, want)
 		}
 	}
 	if strings.Count(batch.body, `"status":503`) != 2 {
-		t.Errorf("a batch: %s", batch.body)
+		t.Errorf("a batch: got %s, want two times status 503", batch.body)
 	}
 	if got := s.allow(t, "watch", "me"); got != 200 {
-		t.Errorf("a policy that only watches: %d", got)
+		t.Errorf("a policy in shadow mode: got %d, want 200", got)
 	}
 	for _, command := range []string{
 		"SG.ALLOW default me", "SG.ALLOW several me 3", "SG.ALLOWUPTO default me 2", "SG.PEEK default me", "SG.RESERVE default me 1", "SG.REFUND default me",
@@ -55,13 +55,13 @@ func TestClosedIsNotAQuota(t *testing.T) {
 	} {
 		for _, line := range pipeline(t, s, command) {
 			if !strings.HasPrefix(line, "-STORE ") && !strings.HasPrefix(line, "-Cell error: Store error: ") {
-				t.Errorf("%s: %q, want an error of the store", command, line)
+				t.Errorf("%s: got %q, want an error of the store", command, line)
 			}
 		}
 	}
 }
 
-// pipeline sends commands to the RESP listener, and returns the first line of each answer.
+// pipeline sends commands to the RESP listener, and returns the first line of each reply.
 func pipeline(t *testing.T, s *service, commands string) (lines []string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Address("resp"))

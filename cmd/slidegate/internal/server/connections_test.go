@@ -18,8 +18,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestCrowd: thousands who hold a connection and ask nothing, and some who never finish their question, keep nobody from being
-// answered.
+// TestCrowd: thousands of idle connections, and some that never finish their request, do not keep other clients from being served.
 func TestCrowd(t *testing.T) {
 	order := crowdOrder{Idle: 10_000, Slow: 200, IdleRSP: 1000}
 	if testing.Short() {
@@ -27,34 +26,34 @@ func TestCrowd(t *testing.T) {
 	}
 	mayOpen(t, order.Idle+order.Slow+order.IdleRSP+500)
 	s := start(t, "policies: {default: {limits: [1000000/1h]}}\n", func(o *server.Options) {
-		o.SetTimeouts(5*time.Minute, 5*time.Minute, 5*time.Minute, 5*time.Minute) // all stay
+		o.SetTimeouts(5*time.Minute, 5*time.Minute, 5*time.Minute, 5*time.Minute) // no connection times out
 	})
 	order.HTTP, order.RESP = s.Address("http"), s.Address("resp")
 	before := memory()
 	leave := startCrowd(t, order)
-	t.Logf("%d bytes of memory a connection, of which %d are held", (memory()-before)/int64(order.Idle+order.Slow+order.IdleRSP), order.Idle+order.Slow+order.IdleRSP)
+	t.Logf("%d bytes of memory per connection, with %d held", (memory()-before)/int64(order.Idle+order.Slow+order.IdleRSP), order.Idle+order.Slow+order.IdleRSP)
 	for i := range 300 {
 		if got := s.allow(t, "default", "honest"); got != http.StatusOK {
-			t.Fatalf("request %d: %d", i, got)
+			t.Fatalf("request %d: got %d, want 200", i, got)
 		}
 		if i%10 == 0 {
-			http.DefaultClient.CloseIdleConnections() // new ones are let in too
+			http.DefaultClient.CloseIdleConnections() // new connections are accepted too
 			if got := s.resp(t, "SG.ALLOW default honest"); !strings.HasPrefix(got, "*6\r\n:1\r\n") {
-				t.Fatalf("RESP %d: %q", i, got)
+				t.Fatalf("RESP %d: got %q, want it admitted", i, got)
 			}
 		}
 	}
 	if n := s.connections(t, "slidegate_connections", "http"); n < order.Idle+order.Slow {
-		t.Errorf("the door holds %d connections, so this has tested less than it says", n)
+		t.Errorf("the HTTP listener holds %d connections, want more: the test was not effective", n)
 	}
 	if n := s.connections(t, "slidegate_connections", "resp"); n < order.IdleRSP {
-		t.Errorf("the RESP door holds %d connections, so this has tested less than it says", n)
+		t.Errorf("the RESP listener holds %d connections, want more: the test was not effective", n)
 	}
 	leave()
-	testkit.Eventually(t, "their places are free", func() bool { return s.connections(t, "slidegate_connections", "resp") == 0 })
+	testkit.Eventually(t, "their connections are closed", func() bool { return s.connections(t, "slidegate_connections", "resp") == 0 })
 }
 
-// mayOpen has this process, and those that it starts, open so many files.
+// mayOpen raises this process's limit of open files, also for its children.
 func mayOpen(t *testing.T, files int) {
 	t.Helper()
 	var limit syscall.Rlimit
@@ -73,7 +72,7 @@ func mayOpen(t *testing.T, files int) {
 	}
 }
 
-// memory is what this process has in use.
+// memory returns the memory in use by this process.
 func memory() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -81,13 +80,13 @@ func memory() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// connections reads a metric of a door.
-func (s *service) connections(t *testing.T, metric, door string) int {
+// connections reads a metric of a listener.
+func (s *service) connections(t *testing.T, metric, listener string) int {
 	t.Helper()
 	page := s.ask(t, "admin", "GET", "/metrics", "").body
-	found := regexp.MustCompile(metric + `\{door="` + door + `"\} (\S+)`).FindStringSubmatch(page)
+	found := regexp.MustCompile(metric + `\{door="` + listener + `"\} (\S+)`).FindStringSubmatch(page)
 	if found == nil {
-		t.Fatalf("there is no %s of %s:\n%s", metric, door, page)
+		t.Fatalf("no metric %s of %s:\n%s", metric, listener, page)
 	}
 	n, err := strconv.ParseFloat(found[1], 64)
 	if err != nil {
@@ -96,22 +95,22 @@ func (s *service) connections(t *testing.T, metric, door string) int {
 	return int(n)
 }
 
-// client is a connection that is held.
+// client is a connection that is kept open.
 type client struct {
 	net.Conn
 	ping, pong string
 }
 
-// connect connects to a door and has itself answered once; nil if it is sent away.
-func (s *service) connect(t *testing.T, door string) *client {
+// connect connects to a listener and sends one request; it returns nil if the connection is refused.
+func (s *service) connect(t *testing.T, listener string) *client {
 	t.Helper()
-	conn, err := net.Dial("tcp", s.Address(door))
+	conn, err := net.Dial("tcp", s.Address(listener))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	c := &client{conn, "PING\r\n", "+PONG\r\n"}
-	if door == "http" {
+	if listener == "http" {
 		c.ping, c.pong = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "ok\n"
 	}
 	if !c.answered() {
@@ -120,7 +119,7 @@ func (s *service) connect(t *testing.T, door string) *client {
 	return c
 }
 
-// answered tells whether the door still answers.
+// answered reports whether the connection is still served.
 func (c *client) answered() bool {
 	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 	if _, err := io.WriteString(c, c.ping); err != nil {
@@ -137,45 +136,45 @@ func (c *client) answered() bool {
 	return true
 }
 
-// TestMaxConnections: one more than there may be is closed at once, which is counted, the others notice nothing, and when one
-// of them leaves there is room again.
+// TestMaxConnections: connections beyond the limit are closed immediately and counted, the others are not affected, and when one
+// of them closes there is room again.
 func TestMaxConnections(t *testing.T) {
 	const most = 5
 	s := start(t, plain, func(o *server.Options) { o.MaxConnections = most })
-	for _, door := range []string{"http", "resp"} {
-		t.Run(door, func(t *testing.T) {
+	for _, listener := range []string{"http", "resp"} {
+		t.Run(listener, func(t *testing.T) {
 			var clients []*client
 			for i := range most {
-				c := s.connect(t, door)
+				c := s.connect(t, listener)
 				if c == nil {
-					t.Fatalf("client %d was sent away", i)
+					t.Fatalf("client %d was refused", i)
 				}
 				clients = append(clients, c)
 			}
 			for i := range 3 {
-				if s.connect(t, door) != nil {
-					t.Errorf("%d more than there may be: answered", i+1)
+				if s.connect(t, listener) != nil {
+					t.Errorf("connection %d beyond the limit was served", i+1)
 				}
 			}
 			for i, c := range clients {
 				if !c.answered() {
-					t.Errorf("client %d is not answered any more", i)
+					t.Errorf("client %d is no longer served", i)
 				}
 			}
-			if n := s.connections(t, "slidegate_connections_refused_total", door); n != 3 {
-				t.Errorf("%d were counted, not 3", n)
+			if n := s.connections(t, "slidegate_connections_refused_total", listener); n != 3 {
+				t.Errorf("got %d refused connections, want 3", n)
 			}
-			if n := s.connections(t, "slidegate_connections", door); n != most {
-				t.Errorf("%d are held, not %d", n, most)
+			if n := s.connections(t, "slidegate_connections", listener); n != most {
+				t.Errorf("got %d open connections, want %d", n, most)
 			}
 			clients[0].Close()
-			testkit.Eventually(t, "there is room again", func() bool { return s.connect(t, door) != nil })
+			testkit.Eventually(t, "there is room again", func() bool { return s.connect(t, listener) != nil })
 		})
 	}
 }
 
-// TestDoorsHaveOneBound: behind the RESP door there is no bound of its own that is lower, and its metrics are with the others.
-func TestDoorsHaveOneBound(t *testing.T) {
+// TestListenersHaveOneBound: the RESP server has no lower bound of its own, and its metrics are served with the others.
+func TestListenersHaveOneBound(t *testing.T) {
 	s := start(t, plain, nil)
 	if got := s.resp(t, "INFO clients"); !strings.Contains(got, "maxclients:65536\r\n") {
 		t.Errorf("got %q, want maxclients:65536", got)
@@ -185,8 +184,8 @@ func TestDoorsHaveOneBound(t *testing.T) {
 	}
 }
 
-// TestSlowIsCut: whoever takes too long for a question, or between two, is disconnected.
-func TestSlowIsCut(t *testing.T) {
+// TestSlowClientsAreDisconnected: clients that take too long for a request, or between two requests, are disconnected.
+func TestSlowClientsAreDisconnected(t *testing.T) {
 	const short, long = 300 * time.Millisecond, time.Hour
 	begin := func(header, request, idle time.Duration) *service {
 		return start(t, plain, func(o *server.Options) { o.SetTimeouts(header, request, long, idle) })
@@ -194,14 +193,14 @@ func TestSlowIsCut(t *testing.T) {
 	header, request, idle := begin(short, long, long), begin(long, short, long), begin(long, long, short)
 	for i, sent := range []struct {
 		*service
-		door, text string
+		listener, text string
 	}{
 		{header, "http", ""}, {header, "http", halves[0]}, {header, "http", halves[1]}, {request, "http", halves[2]},
-		{idle, "http", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"}, // and nothing after it
+		{idle, "http", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"}, // and then nothing
 		{header, "grpc", ""}, {header, "grpc", "PRI * HTTP/2.0\r\n"},
 	} {
-		t.Run(fmt.Sprint(sent.door, i), func(t *testing.T) {
-			conn, err := net.Dial("tcp", sent.Address(sent.door))
+		t.Run(fmt.Sprint(sent.listener, i), func(t *testing.T) {
+			conn, err := net.Dial("tcp", sent.Address(sent.listener))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +210,7 @@ func TestSlowIsCut(t *testing.T) {
 			}
 			ended := make(chan struct{})
 			defer func() { <-ended }()
-			go func() { // keeping on sending does not help
+			go func() { // continuing to send does not help
 				defer close(ended)
 				for sent.text == halves[0] {
 					if _, err := conn.Write([]byte("x")); err != nil {
@@ -224,7 +223,7 @@ func TestSlowIsCut(t *testing.T) {
 			_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 			_, err = io.Copy(io.Discard, conn) // until it is closed
 			if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-				t.Error("it was not cut")
+				t.Error("the connection was not closed")
 			}
 		})
 	}

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// crowdVariable makes this program a crowd of clients instead of a test. They are a process of their own, since one process
-// may not have as many files open as both ends of their connections would be.
+// crowdVariable makes this program a crowd of clients instead of a test. They run in a separate process, since one process may not
+// be allowed to open enough files for both ends of their connections.
 const crowdVariable = "SLIDEGATE_TEST_CROWD"
 
-// crowdOrder says who is in the crowd.
+// crowdOrder describes the crowd.
 type crowdOrder struct {
-	HTTP, RESP          string // where the doors are
-	Idle, Slow, IdleRSP int    // how many of them
+	HTTP, RESP          string // addresses of the listeners
+	Idle, Slow, IdleRSP int    // numbers of clients
 }
 
-// startCrowd starts clients that hold connections, and returns once all of them do. The function lets them go.
+// startCrowd starts clients that hold connections, and returns once all of them do. The returned function ends them.
 func startCrowd(t *testing.T, order crowdOrder) (leave func()) {
 	t.Helper()
 	text, err := json.Marshal(order)
@@ -53,12 +53,12 @@ func startCrowd(t *testing.T, order crowdOrder) (leave func()) {
 	})
 	t.Cleanup(leave)
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "all are here\n" {
-		t.Fatalf("the crowd says %q, %v", line, err)
+		t.Fatalf("the crowd: got %q, %v", line, err)
 	}
 	return leave
 }
 
-// crowd connects all clients, says so, and holds the connections until standard input ends.
+// crowd connects all clients, reports it, and holds the connections until standard input ends.
 func crowd() (status int) {
 	var order crowdOrder
 	if err := json.Unmarshal([]byte(os.Getenv(crowdVariable)), &order); err != nil {
@@ -107,9 +107,9 @@ func crowd() (status int) {
 	return 0
 }
 
-// halves are requests that are not whole.
+// halves are incomplete requests.
 var halves = []string{
-	"POST /v1/allow HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", // a byte of the header follows now and then
+	"POST /v1/allow HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", // followed by a byte of the header now and then
 	"POST /v1/allow HTTP/1.1\r\nHos",
 	"POST /v1/allow HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"key",
 }
@@ -117,10 +117,10 @@ var halves = []string{
 var (
 	heldMu sync.Mutex
 	held   []net.Conn
-	slow   []net.Conn // those of held that go on sending
+	slow   []net.Conn // the connections in held that continue to send
 )
 
-// hold connects, asks, waits for the answer's last bytes, and keeps the connection.
+// hold connects, sends a request, waits for the end of the response, and keeps the connection open.
 func hold(address, ask, last string) error {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -146,7 +146,7 @@ func hold(address, ask, last string) error {
 	return nil
 }
 
-// dribble sends a byte on every slow connection, again and again.
+// dribble repeatedly sends a byte on every slow connection.
 func dribble(ended chan struct{}) {
 	for {
 		select {
@@ -155,7 +155,7 @@ func dribble(ended chan struct{}) {
 		case <-time.After(100 * time.Millisecond):
 		}
 		for _, conn := range slow {
-			_, _ = conn.Write([]byte("x")) // it may have been cut
+			_, _ = conn.Write([]byte("x")) // it may have been closed
 		}
 	}
 }

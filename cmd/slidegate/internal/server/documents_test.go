@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 )
 
-// documented returns the paths of a listener's document, with a method for each.
+// documented returns the paths in a listener's OpenAPI document, with a method for each.
 func documented(t *testing.T, s *service, listener string) map[string]string {
 	t.Helper()
 	got := s.ask(t, listener, "GET", "/v1/openapi.json", "")
@@ -32,14 +32,14 @@ func documented(t *testing.T, s *service, listener string) map[string]string {
 	return paths
 }
 
-// TestDocumentsOfListeners: each listener answers exactly what its document has, also with and without Envoy, and says what it has to
-// who asks for something else.
+// TestDocumentsOfListeners: each listener serves exactly the paths in its document, with and without Envoy, and lists them in the
+// response to requests for other paths.
 func TestDocumentsOfListeners(t *testing.T) {
 	source, err := os.ReadFile("http.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []string{"/v1/nosuch", "/debug/pprof/", "/v1/", "/favicon.ico"} // which nobody has
+	all := []string{"/v1/nosuch", "/debug/pprof/", "/v1/", "/favicon.ico"} // which no listener has
 	for _, found := range regexp.MustCompile(`mux\.Handle(?:Func)?\("(?:[A-Z]+ )?(/[a-z0-9/.]+)"`).FindAllStringSubmatch(string(source), -1) {
 		all = append(all, found[1])
 	}
@@ -57,7 +57,7 @@ func TestDocumentsOfListeners(t *testing.T) {
 		slices.Sort(all)
 		all = slices.Compact(all)
 		if len(all) < 18 {
-			t.Errorf("only %q were found", all)
+			t.Errorf("found only %q", all)
 		}
 		for listener, paths := range has {
 			for _, path := range all {
@@ -72,14 +72,14 @@ func TestDocumentsOfListeners(t *testing.T) {
 				got := s.ask(t, listener, method, path, body)
 				answered := got.status != http.StatusNotFound && got.status != http.StatusMethodNotAllowed
 				if answered != promised {
-					t.Errorf("%s: %s %s %s: %d, and in the document: %v\n%s", name, listener, method, path, got.status, promised, got.body)
+					t.Errorf("%s: %s %s %s: got %d; in the document: %v\n%s", name, listener, method, path, got.status, promised, got.body)
 				}
 				if promised || got.status != http.StatusNotFound {
 					continue
 				}
 				for want := range paths {
 					if !strings.Contains(got.body, want) {
-						t.Errorf("%s: %s %s: %s does not tell of %s", name, listener, path, got.body, want)
+						t.Errorf("%s: %s %s: got %s, want it to name %s", name, listener, path, got.body, want)
 					}
 				}
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// During the delay readiness says no, over HTTP and gRPC; questions are answered, on new connections and old ones, each as the last of
-// its connection over HTTP; and Hurry ends it.
+// During the delay, readiness reports false over HTTP and gRPC; requests are served, on new and old connections, and each HTTP
+// response closes its connection; and ForceStop ends the delay.
 func TestDrainDelay(t *testing.T) {
 	s := start(t, roomy, func(o *server.Options) { o.DrainDelay, o.Envoy = time.Hour, []string{domainFile(t)} })
 	conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -29,34 +29,34 @@ func TestDrainDelay(t *testing.T) {
 		return got.Status
 	}
 	if got := health(); got != healthpb.HealthCheckResponse_SERVING {
-		t.Errorf("before the end: %v", got)
+		t.Errorf("before the shutdown: got %v", got)
 	}
 	if got := s.ask(t, "http", "POST", "/v1/allow", question); got.status != http.StatusOK || got.header.Get("Connection") != "" {
-		t.Errorf("before the end: %+v", got)
+		t.Errorf("before the shutdown: got %+v, want 200 without Connection", got)
 	}
 	s.End()
-	testkit.Eventually(t, "it says that it is not ready", func() bool {
+	testkit.Eventually(t, "it is not ready", func() bool {
 		got := s.ask(t, "admin", "GET", "/readyz", "")
 		return got.status == http.StatusServiceUnavailable && strings.Contains(got.body, "draining")
 	})
 	for range 3 {
 		got := raw(t, s.Address("http"), "POST /v1/allow HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n"+question)
 		if !strings.HasPrefix(got, "HTTP/1.1 200 ") || !strings.Contains(got, "\r\nConnection: close\r\n") { // read to the end of the connection
-			t.Errorf("during the delay: %q", got)
+			t.Errorf("during the delay: got %q, want 200 and Connection: close", got)
 		}
 	}
 	if got := health(); got != healthpb.HealthCheckResponse_NOT_SERVING {
-		t.Errorf("during the delay: %v", got)
+		t.Errorf("during the delay: got %v", got)
 	}
-	s.Hurry()
+	s.ForceStop()
 	s.Stop(t)
 	if conn, err := net.Dial("tcp", s.Address("http")); err == nil {
 		conn.Close()
-		t.Error("the door is open after the end")
+		t.Error("the listener is open after the shutdown")
 	}
 }
 
-// raw sends a request as it is and returns all that comes until the server closes the connection.
+// raw sends a request verbatim and returns everything that the server sends until it closes the connection.
 func raw(t *testing.T, address, request string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -70,7 +70,7 @@ func raw(t *testing.T, address, request string) string {
 	return string(got)
 }
 
-// Sockets that another process keeps take the place of addresses, and who connects between two services is answered by the second.
+// Inherited sockets replace addresses, and a client that connects between two services is served by the second.
 func TestSockets(t *testing.T) {
 	kept, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.NoError(t, err)
@@ -85,10 +85,10 @@ func TestSockets(t *testing.T) {
 	}
 	first := run()
 	if got, want := first.Address("http"), kept.Addr().String(); got != want {
-		t.Errorf("it listens at %s, want %s", got, want)
+		t.Errorf("got address %s, want %s", got, want)
 	}
 	if got := first.allow(t, "", "me"); got != http.StatusOK {
-		t.Errorf("the first: %d", got)
+		t.Errorf("the first service: got %d, want 200", got)
 	}
 	first.Stop(t)
 	answered := make(chan int)
@@ -104,11 +104,11 @@ func TestSockets(t *testing.T) {
 	}()
 	run()
 	if got := <-answered; got != http.StatusOK {
-		t.Errorf("between the two: %d", got)
+		t.Errorf("between the two: got %d, want 200", got)
 	}
 }
 
-// An admin door on a socket that everybody can reach needs tokens, wherever its address comes from.
+// An admin listener on a socket that anyone can reach needs tokens, wherever its address comes from.
 func TestSocketOfAdmin(t *testing.T) {
 	open, err := net.Listen("tcp", "0.0.0.0:0")
 	testkit.NoError(t, err)
@@ -116,18 +116,18 @@ func TestSocketOfAdmin(t *testing.T) {
 	s := start(t, roomy, nil)
 	_, err = server.New(t.Context(), server.Options{File: s.File(), Sockets: map[string]net.Listener{"admin": open}})
 	if err == nil || !strings.Contains(err.Error(), "give tokens") {
-		t.Errorf("got %v, want an error that asks for tokens", err)
+		t.Errorf("got %v, want an error that requires tokens", err)
 	}
 }
 
-// A client that has connected when the doors close, and asks only then, is answered.
+// A client that is connected when the listeners close, and sends its request only then, is served.
 func TestDrainAnswersTheConnected(t *testing.T) {
 	s := start(t, roomy, nil)
 	conn, err := net.Dial("tcp", s.Address("http"))
 	testkit.NoError(t, err)
 	defer conn.Close()
 	s.End()
-	testkit.Eventually(t, "nobody new is let in", func() bool {
+	testkit.Eventually(t, "new connections are refused", func() bool {
 		other, err := net.Dial("tcp", s.Address("http"))
 		if err == nil {
 			other.Close()
@@ -139,7 +139,7 @@ func TestDrainAnswersTheConnected(t *testing.T) {
 	testkit.NoError(t, err)
 	got, err := io.ReadAll(conn)
 	if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 200 OK\r\n") || !strings.Contains(string(got), "\r\nConnection: close\r\n") {
-		t.Errorf("got %q, %v, want an answer that is the last one", got, err)
+		t.Errorf("got %q, %v, want a last response", got, err)
 	}
 	s.Stop(t)
 }

@@ -20,7 +20,7 @@ import (
 
 const question = `{"key":"me"}`
 
-// underWay begins a request and does not end it. The server has read its header when this returns.
+// underWay begins a request and does not finish it. The server has read its header when underWay returns.
 func (s *service) underWay(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Address("http"))
@@ -39,7 +39,7 @@ func (s *service) underWay(t *testing.T) net.Conn {
 	return conn
 }
 
-// finish ends the request and returns the status.
+// finish finishes the request and returns the status.
 func finish(t *testing.T, conn net.Conn) int {
 	t.Helper()
 	if _, err := io.WriteString(conn, question); err != nil {
@@ -53,7 +53,7 @@ func finish(t *testing.T, conn net.Conn) int {
 	return got.StatusCode
 }
 
-// skipBlank leaves out the end of the interim answer, as much of it as has not been read yet.
+// skipBlank skips the unread end of the interim response.
 func skipBlank(r io.Reader) io.Reader {
 	b := bufio.NewReader(r)
 	for {
@@ -64,13 +64,13 @@ func skipBlank(r io.Reader) io.Reader {
 	}
 }
 
-// TestDrain: at the end nobody new is let in, health says so, and what is under way is answered and counted.
+// TestDrain: at shutdown new connections are refused, health reports it, and requests in progress are answered and counted.
 func TestDrain(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	s := start(t, plain, func(o *server.Options) { o.State = state })
 	conn := s.underWay(t)
 	s.End()
-	testkit.Eventually(t, "nobody new is let in", func() bool {
+	testkit.Eventually(t, "new connections are refused", func() bool {
 		other, err := net.Dial("tcp", s.Address("http"))
 		if err == nil {
 			other.Close()
@@ -78,24 +78,24 @@ func TestDrain(t *testing.T) {
 		return err != nil
 	})
 	if got := finish(t, conn); got != http.StatusOK {
-		t.Errorf("what was under way: %d", got)
+		t.Errorf("the request in progress: got %d, want 200", got)
 	}
 	s.Stop(t)
-	if s.Log.Has("cut off") {
-		t.Error("something was cut off")
+	if s.Log.Has("aborted") {
+		t.Error("a request was aborted")
 	}
 
 	again := start(t, plain, func(o *server.Options) { o.State = state })
 	if got := again.allow(t, "", "me"); got != http.StatusOK {
-		t.Errorf("the second of 2: %d", got)
+		t.Errorf("the second of 2: got %d, want 200", got)
 	}
 	if got := again.allow(t, "", "me"); got != http.StatusTooManyRequests {
-		t.Errorf("the third of 2: %d: what was answered last is not in the state", got)
+		t.Errorf("the third of 2: got %d, want 429: the last request is missing from the state", got)
 	}
 }
 
-// TestHurry: whoever asks for the end a second time gets it, and the state is saved.
-func TestHurry(t *testing.T) {
+// TestForceStop: a second request to stop ends the drain, and the state is saved.
+func TestForceStop(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	s := start(t, plain, func(o *server.Options) { o.State, o.Drain = state, time.Hour })
 	for range 2 {
@@ -104,28 +104,28 @@ func TestHurry(t *testing.T) {
 	s.underWay(t)
 	s.End()
 	testkit.Eventually(t, "it drains", func() bool { return s.Log.Has("draining") })
-	s.Hurry()
+	s.ForceStop()
 	s.Stop(t)
-	if !s.Log.Has("some requests were cut off") {
-		t.Error("nothing tells that requests were cut off")
+	if !s.Log.Has("some requests were aborted") {
+		t.Error("aborted requests were not logged")
 	}
 	again := start(t, plain, func(o *server.Options) { o.State = state })
 	if got := again.allow(t, "", "me"); got != http.StatusTooManyRequests {
-		t.Errorf("the third of 2: %d", got)
+		t.Errorf("the third of 2: got %d, want 429", got)
 	}
 }
 
-// TestDrainIsBounded: whoever does not finish its request holds up the end no longer than the drain.
+// TestDrainIsBounded: a client that does not finish its request delays the shutdown no longer than the drain.
 func TestDrainIsBounded(t *testing.T) {
 	s := start(t, plain, func(o *server.Options) { o.Drain = 50 * time.Millisecond })
 	s.underWay(t)
 	s.Stop(t)
-	if !s.Log.Has("some requests were cut off") {
-		t.Error("nothing tells that requests were cut off")
+	if !s.Log.Has("some requests were aborted") {
+		t.Error("aborted requests were not logged")
 	}
 }
 
-// TestWatchEnds: a client that watches the health over gRPC is told of the drain, and does not hold it up.
+// TestWatchEnds: a client that watches the health over gRPC is notified of the drain, and does not delay it.
 func TestWatchEnds(t *testing.T) {
 	s := start(t, plain, nil)
 	conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -141,8 +141,8 @@ func TestWatchEnds(t *testing.T) {
 		t.Fatalf("got %v, %v, want SERVING", got, err)
 	}
 	s.Stop(t)
-	if s.Log.Has("cut off") {
-		t.Error("the drain waited for it")
+	if s.Log.Has("aborted") {
+		t.Error("the drain waited for the watch")
 	}
 	for {
 		got, err := watch.Recv()
@@ -150,12 +150,12 @@ func TestWatchEnds(t *testing.T) {
 			break
 		}
 		if got.Status != healthpb.HealthCheckResponse_NOT_SERVING {
-			t.Errorf("at the end it is %v", got)
+			t.Errorf("at the end: got %v", got)
 		}
 	}
 }
 
-// TestRunAfterTheEnd: a service that is told to end before it begins ends in order.
+// TestRunAfterTheEnd: a service that is stopped before it begins to serve stops cleanly.
 func TestRunAfterTheEnd(t *testing.T) {
 	s := start(t, plain, nil)
 	s.Stop(t)
@@ -166,6 +166,6 @@ func TestRunAfterTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := made.Run(ctx); err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("Run: got %v, want nil", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// openEnvoy makes what answers Envoy, if there are rules or a door for it.
+// openEnvoy creates the Envoy service, if there are rules or a listener for it.
 func (s *Server) openEnvoy() error {
 	domains, err := loadDomains(s.opts.Envoy)
 	if err != nil || s.opts.GRPC == "" && !s.wantsRules() {
@@ -37,10 +37,10 @@ func (s *Server) openEnvoy() error {
 	return err
 }
 
-// wantsRules reports whether there are rules for Envoy, or will be.
+// wantsRules reports whether rules for Envoy are configured, in files or from a management server.
 func (s *Server) wantsRules() bool { return len(s.opts.Envoy) > 0 || s.opts.EnvoyXDS.Address != "" }
 
-// setRemote puts rules of a management server in force in place of those that it sent before. On an error, everything stays as it was.
+// setRemote replaces the rules that the management server sent before. On an error, nothing changes.
 func (s *Server) setRemote(domains []*envoy.Domain) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -59,7 +59,7 @@ func (s *Server) setRemote(domains []*envoy.Domain) error {
 	return nil
 }
 
-// limitsOf returns the limits that a key of a policy faces, or a descriptor of Envoy.
+// limitsOf returns the limits that apply to a key of a policy, or to an Envoy descriptor.
 func (s *Server) limitsOf(policy, key string) []slidegate.Limit {
 	if s.envoy != nil && strings.HasPrefix(policy, rulings.EnvoyPrefix) {
 		return s.envoy.LimitsOf(policy, key)
@@ -67,7 +67,7 @@ func (s *Server) limitsOf(policy, key string) []slidegate.Limit {
 	return s.gate.LimitsOf(policy, key)
 }
 
-// loadDomains reads files in the format of envoyproxy/ratelimit. Several may be about one domain.
+// loadDomains reads files in the format of envoyproxy/ratelimit. Several files may describe one domain.
 func loadDomains(paths []string) ([]*envoy.Domain, error) {
 	var domains []*envoy.Domain
 	var all []error

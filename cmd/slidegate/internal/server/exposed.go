@@ -12,36 +12,37 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 )
 
-// onLoopback reports whether only this machine can reach what listens at an address.
+// onLoopback reports whether only this machine can reach a listener at this address.
 func onLoopback(at net.Addr) bool {
 	tcp, ok := at.(*net.TCPAddr)
-	return !ok || tcp.IP.IsLoopback() // what is not TCP is a Unix socket
+	return !ok || tcp.IP.IsLoopback() // anything but TCP is a Unix socket
 }
 
-// warnIfOpen logs that a listener can be reached from outside and asks nobody for a token or a certificate.
-// Metrics hold no keys and change nothing, and an application has clients of its own: those listeners are meant to be open.
-func (s *Server) warnIfOpen(d *door) {
-	if d.name == "admin" && !onLoopback(d.listener.Addr()) && s.admins.none() && s.NeedsToken() {
-		s.log.Warn("the admin listener can be reached from outside with the tokens of clients: anybody who has one can read and change what others use; "+
+// warnIfOpen logs a warning if a listener can be reached from outside and requires neither a token nor a certificate.
+// The metrics and proxy listeners are meant to be open: metrics contain no keys and change nothing, and the application
+// authenticates its own clients.
+func (s *Server) warnIfOpen(d *listener) {
+	if d.name == "admin" && !onLoopback(d.conns.Addr()) && s.admins.none() && s.NeedsToken() {
+		s.log.Warn("the admin listener can be reached from outside with client tokens: any client can read and change the quota of others; "+
 			"set --admin-tokens-file, or listen on 127.0.0.1", slog.String("door", d.name))
 	}
 	if d.name == "admin" && !s.admins.none() {
 		return
 	}
-	if d.name == "metrics" || d.name == "proxy" || s.NeedsToken() || s.opts.TLS.ClientCA != "" || onLoopback(d.listener.Addr()) {
+	if d.name == "metrics" || d.name == "proxy" || s.NeedsToken() || s.opts.TLS.ClientCA != "" || onLoopback(d.conns.Addr()) {
 		return
 	}
-	s.log.Warn("the listener can be reached from outside and asks for no token: whoever reaches it can use up and give back anybody's quota; "+
+	s.log.Warn("the listener can be reached from outside and requires no token: anyone who reaches it can use up or refund the quota of others; "+
 		"set --tokens-file, or listen on 127.0.0.1", slog.String("door", d.name))
 }
 
-// hostless are the paths that answer under any Host. Load balancers ask the first three. The last is asked by proxies, which pass
-// the Host of the request on that they ask about, and whom it trusts for other reasons.
-var hostless = map[string]bool{"/healthz": true, "/readyz": true, "/healthcheck": true, forward.Path: true}
+// anyHost are the paths that are served under any Host. Load balancers request the first three. Proxies request the last and
+// forward the Host of the request to be checked; they are trusted by other means.
+var anyHost = map[string]bool{"/healthz": true, "/readyz": true, "/healthcheck": true, forward.Path: true}
 
-// checkHost has a listener on loopback answer only under names of this machine, unless it asks for tokens. A web page can have the
-// name of its own server point to 127.0.0.1, and its browser then takes our answers for those of that server: the Host is what gives
-// it away. No name points to a Unix socket, and those who connect to one write any Host.
+// checkHost makes a listener on loopback answer only requests for names of this machine, unless it requires tokens. A web page
+// can point the name of its own server to 127.0.0.1, and the browser then treats our responses as that server's; the Host header
+// reveals this. No name points to a Unix socket, and clients of one may send any Host.
 func (s *Server) checkHost(at net.Addr, next http.Handler) http.Handler {
 	if s.NeedsToken() || at.Network() == "unix" || !onLoopback(at) {
 		return next
@@ -51,10 +52,10 @@ func (s *Server) checkHost(at net.Addr, next http.Handler) http.Handler {
 		allowed[plainHost(name)] = true
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if host := plainHost(r.Host); !allowed[host] && !isLoopbackIP(host) && !hostless[r.URL.Path] {
+		if host := plainHost(r.Host); !allowed[host] && !isLoopbackIP(host) && !anyHost[r.URL.Path] {
 			problemjson.Document{
 				Status: http.StatusMisdirectedRequest,
-				Detail: "the Host of the request is not a name of this machine; ask localhost or 127.0.0.1, name the host in --allowed-hosts, or set tokens",
+				Detail: "the Host of the request is not a name of this machine; use localhost or 127.0.0.1, name the host in --allowed-hosts, or set tokens",
 			}.Send(w)
 			return
 		}
@@ -62,8 +63,8 @@ func (s *Server) checkHost(at net.Addr, next http.Handler) http.Handler {
 	})
 }
 
-// plainHost returns a host without its port, without the brackets of IPv6 and without a dot at its end, in lower case. It is
-// stricter than httplimit.CanonicalHost: what only begins like a name of this machine, such as localhost:evil.example, stays as it is.
+// plainHost returns a host in lower case, without its port, the brackets of IPv6 and a trailing dot. It is stricter than
+// httplimit.CanonicalHost: a host that only begins like a name of this machine, such as localhost:evil.example, is left unchanged.
 func plainHost(host string) string {
 	if name, port, err := net.SplitHostPort(host); err == nil {
 		if _, err := strconv.ParseUint(port, 10, 16); err == nil {

@@ -16,7 +16,7 @@ import (
 
 const someToken = "0123456789abcdef"
 
-// TestOpenListenersAreWarnedOf: who listens for other machines and asks for no token is told so, once for each listener.
+// TestOpenListenersAreWarnedOf: there is one warning per listener that other machines can reach and that requires no token.
 func TestOpenListenersAreWarnedOf(t *testing.T) {
 	a := newAuthority(t)
 	for name, test := range map[string]struct {
@@ -37,19 +37,19 @@ func TestOpenListenersAreWarnedOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := start(t, plain, test.change).Log.String()
-			if got := strings.Count(log, "asks for no token"); got != len(test.want) {
+			if got := strings.Count(log, "requires no token"); got != len(test.want) {
 				t.Errorf("got %d warnings, want %d:\n%s", got, len(test.want), log)
 			}
-			for _, door := range test.want {
-				if !strings.Contains(log, "door="+door) {
-					t.Errorf("there is no warning about %s:\n%s", door, log)
+			for _, listener := range test.want {
+				if !strings.Contains(log, "door="+listener) {
+					t.Errorf("got no warning about %s:\n%s", listener, log)
 				}
 			}
 		})
 	}
 }
 
-// askAs asks a listener under a Host.
+// askAs sends a request to a listener with a given Host.
 func (s *service) askAs(t *testing.T, listener, host, method, path, body string, headers ...string) reply {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(s.Address(listener))
@@ -75,7 +75,7 @@ func (s *service) askAs(t *testing.T, listener, host, method, path, body string,
 	return reply{got.StatusCode, got.Header, string(text)}
 }
 
-// rebound are requests that a web page could have a browser on this machine send, if its own name pointed here.
+// rebound are requests that a web page could make a browser on this machine send, if its own name pointed here.
 var rebound = []struct{ listener, method, path, body string }{
 	{"http", "POST", "/v1/allow", question}, {"http", "POST", "/v1/peek", question}, {"http", "POST", "/v1/refund", question},
 	{"http", "POST", "/v1/reserve", question}, {"http", "GET", "/v1/openapi.json", ""}, {"http", "GET", "/", ""}, {"http", "POST", "/json", "{}"},
@@ -83,7 +83,7 @@ var rebound = []struct{ listener, method, path, body string }{
 	{"admin", "GET", "/metrics", ""}, {"admin", "GET", "/", ""},
 }
 
-// TestHosts: on loopback and without tokens, nobody is answered who asks for another machine.
+// TestHosts: on loopback without tokens, requests for another host are rejected.
 func TestHosts(t *testing.T) {
 	s := start(t, roomy, func(o *server.Options) { o.AllowedHosts = []string{"Slidegate.Internal"} })
 	for _, ask := range rebound {
@@ -92,7 +92,7 @@ func TestHosts(t *testing.T) {
 			"192.0.2.1:8080", "[2001:db8::1]:8080", "slidegate.internal.evil.example", "localhost:evil.example", "xlocalhost", "2130706433", "127.1",
 		} {
 			if got := s.askAs(t, ask.listener, host, ask.method, ask.path, ask.body); got.status != http.StatusMisdirectedRequest || !strings.Contains(got.body, "--allowed-hosts") {
-				t.Errorf("%s %s as %s: got %d %s, want 421 and what to do", ask.method, ask.path, host, got.status, got.body)
+				t.Errorf("%s %s as %s: got %d %s, want 421 and the fix", ask.method, ask.path, host, got.status, got.body)
 			}
 		}
 		for _, host := range []string{
@@ -106,7 +106,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestHostsOfProxies: proxies pass their clients' Host on, and load balancers have one of their own.
+// TestHostsOfProxies: proxies forward their clients' Host, and load balancers send their own.
 func TestHostsOfProxies(t *testing.T) {
 	s := start(t, roomy, nil)
 	for _, path := range []string{"/healthz", "/readyz", "/v1/check", "/v1/check?mode=nginx"} {
@@ -118,27 +118,27 @@ func TestHostsOfProxies(t *testing.T) {
 	}
 }
 
-// TestHostsElsewhere: where others can reach the listener, and where it asks for tokens, it answers under any name.
+// TestHostsElsewhere: listeners that other machines can reach, and those that require tokens, accept any name.
 func TestHostsElsewhere(t *testing.T) {
 	open := start(t, roomy, func(o *server.Options) { o.HTTP = "0.0.0.0:0" })
 	if got := open.askAs(t, "http", "slidegate:8080", "POST", "/v1/allow", question); got.status != http.StatusOK {
-		t.Errorf("a listener for all: got %d %s, want 200", got.status, got.body)
+		t.Errorf("a listener on all addresses: got %d %s, want 200", got.status, got.body)
 	}
 	secured := start(t, roomy, func(o *server.Options) { o.Tokens = []string{someToken} })
 	for _, ask := range rebound {
 		if ask.path == "/" {
-			continue // which says what this is to anybody
+			continue // needs no token
 		}
 		if got := secured.askAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body); got.status != http.StatusUnauthorized {
 			t.Errorf("%s %s without a token: got %d, want 401", ask.method, ask.path, got.status)
 		}
 		if got := secured.askAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body, "Authorization", "Bearer "+someToken); got.status == http.StatusUnauthorized || got.status == http.StatusMisdirectedRequest {
-			t.Errorf("%s %s with a token: got %d", ask.method, ask.path, got.status)
+			t.Errorf("%s %s with a token: got %d, want neither 401 nor 421", ask.method, ask.path, got.status)
 		}
 	}
 }
 
-// TestHostsOfUnixSockets: no name can be made to point to a Unix socket, and who connects to one writes any Host.
+// TestHostsOfUnixSockets: no name can point to a Unix socket, and clients of one may send any Host.
 func TestHostsOfUnixSockets(t *testing.T) {
 	folder := t.TempDir()
 	public, admin := filepath.Join(folder, "http"), filepath.Join(folder, "admin")
@@ -160,14 +160,14 @@ func TestHostsOfUnixSockets(t *testing.T) {
 	}
 }
 
-// forged is a reservation that nobody made.
+// forged returns a reservation that the service did not make.
 func forged(key string) string {
 	return `{"id":"x","charges":[{"limit":"3/1h fixed-window","key":"` + key + `","cost":0,"at":1}]}`
 }
 
 const thrice = "policies:\n  default: {limits: [3/1h fixed-window]}\n"
 
-// TestForgedReservations: with a reservation that the service did not make, nobody can be locked out and nothing can be given back.
+// TestForgedReservations: with a reservation that the service did not make, no key can be locked out and nothing can be refunded.
 func TestForgedReservations(t *testing.T) {
 	for name, change := range map[string]func(*server.Options){
 		"plain": nil, "tokens": func(o *server.Options) { o.Tokens = []string{someToken} },
@@ -197,7 +197,7 @@ func TestForgedReservations(t *testing.T) {
 			}
 			made := s.reserve(t, "me", bearer...)
 			if got := s.settle(t, made, bearer...); got != http.StatusOK {
-				t.Errorf("a reservation of the service's own: got %d, want 200", got)
+				t.Errorf("a genuine reservation: got %d, want 200", got)
 			}
 		})
 	}
@@ -219,8 +219,8 @@ func (s *service) settle(t *testing.T, made string, headers ...string) int {
 	return s.ask(t, "http", "POST", "/v1/settle", `{"reservation":`+made+`,"cost":2}`, headers...).status
 }
 
-// TestReservationsOutlive: where the counts outlive a restart, so do reservations; and instances with the same key know each
-// other's.
+// TestReservationsOutlive: reservations survive a restart if the counts do, and instances with the same key accept each other's
+// reservations.
 func TestReservationsOutlive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	keep := func(o *server.Options) { o.State = path }
@@ -228,7 +228,7 @@ func TestReservationsOutlive(t *testing.T) {
 	made := before.reserve(t, "me")
 	before.Stop(t)
 	if info, err := os.Stat(path + ".key"); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file of the key: %v, %v, want one that only its owner reads", info, err)
+		t.Errorf("the key file: got %v, %v, want one that only its owner can read", info, err)
 	}
 	if got := start(t, thrice, keep).settle(t, made); got != http.StatusOK {
 		t.Errorf("after a restart: got %d, want 200", got)

@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestGuests: connections to the port for Redis clients that never say a token, more than the listener holds, do not keep
-// out a client that says it.
+// TestGuests: connections to the RESP listener that never send a token, more than the listener holds, do not keep out a client
+// that does.
 func TestGuests(t *testing.T) {
 	const token, most = "0123456789abcdef", 60
 	s := start(t, "policies: {default: {limits: [1000/1h]}}\n", func(o *server.Options) {
@@ -30,7 +30,7 @@ func TestGuests(t *testing.T) {
 		for range most {
 			dial()
 		}
-		testkit.Eventually(t, "a client with the token is answered", func() bool {
+		testkit.Eventually(t, "a client with the token is served", func() bool {
 			conn := dial()
 			_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
 			if _, err := conn.Write([]byte("AUTH " + token + "\r\n")); err != nil {

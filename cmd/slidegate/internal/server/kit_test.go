@@ -16,13 +16,13 @@ func TestMain(m *testing.M) {
 		os.Exit(crowd())
 	}
 	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")) // sleeps for a second after a client was closed
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")) // sleeps for a second after a client is closed
 }
 
 // service is a server that runs in this process.
 type service struct{ *servertest.Service }
 
-// start runs a server with all listeners on free ports. The text is its file of policies.
+// start runs a server with all listeners on free ports. The text is its policy file.
 func start(t *testing.T, text string, change func(*server.Options)) *service {
 	t.Helper()
 	return &service{servertest.Start(t, text, change)}
@@ -33,7 +33,7 @@ func write(t *testing.T, path, text string) {
 	servertest.Write(t, path, text)
 }
 
-// reply is an answer that was read to its end.
+// reply is a response that was read to its end.
 type reply struct {
 	status int
 	header http.Header
@@ -47,7 +47,7 @@ func (s *service) ask(t *testing.T, listener, method, path, body string, headers
 	return reply{got.Status, got.Header, got.Body}
 }
 
-// allow asks for a unit and returns the status.
+// allow requests a unit and returns the status.
 func (s *service) allow(t *testing.T, policy, key string, headers ...string) int {
 	t.Helper()
 	return s.ask(t, "http", "POST", "/v1/allow", `{"policy":"`+policy+`","key":"`+key+`"}`, headers...).status

@@ -10,7 +10,7 @@ import (
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 )
 
-// socket opens the address of a door, or takes the socket that was passed for it.
+// socket opens the address of a listener, or returns the socket that was passed in for it.
 func (s *Server) socket(name, option, address string) (*addresses.Listener, error) {
 	if inherited := s.opts.Sockets[name]; inherited != nil {
 		return addresses.Inherited(inherited), nil
@@ -22,7 +22,7 @@ func (s *Server) socket(name, option, address string) (*addresses.Listener, erro
 	return opened, nil
 }
 
-// bound puts the bounds of connections on a socket.
+// bound applies the connection limits to a socket.
 func (s *Server) bound(socket *addresses.Listener) *connlimit.Listener {
 	return connlimit.New(socket, connlimit.Options{
 		Max: s.opts.MaxConnections, MaxPerAddress: s.opts.MaxConnectionsPerAddress,
@@ -30,7 +30,7 @@ func (s *Server) bound(socket *addresses.Listener) *connlimit.Listener {
 	})
 }
 
-// Config reads the files of t; nil if there are none.
+// Config reads the files of t; it returns nil if there are none.
 func (t TLS) Config() (*tls.Config, error) {
 	if err := t.validate(); err != nil || t.Cert == "" {
 		return nil, err

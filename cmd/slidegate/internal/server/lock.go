@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// fileLock keeps a file of state for one process, as long as that lives: the system lets go of it when the process ends,
-// however it ends.
+// fileLock reserves a state file for one process for as long as the process lives: the operating system releases the lock when
+// the process ends, however it ends.
 type fileLock struct{ file *os.File }
 
-// errLocked is returned where another process has the lock.
+// errLocked is returned if another process holds the lock.
 var errLocked = errors.New("locked by another process")
 
-// lockState takes the lock of the state at path, which is a file beside it: the state itself is replaced at every save.
+// lockState locks the state at path. The lock is a separate file beside it, since the state itself is replaced at every save.
 func lockState(path string) (*fileLock, error) {
 	name := path + ".lock"
 	for {
@@ -25,12 +25,12 @@ func lockState(path string) (*fileLock, error) {
 		if err := flock(file); err != nil {
 			defer file.Close()
 			if errors.Is(err, errLocked) {
-				return nil, invalid("State", "%s is in use by %s; give each process a file of its own, or share the counts by Redis or PostgreSQL",
+				return nil, invalid("State", "%s is in use by %s; give each process its own file, or share the counts through Redis or PostgreSQL",
 					path, holder(file))
 			}
 			return nil, invalid("State", "%s: %w", name, err)
 		}
-		if !isAt(file, name) { // whoever had it before has removed it meanwhile
+		if !isAt(file, name) { // the previous holder has removed it in the meantime
 			file.Close()
 			continue
 		}
@@ -41,7 +41,7 @@ func lockState(path string) (*fileLock, error) {
 	}
 }
 
-// isAt reports whether a file that is open is the one that has its name now.
+// isAt reports whether an open file is still the one with this name.
 func isAt(file *os.File, name string) bool {
 	own, err := file.Stat()
 	if err != nil {
@@ -51,7 +51,7 @@ func isAt(file *os.File, name string) bool {
 	return err == nil && os.SameFile(own, there)
 }
 
-// note writes down who has the lock.
+// note writes the holder of the lock into its file.
 func note(file *os.File) error {
 	err := file.Truncate(0)
 	if err == nil {
@@ -64,21 +64,21 @@ func note(file *os.File) error {
 	return nil
 }
 
-// holder says who has the lock.
+// holder describes the process that holds the lock.
 func holder(file *os.File) string {
 	text := make([]byte, 32)
-	n, _ := file.ReadAt(text, 0) // it ends before
+	n, _ := file.ReadAt(text, 0) // io.EOF is expected
 	if pid, err := strconv.Atoi(strings.TrimSpace(string(text[:n]))); err == nil {
 		return "process " + strconv.Itoa(pid)
 	}
 	return "another process"
 }
 
-// release lets go of the lock, and removes its file while nobody else can have it.
+// release removes the lock's file while no other process can hold it, and releases the lock.
 func (l *fileLock) release() {
 	if l == nil {
 		return
 	}
-	_ = os.Remove(l.file.Name()) // it does no harm where it is
+	_ = os.Remove(l.file.Name()) // a leftover file is harmless
 	_ = l.file.Close()
 }

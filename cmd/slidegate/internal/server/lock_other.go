@@ -4,5 +4,5 @@ package server
 
 import "os"
 
-// flock does nothing where there is no such call.
+// flock does nothing on systems without such a call.
 func flock(*os.File) error { return nil }

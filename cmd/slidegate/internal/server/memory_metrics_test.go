@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// memoryMetric returns what /metrics says under a name and labels, and fails the test if there is no such line.
+// memoryMetric returns the value of a series on /metrics, and fails the test if there is none.
 func (s *service) memoryMetric(t *testing.T, name, labels string) int64 {
 	t.Helper()
 	page := s.ask(t, "admin", "GET", "/metrics", "").body
 	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta("slidegate_memory_"+name+"{"+labels+"}") + ` (\S+)$`).FindStringSubmatch(page)
 	if found == nil {
-		t.Fatalf("got no %s{%s}, want one:\n%s", name, labels, page)
+		t.Fatalf("got no %s{%s}:\n%s", name, labels, page)
 	}
 	n, err := strconv.ParseFloat(found[1], 64)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *service) memoryMetric(t *testing.T, name, labels string) int64 {
 	return int64(n)
 }
 
-// TestMemoryMetrics: how full the memory is, and what is forgotten, is reported by limit, from the start on.
+// TestMemoryMetrics: memory use and evictions are reported by limit, from the start.
 func TestMemoryMetrics(t *testing.T) {
 	const calm, flooded = `limit="calm",policy="other",store="memory"`,
 		`limit="sliding-log-3600000000",policy="default",store="memory"`
@@ -33,7 +33,7 @@ func TestMemoryMetrics(t *testing.T) {
 	for _, name := range names {
 		for _, labels := range []string{calm, flooded} {
 			if got := s.memoryMetric(t, name, labels); got != 0 {
-				t.Errorf("%s is %d at the start", name, got)
+				t.Errorf("%s at the start: got %d, want 0", name, got)
 			}
 		}
 	}
@@ -51,17 +51,17 @@ func TestMemoryMetrics(t *testing.T) {
 	}
 	for _, name := range names {
 		if got := s.memoryMetric(t, name, flooded); got <= 0 || got > 2*keys {
-			t.Errorf("%s is %d after a flood of %d keys", name, got, keys)
+			t.Errorf("%s: got %d after a flood of %d keys", name, got, keys)
 		}
 		if got := s.memoryMetric(t, name, calm); got != 0 {
-			t.Errorf("%s of the other limit is %d", name, got)
+			t.Errorf("%s of the other limit: got %d", name, got)
 		}
 	}
 	if got := s.memoryMetric(t, "recalled_refused_total", flooded); got < keys/4 {
-		t.Errorf("%d of the keys that were forgotten were refused, want most of %d", got, keys)
+		t.Errorf("got %d evicted keys refused, want most of %d", got, keys)
 	}
 	used, bound := s.memoryMetric(t, "used_bytes", `store="memory"`), s.memoryMetric(t, "bound_bytes", `store="memory"`)
 	if bound != 256<<10 || used < bound/4 || used > bound {
-		t.Errorf("%d of %d bytes are in use, want most of 256 KiB", used, bound)
+		t.Errorf("got %d of %d bytes in use, want most of 256 KiB", used, bound)
 	}
 }

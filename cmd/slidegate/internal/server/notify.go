@@ -9,14 +9,14 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
 )
 
-// notify tells systemd, if it started this process, what the server does.
+// notify reports the server's status to systemd, if systemd started this process.
 func (s *Server) notify(lines ...string) {
 	if err := systemd.Notify(lines...); err != nil {
-		s.log.Warn("systemd was not told", slog.Any("error", err))
+		s.log.Warn("systemd was not notified", slog.Any("error", err))
 	}
 }
 
-// stayAlive tells systemd, as often as it wants to hear it, that the process lives, until stop is called.
+// stayAlive sends watchdog messages to systemd, as often as systemd expects them, until stop is called.
 func (s *Server) stayAlive() (stop func()) {
 	every := systemd.WatchdogEvery()
 	if every == 0 {

@@ -19,103 +19,107 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// Options say what a Server does. File is required, and at least one address.
+// Options configures a Server. File and at least one address are required.
 type Options struct {
-	// File has the policies, and where the store is.
+	// File has the policies and the store's URL.
 	File *config.File
-	// Paths are the files, and folders of them, that File was read from; see config.Load. They are watched, and all are read again when one
-	// changes. There are none if File was not read from files.
+	// Paths are the files and folders that File was read from; see config.Load. They are watched, and all of them are read again when
+	// one changes. Paths is empty if File was not read from files.
 	Paths []string
-	// Envoy are files in the format of envoyproxy/ratelimit, or folders of such files. They are watched too. Those of one domain are put
-	// together.
+	// Envoy are files in the format of envoyproxy/ratelimit, or folders of such files. They are watched too. Files of the same domain
+	// are merged.
 	Envoy []string
-	// EnvoyXDS is a management server that sends rules, which are put together with those of the files; none if its Address is empty.
-	// Its Logger and MeterProvider are the server's to set.
+	// EnvoyXDS is a management server that sends rules, which are merged with the rules of the files; there is none if its Address is
+	// empty. The server sets its Logger and MeterProvider.
 	EnvoyXDS xds.Options
-	// EnvoyAnswers says how Envoy is answered. Its Logger, MeterProvider and ClosedIsError are the server's to set.
+	// EnvoyAnswers configures the answers to Envoy. The server sets its Logger, MeterProvider and ClosedIsError.
 	EnvoyAnswers envoy.Options
 
-	// LeaseThrottle has units of busy keys of CL.THROTTLE taken in blocks, for which policies have a field of their own. It does
-	// nothing with a store in memory.
+	// LeaseThrottle leases units for busy keys of CL.THROTTLE; policies have their own field for this. It has no effect with a store
+	// in memory.
 	LeaseThrottle bool
 
-	// Addresses to listen on, as host:port or unix:/path; a door whose address is empty stays shut. Admin has the metrics, explain, reset
-	// and top: whoever can reach it can see keys. It must be on loopback, unless there are tokens.
+	// HTTP, GRPC, RESP and Admin are addresses to listen on, as host:port or unix:/path; a listener whose address is empty is not
+	// opened. Admin serves the metrics, explain, reset and top: anyone who can reach it can see keys. It must be on loopback, unless
+	// there are tokens.
 	HTTP, GRPC, RESP, Admin string
-	// Proxy is an address where requests are passed on to an application if the policies admit them: host:port, since clients are told
-	// apart by their addresses. All paths are the application's, and no token is asked for. It has TLS if the others have.
+	// Proxy is the address of a listener that forwards requests to an application if the policies admit them. It must be host:port,
+	// since clients are identified by their addresses. All paths belong to the application, and no token is required. It uses TLS if
+	// the other listeners do.
 	Proxy string
-	// Application says where requests to Proxy go, and how. Its Trusted and Logger are the server's to set.
+	// Application configures where and how requests to Proxy are forwarded. The server sets its Trusted and Logger.
 	Application proxy.Options
-	// Metrics is an address for /metrics, /healthz and /readyz alone, without a token and without TLS, for collectors that cannot show one. No
-	// key is in them. The admin door has /metrics too.
+	// Metrics is an address that serves only /metrics, /healthz and /readyz, without a token and without TLS, for collectors that
+	// cannot send a token. They contain no keys. The admin listener serves /metrics too.
 	Metrics string
 
-	// Sockets are sockets that are open already, by the name of their door: http, grpc, resp, proxy, admin or metrics. They take the place of
-	// addresses. The process that opened them keeps them, as systemd does, and passes them on to the next one.
+	// Sockets are sockets that are already open, by the name of their listener: http, grpc, resp, proxy, admin or metrics. They
+	// replace addresses. The process that opened them, such as systemd, keeps them open and passes them to the next process.
 	Sockets map[string]net.Listener
-	// ReusePort lets another process listen on the same ports, if it says so too.
+	// ReusePort lets another process listen on the same ports, if that process sets it too.
 	ReusePort bool
 	// SocketMode is the mode of Unix sockets; 0 means 0660.
 	SocketMode fs.FileMode
 
-	// TLS is for all doors but Admin on loopback. Its files are watched, and read again when they change.
+	// TLS applies to all listeners except Metrics, and Admin on loopback. Its files are watched, and read again when they change.
 	TLS TLS
-	// Tokens are what clients must show, one of them: Authorization: Bearer TOKEN or X-Slidegate-Token: TOKEN in HTTP and
-	// gRPC, AUTH in RESP. With none, whoever can reach a door may ask. Not asked of /healthz and /readyz, nor of /v1/check where
-	// the file's trusted_proxies name the caller.
+	// Tokens are the accepted client tokens. Clients send one as Authorization: Bearer TOKEN or X-Slidegate-Token: TOKEN in HTTP and
+	// gRPC, or with AUTH in RESP. If there are none, anyone who can reach a listener may use it. /healthz and /readyz require no
+	// token, nor does /v1/check if the file's trusted_proxies include the caller.
 	Tokens []string
-	// TokensFile has more tokens, one per line; empty if there is no such file. It is watched, and read again when it changes.
+	// TokensFile is a file of more tokens, one per line; empty means none. It is watched, and read again when it changes.
 	TokensFile string
 
-	// AdminTokens are what operators must show, and AdminTokensFile has more, as for Tokens. With them, the admin door takes no others, and
-	// refunds and resets need one at every door; all doors take them. With none, those of clients are for operators too.
+	// AdminTokens are the accepted operator tokens, and AdminTokensFile has more, as for Tokens. If there are any, the admin listener
+	// accepts only these, and refunds and resets require one on every listener; all listeners accept them. If there are none, client
+	// tokens are operator tokens too.
 	AdminTokens     []string
 	AdminTokensFile string
 
-	// AllowedHosts are names by which HTTP and Admin may be asked on loopback without tokens, besides localhost and the addresses of
-	// loopback. Under other names they do not answer, but for /healthz, /readyz and /v1/check: a web page could have its own name
-	// point to this machine. Listeners that other machines reach, and those that ask for tokens, answer under any name.
+	// AllowedHosts are additional host names that HTTP and Admin accept on loopback without tokens; localhost and loopback addresses
+	// are always accepted. Requests for other names are rejected, except for /healthz, /readyz and /v1/check, because a web page could
+	// point its own name to this machine. Listeners that other machines can reach, and those that require tokens, accept any name.
 	AllowedHosts []string
 
-	// ReservationKey is a secret of at least 16 bytes from which the key is derived that signs reservations. Give all instances the
-	// same. Without it, the key is random, and kept in the store if that is shared, or in a file beside State.
+	// ReservationKey is a secret of at least 16 bytes from which the key that signs reservations is derived. Give all instances the
+	// same secret. Without it, the key is random, and kept in the store if the store is shared, or in a file beside State.
 	ReservationKey []byte
 
-	// State is a file that keeps what a memory store knows across restarts: written every StateEvery (10s if it is 0) and at
-	// an orderly end, read at the start. Empty means that a restart forgets.
+	// State is a file that preserves a memory store across restarts: it is written every StateEvery (0 means 10s) and at a graceful
+	// shutdown, and read at the start. If it is empty, a restart loses all counts.
 	State      string
 	StateEvery time.Duration
 
-	// MaxConnections is how many connections each door holds at once; 0 means 65,536. One more is closed at once.
+	// MaxConnections is how many connections each listener holds at a time; 0 means 65,536. Further ones are closed immediately.
 	MaxConnections int
-	// MaxConnectionsPerAddress is how many of them one address may hold; 0 means a quarter of them. An address of IPv6 is a network
-	// of 64 bits. The file's trusted_proxies have no such bound, nor has this machine if the file does not say whom it trusts.
+	// MaxConnectionsPerAddress is how many connections one address may hold; 0 means a quarter of MaxConnections. IPv6 addresses are
+	// counted by their /64 network. The file's trusted_proxies have no such limit, nor has this machine if the file does not
+	// set them.
 	MaxConnectionsPerAddress int
-	// DrainDelay is how long, at an orderly end, doors stay open after /readyz and the health service of gRPC have begun to say no. Answers
-	// over HTTP are the last ones of their connections then.
+	// DrainDelay is how long, at a graceful shutdown, listeners stay open after /readyz and gRPC's health service have begun to report
+	// that the service is not ready. During that time, each HTTP response closes its connection.
 	DrainDelay time.Duration
-	// Drain is how long an orderly end may take after that; 0 means 10s. What is under way is answered in that time.
+	// Drain is how long a graceful shutdown may take after that; 0 means 10s. Requests in progress are answered in that time.
 	Drain time.Duration
 
-	// Logger gets what happens; nil means nobody does. No key is ever in it, unless LogRefusals asks for them.
+	// Logger receives the server's log; nil discards it. It never contains keys, unless LogRefusals enables them.
 	Logger *slog.Logger
-	// LogRefusals says whether a sample of the refusals is logged, and how keys are written: LogRefusalsHashed, LogRefusalsKeys, or
-	// empty for no such log.
+	// LogRefusals enables a log of a sample of the refusals, and sets how keys are written: LogRefusalsHashed or LogRefusalsKeys. Empty
+	// disables it.
 	LogRefusals string
-	// OTLP sends metrics and traces over HTTP to where the variables OTEL_EXPORTER_OTLP_... say. It is an error if they name no endpoint, or
-	// another protocol.
+	// OTLP sends metrics and traces over HTTP to the collector named by the variables OTEL_EXPORTER_OTLP_.... It is an error if they
+	// name no endpoint or another protocol.
 	OTLP bool
-	// Version is what the service calls itself, and Commit what it was built from.
+	// Version is the version that the service reports, and Commit what it was built from.
 	Version, Commit string
 
-	timeouts timeouts // for tests, which would wait for too long
+	timeouts timeouts // set by tests, to wait less
 }
 
-// TLS are the files of a server's certificate. The zero value means none.
+// TLS names the files of a server's certificate. The zero value means no TLS.
 type TLS struct {
 	Cert, Key string
-	// ClientCA has the authorities that clients' certificates must come from; empty means that clients need none.
+	// ClientCA has the authorities that must have issued clients' certificates; empty means that clients need no certificate.
 	ClientCA string
 }
 
@@ -143,17 +147,17 @@ func (o Options) validate() (Options, error) {
 	case o.HTTP == "" && o.GRPC == "" && o.RESP == "" && o.Admin == "" && o.Proxy == "":
 		return o, invalid("HTTP", "no listener is configured; give at least one address to listen on")
 	case addresses.IsUnix(o.Proxy):
-		return o, invalid("Proxy", "clients are told apart by their addresses, which a Unix socket does not have; write host:port")
+		return o, invalid("Proxy", "clients are identified by their addresses, which a Unix socket does not have; write host:port")
 	case o.StateEvery < 0:
-		return o, invalid("StateEvery", "must not be negative, but is %v; 0 means 10s", o.StateEvery)
+		return o, invalid("StateEvery", "must not be negative, got %v; 0 means 10s", o.StateEvery)
 	case o.DrainDelay < 0:
-		return o, invalid("DrainDelay", "must not be negative, but is %v", o.DrainDelay)
+		return o, invalid("DrainDelay", "must not be negative, got %v", o.DrainDelay)
 	case o.Drain < 0:
-		return o, invalid("Drain", "must not be negative, but is %v; 0 means 10s", o.Drain)
+		return o, invalid("Drain", "must not be negative, got %v; 0 means 10s", o.Drain)
 	case o.MaxConnections < 0:
-		return o, invalid("MaxConnections", "must not be negative, but is %d; 0 means 65,536", o.MaxConnections)
+		return o, invalid("MaxConnections", "must not be negative, got %d; 0 means 65,536", o.MaxConnections)
 	case o.MaxConnectionsPerAddress < 0:
-		return o, invalid("MaxConnectionsPerAddress", "must not be negative, but is %d; 0 means a quarter of all", o.MaxConnectionsPerAddress)
+		return o, invalid("MaxConnectionsPerAddress", "must not be negative, got %d; 0 means a quarter of all", o.MaxConnectionsPerAddress)
 	}
 	if err := o.TLS.validate(); err != nil {
 		return o, err
@@ -161,20 +165,20 @@ func (o Options) validate() (Options, error) {
 	if !slices.Contains([]string{"", LogRefusalsHashed, LogRefusalsKeys}, o.LogRefusals) {
 		return o, invalid("LogRefusals", "must be %s or %s, not %q", LogRefusalsHashed, LogRefusalsKeys, o.LogRefusals)
 	}
-	for _, door := range []struct{ option, address string }{
+	for _, l := range []struct{ option, address string }{
 		{"HTTP", o.HTTP}, {"GRPC", o.GRPC}, {"RESP", o.RESP}, {"Admin", o.Admin}, {"Proxy", o.Proxy}, {"Metrics", o.Metrics},
 	} {
-		if err := addresses.Check(door.address); err != nil && door.address != "" {
-			return o, invalid(door.option, "%w", err)
+		if err := addresses.Check(l.address); err != nil && l.address != "" {
+			return o, invalid(l.option, "%w", err)
 		}
 	}
 	for _, host := range o.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, "/*: ") {
-			return o, invalid("AllowedHosts", "%q is not the name of a host; write it without a scheme, a port or a pattern, such as slidegate.internal", host)
+			return o, invalid("AllowedHosts", "%q is not a host name; write it without a scheme, a port or a pattern, such as slidegate.internal", host)
 		}
 	}
 	if n := len(o.ReservationKey); n > 0 && n < seal.MinSecret {
-		return o, invalid("ReservationKey", "has %d bytes; write at least %d", n, seal.MinSecret)
+		return o, invalid("ReservationKey", "has %d bytes; use at least %d", n, seal.MinSecret)
 	}
 	if o.StateEvery == 0 {
 		o.StateEvery = 10 * time.Second
@@ -189,7 +193,7 @@ func (o Options) validate() (Options, error) {
 		o.MaxConnectionsPerAddress = connlimit.PerAddress(o.MaxConnections)
 	}
 	if o.timeouts == (timeouts{}) {
-		o.timeouts = usualTimeouts
+		o.timeouts = defaultTimeouts
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -197,7 +201,7 @@ func (o Options) validate() (Options, error) {
 	return o, nil
 }
 
-// checkAdmin refuses an admin door that everybody can reach.
+// checkAdmin rejects an admin listener that anyone can reach.
 func (s *Server) checkAdmin() error {
 	if o := &s.opts; o.Admin != "" && !isLoopback(o.Admin) && s.operators().none() {
 		return invalid("Admin", "%s can be reached from outside, and shows keys; give tokens, or listen on 127.0.0.1", o.Admin)
@@ -205,7 +209,7 @@ func (s *Server) checkAdmin() error {
 	return nil
 }
 
-// isLoopback tells whether only this machine can reach an address.
+// isLoopback reports whether only this machine can reach an address.
 func isLoopback(address string) bool {
 	if addresses.IsUnix(address) {
 		return true
@@ -221,7 +225,7 @@ func isLoopback(address string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// invalid returns the error of an option.
+// invalid returns an error about an option.
 func invalid(option, format string, args ...any) error {
 	return &config.OptionError{Package: "server", Option: option, Err: fmt.Errorf(format, args...)}
 }

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// signal is what is sent to a collector: metrics or traces. The variables are those of OpenTelemetry.
+// signal is a kind of telemetry that is sent to a collector, metrics or traces. It names the environment variables of OpenTelemetry.
 type signal struct{ exporter, endpoint, protocol string }
 
-// The signals, by the variables that are for one of them.
+// The signals, with the variables that are specific to each.
 var (
 	metricSignal = signal{"OTEL_METRICS_EXPORTER", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"}
 	traceSignal  = signal{"OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"}
 )
 
-// The variables that are for both.
+// The variables that apply to both.
 const (
 	anyEndpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	anyProtocol = "OTEL_EXPORTER_OTLP_PROTOCOL"
 )
 
-// wanted reports whether a signal is to be sent, and an error if it cannot be sent as the variables say: the exporter would send HTTP
-// to a port for gRPC, or to a collector on this machine that nobody has named, and fail only later.
+// wanted reports whether a signal is to be sent. It returns an error if the signal cannot be sent as the variables demand: otherwise
+// the exporter would send HTTP to a gRPC port, or to a collector on this machine that was never configured, and fail only later.
 func (s signal) wanted() (bool, error) {
 	switch name := os.Getenv(s.exporter); strings.ToLower(strings.TrimSpace(name)) {
 	case "", "otlp":
@@ -36,7 +36,7 @@ func (s signal) wanted() (bool, error) {
 	for _, variable := range []string{s.protocol, anyProtocol} {
 		protocol := strings.ToLower(strings.TrimSpace(os.Getenv(variable)))
 		if protocol == "http/protobuf" {
-			break // the one for this signal counts
+			break // the signal's own variable takes precedence
 		}
 		if protocol != "" {
 			return false, invalid("OTLP", "%s: %q is not supported; use http/protobuf, and the collector's port for HTTP, which is usually 4318", variable, protocol)
@@ -49,17 +49,17 @@ func (s signal) wanted() (bool, error) {
 	return true, nil
 }
 
-// firstWords is how long the start waits in the background for a collector.
-const firstWords = 5 * time.Second
+// announceTimeout is how long announce waits for the collector, in the background.
+const announceTimeout = 5 * time.Second
 
-// announce sends the metrics for the first time, so that a collector which cannot be reached is told at the start.
+// announce sends the metrics for the first time, so that an unreachable collector is logged at the start.
 func (t *telemetry) announce(ctx context.Context, log *slog.Logger) {
 	if !t.otlp {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, firstWords)
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	if err := t.meters.ForceFlush(ctx); err != nil && ctx.Err() != context.Canceled {
-		log.Warn("the collector cannot be reached; metrics and traces are lost until it can be", slog.Any("error", err))
+		log.Warn("the collector cannot be reached; metrics and traces are lost until it is back", slog.Any("error", err))
 	}
 }

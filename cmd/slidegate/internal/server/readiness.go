@@ -8,46 +8,45 @@ import (
 	"time"
 )
 
-// How often the store is asked for a sign of life, and how long it may take.
+// How often the store is pinged, and how long a ping may take.
 const (
 	pingEvery   = 500 * time.Millisecond
 	pingTimeout = 200 * time.Millisecond
 )
 
-// errSilent means that the store gave no sign of life in time.
-var errSilent = errors.New("the store gave no sign of life in time")
+// errSilent means that the store did not answer a ping in time.
+var errSilent = errors.New("the store did not answer a ping in time")
 
-// readiness knows whether the store can be reached. It asks in the background, so that those who want to know are answered at once even if
-// the store hangs, and logs when the answer changes. It is safe for concurrent use. newReadiness makes it.
+// readiness tracks whether the store can be reached. It pings the store in the background, so that check returns immediately even
+// if the store hangs, and logs changes. It is safe for concurrent use. Use newReadiness to create one.
 type readiness struct {
 	ping func(context.Context) error
 	log  *slog.Logger
-	end  context.Context // of the service
+	end  context.Context // done when the service stops
 
 	watching sync.WaitGroup
-	first    chan struct{} // closed when there is an answer
+	first    chan struct{} // closed after the first ping
 
-	mu   sync.Mutex
-	told bool // first is closed
-	last error
+	mu     sync.Mutex
+	pinged bool // whether first is closed
+	last   error
 }
 
-// newReadiness asks by ping until end ends; close waits for that.
+// newReadiness calls ping regularly until end is done; close waits for that.
 func newReadiness(end context.Context, ping func(context.Context) error, log *slog.Logger) *readiness {
 	r := &readiness{ping: ping, log: log, end: end, first: make(chan struct{})}
 	r.watching.Go(r.watch)
 	return r
 }
 
-// close waits for a question that is under way, once the service has ended.
+// close waits for a ping in progress, after the service has stopped.
 func (r *readiness) close() {
 	if r != nil {
 		r.watching.Wait()
 	}
 }
 
-// check returns nil if the store could be reached when it was last asked. Only before the first answer it waits, for no longer than
-// pingTimeout or so.
+// check returns nil if the last ping reached the store. It waits only for the first ping, for about pingTimeout at most.
 func (r *readiness) check() error {
 	<-r.first
 	r.mu.Lock()
@@ -55,7 +54,7 @@ func (r *readiness) check() error {
 	return r.last
 }
 
-// watch asks the store again and again until the end, and returns when no question is under way any more.
+// watch pings the store until the end, and returns when no ping is in progress.
 func (r *readiness) watch() {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
@@ -70,7 +69,7 @@ func (r *readiness) watch() {
 		select {
 		case err := <-answered:
 			r.learn(err)
-		case <-late.C: // a store that does not answer is not asked again meanwhile
+		case <-late.C: // a hanging store is not pinged again until it answers
 			r.learn(errSilent)
 			r.learn(<-answered)
 		}
@@ -83,18 +82,18 @@ func (r *readiness) watch() {
 	}
 }
 
-// learn logs what has changed.
+// learn stores the result of a ping, and logs a change.
 func (r *readiness) learn(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.last
 	r.last = err
-	if !r.told {
-		r.told = true
+	if !r.pinged {
+		r.pinged = true
 		close(r.first)
 	}
 	switch {
-	case r.end.Err() != nil: // it is about to end, and that is why
+	case r.end.Err() != nil: // the service is stopping, which may be the cause
 	case err != nil && before == nil:
 		r.log.Warn("not ready: the store cannot be reached", slog.Any("error", err))
 	case err == nil && before != nil:

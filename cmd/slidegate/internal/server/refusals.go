@@ -13,28 +13,28 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// What the log says of a key that was refused. Keys are personal data: without being asked for, they are in no log.
+// How keys appear in the log of refusals. Keys are personal data: they are never logged by default.
 const (
 	LogRefusalsHashed = "hashed" // a hash of the key, the same for as long as the process runs
 	LogRefusalsKeys   = "keys"   // the key itself
 )
 
 const (
-	refusalEvery = 10 * time.Second // how often a key is logged at most
-	refusalLines = 10               // how many lines there are in a second at most
+	refusalEvery = 10 * time.Second // minimum time between two lines for a key
+	refusalLines = 10               // maximum number of lines per second
 )
 
-// refusalLog logs a sample of the refusals. Its lines say how many were left out before them, so that lines and numbers add up to
-// all refusals. It is safe for concurrent use; nil logs nothing.
+// refusalLog logs a sample of the refusals. Each line has the number of refusals left out before it, so that lines and numbers add
+// up to all refusals. It is safe for concurrent use; nil logs nothing.
 type refusalLog struct {
 	log    *slog.Logger
 	plain  bool
-	secret []byte // of the hashes: without it, the address behind a hash could be found by trying all
+	secret []byte // keys the hashes: otherwise, an address could be found by hashing all addresses
 	limits func(policy, key string) []slidegate.Limit
 
 	mu      sync.Mutex
-	second  time.Time // the one that is counted
-	lines   int       // in it
+	second  time.Time // start of the current second
+	lines   int       // logged in the current second
 	recent  map[topName]time.Time
 	leftOut int64
 }
@@ -44,11 +44,11 @@ func newRefusalLog(mode string, log *slog.Logger, limits func(policy, key string
 		return nil
 	}
 	secret := make([]byte, sha256.Size)
-	_, _ = rand.Read(secret) // it never fails
+	_, _ = rand.Read(secret) // never fails
 	return &refusalLog{log: log, plain: mode == LogRefusalsKeys, secret: secret, limits: limits, recent: map[topName]time.Time{}}
 }
 
-// add logs a refusal, or counts it as left out. Rule is Envoy's; it may be empty.
+// add logs a refusal, or counts it as left out. The rule is an Envoy rule and may be empty.
 func (r *refusalLog) add(policy, key, rule string) {
 	if r == nil {
 		return
@@ -60,11 +60,11 @@ func (r *refusalLog) add(policy, key, rule string) {
 	if !ok {
 		return
 	}
-	who := slog.String("key", key)
+	keyAttr := slog.String("key", key)
 	if !r.plain {
-		who = slog.String("key_hash", r.hash(key))
+		keyAttr = slog.String("key_hash", r.hash(key))
 	}
-	attrs := []any{slog.String("policy", policy), who}
+	attrs := []any{slog.String("policy", policy), keyAttr}
 	if rule != "" {
 		attrs = append(attrs, slog.String("rule", rule))
 	}
@@ -75,14 +75,14 @@ func (r *refusalLog) add(policy, key, rule string) {
 	r.log.Info("refused", append(attrs, slog.String("limits", strings.Join(limits, ", ")), slog.Int64("left_out", leftOut))...)
 }
 
-// admit reports whether a refusal gets a line, and how many were left out before it.
+// admit reports whether a refusal is logged, and how many were left out before it.
 func (r *refusalLog) admit(name topName) (leftOut int64, ok bool) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Sub(r.second) >= time.Second {
 		r.second, r.lines = now, 0
-		for name, last := range r.recent { // never more than the lines of some seconds
+		for name, last := range r.recent { // bounded: at most the lines of refusalEvery
 			if now.Sub(last) >= refusalEvery {
 				delete(r.recent, name)
 			}
@@ -94,7 +94,7 @@ func (r *refusalLog) admit(name topName) (leftOut int64, ok bool) {
 		return 0, false
 	}
 	r.lines++
-	name.key = strings.Clone(name.key) // the caller's may change
+	name.key = strings.Clone(name.key) // the caller may reuse its memory
 	r.recent[name] = now
 	leftOut, r.leftOut = r.leftOut, 0
 	return leftOut, true
@@ -106,7 +106,7 @@ func (r *refusalLog) hash(key string) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// close logs how many refusals no line has told of.
+// close logs how many refusals were left out since the last line.
 func (r *refusalLog) close() {
 	if r == nil {
 		return
@@ -119,7 +119,7 @@ func (r *refusalLog) close() {
 	}
 }
 
-// refused takes note of a key that was refused by a policy, and of the rule if that is Envoy's.
+// refused records that a policy refused a key. The rule is set if it was an Envoy rule.
 func (s *Server) refused(policy, key, rule string) {
 	s.top.add(policy, key, rule)
 	s.refusals.add(policy, key, rule)

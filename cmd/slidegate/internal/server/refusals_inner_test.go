@@ -18,7 +18,7 @@ import (
 
 func noLimits(string, string) []slidegate.Limit { return []slidegate.Limit{slidegate.PerMinute(5)} }
 
-// refusalsOf returns how many lines a log has, and how many refusals they and their numbers add up to.
+// refusalsOf returns how many lines a log has, and how many refusals the lines and their numbers add up to.
 func refusalsOf(log string) (lines, all int) {
 	for _, found := range regexp.MustCompile(`(?m)msg=(refused|"refused: the rest").*left_out=(\d+)$`).FindAllStringSubmatch(log, -1) {
 		n, _ := strconv.Atoi(found[2])
@@ -30,7 +30,7 @@ func refusalsOf(log string) (lines, all int) {
 	return lines, all
 }
 
-// A key has a line each ten seconds, a second has ten lines, and every refusal is a line or in the number of one.
+// There is at most one line per key in ten seconds, at most ten lines per second, and every refusal is in a line or in its number.
 func TestRefusalsAreSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -39,30 +39,30 @@ func TestRefusalsAreSampled(t *testing.T) {
 			r.add("p", "ann", "")
 		}
 		if lines, all := refusalsOf(log.String()); lines != 1 || all != 1 {
-			t.Errorf("one key at one time: %d lines of %d refusals, want 1 of 1", lines, all)
+			t.Errorf("one key at a time: got %d lines of %d refusals, want 1 of 1", lines, all)
 		}
 		for i := range 50 {
 			r.add("p", fmt.Sprint("key ", i), "")
 		}
 		if lines, _ := refusalsOf(log.String()); lines != refusalLines {
-			t.Errorf("50 keys at one time: %d lines, want %d", lines, refusalLines)
+			t.Errorf("50 keys at a time: got %d lines, want %d", lines, refusalLines)
 		}
 		testkit.Pass(refusalEvery - time.Nanosecond)
 		r.add("p", "ann", "")
 		if lines, _ := refusalsOf(log.String()); lines != refusalLines {
-			t.Errorf("before its ten seconds are over: %d lines, want %d", lines, refusalLines)
+			t.Errorf("before ten seconds have passed: got %d lines, want %d", lines, refusalLines)
 		}
 		testkit.Pass(time.Nanosecond)
 		r.add("p", "ann", "web/user")
 		r.add("q", "ann", "")
 		r.close()
 		if lines, all := refusalsOf(log.String()); lines != refusalLines+2 || all != 100+50+3 {
-			t.Errorf("in all: %d lines of %d refusals, want %d of 153:\n%s", lines, all, refusalLines+2, log.String())
+			t.Errorf("in total: got %d lines of %d refusals, want %d of 153:\n%s", lines, all, refusalLines+2, log.String())
 		}
 		testkit.Pass(time.Hour)
 		r.add("p", "late", "")
 		if len(r.recent) != 1 {
-			t.Errorf("%d keys are remembered, want the last", len(r.recent))
+			t.Errorf("got %d remembered keys, want only the last", len(r.recent))
 		}
 		if strings.Contains(log.String(), "ann") || strings.Contains(log.String(), "key 1") {
 			t.Errorf("a key is in the log:\n%s", log.String())
@@ -70,7 +70,7 @@ func TestRefusalsAreSampled(t *testing.T) {
 	})
 }
 
-// A key has the same hash in all lines of a process, and another one in another process. With keys, the key itself is there.
+// A key has the same hash in all lines of a process, and another in another process. In mode keys, the key itself is logged.
 func TestRefusedKeys(t *testing.T) {
 	hashes := map[string]bool{}
 	for range 2 {
@@ -92,5 +92,5 @@ func TestRefusedKeys(t *testing.T) {
 	if !strings.Contains(log.String(), `key="user=ann" rule=user limits=5/1m left_out=0`) {
 		t.Errorf("got %s", log.String())
 	}
-	newRefusalLog("", nil, nil).add("p", "k", "") // which logs nothing
+	newRefusalLog("", nil, nil).add("p", "k", "") // logs nothing
 }

@@ -18,27 +18,27 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// A changed file is left alone until nothing has happened in its folder for as long as settle, since editors write it in
-// several steps; but no longer than patience, since in some folders something always happens.
+// A changed file is not read until nothing has happened in its folder for settle, since editors write files in several steps, but
+// at the latest after patience, since some folders never come to rest.
 const (
 	settle   = 100 * time.Millisecond
 	patience = time.Second
 )
 
-// Reload reads the files again. On an error, everything stays as it was.
+// Reload reads the files again. On an error, nothing changes.
 func (s *Server) Reload() error {
 	_, err := s.ReloadChanges()
 	return err
 }
 
-// ReloadChanges is Reload that also returns what it changed.
+// ReloadChanges is like Reload, and also returns what changed.
 func (s *Server) ReloadChanges() (changes Changes, err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	s.notify(systemd.Reloading())
 	err = s.reload(&changes)
 	if err != nil {
-		s.log.Error("files not reloaded; what was in force stays in force", slog.Any("error", err))
+		s.log.Error("files not reloaded; the previous configuration stays in force", slog.Any("error", err))
 	}
 	err = errors.Join(err, s.reloadSecrets(&changes))
 	s.reloads.done(changes.any(), err)
@@ -50,8 +50,8 @@ func (s *Server) ReloadChanges() (changes Changes, err error) {
 	return changes, err
 }
 
-// reloadSecrets reads the tokens and the certificates again. Each stays as it was if it is wrong, whatever becomes of the others: a
-// token that was taken away must not stay valid because of a mistake in the policies.
+// reloadSecrets reads the tokens and the certificates again. Each of them is kept if its new content is invalid, independently of
+// the others: a revoked token must not stay valid because of a mistake in the policies.
 func (s *Server) reloadSecrets(changes *Changes) error {
 	var wrong []error
 	for _, some := range []struct {
@@ -62,7 +62,7 @@ func (s *Server) reloadSecrets(changes *Changes) error {
 		switch {
 		case err != nil:
 			wrong = append(wrong, err)
-			s.log.Error(some.name+" not reloaded; those that were valid stay valid", slog.Any("error", err))
+			s.log.Error(some.name+" not reloaded; the previous ones stay valid", slog.Any("error", err))
 		case changed:
 			changes.Tokens = true
 			s.log.Info(some.name+" reloaded", slog.Int("tokens", len(some.tokens.texts())))
@@ -73,13 +73,13 @@ func (s *Server) reloadSecrets(changes *Changes) error {
 	}
 	var err error
 	changes.Certificates, err = s.certificates.reload()
-	s.certificates.tell(s.log, changes.Certificates, err)
+	s.certificates.logReload(s.log, changes.Certificates, err)
 	return errors.Join(append(wrong, err)...)
 }
 
-// reload reads the policies and the rules, all of them before it changes anything, and says what is different.
+// reload reads all policies and rules before it changes anything, and records what changed.
 func (s *Server) reload(changes *Changes) error {
-	hash := s.hashFiles() // before they are read: if one changes meanwhile, it is read again
+	hash := s.hashFiles() // before reading them: a file that changes in between is read again
 	var file *config.File
 	if len(s.opts.Paths) > 0 {
 		read, err := config.Load(s.opts.Paths...)
@@ -116,7 +116,7 @@ func (s *Server) reload(changes *Changes) error {
 	if file != nil {
 		changes.compare(s.file, file)
 		if !reflect.DeepEqual(s.file, file) {
-			s.tellSlots()
+			s.logSlots()
 			s.loaded = time.Now()
 		}
 		s.file = file
@@ -128,8 +128,8 @@ func (s *Server) reload(changes *Changes) error {
 	return nil
 }
 
-// watch reloads when a file changes, until ctx ends. It watches the folders, for a file is often replaced and not written:
-// by editors, and by Kubernetes, which swaps a link.
+// watch reloads when a file changes, until ctx ends. It watches the folders, since files are often replaced rather than written:
+// by editors, and by Kubernetes, which swaps a symbolic link.
 func (s *Server) watch(ctx context.Context) {
 	paths := s.paths()
 	if len(paths) == 0 {
@@ -152,7 +152,7 @@ func (s *Server) watch(ctx context.Context) {
 	seen := s.began
 	changed := time.NewTimer(settle)
 	changed.Stop()
-	var first time.Time // of the events since the files were last looked at; zero if there was none
+	var first time.Time // time of the first event since the last look at the files; zero if there was none
 	wait := func() {
 		if first.IsZero() {
 			first = time.Now()
@@ -171,18 +171,18 @@ func (s *Server) watch(ctx context.Context) {
 			wait()
 		case err := <-watcher.Errors:
 			s.log.Warn("watching files", slog.Any("error", err))
-			wait() // something may have been missed
+			wait() // events may have been lost
 		case <-changed.C:
 			first = time.Time{}
 			if now := stamps(paths); !slices.Equal(now, seen) {
 				seen = now
-				_ = s.Reload() // it logs what is wrong
+				_ = s.Reload() // logs its errors
 			}
 		}
 	}
 }
 
-// paths are the files and folders that are watched.
+// paths returns the files and folders to watch.
 func (s *Server) paths() []string {
 	paths := slices.Concat(s.opts.Paths, s.opts.Envoy, s.opts.TLS.paths())
 	for _, path := range []string{s.opts.TokensFile, s.opts.AdminTokensFile} {
@@ -193,7 +193,7 @@ func (s *Server) paths() []string {
 	return paths
 }
 
-// stamp tells two states of a file apart.
+// stamp identifies a state of a file.
 type stamp struct {
 	path    string
 	changed time.Time

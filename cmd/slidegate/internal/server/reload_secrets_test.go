@@ -30,7 +30,7 @@ func reloadsOf(t *testing.T, s *service, headers ...string) map[string]string {
 	return all
 }
 
-// TestReloadsAreCounted: whatever file is wrong, and in whatever way, one metric says that the reload failed.
+// TestReloadsAreCounted: whichever file is invalid, and in whatever way, one metric counts the failed reload.
 func TestReloadsAreCounted(t *testing.T) {
 	folder := t.TempDir()
 	rules, tokens := filepath.Join(folder, "rules.yaml"), filepath.Join(folder, "tokens")
@@ -43,7 +43,7 @@ func TestReloadsAreCounted(t *testing.T) {
 		o.Envoy, path, o.TokensFile = []string{rules}, o.Paths[0], tokens
 	})
 	if got := reloadsOf(t, s, auth...); got["failed"] != "0" || got["ok"] != "0" {
-		t.Errorf("before any reload: %v", got)
+		t.Errorf("before any reload: got %v", got)
 	}
 	for _, bad := range []struct{ path, text, good string }{
 		{path, "policies: {}\n", plain},
@@ -52,18 +52,18 @@ func TestReloadsAreCounted(t *testing.T) {
 		{rules, "domain: web\ndescriptors: 7\n", goodRules},
 		{tokens, "short\n", "a-token-of-24-characters\n"},
 	} {
-		// The watcher may be quicker, and counts too.
+		// The watcher may reload first, which counts too.
 		before := reloadsOf(t, s, auth...)["failed"]
 		write(t, bad.path, bad.text)
 		if err := s.Reload(); err == nil {
-			t.Errorf("%q was taken", bad.text)
+			t.Errorf("%q was accepted", bad.text)
 		}
 		if got := reloadsOf(t, s, auth...)["failed"]; got == before {
 			t.Errorf("%q: failed is still %s", bad.text, got)
 		}
 		write(t, bad.path, bad.good)
 		if err := s.Reload(); err != nil {
-			t.Errorf("after %q: %v", bad.text, err)
+			t.Errorf("after %q: got %v", bad.text, err)
 		}
 	}
 	failed := reloadsOf(t, s, auth...)["failed"]
@@ -72,11 +72,11 @@ func TestReloadsAreCounted(t *testing.T) {
 		t.Error(err)
 	}
 	if got := reloadsOf(t, s, auth...); got["failed"] != failed || got["ok"] == "0" || got["unchanged"] == "0" {
-		t.Errorf("after good files: %v, want failed %s, and some ok and unchanged", got, failed)
+		t.Errorf("after good files: got %v, want failed %s, and some ok and unchanged", got, failed)
 	}
 }
 
-// TestReloadTokens: a changed file of tokens is in force at all listeners without a restart, and one that is wrong changes nothing.
+// TestReloadTokens: a changed token file takes effect on all listeners without a restart, and an invalid one changes nothing.
 func TestReloadTokens(t *testing.T) {
 	const old, young, given = "old-token-of-24-characters", "new-token-of-24-characters", "given-token-of-26-character"
 	file := filepath.Join(t.TempDir(), "tokens")
@@ -89,11 +89,11 @@ func TestReloadTokens(t *testing.T) {
 		for token, good := range want {
 			for listener, err := range s.askAll(t, nil, token) {
 				if (err == nil) != good {
-					t.Errorf("%s: %s at %s: %v", when, token, listener, err)
+					t.Errorf("%s: %s on %s: got %v", when, token, listener, err)
 				}
 			}
 			if err := s.askHTTP("admin", nil, "/metrics", token); (err == nil) != good {
-				t.Errorf("%s: %s at admin: %v", when, token, err)
+				t.Errorf("%s: %s on admin: got %v", when, token, err)
 			}
 		}
 	}
@@ -102,44 +102,44 @@ func TestReloadTokens(t *testing.T) {
 	for _, wrong := range []string{"", "# nothing\n", "short\n", old + "\nshort\n"} {
 		write(t, file, wrong)
 		if err := s.Reload(); err == nil || strings.Contains(err.Error(), old) {
-			t.Errorf("%q: the error is %v", wrong, err)
+			t.Errorf("%q: got error %v", wrong, err)
 		}
-		valid("after a wrong file", map[string]bool{old: true, given: true})
+		valid("after an invalid file", map[string]bool{old: true, given: true})
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Reload(); err == nil {
-		t.Error("a missing file was taken")
+		t.Error("a missing file was accepted")
 	}
 	valid("after a missing file", map[string]bool{old: true, young: false, given: true})
 
-	write(t, file, old+"\n"+young+"\n") // both, while clients change over
+	write(t, file, old+"\n"+young+"\n") // both, while clients switch
 	testkit.Eventually(t, "the file is noticed", func() bool { return s.Log.Has("tokens reloaded") })
 	valid("both", map[string]bool{old: true, young: true, given: true})
 	if _, err := io.WriteString(stays, "PING\r\n"); err != nil {
 		t.Error(err)
 	}
 	if line, err := bufio.NewReader(stays).ReadString('\n'); line != "+PONG\r\n" {
-		t.Errorf("a client with a token that is still valid: %q, %v", line, err)
+		t.Errorf("a client with a token that is still valid: got %q, %v", line, err)
 	}
 	write(t, file, young+"\n")
-	write(t, s.Path(), "policies: {}\n") // a mistake elsewhere does not keep a token valid
+	write(t, s.Path(), "policies: {}\n") // a mistake in another file does not keep a token valid
 	if err := s.Reload(); err == nil {
-		t.Error("a wrong file of policies was taken")
+		t.Error("an invalid policy file was accepted")
 	}
-	valid("the old one is gone", map[string]bool{old: false, young: true, given: true})
+	valid("the old token was removed", map[string]bool{old: false, young: true, given: true})
 	if _, err := bufio.NewReader(stays).ReadString('\n'); err == nil {
-		t.Error("a client that was let in with the old token is still connected")
+		t.Error("a client that authenticated with the old token is still connected")
 	}
 	for _, token := range []string{old, young, given} {
 		if s.Log.Has(token) {
-			t.Errorf("the log has the token %s", token)
+			t.Errorf("the log contains the token %s", token)
 		}
 	}
 }
 
-// authenticated returns a connection to the RESP listener that was let in with a token.
+// authenticated returns an authenticated connection to the RESP listener.
 func authenticated(t *testing.T, s *service, token string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Address("resp"))
@@ -152,13 +152,13 @@ func authenticated(t *testing.T, s *service, token string) net.Conn {
 		t.Fatal(err)
 	}
 	if got, err := bufio.NewReader(conn).ReadString('\n'); got != "+OK\r\n" {
-		t.Fatalf("AUTH: %q, %v", got, err)
+		t.Fatalf("AUTH: got %q, %v", got, err)
 	}
 	return conn
 }
 
-// TestReloadCertificates: a changed certificate, and a changed authority of the clients, are in force for the next connection at all
-// listeners; a pair that does not match changes nothing.
+// TestReloadCertificates: a changed certificate, and a changed client CA, take effect for the next connection on all listeners; a
+// certificate that does not match its key changes nothing.
 func TestReloadCertificates(t *testing.T) {
 	a, other := newAuthority(t), newAuthority(t)
 	files := a.server()
@@ -170,29 +170,29 @@ func TestReloadCertificates(t *testing.T) {
 		t.Helper()
 		for listener, err := range s.askAll(t, trusts.client("ann", by), "") {
 			if (err == nil) != want {
-				t.Errorf("%s: %s: %v", when, listener, err)
+				t.Errorf("%s: %s: got %v", when, listener, err)
 			}
 		}
 	}
 	answered("at first", a, a, true)
 	copyFile(t, other.server().Cert, files.Cert) // without its key
 	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), files.Cert) {
-		t.Errorf("a certificate without its key: %v", err)
+		t.Errorf("a certificate without its key: got %v", err)
 	}
-	answered("after a wrong pair", a, a, true)
+	answered("after a mismatched pair", a, a, true)
 	copyFile(t, other.path("server.key"), files.Key)
 	testkit.Eventually(t, "the pair is noticed", func() bool { return s.Log.Has("certificates reloaded") })
 	answered("the new certificate", other, a, true)
-	answered("by who trusts the old authority", a, a, false)
+	answered("for a client that trusts the old authority", a, a, false)
 	copyFile(t, other.path("ca.pem"), a.path("ca.pem"))
 	if err := s.Reload(); err != nil {
 		t.Error(err)
 	}
 	answered("a client of the old authority", other, a, false)
-	answered("a client of the new one", other, other, true)
+	answered("a client of the new authority", other, other, true)
 }
 
-// TestProxyCertificates: the listener before an application has new certificates without a restart; those that are wrong change nothing.
+// TestProxyCertificates: the proxy listener uses new certificates without a restart; invalid ones change nothing.
 func TestProxyCertificates(t *testing.T) {
 	a, other := newAuthority(t), newAuthority(t)
 	files := a.server()
@@ -211,14 +211,14 @@ func TestProxyCertificates(t *testing.T) {
 		return conn.ConnectionState().NegotiatedProtocol == "h2"
 	}
 	if !trusted(a) || trusted(other) {
-		t.Fatal("the certificate is not the first one")
+		t.Fatal("the first certificate is not in use")
 	}
 	copyFile(t, other.server().Cert, files.Cert) // without its key
-	testkit.Eventually(t, "the wrong pair is told", func() bool { return trusted(a) && s.Log.Has("certificates not reloaded") })
+	testkit.Eventually(t, "the mismatched pair is logged", func() bool { return trusted(a) && s.Log.Has("certificates not reloaded") })
 	copyFile(t, other.path("server.key"), files.Key)
 	testkit.Eventually(t, "the new certificate is in use", func() bool { return trusted(other) })
 	if trusted(a) || !s.Log.Has("certificates reloaded") {
-		t.Errorf("the old one is in use, or nothing was told:\n%s", s.Log)
+		t.Errorf("the old certificate is in use, or nothing was logged:\n%s", s.Log)
 	}
 }
 

@@ -15,14 +15,14 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// reloads counts how reloads went.
+// reloads counts reloads by outcome.
 type reloads struct {
 	ok, unchanged, failed atomic.Int64
-	bad                   atomic.Bool  // the last one failed
-	good                  atomic.Int64 // when the last one that did not fail was, in milliseconds since 1970
+	bad                   atomic.Bool  // whether the last one failed
+	good                  atomic.Int64 // time of the last success, in Unix milliseconds
 }
 
-// done takes note of a reload.
+// done records a reload.
 func (r *reloads) done(changed bool, err error) {
 	switch {
 	case err != nil:
@@ -40,13 +40,13 @@ func (r *reloads) done(changed bool, err error) {
 
 func newReloads(meters metric.MeterProvider) (*reloads, error) {
 	r := &reloads{}
-	r.good.Store(time.Now().UnixMilli()) // the start is the first
+	r.good.Store(time.Now().UnixMilli()) // the start counts as the first success
 	meter := meters.Meter(scope)
 	outcome := func(name string) metric.ObserveOption {
 		return metric.WithAttributes(attribute.String("outcome", name))
 	}
 	_, err := meter.Int64ObservableCounter("slidegate.reloads", metric.WithUnit("{reload}"),
-		metric.WithDescription("Reloads of the files, by how they went."),
+		metric.WithDescription("Reloads of the files, by outcome."),
 		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
 			to.Observe(r.ok.Load(), outcome("ok"))
 			to.Observe(r.unchanged.Load(), outcome("unchanged"))
@@ -56,8 +56,8 @@ func newReloads(meters metric.MeterProvider) (*reloads, error) {
 	return r, err
 }
 
-// hashFiles returns a short hash of what the files say, which is the same on all instances that have the same files, wherever they
-// are. Without files it is one of what the flags say. Tokens and certificates are not in it, nor is what variables stand for.
+// hashFiles returns a short hash of the contents of the files, which is the same on all instances with the same files, wherever the
+// files are. Without files, it hashes the flags. It covers neither tokens and certificates nor the values of variables.
 func (s *Server) hashFiles() string {
 	sum := sha256.New()
 	paths, _ := yamlfile.Files(s.opts.Paths...)
@@ -68,7 +68,7 @@ func (s *Server) hashFiles() string {
 	}
 	rules, _ := yamlfile.Files(s.opts.Envoy...)
 	for _, path := range append(paths, rules...) {
-		text, _ := os.ReadFile(path) // loading it says what is wrong
+		text, _ := os.ReadFile(path) // errors are reported by loading it
 		fmt.Fprintln(sum, len(text))
 		sum.Write(text)
 	}

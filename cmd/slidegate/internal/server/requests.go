@@ -19,25 +19,25 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 )
 
-// requests counts the requests of a door by status.
+// requests counts the requests to a listener by status.
 type requests struct {
-	status [600]atomic.Int64 // of HTTP, or codes of gRPC; those that are out of range are in the first
+	status [600]atomic.Int64 // by HTTP status or gRPC code; index 0 counts those out of range
 }
 
-// usualHTTP and usualGRPC are the statuses that are reported from the start, so that the first event is an increase.
+// usualHTTP and usualGRPC are the statuses that are reported from the start, so that their first event is visible as an increase.
 var (
 	usualHTTP    = []int{200, 400, 401, 403, 404, 429, 500, 503}
-	usualProxied = append(slices.Clone(usualHTTP), 502, 504) // as the proxy answers for an application that does not
+	usualProxied = append(slices.Clone(usualHTTP), 502, 504) // sent by the proxy when the application does not respond
 	usualGRPC    = []int{int(codes.OK), int(codes.InvalidArgument), int(codes.Unauthenticated), int(codes.Unavailable)}
 )
 
-// http counts the answers of a handler.
+// http counts the responses of a handler.
 func (q *requests) http(next http.Handler) http.Handler {
 	writers := sync.Pool{New: func() any { return new(statusWriter) }}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sw := writers.Get().(*statusWriter)
 		sw.ResponseWriter, sw.status = w, http.StatusOK
-		defer func() { // also when a handler panics to cut an answer off
+		defer func() { // also if a handler panics to abort a response
 			q.add(sw.status)
 			sw.ResponseWriter = nil
 			writers.Put(sw)
@@ -53,13 +53,13 @@ func (q *requests) add(status int) {
 	q.status[status].Add(1)
 }
 
-// statusWriter remembers the status of an answer.
+// statusWriter records the status of a response.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
 }
 
-// WriteHeader remembers the status, unless it is only informational.
+// WriteHeader records the status, unless it is informational.
 func (w *statusWriter) WriteHeader(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		w.status = status
@@ -70,14 +70,14 @@ func (w *statusWriter) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// grpcOptions counts the answers of a gRPC server, and times those of Envoy's rate limit service.
+// grpcOptions counts the responses of a gRPC server, and measures the latency of Envoy's rate limit service.
 func (s *Server) grpcOptions(q *requests) grpc.ServerOption {
 	return grpc.ChainUnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		began := time.Now()
 		answer, err := next(ctx, request)
 		q.add(int(status.Code(err)))
-		if asked, ok := request.(*rls.RateLimitRequest); ok {
-			if of := (*s.domainLatency.Load())[asked.GetDomain()]; of != nil {
+		if req, ok := request.(*rls.RateLimitRequest); ok {
+			if of := (*s.domainLatency.Load())[req.GetDomain()]; of != nil {
 				of.Record(time.Since(began))
 			}
 		}
@@ -85,7 +85,7 @@ func (s *Server) grpcOptions(q *requests) grpc.ServerOption {
 	})
 }
 
-// timeDomains has the decisions of the domains in force timed.
+// timeDomains enables latency measurement for the domains in force.
 func (s *Server) timeDomains() {
 	made := map[string]*latency.Histogram{}
 	for _, d := range s.domains {
@@ -94,14 +94,14 @@ func (s *Server) timeDomains() {
 	s.domainLatency.Store(&made)
 }
 
-// watchRequests reports how many requests each door has answered, by status.
+// watchRequests reports how many requests each listener has answered, by status.
 func (s *Server) watchRequests() error {
 	meter := s.telemetry.meters.Meter(scope)
 	_, err := meter.Int64ObservableCounter("slidegate.requests", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests that a door answered, by status: of HTTP, of gRPC, or ok and error for RESP."),
+		metric.WithDescription("Requests answered by a listener, by status: HTTP status, gRPC code, or ok and error for RESP."),
 		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
-			for _, d := range s.doors {
-				s.observeDoor(d, func(status string, n int64) {
+			for _, d := range s.listeners {
+				s.observeListener(d, func(status string, n int64) {
 					to.Observe(n, metric.WithAttributes(attribute.String("door", d.name), attribute.String("status", status)))
 				})
 			}
@@ -110,11 +110,11 @@ func (s *Server) watchRequests() error {
 	return err
 }
 
-func (s *Server) observeDoor(d *door, tell func(status string, n int64)) {
+func (s *Server) observeListener(d *listener, report func(status string, n int64)) {
 	if d.name == "resp" {
 		ok, failed := s.resp.Replies()
-		tell("ok", ok)
-		tell("error", failed)
+		report("ok", ok)
+		report("error", failed)
 		return
 	}
 	usual, text := []int{http.StatusOK}, strconv.Itoa
@@ -136,6 +136,6 @@ func (s *Server) observeDoor(d *door, tell func(status string, n int64)) {
 		}
 	}
 	for status, n := range counts {
-		tell(text(status), n)
+		report(text(status), n)
 	}
 }

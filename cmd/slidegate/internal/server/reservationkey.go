@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 )
 
-// keeper returns what keeps the key by which reservations are signed; nil if it ends with this process, as do the counts.
+// keeper returns what keeps the key that signs reservations; nil if the key ends with this process, as the counts do.
 func (s *Server) keeper() seal.Keeper {
 	switch {
 	case len(s.opts.ReservationKey) > 0:
@@ -33,7 +33,7 @@ func keepInFile(path string) seal.Keeper {
 	}
 }
 
-// writeWhole writes a file under another name first, so that there is never a part of it.
+// writeWhole writes a file under another name first, so that it is never seen incomplete.
 func writeWhole(path string, content []byte) error {
 	if err := os.WriteFile(path+unfinished, content, 0o600); err != nil {
 		return err

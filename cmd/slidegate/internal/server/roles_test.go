@@ -15,10 +15,10 @@ const (
 	adminToken  = "an-admin-of-24-characters"
 )
 
-// Each role may do what docs/service.md says, at every door, and no more.
+// Each role may do what docs/service.md describes, on every listener, and no more.
 func TestRoles(t *testing.T) {
 	const reset, refund = `{"key":"me"}`, `{"key":"me","cost":1}`
-	asks := []struct{ door, method, path, body string }{
+	asks := []struct{ listener, method, path, body string }{
 		{"http", "POST", "/v1/allow", question},
 		{"http", "POST", "/v1/refund", refund},
 		{"admin", "GET", "/metrics", ""},
@@ -53,19 +53,19 @@ func TestRoles(t *testing.T) {
 				headers = []string{"Authorization", "Bearer " + test.shown}
 			}
 			for i, ask := range asks {
-				if got := s.ask(t, ask.door, ask.method, ask.path, ask.body, headers...); got.status != test.want[i] {
-					t.Errorf("%s %s: %d, want %d: %s", ask.method, ask.path, got.status, test.want[i], got.body)
+				if got := s.ask(t, ask.listener, ask.method, ask.path, ask.body, headers...); got.status != test.want[i] {
+					t.Errorf("%s %s: got %d, want %d: %s", ask.method, ask.path, got.status, test.want[i], got.body)
 				}
 			}
 			if err := s.askGRPC(t, nil, test.shown); (err == nil) != (test.want[0] == 200) {
-				t.Errorf("gRPC: %v", err)
+				t.Errorf("gRPC: got %v", err)
 			}
 			s.checkRESP(t, test.shown, test.want[0] == 200, test.want[1] == 200)
 		})
 	}
 }
 
-// checkRESP fails the test unless a client with the token may ask, and refund and reset, as it is said.
+// checkRESP fails the test unless a client with the token may send requests, and refund and reset, as given.
 func (s *service) checkRESP(t *testing.T, token string, mayAsk, mayReset bool) {
 	t.Helper()
 	commands := "SG.ALLOW default me\r\nSG.REFUND default me\r\nSG.RESET default me\r\nQUIT\r\n"
@@ -74,14 +74,14 @@ func (s *service) checkRESP(t *testing.T, token string, mayAsk, mayReset bool) {
 	}
 	got := raw(t, s.Address("resp"), commands)
 	if mayAsk == strings.Contains(got, "NOAUTH") || mayAsk && mayReset == strings.Contains(got, "NOPERM") {
-		t.Errorf("RESP: %q, want to ask: %t, to reset: %t", got, mayAsk, mayReset)
+		t.Errorf("RESP: got %q, want requests: %t, resets: %t", got, mayAsk, mayReset)
 	}
 	if n := strings.Count(got, "NOPERM"); n != 0 && n != 2 {
-		t.Errorf("RESP: %d commands of two are refused: %q", n, got)
+		t.Errorf("RESP: %d of two commands are refused: %q", n, got)
 	}
 }
 
-// Admin tokens are read again like others, and the old ones are worth nothing then, on connections that were open too.
+// Admin tokens are reloaded like client tokens, and the old ones become invalid, on open connections too.
 func TestReloadAdminTokens(t *testing.T) {
 	const young = "a-new-admin-of-28-characters"
 	file := filepath.Join(t.TempDir(), "admins")
@@ -91,44 +91,44 @@ func TestReloadAdminTokens(t *testing.T) {
 		return s.ask(t, "admin", "GET", "/v1/top", "", "Authorization", "Bearer "+token).status
 	}
 	if got := top(adminToken); got != http.StatusOK {
-		t.Fatalf("at first: %d", got)
+		t.Fatalf("at first: got %d, want 200", got)
 	}
 	conn := authenticated(t, s, adminToken)
 	defer conn.Close()
 	write(t, file, young+"\n")
 	testkit.Eventually(t, "the new token is valid", func() bool { return top(young) == http.StatusOK })
 	if got := top(adminToken); got != http.StatusUnauthorized { // on a connection that was open before
-		t.Errorf("the old one: %d", got)
+		t.Errorf("the old token: got %d, want 401", got)
 	}
 	if n, err := conn.Read(make([]byte, 1)); err == nil {
-		t.Errorf("a client of RESP with the old one got %d bytes, want to be disconnected", n)
+		t.Errorf("a RESP client with the old token got %d bytes, want to be disconnected", n)
 	}
 }
 
-// A reload is asked for at the admin door, which says what changed, or what is wrong; and the running policies can be read there.
-func TestReloadAtTheAdminDoor(t *testing.T) {
+// A reload can be requested on the admin listener, which reports what changed or what is wrong, and serves the running policies.
+func TestReloadOnTheAdminListener(t *testing.T) {
 	var path string
 	s := start(t, "store: \"memory:\"\npolicies:\n  a: {limits: [5/1h]}\n  b: {limits: [5/1h]}\n", func(o *server.Options) { path = o.Paths[0] })
 	before := s.ask(t, "admin", "GET", "/v1/config", "")
 	if before.status != http.StatusOK || !strings.Contains(before.body, "5/1h") || !strings.Contains(before.body, `"hash":"`) {
-		t.Errorf("the running policies: %+v", before)
+		t.Errorf("the running policies: got %+v", before)
 	}
 	if got := s.ask(t, "admin", "POST", "/v1/reload", ""); !strings.Contains(got.body, `"added":[],"removed":[],"changed":[],"service":false`) {
-		t.Errorf("nothing changed: %+v", got)
+		t.Errorf("nothing changed: got %+v", got)
 	}
 	write(t, path, "store: \"memory:\"\npolicies:\n  a: {limits: [6/1h]}\n  c: {limits: [5/1h]}\n")
 	if got := s.ask(t, "admin", "POST", "/v1/reload", ""); got.status != http.StatusOK || !strings.Contains(got.body, `"hash":"`) {
-		t.Errorf("a changed file: %+v", got) // what changed, the watcher may have been told
+		t.Errorf("a changed file: got %+v", got) // the watcher may have reported the changes
 	}
 	if got := s.ask(t, "admin", "POST", "/v1/reload", "", "Origin", "https://evil.example"); got.status != http.StatusForbidden {
-		t.Errorf("a web page asks for a reload: %+v", got)
+		t.Errorf("a web page requests a reload: got %+v", got)
 	}
 	write(t, path, "policies:\n  a: {limits: [6/1x]}\n")
 	got := s.ask(t, "admin", "POST", "/v1/reload", "")
 	if got.status != http.StatusUnprocessableEntity || !strings.Contains(got.body, ":2:") {
-		t.Errorf("a wrong file: %+v", got)
+		t.Errorf("an invalid file: got %+v", got)
 	}
 	if after := s.ask(t, "admin", "GET", "/v1/config", ""); !strings.Contains(after.body, "6/1h") || after.body == before.body {
-		t.Errorf("after a wrong file: %+v", after)
+		t.Errorf("after an invalid file: got %+v", after)
 	}
 }

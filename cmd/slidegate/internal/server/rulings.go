@@ -8,8 +8,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
-// openRulings makes the book of rulings and puts those in force that are kept. A store that does not answer is no error: they are
-// read as soon as it does.
+// openRulings creates the book of rulings and puts the stored rulings in force. It is not an error if the store does not answer:
+// they are read as soon as it does.
 func (s *Server) openRulings(ctx context.Context) error {
 	keeper, err := s.rulingsKeeper()
 	if err != nil {
@@ -21,7 +21,7 @@ func (s *Server) openRulings(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_ = s.rulings.Read(ctx) // which logs it
+	_ = s.rulings.Read(ctx) // logs its error
 	return nil
 }
 
@@ -33,7 +33,7 @@ func (s *Server) rule(table *rulings.Table) {
 	}
 }
 
-// rulingsKeeper returns what keeps rulings: the store, the file beside the state, or this process.
+// rulingsKeeper returns what stores rulings: the store, a file beside the state, or this process.
 func (s *Server) rulingsKeeper() (rulings.Keeper, error) {
 	switch {
 	case s.stores.Rulings != nil:
@@ -44,11 +44,11 @@ func (s *Server) rulingsKeeper() (rulings.Keeper, error) {
 	return rulings.InMemory(), nil
 }
 
-// resolveRuling checks a ruling by its policy, or by the rules of Envoy.
+// resolveRuling checks a ruling against its policy, or against the rules of Envoy.
 func (s *Server) resolveRuling(r *rulings.Ruling) error {
 	if strings.HasPrefix(r.Policy, rulings.EnvoyPrefix) {
 		if s.envoy == nil {
-			return &rulings.FieldError{Field: "policy", Err: errors.New("there is no listener for Envoy; give --grpc or --envoy")}
+			return &rulings.FieldError{Field: "policy", Err: errors.New("there is no listener for Envoy; set --grpc or --envoy")}
 		}
 		if field, err := s.envoy.ResolveRuling(r); err != nil {
 			return &rulings.FieldError{Field: field, Err: err}
@@ -58,7 +58,7 @@ func (s *Server) resolveRuling(r *rulings.Ruling) error {
 	return s.gate.ResolveRuling(r)
 }
 
-// rulingNote says what keeps a ruling from being carried out.
+// rulingNote returns the reason why a ruling has no effect.
 func (s *Server) rulingNote(r *rulings.Ruling) string {
 	if strings.HasPrefix(r.Policy, rulings.EnvoyPrefix) {
 		if s.envoy == nil {

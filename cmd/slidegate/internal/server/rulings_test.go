@@ -15,7 +15,7 @@ import (
 
 const ruledFile = "default_policy: api\npolicies: {api: {limits: [2/1h]}, login: {limits: [5/1m]}}\n"
 
-// Operators change rulings by the admin listener, which says which field is wrong.
+// Operators change rulings on the admin listener, which names invalid fields.
 func TestRulings(t *testing.T) {
 	s := start(t, ruledFile, nil)
 	for _, step := range []struct {
@@ -66,14 +66,14 @@ func TestRulings(t *testing.T) {
 		}
 	}
 	if got := s.ask(t, "admin", "POST", "/v1/rulings", "", "Content-Type", "text/plain"); got.status != http.StatusUnsupportedMediaType {
-		t.Errorf("a form of a web page: got %d, want 415", got.status)
+		t.Errorf("a web page's form: got %d, want 415", got.status)
 	}
 	if got := s.ask(t, "http", "GET", "/v1/rulings", ""); got.status != http.StatusNotFound {
-		t.Errorf("the clients' listener answers %d, want 404", got.status)
+		t.Errorf("the clients' listener: got %d, want 404", got.status)
 	}
 }
 
-// Rulings need the token that the admin listener asks for.
+// Rulings require the admin listener's token.
 func TestRulingsNeedToken(t *testing.T) {
 	s := start(t, ruledFile, func(o *server.Options) { o.Tokens = []string{"a-secret-of-some-length"} })
 	for _, path := range []string{"/v1/rulings", "/v1/rulings/log"} {
@@ -86,8 +86,8 @@ func TestRulingsNeedToken(t *testing.T) {
 	}
 }
 
-// All doors refuse a key that is blocked, and say how long.
-func TestBlockAtAllDoors(t *testing.T) {
+// All listeners refuse a blocked key, and report for how long.
+func TestBlockOnAllListeners(t *testing.T) {
 	s := start(t, "trusted_proxies: [127.0.0.0/8]\npolicies: {api: {key: \"{header:X-Key}\", limits: [2/1h]}}\n", nil)
 	check := func() reply {
 		return s.ask(t, "http", "GET", "/v1/check", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For", "203.0.113.7", "X-Key", "bad")
@@ -103,13 +103,13 @@ func TestBlockAtAllDoors(t *testing.T) {
 			t.Errorf("forward-auth: got %+v, want %d and Retry-After %q", got, test.status, test.retry)
 		}
 		got := s.ask(t, "http", "POST", "/v1/allow", `{"key":"bad"}`)
-		var told struct {
+		var decoded struct {
 			By         string
 			RetryAfter *int64 `json:"retry_after_us"`
 		}
-		err := json.Unmarshal([]byte(got.body), &told)
-		if err != nil || got.status != http.StatusTooManyRequests || told.By != "ruling" || got.header.Get("Retry-After") != test.retry ||
-			(told.RetryAfter == nil) != (test.retry == "") {
+		err := json.Unmarshal([]byte(got.body), &decoded)
+		if err != nil || got.status != http.StatusTooManyRequests || decoded.By != "ruling" || got.header.Get("Retry-After") != test.retry ||
+			(decoded.RetryAfter == nil) != (test.retry == "") {
 			t.Errorf("JSON: got %+v, want a refusal by a ruling, and Retry-After %q", got, test.retry)
 		}
 	}
@@ -118,7 +118,7 @@ func TestBlockAtAllDoors(t *testing.T) {
 	}
 }
 
-// A server with a state file has its rulings beside it, and does not begin without them.
+// A server with a state file keeps its rulings beside it, and does not start without them.
 func TestRulingsOfState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	with := func(o *server.Options) { o.State = path }
@@ -132,12 +132,12 @@ func TestRulingsOfState(t *testing.T) {
 	again.Stop(t)
 	write(t, path+".rulings", "{")
 	if _, err := server.New(t.Context(), server.Options{File: again.File(), HTTP: "127.0.0.1:0", State: path}); err == nil || !strings.Contains(err.Error(), "move it away") {
-		t.Errorf("with a broken file: got %v, want an error that says what to do", err)
+		t.Errorf("with a broken file: got %v, want an error that names the fix", err)
 	}
 }
 
-// Over memcached, which may forget them, rulings are the server's own: beside a state file that has nothing else, and they hold also
-// while memcached is down.
+// Over memcached, which may lose them, the server keeps rulings itself: beside a state file that contains nothing else. They apply
+// even while memcached is down.
 func TestRulingsBesideMemcached(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	with := func(o *server.Options) { o.State = path }
@@ -147,11 +147,11 @@ func TestRulingsBesideMemcached(t *testing.T) {
 		t.Fatalf("block: got %+v", got)
 	}
 	s.Stop(t)
-	if !s.Log.Has("memcached may forget what it keeps") {
-		t.Errorf("the log does not say where rulings are:\n%s", s.Log)
+	if !s.Log.Has("memcached may lose entries") {
+		t.Errorf("the log does not say where rulings are kept:\n%s", s.Log)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("there is a state file of a store that is not in memory: %v", err)
+		t.Errorf("got a state file for a store that is not in memory: %v", err)
 	}
 	again := start(t, file, with)
 	if got := again.ask(t, "http", "POST", "/v1/allow", `{"key":"bad"}`); got.status != http.StatusTooManyRequests || !strings.Contains(got.body, `"by":"ruling"`) {

@@ -10,15 +10,15 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// Changes are what a reload changed. The zero value is none.
+// Changes describes what a reload changed. The zero value means nothing.
 type Changes struct {
 	// Added, Removed and Changed are the names of policies.
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
 	Changed []string `json:"changed"`
-	// Service is whether fields beside the policies changed. Those about the store take effect at a restart.
+	// Service reports whether fields other than the policies changed. Changes to the store take effect at a restart.
 	Service bool `json:"service"`
-	// Envoy, Tokens and Certificates are whether these changed.
+	// Envoy, Tokens and Certificates report whether these changed.
 	Envoy        bool `json:"envoy"`
 	Tokens       bool `json:"tokens"`
 	Certificates bool `json:"certificates"`
@@ -29,7 +29,7 @@ func (c *Changes) any() bool {
 	return len(c.Added)+len(c.Removed)+len(c.Changed) > 0 || c.Service || c.Envoy || c.Tokens || c.Certificates
 }
 
-// compare fills in what two files have different.
+// compare sets the differences between two files.
 func (c *Changes) compare(old, now *config.File) {
 	before := make(map[string]*config.Policy, len(old.Policies))
 	for i := range old.Policies {
@@ -55,7 +55,7 @@ func (c *Changes) compare(old, now *config.File) {
 	c.Service = !reflect.DeepEqual(&same, now)
 }
 
-// running is what /v1/config tells about the policies in force. The hash is that of the metrics.
+// running is the response to /v1/config: the policies in force. The hash is the same as in the metrics.
 type running struct {
 	Hash   string    `json:"hash"`
 	Loaded time.Time `json:"loaded"`
@@ -63,7 +63,7 @@ type running struct {
 	Config string    `json:"config,omitempty"`
 }
 
-// running returns the policies in force; with the text, as config print writes it.
+// running returns the policies in force, optionally with their text as config print writes it.
 func (s *Server) running(withText bool) running {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -82,7 +82,7 @@ func (s *Server) serveReload(w http.ResponseWriter, _ *http.Request) {
 	changes, err := s.ReloadChanges()
 	if err != nil {
 		problemjson.Document{
-			Status: http.StatusUnprocessableEntity, Detail: "what is wrong was not reloaded, and stays as it was: " + err.Error(),
+			Status: http.StatusUnprocessableEntity, Detail: "invalid parts were not reloaded, and stay as they were: " + err.Error(),
 		}.Send(w)
 		return
 	}
@@ -92,7 +92,7 @@ func (s *Server) serveReload(w http.ResponseWriter, _ *http.Request) {
 	}{changes.listed(), s.running(false)})
 }
 
-// listed has empty lists where there are none, so that clients need not know null.
+// listed replaces nil lists by empty ones, so that clients need not handle null.
 func (c Changes) listed() Changes {
 	for _, list := range []*[]string{&c.Added, &c.Removed, &c.Changed} {
 		if *list == nil {

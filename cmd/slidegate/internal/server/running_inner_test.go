@@ -27,7 +27,7 @@ func TestChanges(t *testing.T) {
 		var got Changes
 		got.compare(old, now)
 		if !reflect.DeepEqual(got, want) || got.any() != !reflect.DeepEqual(want, Changes{}) {
-			t.Errorf("%q: %+v, want %+v", text, got, want)
+			t.Errorf("%q: got %+v, want %+v", text, got, want)
 		}
 	}
 }

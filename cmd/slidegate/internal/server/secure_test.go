@@ -97,7 +97,7 @@ func (a *authority) server() server.TLS {
 	return server.TLS{Cert: a.path("server.pem"), Key: a.path("server.key")}
 }
 
-// client returns what a client needs that trusts the authority and, if it has a name, has a certificate by another.
+// client returns the configuration of a client that trusts the authority and, if it has a name, has a certificate from by.
 func (a *authority) client(name string, by *authority) *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
@@ -110,7 +110,7 @@ func (a *authority) client(name string, by *authority) *tls.Config {
 	return c
 }
 
-// askAll asks something at the three public doors and returns the errors; headers and metadata have the token, if there is one.
+// askAll sends a request to each of the three public listeners and returns the errors. It sends the token, if there is one.
 func (s *service) askAll(t *testing.T, secure *tls.Config, token string) map[string]error {
 	t.Helper()
 	return map[string]error{
@@ -118,7 +118,7 @@ func (s *service) askAll(t *testing.T, secure *tls.Config, token string) map[str
 	}
 }
 
-func (s *service) askHTTP(door string, secure *tls.Config, path, token string) error {
+func (s *service) askHTTP(listener string, secure *tls.Config, path, token string) error {
 	transport := &http.Transport{TLSClientConfig: secure, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
 	web := "http"
@@ -129,7 +129,7 @@ func (s *service) askHTTP(door string, secure *tls.Config, path, token string) e
 	if path != "/v1/allow" {
 		method, body = http.MethodGet, ""
 	}
-	r, err := http.NewRequest(method, web+"://"+s.Address(door)+path, strings.NewReader(body))
+	r, err := http.NewRequest(method, web+"://"+s.Address(listener)+path, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (s *service) askHTTP(door string, secure *tls.Config, path, token string) e
 	return err
 }
 
-// dialGRPC returns a connection, and a context that shows the token.
+// dialGRPC returns a connection, and a context with the token.
 func (s *service) dialGRPC(t *testing.T, secure *tls.Config, token string) (*grpc.ClientConn, context.Context) {
 	t.Helper()
 	how := insecure.NewCredentials()
@@ -197,7 +197,7 @@ func (s *service) askRESP(secure *tls.Config, token string) error {
 	}
 	got, err := io.ReadAll(conn)
 	if err == nil && !strings.Contains(string(got), "*6\r\n:1\r\n") {
-		err = fmt.Errorf("answered %q", got)
+		err = fmt.Errorf("got reply %q", got)
 	}
 	return err
 }
@@ -211,36 +211,36 @@ func domainFile(t *testing.T) string {
 
 const roomy = "policies:\n  default:\n    limits: [1000/1h]\n"
 
-// TestTLS: all doors but the one for operators on this machine are secured, and who speaks plainly is not answered.
+// TestTLS: all listeners except the admin listener on loopback use TLS, and plain-text clients are not served.
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	s := start(t, roomy, func(o *server.Options) { o.TLS, o.Envoy = a.server(), []string{domainFile(t)} })
-	for door, err := range s.askAll(t, a.client("", nil), "") {
+	for listener, err := range s.askAll(t, a.client("", nil), "") {
 		if err != nil {
-			t.Errorf("listener %s: got %v, want an answer", door, err)
+			t.Errorf("listener %s: got %v, want a response", listener, err)
 		}
 	}
 	if err := s.askHTTP("admin", nil, "/metrics", ""); err != nil {
-		t.Errorf("admin: %v", err)
+		t.Errorf("admin: got %v", err)
 	}
-	for door, err := range s.askAll(t, nil, "") {
+	for listener, err := range s.askAll(t, nil, "") {
 		if err == nil {
-			t.Errorf("%s answered who spoke plainly", door)
+			t.Errorf("%s served a plain-text client", listener)
 		}
 	}
-	for door, err := range s.askAll(t, newAuthority(t).client("", nil), "") {
+	for listener, err := range s.askAll(t, newAuthority(t).client("", nil), "") {
 		if err == nil {
-			t.Errorf("%s was taken for a server of another authority", door)
+			t.Errorf("%s was accepted by a client of another authority", listener)
 		}
 	}
-	for door, err := range s.askAll(t, a.client("", nil), "") {
+	for listener, err := range s.askAll(t, a.client("", nil), "") {
 		if err != nil {
-			t.Errorf("%s, after all that: %v", door, err)
+			t.Errorf("%s, afterwards: got %v", listener, err)
 		}
 	}
 }
 
-// TestClientCertificates: with an authority for clients, only those that it has signed are answered.
+// TestClientCertificates: with a client CA, only clients whose certificates it has signed are served.
 func TestClientCertificates(t *testing.T) {
 	a, other := newAuthority(t), newAuthority(t)
 	s := start(t, roomy, func(o *server.Options) {
@@ -253,15 +253,15 @@ func TestClientCertificates(t *testing.T) {
 	}{
 		"by the authority": {a.client("ann", a), true}, "by another": {a.client("bob", other), false}, "none": {a.client("", nil), false},
 	} {
-		for door, err := range s.askAll(t, test.secure, "") {
+		for listener, err := range s.askAll(t, test.secure, "") {
 			if (err == nil) != test.good {
-				t.Errorf("a certificate %s at %s: %v", name, door, err)
+				t.Errorf("a certificate %s on %s: got %v", name, listener, err)
 			}
 		}
 	}
 }
 
-// TestAdminFromOutside: the operators' door has TLS and asks for tokens when others can reach it.
+// TestAdminFromOutside: the admin listener uses TLS and requires tokens if other machines can reach it.
 func TestAdminFromOutside(t *testing.T) {
 	const token = "0123456789abcdef"
 	a := newAuthority(t)
@@ -293,56 +293,56 @@ func TestAdminFromOutside(t *testing.T) {
 			got.Body.Close()
 		}
 		if good := err == nil && got.StatusCode == http.StatusOK; good != test.good {
-			t.Errorf("%s with token %q: %v, %v", web, test.token, got, err)
+			t.Errorf("%s with token %q: got %v, %v", web, test.token, got, err)
 		}
 		transport.CloseIdleConnections()
 	}
 }
 
-// TestTokensEverywhere: gRPC and RESP want a token as HTTP does, but for the question whether the service lives.
+// TestTokensEverywhere: gRPC and RESP require a token as HTTP does, except for health checks.
 func TestTokensEverywhere(t *testing.T) {
 	const token = "0123456789abcdef"
 	s := start(t, roomy, func(o *server.Options) { o.Tokens, o.Envoy = []string{token}, []string{domainFile(t)} })
-	for door, err := range s.askAll(t, nil, token) {
+	for listener, err := range s.askAll(t, nil, token) {
 		if err != nil {
-			t.Errorf("%s with a token: %v", door, err)
+			t.Errorf("%s with a token: got %v", listener, err)
 		}
 	}
 	for _, wrong := range []string{"", token[:15] + "x", token + "x"} {
-		for door, err := range s.askAll(t, nil, wrong) {
+		for listener, err := range s.askAll(t, nil, wrong) {
 			if err == nil {
-				t.Errorf("%s with token %q: answered", door, wrong)
+				t.Errorf("%s with token %q: got a response, want none", listener, wrong)
 			}
 		}
 		conn, ctx := s.dialGRPC(t, nil, wrong)
 		if err := s.askGRPC(t, nil, wrong); status.Code(err) != codes.Unauthenticated {
-			t.Errorf("gRPC with token %q: %v", wrong, err)
+			t.Errorf("gRPC with token %q: got %v", wrong, err)
 		}
 		if got, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}); err != nil || got.Status != healthpb.HealthCheckResponse_SERVING {
-			t.Errorf("health with token %q: %v, %v", wrong, got, err)
+			t.Errorf("health with token %q: got %v, %v", wrong, got, err)
 		}
 		if watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{}); err != nil {
 			t.Error(err)
 		} else if _, err := watch.Recv(); err != nil {
-			t.Errorf("watching health with token %q: %v", wrong, err)
+			t.Errorf("watching health with token %q: got %v", wrong, err)
 		}
 		if stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(ctx); err != nil {
 			t.Error(err)
 		} else {
-			_ = stream.CloseSend() // or a server that does not ask for a token would wait for a question
+			_ = stream.CloseSend() // otherwise a server that requires no token would wait for a request
 			if _, err := stream.Recv(); status.Code(err) != codes.Unauthenticated {
-				t.Errorf("reflection with token %q: %v", wrong, err)
+				t.Errorf("reflection with token %q: got %v", wrong, err)
 			}
 		}
 		for _, path := range []string{"/healthz", "/readyz", "/healthcheck"} {
 			if err := s.askHTTP("http", nil, path, wrong); err != nil {
-				t.Errorf("%s with token %q: %v", path, wrong, err)
+				t.Errorf("%s with token %q: got %v", path, wrong, err)
 			}
 		}
 	}
 	conn, ctx := s.dialGRPC(t, nil, "")
 	ctx = metadata.AppendToOutgoingContext(ctx, "x-slidegate-token", token)
 	if _, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &rls.RateLimitRequest{Domain: "none"}); status.Code(err) == codes.Unauthenticated {
-		t.Errorf("gRPC with x-slidegate-token: %v", err)
+		t.Errorf("gRPC with x-slidegate-token: got %v", err)
 	}
 }

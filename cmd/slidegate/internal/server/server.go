@@ -30,64 +30,64 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Server is the service. New makes it and opens its doors, Run serves until its context ends.
+// Server is the service. New creates it and opens its listeners; Run serves until its context ends.
 type Server struct {
 	opts      Options
 	log       *slog.Logger
-	tokens    *tokens // what clients show
-	admins    *tokens // what operators show; none if those of clients will do
+	tokens    *tokens // of clients
+	admins    *tokens // of operators; empty if client tokens are accepted
 	telemetry *telemetry
 	stores    *stores.Opened
-	state     *state // nil if nothing is kept
+	state     *state // nil without a state file
 	lock      *fileLock
 	gate      *gate.Gate
 	rulings   *rulings.Book
 	api       *jsonapi.API
 	forward   *forward.Handler
-	envoy     *envoy.Service // nil without its door
-	resp      *resp.Server   // nil without its door
-	proxy     *proxy.Proxy   // nil without its door
+	envoy     *envoy.Service // nil without its listener
+	resp      *resp.Server   // nil without its listener
+	proxy     *proxy.Proxy   // nil without its listener
 	top       topKeys
-	refusals  *refusalLog // nil if they are not logged
+	refusals  *refusalLog // nil if refusals are not logged
 	ready     *readiness
-	doors     []*door
+	listeners []*listener
 
 	certificates *certificates // nil without TLS
 
 	file      *config.File // in force; guarded by reloading
-	loaded    time.Time    // when that came into force; guarded by reloading
+	loaded    time.Time    // when file came into force; guarded by reloading
 	domains   []*envoy.Domain
-	local     []*envoy.Domain        // of domains, those of files
-	remote    []*envoy.Domain        // and those that a management server sent
+	local     []*envoy.Domain        // the domains that were read from files
+	remote    []*envoy.Domain        // the domains that a management server sent
 	xds       *xds.Client            // nil without one
 	hash      atomic.Pointer[string] // the hash of the files in force
-	began     []stamp                // of the files, when New was called
+	began     []stamp                // the files when New was called
 	reloads   *reloads
 	reloading sync.Mutex
 
 	domainLatency atomic.Pointer[map[string]*latency.Histogram] // of Envoy's domains
 
-	drained context.Context // ends when the drain begins
-	drain   context.CancelFunc
-	closing context.Context // ends when the doors close
-	shut    context.CancelFunc
-	hurried context.Context // ends when the drain must be over
-	hurry   context.CancelFunc
+	drained   context.Context // ends when the drain begins
+	drain     context.CancelFunc
+	closing   context.Context // ends when the listeners close
+	shut      context.CancelFunc
+	forced    context.Context // ends when the drain must be over
+	forceStop context.CancelFunc
 }
 
-// door is one address and what answers there.
-type door struct {
+// listener is one address and the server behind it.
+type listener struct {
 	name     string
-	option   string // that has its address
+	option   string // the option with its address
 	socket   *addresses.Listener
-	listener *connlimit.Listener // on socket
+	conns    *connlimit.Listener // on socket
 	serve    func(net.Listener) error
-	stop     func(context.Context) error // answers what is under way, then closes
-	requests requests                    // not of RESP, which counts its own
+	stop     func(context.Context) error // answers requests in progress, then closes
+	requests requests                    // not used by RESP, which has its own counters
 }
 
-// New opens the store and the doors. Whoever connects is answered once Run is called. A store that cannot be reached is no
-// error: the failure policy decides until it can be.
+// New opens the store and the listeners. Connections are served once Run is called. A store that cannot be reached is not an
+// error: the failure mode decides until it can be.
 func New(ctx context.Context, opts Options) (*Server, error) {
 	opts, err := opts.validate()
 	if err != nil {
@@ -109,9 +109,9 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	s.began = stamps(s.paths())
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.closing, s.shut = context.WithCancel(context.Background())
-	s.hurried, s.hurry = context.WithCancel(context.Background())
+	s.forced, s.forceStop = context.WithCancel(context.Background())
 	if err = s.located(s.open(ctx)); err == nil {
-		err = s.openDoors()
+		err = s.openListeners()
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -119,7 +119,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// open makes all that is behind the doors.
+// open creates everything behind the listeners.
 func (s *Server) open(ctx context.Context) (err error) {
 	if s.telemetry, err = newTelemetry(ctx, &s.opts); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	s.tellSlots()
+	s.logSlots()
 	hash := s.hashFiles()
 	if err := s.openEnvoy(); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	return s.openApplication()
 }
 
-// fallback returns the store that fails as the file says for all policies, or as usual says where the file does not.
+// fallback returns the store with the failure mode that the file sets for all policies, or usual if the file sets none.
 func (s *Server) fallback(usual string) store.Store {
 	switch cmp.Or(s.opts.File.Service.Failure, usual) {
 	case config.FailClosed:
@@ -187,8 +187,8 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	o := stores.Options{Timeout: service.StoreTimeout, Optimism: service.Optimism, Logger: s.log, MeterProvider: s.telemetry.meters}
 	kind, _, _ := strings.Cut(strings.ToLower(service.Store), ":")
 	if s.opts.State != "" {
-		if kind != "" && kind != "memory" && kind != "memcached" { // which keeps counts, and not what must not be forgotten
-			return invalid("State", "only a memory store is kept in a file; leave it out, for the store that is configured keeps its own state")
+		if kind != "" && kind != "memory" && kind != "memcached" { // memcached keeps counts, but nothing that must not be lost
+			return invalid("State", "only a memory store is kept in a file; remove it, since the configured store keeps its own state")
 		}
 		if s.lock, err = lockState(s.opts.State); err != nil {
 			return err
@@ -202,9 +202,9 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	if s.stores, err = stores.Open(ctx, service.Store, o); err != nil {
 		return err
 	}
-	s.ready = newReadiness(s.hurried, s.stores.Ping, s.log)
+	s.ready = newReadiness(s.forced, s.stores.Ping, s.log)
 	if kind == "memcached" {
-		s.log.Warn("memcached may forget what it keeps, so it keeps counts alone: rulings are this process's own, in memory or beside --state FILE, "+
+		s.log.Warn("memcached may lose entries, so it keeps only counts: rulings belong to this process, in memory or beside --state FILE, "+
 			"and so is the key that signs reservations, unless --reservation-key-file names one", slog.String("store", kind))
 	}
 	if s.opts.State == "" || s.stores.Memory == nil {
@@ -212,10 +212,10 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	}
 	s.state = &state{path: s.opts.State, store: s.stores.Memory, log: s.log}
 	s.state.sweep()
-	return s.state.save() // better an error now than at the end
+	return s.state.save() // to fail now rather than at the end
 }
 
-// restore returns the store that the file of Options.State has.
+// restore returns the store saved in the file of Options.State.
 func (s *Server) restore(url string) (*memstore.Store, error) {
 	earlier := isEarlierState(s.opts.State)
 	memory, err := stores.MemoryOptions(url)
@@ -224,38 +224,38 @@ func (s *Server) restore(url string) (*memstore.Store, error) {
 	}
 	restored, err := restore(s.opts.State, memory)
 	if err == nil && earlier {
-		s.tellEarlier(s.opts.File)
+		s.logEarlier(s.opts.File)
 	}
 	return restored, err
 }
 
-// Domains returns the rules that Envoy is answered by, in the order of their files.
+// Domains returns the rules for Envoy, in the order of their files.
 func (s *Server) Domains() []*envoy.Domain {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	return s.domains
 }
 
-// Address returns where a door (http, grpc, resp, proxy, admin or metrics) listens; empty if it is shut.
+// Address returns the address of a listener (http, grpc, resp, proxy, admin or metrics); empty if it is not open.
 func (s *Server) Address(name string) string {
-	for _, d := range s.doors {
+	for _, d := range s.listeners {
 		if d.name == name {
-			return addresses.Text(d.listener.Addr())
+			return addresses.Text(d.conns.Addr())
 		}
 	}
 	return ""
 }
 
-// Run serves until ctx ends or a door fails. Then it says that it is not ready, leaves the doors open for as long as Options.DrainDelay
-// says, so that others notice, and closes them. It answers what is under way for as long as
-// Options.Drain says, saves the state, and closes everything.
+// Run serves until ctx ends or a listener fails. Then it reports that it is not ready, keeps the listeners open for
+// Options.DrainDelay, so that load balancers notice, and closes them. It answers requests in progress for up to Options.Drain,
+// saves the state, and closes everything.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var doors, others sync.WaitGroup
-	for _, d := range s.doors {
-		doors.Go(func() {
-			if err := d.serve(d.listener); err != nil {
+	var serving, others sync.WaitGroup
+	for _, d := range s.listeners {
+		serving.Go(func() {
+			if err := d.serve(d.conns); err != nil {
 				cancel(invalid(d.option, "%w", err))
 			}
 		})
@@ -286,41 +286,40 @@ func (s *Server) Run(ctx context.Context) error {
 	s.drain()
 	s.linger()
 	s.shut()
-	limit, done := context.WithTimeout(s.hurried, s.opts.Drain)
+	limit, done := context.WithTimeout(s.forced, s.opts.Drain)
 	defer done()
-	s.telemetry.flush() // the doors' own metrics go with them
-	err = errors.Join(err, s.stopDoors(limit))
-	doors.Wait()
-	closed() // rulings are obeyed for as long as a door is open
+	s.telemetry.flush() // the listeners' metrics end with them
+	err = errors.Join(err, s.stopListeners(limit))
+	serving.Wait()
+	closed() // rulings apply for as long as a listener is open
 	others.Wait()
 	return errors.Join(err, s.close())
 }
 
-// linger leaves the doors open for as long as Options.DrainDelay says.
+// linger keeps the listeners open for Options.DrainDelay.
 func (s *Server) linger() {
 	delay := time.NewTimer(s.opts.DrainDelay)
 	defer delay.Stop()
 	select {
 	case <-delay.C:
-	case <-s.hurried.Done():
+	case <-s.forced.Done():
 	}
 }
 
-// Hurry ends a drain at once: what is still under way is cut off. State is saved all the same. It is for whoever asks for the
-// end a second time.
-func (s *Server) Hurry() { s.hurry() }
+// ForceStop ends a drain immediately: requests in progress are aborted. The state is still saved. Call it on a second signal.
+func (s *Server) ForceStop() { s.forceStop() }
 
-// stopDoors closes all doors, at the same time.
-func (s *Server) stopDoors(ctx context.Context) error {
-	errs := make([]error, len(s.doors))
+// stopListeners closes all listeners, concurrently.
+func (s *Server) stopListeners(ctx context.Context) error {
+	errs := make([]error, len(s.listeners))
 	var all sync.WaitGroup
-	for i, d := range s.doors {
+	for i, d := range s.listeners {
 		all.Go(func() {
 			d.socket.Quiesce(ctx)
 			if err := d.stop(ctx); err != nil && ctx.Err() == nil {
 				errs[i] = invalid(d.option, "%w", err)
 			} else if err != nil {
-				s.log.Warn("some requests were cut off: they took longer than there was time to drain", slog.String("door", d.name))
+				s.log.Warn("some requests were aborted: they took longer than the time to drain", slog.String("door", d.name))
 			}
 		})
 	}
@@ -328,14 +327,14 @@ func (s *Server) stopDoors(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// close ends what New opened, in the other order.
+// close closes what New opened, in reverse order.
 func (s *Server) close() error {
 	var all []error
 	s.drain()
 	s.shut()
-	s.hurry()
-	for _, d := range s.doors {
-		_ = d.listener.Close() // it may be closed already
+	s.forceStop()
+	for _, d := range s.listeners {
+		_ = d.conns.Close() // it may already be closed
 	}
 	if s.state != nil {
 		all = append(all, s.state.save())

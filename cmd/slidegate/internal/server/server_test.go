@@ -18,33 +18,33 @@ import (
 
 const plain = "policies:\n  default:\n    limits: [2/1h]\n"
 
-// TestDoors: a unit that is taken through one door is gone for all others.
-func TestDoors(t *testing.T) {
+// TestListenersShareCounts: a unit taken through one listener is gone for all others.
+func TestListenersShareCounts(t *testing.T) {
 	s := start(t, plain, nil)
 	if got := s.allow(t, "default", "me"); got != http.StatusOK {
-		t.Fatalf("the first: %d", got)
+		t.Fatalf("the first: got %d, want 200", got)
 	}
 	if got := s.resp(t, "SG.ALLOW default me"); !strings.HasPrefix(got, "*6\r\n:1\r\n:2\r\n:0\r\n") {
-		t.Errorf("the second, by RESP: %q", got)
+		t.Errorf("the second, over RESP: got %q", got)
 	}
 	last := s.ask(t, "http", "POST", "/v1/allow", `{"policy":"default","key":"me"}`)
 	if last.status != http.StatusTooManyRequests || last.header.Get("Retry-After") == "" {
-		t.Errorf("the third: %+v", last)
+		t.Errorf("the third: got %+v, want 429 and Retry-After", last)
 	}
 	if got := s.ask(t, "admin", "POST", "/v1/reset", `{"policy":"default","key":"me"}`); got.status/100 != 2 {
-		t.Errorf("reset: %+v", got)
+		t.Errorf("reset: got %+v", got)
 	}
 	if got := s.allow(t, "default", "me"); got != http.StatusOK {
-		t.Errorf("after the reset: %d", got)
+		t.Errorf("after the reset: got %d, want 200", got)
 	}
 	for _, path := range []string{"/v1/reset", "/v1/explain", "/metrics", "/v1/top"} {
 		if got := s.ask(t, "http", "GET", path, ""); got.status != http.StatusNotFound && got.status != http.StatusMethodNotAllowed {
-			t.Errorf("%s is on the public door: %+v", path, got)
+			t.Errorf("%s is on the public listener: got %+v", path, got)
 		}
 	}
 }
 
-// resp sends a command and returns the answer.
+// resp sends a command and returns the reply.
 func (s *service) resp(t *testing.T, command string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Address("resp"))
@@ -60,23 +60,23 @@ func (s *service) resp(t *testing.T, command string) string {
 	return string(got)
 }
 
-// TestFirstMinute: with no more than a limit, the service refuses and tells a time at which it admits.
+// TestFirstMinute: with nothing but a limit, the service refuses and returns a time after which it admits.
 func TestFirstMinute(t *testing.T) {
 	s := start(t, "policies: {default: {limits: [1/200ms sliding-log]}}\n", nil)
-	var refused reply // the second, unless the machine took longer than the window for two
-	testkit.Eventually(t, "somebody is refused", func() bool {
+	var refused reply // the second request, unless two took longer than the window
+	testkit.Eventually(t, "a request is refused", func() bool {
 		refused = s.ask(t, "http", "POST", "/v1/allow", `{"key":"me"}`)
 		return refused.status == http.StatusTooManyRequests
 	})
-	var told struct {
+	var decoded struct {
 		RetryAfter int64 `json:"retry_after_us"`
 	}
-	if err := json.Unmarshal([]byte(refused.body), &told); err != nil || told.RetryAfter < 1 || told.RetryAfter > 200_000 || refused.header.Get("Retry-After") != "1" {
+	if err := json.Unmarshal([]byte(refused.body), &decoded); err != nil || decoded.RetryAfter < 1 || decoded.RetryAfter > 200_000 || refused.header.Get("Retry-After") != "1" {
 		t.Fatalf("got %+v, %v, want retry_after_us of 1 to 200000 and Retry-After 1", refused, err)
 	}
-	<-time.After(time.Duration(told.RetryAfter) * time.Microsecond)
+	<-time.After(time.Duration(decoded.RetryAfter) * time.Microsecond)
 	if got := s.allow(t, "", "me"); got != http.StatusOK {
-		t.Errorf("at the time that was told: %d", got)
+		t.Errorf("after Retry-After: got %d, want 200", got)
 	}
 }
 
@@ -86,9 +86,9 @@ func TestHealthAndMetrics(t *testing.T) {
 		s.allow(t, "default", "a secret key")
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
-		for _, door := range []string{"http", "admin"} {
-			if got := s.ask(t, door, "GET", path, ""); got.status != http.StatusOK {
-				t.Errorf("%s of %s: %+v", path, door, got)
+		for _, listener := range []string{"http", "admin"} {
+			if got := s.ask(t, listener, "GET", path, ""); got.status != http.StatusOK {
+				t.Errorf("%s on %s: got %+v", path, listener, got)
 			}
 		}
 	}
@@ -98,15 +98,15 @@ func TestHealthAndMetrics(t *testing.T) {
 		`slidegate_connections{door="http"}`, "go_goroutines",
 	} {
 		if !strings.Contains(metrics, want) {
-			t.Errorf("the metrics have no %s:\n%s", want, metrics)
+			t.Errorf("got no %s in the metrics:\n%s", want, metrics)
 		}
 	}
 	if strings.Contains(metrics, "secret") || s.Log.Has("secret") {
-		t.Error("a key is in the metrics or in the log")
+		t.Error("the metrics or the log contain a key")
 	}
 	top := s.ask(t, "admin", "GET", "/v1/top", "").body
 	if !strings.Contains(top, `"key":"a secret key","refused":1`) {
-		t.Errorf("top: %s", top)
+		t.Errorf("top: got %s", top)
 	}
 	for _, n := range []string{"0", "x", "-1", "100000"} {
 		if got := s.ask(t, "admin", "GET", "/v1/top?n="+n, ""); got.status != http.StatusBadRequest {
@@ -129,19 +129,19 @@ func TestTokens(t *testing.T) {
 		{[]string{"X-Slidegate-Token", token}, http.StatusOK},
 	} {
 		if got := s.allow(t, "default", "me", test.headers...); got != test.want {
-			t.Errorf("%q: %d, not %d", test.headers, got, test.want)
+			t.Errorf("%q: got %d, want %d", test.headers, got, test.want)
 		}
 	}
 	for _, path := range []string{"/metrics", "/v1/top", "/v1/explain?key=me"} {
 		if got := s.ask(t, "admin", "GET", path, ""); got.status != http.StatusUnauthorized {
-			t.Errorf("%s of admin: %+v", path, got)
+			t.Errorf("%s on admin: got %+v, want 401", path, got)
 		}
 	}
 	if got := s.ask(t, "http", "GET", "/healthz", ""); got.status != http.StatusOK {
-		t.Errorf("healthz: %+v", got)
+		t.Errorf("healthz: got %+v, want 200", got)
 	}
 	if got := s.resp(t, "SG.ALLOW default me"); !strings.HasPrefix(got, "-NOAUTH") {
-		t.Errorf("RESP: %q", got)
+		t.Errorf("RESP: got %q, want NOAUTH", got)
 	}
 }
 

@@ -14,18 +14,18 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// state is the file that keeps a memory store across restarts.
+// state is the file that preserves a memory store across restarts.
 type state struct {
 	path  string
 	store *memstore.Store
 	log   *slog.Logger
 
-	saved  atomic.Int64 // when it was last saved, in milliseconds since 1970
-	failed atomic.Int64 // how often it could not be
+	saved  atomic.Int64 // time of the last save, in Unix milliseconds
+	failed atomic.Int64 // number of failed saves
 }
 
-// restore returns the store that was saved at path, or a new one if there is no such file. A file that cannot be read is an
-// error: to begin with nothing would let everybody in whom the limits had refused.
+// restore returns the store that was saved at path, or a new one if there is no such file. A file that cannot be read is an error:
+// starting empty would admit clients that the limits had refused.
 func restore(path string, opts memstore.Options) (*memstore.Store, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,16 +40,16 @@ func restore(path string, opts memstore.Options) (*memstore.Store, error) {
 		return nil, invalid("State", "%s: %w", path, err)
 	}
 	if err != nil {
-		return nil, invalid("State", "%s: %w; move it away to begin without it", path, err)
+		return nil, invalid("State", "%s: %w; move it away to start empty", path, err)
 	}
 	return store, nil
 }
 
-// sweep removes what a process left behind that was killed while it wrote.
+// sweep removes files left behind by a process that was killed while writing.
 func (s *state) sweep() {
 	left, _ := filepath.Glob(globQuoted(s.path) + ".*" + unfinished)
 	for _, path := range left {
-		_ = os.Remove(path) // it does no harm where it is
+		_ = os.Remove(path) // a leftover file is harmless
 	}
 }
 
@@ -58,17 +58,17 @@ func globQuoted(path string) string {
 	return strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`).Replace(path)
 }
 
-// unfinished is what the name of a file ends with that is not whole yet.
+// unfinished is the suffix of files that are not completely written.
 const unfinished = ".new"
 
-// save writes the file: under another name first, so that at any moment there is a whole one.
+// save writes the file under another name first, so that there is always a complete one.
 func (s *state) save() error {
 	folder := filepath.Dir(s.path)
 	file, err := os.CreateTemp(folder, filepath.Base(s.path)+".*"+unfinished)
 	if err != nil {
 		return invalid("State", "%w", err)
 	}
-	defer os.Remove(file.Name()) // does nothing once it is renamed
+	defer os.Remove(file.Name()) // does nothing after the rename
 	err = s.store.Snapshot(file)
 	if err == nil {
 		err = file.Sync()
@@ -89,7 +89,7 @@ func (s *state) save() error {
 	return nil
 }
 
-// syncFolder makes a rename last through a power cut.
+// syncFolder makes a rename durable.
 func syncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {
@@ -99,7 +99,7 @@ func syncFolder(path string) error {
 	return folder.Sync()
 }
 
-// keep saves again and again until ctx ends. The last time is the caller's.
+// keep saves regularly until ctx ends. The final save is up to the caller.
 func (s *state) keep(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -110,7 +110,7 @@ func (s *state) keep(ctx context.Context, every time.Duration) {
 		case <-tick.C:
 			if err := s.save(); err != nil {
 				s.failed.Add(1)
-				s.log.Error("state not saved; what is in memory would be lost by a crash", slog.Any("error", err))
+				s.log.Error("state not saved; a crash would lose the counts in memory", slog.Any("error", err))
 			}
 		}
 	}

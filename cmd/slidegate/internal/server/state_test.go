@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// TestStateIsKept: what is in memory is there after a restart, and what a killed process left behind is not.
+// TestStateIsKept: the counts in memory survive a restart, and files left behind by a killed process are removed.
 func TestStateIsKept(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "with [odd] * name")
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -27,22 +27,22 @@ func TestStateIsKept(t *testing.T) {
 	for i, want := range []int{200, 200, 429, 429} {
 		s := start(t, plain, func(o *server.Options) { o.State = path })
 		if got := s.allow(t, "", "me"); got != want {
-			t.Errorf("start %d: %d, not %d", i, got, want)
+			t.Errorf("start %d: got %d, want %d", i, got, want)
 		}
 		s.Stop(t)
 	}
 	if _, err := os.Stat(left); !os.IsNotExist(err) {
-		t.Errorf("what was left behind is still there: %v", err)
+		t.Errorf("the leftover file was not removed: %v", err)
 	}
 	if _, err := os.Stat(others); err != nil {
-		t.Errorf("what is not ours is gone: %v", err)
+		t.Errorf("a file that is not ours was removed: %v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("others can read keys: %v, %v", info, err)
 	}
 }
 
-// TestStateIsWrittenAgainAndAgain: a crash loses an interval and no more.
+// TestStateIsWrittenAgainAndAgain: a crash loses at most one interval.
 func TestStateIsWrittenAgainAndAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	s := start(t, plain, func(o *server.Options) { o.State, o.StateEvery = path, 5*time.Millisecond })
@@ -54,7 +54,7 @@ func TestStateIsWrittenAgainAndAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	saves := 0
-	testkit.Eventually(t, "it is saved twice, so that all of the second is after the last request", func() bool {
+	testkit.Eventually(t, "two saves, so that the second began after the last request", func() bool {
 		now, err := os.Stat(path)
 		if err == nil && !os.SameFile(now, before) {
 			saves, before = saves+1, now
@@ -68,11 +68,11 @@ func TestStateIsWrittenAgainAndAgain(t *testing.T) {
 	write(t, crashed, string(text))
 	again := start(t, plain, func(o *server.Options) { o.State = crashed })
 	if got := again.allow(t, "", "me"); got != http.StatusTooManyRequests {
-		t.Errorf("the third of 2: %d", got)
+		t.Errorf("the third of 2: got %d, want 429", got)
 	}
 }
 
-// TestStateOfLittleMemory: how much memory the store takes is as its URL says, with a file and without.
+// TestStateOfLittleMemory: the memory bound in the store's URL applies with and without a state file.
 func TestStateOfLittleMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	text := "store: \"memory:?max_bytes=256KiB\"\npolicies: {default: {limits: [1/1h]}}\n"
@@ -94,11 +94,11 @@ func TestStateOfLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info.Size() > 256<<10 { // 40,000 keys of 16 bytes and more have twice that
-		t.Errorf("what takes up to 256 KiB of memory has %d bytes", info.Size())
+		t.Errorf("got a state file of %d bytes for a store of up to 256 KiB", info.Size())
 	}
 }
 
-// TestStateOfTooLittleMemory: a wrong bound is the URL's error, not the file's, which is left alone.
+// TestStateOfTooLittleMemory: an invalid bound is reported as an error of the URL, not of the file, which is not touched.
 func TestStateOfTooLittleMemory(t *testing.T) {
 	for url, want := range map[string]string{"memory:?max_bytes=5": "URL: max_bytes", "memory:?max_keys=64": "max_bytes=256MiB"} {
 		file, err := config.Parse("f", []byte("store: \""+url+"\"\npolicies: {default: {limits: [1/1h]}}\n"))
@@ -108,15 +108,15 @@ func TestStateOfTooLittleMemory(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state")
 		_, err = server.New(t.Context(), server.Options{File: file, HTTP: "127.0.0.1:0", State: path})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), path) {
-			t.Errorf("%s: got %v, want an error that says %s and not where the state is", url, err, want)
+			t.Errorf("%s: got %v, want an error with %s and without the path of the state", url, err, want)
 		}
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
-			t.Errorf("%s: it was written: %v", url, err)
+			t.Errorf("%s: the file was written: %v", url, err)
 		}
 	}
 }
 
-// TestStateOfAnotherStore: only memory is kept in a file.
+// TestStateOfAnotherStore: only a memory store is kept in a file.
 func TestStateOfAnotherStore(t *testing.T) {
 	file, err := config.Parse("f", []byte("store: redis://127.0.0.1:1\npolicies: {default: {limits: [1/1h]}}\n"))
 	if err != nil {
@@ -124,15 +124,15 @@ func TestStateOfAnotherStore(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "state")
 	if _, err := server.New(t.Context(), server.Options{File: file, HTTP: "127.0.0.1:0", State: path}); err == nil {
-		t.Error("a file for Redis")
+		t.Error("got no error for a state file with Redis")
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("it was written: %v", err)
+		t.Errorf("the file was written: %v", err)
 	}
 }
 
-// TestStateOfAnEarlierVersion: a file that was written before a limit without an algorithm could be a sliding log is read, and what
-// does not go on with its counts is told.
+// TestStateOfAnEarlierVersion: a file from before a limit without an algorithm could be a sliding log is read, and limits that lose
+// their counts are logged.
 func TestStateOfAnEarlierVersion(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("gate", "testdata", "version1", "state"))
 	if err != nil {
@@ -155,11 +155,11 @@ func TestStateOfAnEarlierVersion(t *testing.T) {
 	s.Stop(t)
 	again := start(t, "policies: {default: {limits: [5/43920h]}}\n", func(o *server.Options) { o.State = path })
 	if log := again.Log.String(); strings.Contains(log, "starts empty") {
-		t.Errorf("a file of this version: logged %s", log)
+		t.Errorf("a file of this version: unexpected log %s", log)
 	}
 }
 
-// TestStateOfANewerVersion: it is refused, not forgotten.
+// TestStateOfANewerVersion: it is rejected, not overwritten.
 func TestStateOfANewerVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	const newer = "slidegate memory 4\nand more"
@@ -173,12 +173,12 @@ func TestStateOfANewerVersion(t *testing.T) {
 		t.Errorf("got %v, want an error that says to upgrade", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != newer {
-		t.Errorf("the file is now %q, %v", text, err)
+		t.Errorf("the file changed to %q, %v", text, err)
 	}
 }
 
-// TestSlotsAreTold: a policy that /v1/check cannot decide is named at the start, and when a reload brings it.
-func TestSlotsAreTold(t *testing.T) {
+// TestSlotsAreLogged: a policy that /v1/check cannot decide is logged at the start, and when a reload adds it.
+func TestSlotsAreLogged(t *testing.T) {
 	s := start(t, "policies: {default: {limits: [1/1h]}, held: {limits: [1 in-flight ttl=30s]}, tried: {limits: [1/1h], candidate: [1 in-flight ttl=30s]}}\n", nil)
 	if log := s.Log.String(); strings.Count(log, "in-flight") != 2 || !strings.Contains(log, "policy=held") || !strings.Contains(log, "policy=tried") {
 		t.Errorf("logged %s, want the policy held and the candidate of tried", log)

@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// strangers connect to a listener from an address and say nothing, and the test waits until as many are held as should be, and all others
-// have been sent away: at once, or by those who came later.
+// strangers opens connections to a listener from an address and sends nothing. It waits until the expected number is held and all
+// others are closed, either immediately or when later connections replace them.
 func (s *service) strangers(t *testing.T, listener, from string, n, want int) {
 	t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -34,7 +34,7 @@ func (s *service) strangers(t *testing.T, listener, from string, n, want int) {
 	})
 }
 
-// TestOneStranger: whoever opens as many connections as there may be from one address keeps nobody else out, at no listener.
+// TestOneStranger: a client that opens as many connections as it can from one address keeps out no other client, on any listener.
 func TestOneStranger(t *testing.T) {
 	const most = 20
 	for name, test := range map[string]struct {
@@ -42,10 +42,10 @@ func TestOneStranger(t *testing.T) {
 		per  int
 		want int
 	}{
-		"a quarter unless said": {"trusted_proxies: []\n" + roomy, 0, most / 4},
-		"as said":               {"trusted_proxies: [10.0.0.0/8]\n" + roomy, 3, 3},
-		"a trusted proxy":       {"trusted_proxies: [127.0.0.2]\n" + roomy, 3, most},
-		"this machine":          {roomy, 3, most},
+		"a quarter by default": {"trusted_proxies: []\n" + roomy, 0, most / 4},
+		"as configured":        {"trusted_proxies: [10.0.0.0/8]\n" + roomy, 3, 3},
+		"a trusted proxy":      {"trusted_proxies: [127.0.0.2]\n" + roomy, 3, most},
+		"this machine":         {roomy, 3, most},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, test.file, func(o *server.Options) {
@@ -56,7 +56,7 @@ func TestOneStranger(t *testing.T) {
 			for _, listener := range []string{"http", "grpc", "resp", "proxy", "admin"} {
 				want := test.want
 				if listener == "resp" {
-					want = min(want, most/4) // of those who have not said the token, wherever they come from
+					want = min(want, most/4) // RESP clients without a token, from any address
 				}
 				s.strangers(t, listener, "127.0.0.2", 2*most, want)
 			}
@@ -65,11 +65,11 @@ func TestOneStranger(t *testing.T) {
 			}
 			for listener, err := range s.askAll(t, nil, someToken) {
 				if err != nil {
-					t.Errorf("%s, somebody else: %v", listener, err)
+					t.Errorf("%s, another client: got %v", listener, err)
 				}
 			}
 			if err := s.askHTTP("admin", nil, "/metrics", someToken); err != nil {
-				t.Errorf("admin, somebody else: %v", err)
+				t.Errorf("admin, another client: got %v", err)
 			}
 		})
 	}

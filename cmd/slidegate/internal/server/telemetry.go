@@ -27,12 +27,12 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 )
 
-// telemetry is where metrics and traces go: metrics to whoever reads /metrics, and both to a collector if one is wanted.
+// telemetry exports metrics and traces: metrics on /metrics, and both to a collector if one is configured.
 type telemetry struct {
 	registry *prometheus.Registry
 	meters   *sdkmetric.MeterProvider
-	traces   *trace.TracerProvider // nil if nobody wants any
-	otlp     bool                  // something is sent to a collector
+	traces   *trace.TracerProvider // nil if traces are not sent
+	otlp     bool                  // whether anything is sent to a collector
 	latency  *latency.Histograms
 }
 
@@ -45,24 +45,24 @@ func newTelemetry(ctx context.Context, opts *Options) (*telemetry, error) {
 		return nil, fmt.Errorf("server: metrics: %w", err)
 	}
 	readers := []sdkmetric.Option{sdkmetric.WithReader(exporter)}
-	who := resource.NewSchemaless(attribute.String("service.name", "slidegate"), attribute.String("service.version", opts.Version))
+	res := resource.NewSchemaless(attribute.String("service.name", "slidegate"), attribute.String("service.version", opts.Version))
 	if opts.OTLP {
 		if from, err := resource.New(ctx, resource.WithFromEnv()); err == nil {
-			who, _ = resource.Merge(who, from) // neither has a schema, so they cannot disagree
+			res, _ = resource.Merge(res, from) // neither has a schema, so they cannot conflict
 		}
-		reader, err := t.send(ctx, who)
+		reader, err := t.send(ctx, res)
 		if err != nil {
 			return nil, err
 		}
 		readers = append(readers, reader...)
 	}
-	t.meters = sdkmetric.NewMeterProvider(append(readers, sdkmetric.WithResource(who),
-		sdkmetric.WithCardinalityLimit(0))...) // every metric bounds its own series; 250 policies have 2,000
+	t.meters = sdkmetric.NewMeterProvider(append(readers, sdkmetric.WithResource(res),
+		sdkmetric.WithCardinalityLimit(0))...) // every metric bounds its own series; 250 policies already have 2,000
 	return t, nil
 }
 
-// send makes what sends metrics and traces to a collector, as the variables say.
-func (t *telemetry) send(ctx context.Context, who *resource.Resource) (readers []sdkmetric.Option, err error) {
+// send creates the exporters of metrics and traces to a collector, as the environment variables configure them.
+func (t *telemetry) send(ctx context.Context, res *resource.Resource) (readers []sdkmetric.Option, err error) {
 	metricsWanted, wrongMetrics := metricSignal.wanted()
 	tracesWanted, wrongTraces := traceSignal.wanted()
 	if err := cmp.Or(wrongMetrics, wrongTraces); err != nil {
@@ -81,17 +81,17 @@ func (t *telemetry) send(ctx context.Context, who *resource.Resource) (readers [
 		if err != nil {
 			return nil, invalid("OTLP", "%w", err)
 		}
-		t.traces = trace.NewTracerProvider(trace.WithBatcher(keyless{traces}), trace.WithResource(who))
+		t.traces = trace.NewTracerProvider(trace.WithBatcher(redactingExporter{traces}), trace.WithResource(res))
 	}
 	return readers, nil
 }
 
-// page is what /metrics shows.
+// page returns the handler of /metrics.
 func (t *telemetry) page() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{})
 }
 
-// traced makes spans of requests, if traces are wanted. Metrics of HTTP are left out: the decisions are counted already.
+// traced creates spans for requests, if traces are sent. HTTP metrics are omitted: the decisions are counted already.
 func (t *telemetry) traced(next http.Handler) http.Handler {
 	if t.traces == nil {
 		return next
@@ -108,52 +108,52 @@ func (t *telemetry) tracedGRPC() []grpc.ServerOption {
 		otelgrpc.WithTracerProvider(t.traces), otelgrpc.WithMeterProvider(noop.NewMeterProvider())))}
 }
 
-// watchDoors reports how many connections each door holds, and how many it closed because there were too many.
-func (t *telemetry) watchDoors(doors []*door) error {
+// watchListeners reports how many connections each listener holds, and how many it closed because there were too many.
+func (t *telemetry) watchListeners(listeners []*listener) error {
 	meter := t.meters.Meter(scope)
 	open, err := meter.Int64ObservableGauge("slidegate.connections", metric.WithUnit("{connection}"),
-		metric.WithDescription("Connections that a door holds."))
+		metric.WithDescription("Open connections of a listener."))
 	if err != nil {
 		return err
 	}
 	refused, err := meter.Int64ObservableCounter("slidegate.connections.refused", metric.WithUnit("{connection}"),
-		metric.WithDescription("Connections that were closed at once because the door held as many as it may."))
+		metric.WithDescription("Connections closed immediately because the listener was at its limit."))
 	if err != nil {
 		return err
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for _, d := range doors {
+		for _, d := range listeners {
 			name := metric.WithAttributes(attribute.String("door", d.name))
-			o.ObserveInt64(open, d.listener.Open(), name)
-			o.ObserveInt64(refused, d.listener.Refused(), name)
+			o.ObserveInt64(open, d.conns.Open(), name)
+			o.ObserveInt64(refused, d.conns.Refused(), name)
 		}
 		return nil
 	}, open, refused)
 	return err
 }
 
-// lastWords is how long the end waits for a collector: one that is down holds nobody up.
-const lastWords = time.Second
+// flushTimeout is how long shutdown waits for a collector, so that one that is down does not delay it.
+const flushTimeout = time.Second
 
-// flush sends the metrics to the collector, if there is one. What is observed and not counted is gone once its owner is closed,
-// so that this comes before.
+// flush sends the metrics to the collector, if there is one. It must run before the observed components are closed, since their
+// metrics end with them.
 func (t *telemetry) flush() {
 	if !t.otlp {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
-	_ = t.meters.ForceFlush(ctx) // close tells if nothing can be sent
+	_ = t.meters.ForceFlush(ctx) // close reports an unreachable collector
 }
 
-// close sends what is left.
+// close sends the remaining metrics and traces.
 func (t *telemetry) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	if t.traces == nil {
 		return t.meters.Shutdown(ctx)
 	}
 	traced := make(chan error, 1)
-	go func() { traced <- t.traces.Shutdown(ctx) }() // at the same time: both have the same deadline
+	go func() { traced <- t.traces.Shutdown(ctx) }() // concurrently: both have the same deadline
 	return errors.Join(t.meters.Shutdown(ctx), <-traced)
 }

@@ -19,22 +19,21 @@ import (
 )
 
 const (
-	minToken    = 16 // bytes; less can be guessed
+	minToken    = 16 // bytes; shorter ones can be guessed
 	tokenHeader = "X-Slidegate-Token"
-	adminTokens = "AdminTokens" // the option
+	adminTokens = "AdminTokens" // the option's name
 )
 
-// tokens are what those who ask may show. They are compared by their hashes, in a time that says nothing about them. They are safe for
-// concurrent use.
+// tokens is a set of accepted tokens. They are compared by their hashes, in constant time. It is safe for concurrent use.
 type tokens struct {
-	option string   // of given; that of file has File after it
-	given  []string // beside those of the file
+	option string   // the option of given; the option of file has the suffix File
+	given  []string // in addition to the file
 	file   string   // empty if there is none
-	also   *tokens  // that are valid too; may be nil
+	also   *tokens  // also accepted; may be nil
 	now    atomic.Pointer[tokenSet]
 }
 
-// tokenSet is the tokens of a moment.
+// tokenSet is the tokens as last read.
 type tokenSet struct {
 	texts []string
 	sums  [][sha256.Size]byte
@@ -47,7 +46,7 @@ func newTokens(option string, given []string, file string, also *tokens) (*token
 	return t, err
 }
 
-// read reads the file. Whether tokens are needed never changes: a file without any is an error.
+// read reads the file. A file without tokens is an error, so whether tokens are required never changes.
 func (t *tokens) read() (*tokenSet, error) {
 	set := &tokenSet{texts: slices.Clone(t.given)}
 	if t.file != "" {
@@ -67,7 +66,7 @@ func (t *tokens) read() (*tokenSet, error) {
 	}
 	for _, token := range set.texts {
 		if len(token) < minToken {
-			return set, invalid(t.option, "one has %d bytes; write at least %d", len(token), minToken)
+			return set, invalid(t.option, "a token has %d bytes; use at least %d", len(token), minToken)
 		}
 		set.sums = append(set.sums, sha256.Sum256([]byte(token)))
 	}
@@ -84,13 +83,13 @@ func (t *tokens) reload() (changed bool, err error) {
 	return !slices.Equal(was.sums, set.sums), nil
 }
 
-// NeedsToken reports whether clients must show a token.
+// NeedsToken reports whether clients must send a token.
 func (s *Server) NeedsToken() bool { return !s.tokens.none() }
 
-// none reports whether no token is needed.
+// none reports whether no token is required.
 func (t *tokens) none() bool { return len(t.now.Load().sums) == 0 }
 
-// kind says what these tokens are to a person who shows none of them.
+// kind names these tokens in messages to clients that sent none of them.
 func (t *tokens) kind() string {
 	if t.option == adminTokens {
 		return "an admin token"
@@ -108,11 +107,11 @@ func (t *tokens) has(token string) bool {
 	for i := range sums {
 		found |= subtle.ConstantTimeCompare(sum[:], sums[i][:])
 	}
-	also := t.also != nil && t.also.has(token) // asked whatever was found
+	also := t.also != nil && t.also.has(token) // evaluated in any case, to take constant time
 	return found == 1 || also
 }
 
-// bearer returns the token of an Authorization header, empty if it has none.
+// bearer returns the token of an Authorization header; empty if it has none.
 func bearer(authorization string) string {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -121,7 +120,7 @@ func bearer(authorization string) string {
 	return strings.TrimSpace(token)
 }
 
-// require lets only requests with a token through to next.
+// require passes only requests with a token to next.
 func (t *tokens) require(next http.Handler) http.Handler {
 	if t.none() {
 		return next
@@ -129,14 +128,14 @@ func (t *tokens) require(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !t.has(tokenOf(r)) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="slidegate"`)
-			problemjson.Document{Status: http.StatusUnauthorized, Detail: t.kind() + " is needed: send Authorization: Bearer TOKEN"}.Send(w)
+			problemjson.Document{Status: http.StatusUnauthorized, Detail: t.kind() + " is required: send Authorization: Bearer TOKEN"}.Send(w)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// tokenOf returns the token that a request shows; empty if it shows none.
+// tokenOf returns the token of a request; empty if it has none.
 func tokenOf(r *http.Request) string {
 	if token := r.Header.Get(tokenHeader); token != "" {
 		return token
@@ -144,7 +143,7 @@ func tokenOf(r *http.Request) string {
 	return bearer(r.Header.Get("Authorization"))
 }
 
-// operators are the tokens of those who run the service: of clients, if operators have none of their own.
+// operators returns the tokens of operators, which are the client tokens if there are no admin tokens.
 func (s *Server) operators() *tokens {
 	if s.admins.none() {
 		return s.tokens
@@ -152,22 +151,22 @@ func (s *Server) operators() *tokens {
 	return s.admins
 }
 
-// requireAdmin lets only requests with an admin token through to next, if there are admin tokens. It is for what clients may do where
-// there are none.
+// requireAdmin passes only requests with an admin token to next, if there are admin tokens. It protects operations that clients may
+// use if there are none.
 func (s *Server) requireAdmin(next http.Handler) http.Handler {
 	if s.admins.none() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.admins.has(tokenOf(r)) {
-			problemjson.Document{Status: http.StatusForbidden, Detail: "an admin token is needed for this: send Authorization: Bearer TOKEN"}.Send(w)
+			problemjson.Document{Status: http.StatusForbidden, Detail: "an admin token is required for this: send Authorization: Bearer TOKEN"}.Send(w)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// check is require for gRPC. Whether the service lives, anybody may ask.
+// check is require for gRPC. Health checks need no token.
 func (t *tokens) check(ctx context.Context, method string) error {
 	if strings.HasPrefix(method, "/grpc.health.v1.Health/") {
 		return nil
@@ -183,10 +182,11 @@ func (t *tokens) check(ctx context.Context, method string) error {
 			return nil
 		}
 	}
-	return status.Error(codes.Unauthenticated, "a token is needed: send the metadata authorization: Bearer TOKEN")
+	return status.Error(codes.Unauthenticated, "a token is required: send the metadata authorization: Bearer TOKEN")
 }
 
-// interceptors are check for all methods of a gRPC server; none where no token is needed, for they cost every request.
+// interceptors applies check to all methods of a gRPC server. It returns none if no token is required, since they slow down every
+// request.
 func (t *tokens) interceptors() []grpc.ServerOption {
 	if t.none() {
 		return nil

@@ -15,25 +15,25 @@ import (
 )
 
 const (
-	maxTopKeys    = 1000 // how many keys are remembered
-	maxTopKeySize = 256  // how many bytes of a key are kept: enough to recognise it by
+	maxTopKeys    = 1000 // maximum number of keys
+	maxTopKeySize = 256  // maximum bytes kept of a key: enough to recognise it
 )
 
-// refusedKey is a key that was refused.
+// refusedKey is an entry of /v1/top.
 type refusedKey struct {
 	Policy string `json:"policy"`
-	Key    string `json:"key"`            // its first 256 bytes; of a descriptor of Envoy, its text
-	Rule   string `json:"rule,omitempty"` // of Envoy, that refused it last: its name, or its path of keys
-	// Refused is how often, and TooMany by how much that may be too high: what was counted for keys that had to make way.
+	Key    string `json:"key"`            // its first 256 bytes; the text of an Envoy descriptor
+	Rule   string `json:"rule,omitempty"` // the Envoy rule that refused it last: its name, or its path of keys
+	// Refused is the number of refusals, and TooMany by how much it may be too high: the count inherited from evicted keys.
 	Refused int64     `json:"refused"`
 	TooMany int64     `json:"too_many"`
 	Last    time.Time `json:"last"`
-	Limits  []string  `json:"limits"` // that the key faces now; empty if it faces none any more
+	Limits  []string  `json:"limits"` // that apply to the key now; empty if none do any more
 }
 
-// topKeys remembers which keys were refused the most, in bounded memory, for an operator who asks which clients are
-// refused. It is a sketch: a key that was refused often is surely in it, and its count is too high by at most TooMany.
-// It is safe for concurrent use. The zero value is empty and ready.
+// topKeys tracks the most refused keys in bounded memory, to show operators which clients are refused. It is a sketch: a key that
+// was refused often is certainly in it, and its count is too high by at most TooMany. It is safe for concurrent use. The zero
+// value is empty and ready to use.
 type topKeys struct {
 	mu    sync.Mutex
 	known map[topName]*topEntry
@@ -44,11 +44,11 @@ type topName struct{ policy, key string }
 
 type topEntry struct {
 	refusedKey
-	at int // in the heap
+	at int // index in the heap
 }
 
-// add counts a refusal, of an Envoy rule if one is named. When there is no room for a new key, it takes the place and the count of the one that was
-// refused the least, so that no key that is refused again and again is overlooked.
+// add counts a refusal, by an Envoy rule if rule is set. When the sketch is full, a new key takes the place and the count of the
+// least refused key, so that no key that is refused repeatedly is missed.
 func (t *topKeys) add(policy, key, rule string) {
 	if len(key) > maxTopKeySize {
 		key = key[:maxTopKeySize]
@@ -60,7 +60,7 @@ func (t *topKeys) add(policy, key, rule string) {
 	switch {
 	case p != nil:
 	case len(t.least) < maxTopKeys:
-		key = strings.Clone(key) // the caller's may change
+		key = strings.Clone(key) // the caller may reuse its memory
 		if t.known == nil {
 			t.known = make(map[topName]*topEntry, maxTopKeys)
 		}
@@ -79,7 +79,7 @@ func (t *topKeys) add(policy, key, rule string) {
 	heap.Fix(&t.least, p.at)
 }
 
-// list returns the n keys that were refused the most, the worst first.
+// list returns the n most refused keys, most refused first.
 func (t *topKeys) list(n int) []refusedKey {
 	t.mu.Lock()
 	all := make([]refusedKey, 0, len(t.least))
@@ -100,21 +100,21 @@ func (h topHeap) Len() int           { return len(h) }
 func (h topHeap) Less(i, j int) bool { return h[i].Refused < h[j].Refused }
 func (h topHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i]; h[i].at, h[j].at = i, j }
 
-// Push is for package heap.
+// Push implements heap.Interface.
 func (h *topHeap) Push(x any) {
 	p := x.(*topEntry)
 	p.at = len(*h)
 	*h = append(*h, p)
 }
 
-// Pop is for package heap.
+// Pop implements heap.Interface.
 func (h *topHeap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last
 }
 
-// listTop answers GET /v1/top?n=20: the keys that were refused the most.
+// listTop serves GET /v1/top?n=20: the most refused keys.
 func (s *Server) listTop(w http.ResponseWriter, r *http.Request) {
 	n := 20
 	if text := r.URL.Query().Get("n"); text != "" {

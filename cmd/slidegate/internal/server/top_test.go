@@ -14,7 +14,7 @@ func TestTopOrder(t *testing.T) {
 			top.add("api", string(rune('a'+i)), "")
 		}
 	}
-	top.add("login", "b", "") // the same key of another policy is another one
+	top.add("login", "b", "") // the same key of another policy is a different key
 	got := ""
 	for _, k := range top.list(3) {
 		got += fmt.Sprintf("%s/%s %d %d\n", k.Policy, k.Key, k.Refused, k.TooMany)
@@ -23,15 +23,15 @@ func TestTopOrder(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	if all := top.list(100); len(all) != 4 || all[3].Policy != "login" {
-		t.Errorf("all: %+v", all)
+		t.Errorf("all: got %+v", all)
 	}
 	if top.list(-1) == nil || len(new(topKeys).list(5)) != 0 {
-		t.Error("an empty list is not a list")
+		t.Error("got nil, want an empty list")
 	}
 }
 
-// TestTopFlood: among a flood of keys that are refused once each, those that are refused again and again are found, and their
-// numbers are right within what they say.
+// TestTopFlood: among a flood of keys that are refused once each, keys that are refused repeatedly are found, and their counts are
+// right within their stated error.
 func TestTopFlood(t *testing.T) {
 	var top topKeys
 	want := map[string]int64{}
@@ -46,11 +46,11 @@ func TestTopFlood(t *testing.T) {
 	list := top.list(3)
 	for _, k := range list {
 		if n, ok := want[k.Key]; !ok || k.Refused < n || k.Refused-k.TooMany > n {
-			t.Errorf("%+v, it was refused %d times", k, n)
+			t.Errorf("got %+v, want %d refusals within the error", k, n)
 		}
 	}
 	if len(top.known) != maxTopKeys || len(top.least) != maxTopKeys {
-		t.Errorf("%d and %d are remembered", len(top.known), len(top.least))
+		t.Errorf("got %d and %d remembered keys", len(top.known), len(top.least))
 	}
 }
 
@@ -58,7 +58,7 @@ func TestTopLongKeys(t *testing.T) {
 	var top topKeys
 	top.add("api", strings.Repeat("k", 1<<20), "")
 	if k := top.list(1)[0]; len(k.Key) != 256 {
-		t.Errorf("a key of %d bytes is kept", len(k.Key))
+		t.Errorf("got a key of %d bytes", len(k.Key))
 	}
 }
 
@@ -80,7 +80,7 @@ func TestTopConcurrent(t *testing.T) {
 	for _, k := range top.list(maxTopKeys) {
 		sum += k.Refused
 	}
-	if sum != 40_000 { // whoever takes a place takes its count too, so that none is lost
-		t.Errorf("%d refusals are remembered, not 40000", sum)
+	if sum != 40_000 { // a new key inherits the count of the one it replaces, so that none is lost
+		t.Errorf("got %d refusals, want 40000", sum)
 	}
 }

@@ -8,35 +8,34 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// scope is the name under which the server's own metrics are reported.
+// scope is the instrumentation scope of the server's own metrics.
 const scope = "github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 
-// watchVitals reports what the service runs and how it is: its build, the configuration in force, whether the store answers, and how
-// old the state file is.
+// watchVitals reports the build, the configuration in force, whether the store answers, and how old the state file is.
 func (s *Server) watchVitals() error {
 	v := vitals{meter: s.telemetry.meters.Meter(scope)}
-	v.gauge("slidegate.build_info", "", "1, with what this program was built from.", func(to metric.Float64Observer) {
+	v.gauge("slidegate.build_info", "", "1, labelled with what this program was built from.", func(to metric.Float64Observer) {
 		to.Observe(1, metric.WithAttributes(attribute.String("version", s.opts.Version),
 			attribute.String("commit", s.opts.Commit), attribute.String("go", runtime.Version())))
 	})
-	v.gauge("slidegate.config_info", "", "1, with a hash of the files in force, the same on all instances with the same files.", func(to metric.Float64Observer) {
+	v.gauge("slidegate.config_info", "", "1, labelled with a hash of the files in force, which is the same on all instances with the same files.", func(to metric.Float64Observer) {
 		to.Observe(1, metric.WithAttributes(attribute.String("hash", *s.hash.Load())))
 	})
-	v.gauge("slidegate.config.last_reload_successful", "", "Whether the last reload of the files came into force: 1 or 0.", func(to metric.Float64Observer) {
+	v.gauge("slidegate.config.last_reload_successful", "", "Whether the last reload of the files succeeded: 1 or 0.", func(to metric.Float64Observer) {
 		to.Observe(oneIf(!s.reloads.bad.Load()))
 	})
-	v.gauge("slidegate.config.last_reload_success_timestamp", "s", "When the files were last read without a mistake, in seconds since 1970.", func(to metric.Float64Observer) {
+	v.gauge("slidegate.config.last_reload_success_timestamp", "s", "When the files were last read without an error, in seconds since 1970.", func(to metric.Float64Observer) {
 		to.Observe(float64(s.reloads.good.Load()) / 1000)
 	})
 	store := metric.WithAttributes(attribute.String("store", s.stores.Open.Traits().Name))
-	v.gauge("slidegate.store.up", "", "Whether the store gave a sign of life when it was last asked, within half a second: 1 or 0.", func(to metric.Float64Observer) {
+	v.gauge("slidegate.store.up", "", "Whether the store answered its last ping, which was sent within the last half second: 1 or 0.", func(to metric.Float64Observer) {
 		to.Observe(oneIf(s.ready.check() == nil), store)
 	})
 	if s.state != nil {
 		v.gauge("slidegate.state.saved_timestamp", "s", "When the state file was last written, in seconds since 1970.", func(to metric.Float64Observer) {
 			to.Observe(float64(s.state.saved.Load()) / 1000)
 		})
-		v.counter("slidegate.state.save_failures", "{failure}", "How often the state file could not be written.", func(to metric.Int64Observer) {
+		v.counter("slidegate.state.save_failures", "{failure}", "Failed writes of the state file.", func(to metric.Int64Observer) {
 			to.Observe(s.state.failed.Load())
 		})
 	}
@@ -50,7 +49,7 @@ func oneIf(is bool) float64 {
 	return 0
 }
 
-// vitals makes instruments until one fails.
+// vitals creates instruments until one fails.
 type vitals struct {
 	meter metric.Meter
 	err   error

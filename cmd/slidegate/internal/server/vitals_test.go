@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// metric returns the value of a series on /metrics, and whether it is there.
+// metric returns the value of a series on /metrics, and whether it exists.
 func (s *service) metric(t *testing.T, series string) (value float64, there bool) {
 	t.Helper()
 	page := s.ask(t, "metrics", "GET", "/metrics", "").body
@@ -30,7 +30,7 @@ func (s *service) hash(t *testing.T) string {
 	t.Helper()
 	found := regexp.MustCompile(`slidegate_config_info\{hash="(\w+)"\} 1`).FindStringSubmatch(s.ask(t, "metrics", "GET", "/metrics", "").body)
 	if found == nil {
-		t.Fatal("there is no hash")
+		t.Fatal("got no hash")
 	}
 	return found[1]
 }
@@ -44,8 +44,8 @@ func withMetrics(path *string) func(*server.Options) {
 	}
 }
 
-// TestSeriesFromTheStart: what has not happened yet is 0, and not missing, also for a policy that a reload brings. Labels have no
-// prefix, limits have their policy, and candidates are not among the limits.
+// TestSeriesFromTheStart: series for events that have not happened yet are 0 and not missing, also for a policy that a reload adds.
+// Labels have no prefix, limits have their policy, and candidates are not among the limits.
 func TestSeriesFromTheStart(t *testing.T) {
 	var path string
 	const file = "policies:\n  api: {limits: [5/1m], candidate: [2/1m]}\n  b: {limits: [5/1m]}\n"
@@ -63,8 +63,8 @@ func TestSeriesFromTheStart(t *testing.T) {
 		for _, verdict := range []string{"allowed", "refused", "error"} {
 			zero(`slidegate_decisions_total{limit="5/1m",policy="` + policy + `",source="store",store="memory",verdict="` + verdict + `"}`)
 		}
-		for _, door := range []string{"http", "resp"} {
-			zero(`slidegate_policy_decision_duration_seconds_count{door="` + door + `",policy="` + policy + `"}`)
+		for _, listener := range []string{"http", "resp"} {
+			zero(`slidegate_policy_decision_duration_seconds_count{door="` + listener + `",policy="` + policy + `"}`)
 		}
 	}
 	zero(`slidegate_policy_candidate_decisions_total{live_outcome="admitted",outcome="refused",policy="api"}`)
@@ -84,8 +84,8 @@ func TestSeriesFromTheStart(t *testing.T) {
 	zero(`slidegate_decisions_total{limit="7/1m",policy="late",source="store",store="memory",verdict="refused"}`)
 }
 
-// TestReloadMetrics: the last reload's result and time, and the hash of what is in force: that of the old file while the new one is
-// wrong, and the same for the same files elsewhere.
+// TestReloadMetrics: the result and time of the last reload, and the hash of the files in force, which is the old one while the new
+// file is invalid, and the same for the same files elsewhere.
 func TestReloadMetrics(t *testing.T) {
 	var path string
 	const one, two = "policies: {p: {limits: [5/1m]}}\n", "policies: {p: {limits: [6/1m]}}\n"
@@ -109,7 +109,7 @@ func TestReloadMetrics(t *testing.T) {
 	write(t, path, "policies: {p: {limits: [oops]}}\n")
 	await(0)
 	if failed, _ := s.metric(t, `slidegate_reloads_total{outcome="failed"}`); failed != 1 || s.hash(t) != first {
-		t.Errorf("after a wrong file: %v failures and the hash %s, want 1 and %s", failed, s.hash(t), first)
+		t.Errorf("after an invalid file: got %v failures and the hash %s, want 1 and %s", failed, s.hash(t), first)
 	}
 	write(t, path, two)
 	await(1)
@@ -117,7 +117,7 @@ func TestReloadMetrics(t *testing.T) {
 		t.Errorf("the same file has the hash %s here and %s there", got, other.hash(t))
 	}
 	if now, _ := s.metric(t, "slidegate_config_last_reload_success_timestamp_seconds"); now <= began {
-		t.Errorf("the time of the last reload is %v, want one after %v", now, began)
+		t.Errorf("got last reload at %v, want it after %v", now, began)
 	}
 }
 
@@ -129,10 +129,10 @@ func TestVitals(t *testing.T) {
 		o.State, o.StateEvery = state, time.Millisecond
 	})
 	if page := s.ask(t, "metrics", "GET", "/metrics", "").body; !regexp.MustCompile(`slidegate_build_info\{commit="abc",go="go1[^"]+",version="v1.2.3"\} 1`).MatchString(page) {
-		t.Errorf("got no build:\n%s", page)
+		t.Errorf("got no build_info:\n%s", page)
 	}
 	if up, _ := s.metric(t, `slidegate_store_up{store="memory"}`); up != 1 {
-		t.Errorf("the store is %v, want 1", up)
+		t.Errorf("store_up: got %v, want 1", up)
 	}
 	saved, _ := s.metric(t, "slidegate_state_saved_timestamp_seconds")
 	if saved == 0 {
@@ -154,7 +154,7 @@ func TestVitals(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", series, got, want)
 		}
 	}
-	for _, path := range []string{"/v1/top", "/v1/allow"} { // only metrics and health are here, where no token is asked for
+	for _, path := range []string{"/v1/top", "/v1/allow"} { // this listener requires no token and serves only metrics and health
 		if got := s.ask(t, "metrics", "GET", path, "").status; got != 404 {
 			t.Errorf("%s: got %d, want 404", path, got)
 		}

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reloading says that a reload begins now; Ready says that it is over. systemd tells by the time whether it is the reload that it asked for.
+// Reloading reports that a reload begins now; Ready reports its end. systemd recognises the reload that it requested by the time.
 func Reloading() string {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {

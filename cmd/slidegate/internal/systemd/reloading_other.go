@@ -2,5 +2,5 @@
 
 package systemd
 
-// Reloading says that a reload begins now; Ready says that it is over.
+// Reloading reports that a reload begins now; Ready reports its end.
 func Reloading() string { return "RELOADING=1" }

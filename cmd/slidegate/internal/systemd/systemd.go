@@ -1,5 +1,5 @@
-// Package systemd is the part of systemd's protocols that a service needs: the sockets that systemd opened for it, and the messages by
-// which systemd learns that the service is ready, reloads, stops and lives. Without systemd all of it does nothing.
+// Package systemd implements the parts of systemd's protocols that a service needs: the sockets that systemd opened for it, and the
+// messages that report to systemd that the service is ready, reloading, stopping or alive. Without systemd, it does nothing.
 package systemd
 
 import (
@@ -16,13 +16,13 @@ import (
 // firstSocket is the first file descriptor that systemd passes.
 const firstSocket = 3
 
-// Listeners returns the sockets that systemd opened for this process, by their FileDescriptorName=. A single socket that does not have one
-// of the known names gets the first of them: without FileDescriptorName=, it is called like its unit. It may be called once: it unsets the
-// variables, so that no child takes the sockets for its own. It is nil if there are none.
+// Listeners returns the sockets that systemd opened for this process, by their FileDescriptorName=; nil if there are none. A single
+// socket without one of the known names gets the first of them, since without FileDescriptorName= a socket has the name of its unit.
+// Call it only once: it unsets the variables, so that no child process mistakes the sockets for its own.
 func Listeners(known ...string) (map[string]net.Listener, error) {
 	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")
 	if pid != strconv.Itoa(os.Getpid()) {
-		return nil, nil // they are another's
+		return nil, nil // they belong to another process
 	}
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
 		if err := os.Unsetenv(name); err != nil {
@@ -31,7 +31,7 @@ func Listeners(known ...string) (map[string]net.Listener, error) {
 	}
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 0 {
-		return nil, fmt.Errorf("LISTEN_FDS: %q is not a number of sockets", count)
+		return nil, fmt.Errorf("LISTEN_FDS: invalid number of sockets %q", count)
 	}
 	if n == 0 {
 		return nil, nil
@@ -56,11 +56,11 @@ func listeners(n int, names string, known []string) (map[string]net.Listener, er
 		listener, err := listener(fd, name)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("socket %d from systemd, %q: %w; write ListenStream= in its unit", i+1, name, err))
+			errs = append(errs, fmt.Errorf("socket %d from systemd, %q: %w; use ListenStream= in its unit", i+1, name, err))
 		case !isOneOf(name, known):
-			errs = append(errs, fmt.Errorf("socket %d from systemd is called %q; write FileDescriptorName= in its unit, one of %s", i+1, name, strings.Join(known, ", ")))
+			errs = append(errs, fmt.Errorf("socket %d from systemd has the unknown name %q; set FileDescriptorName= in its unit to one of %s", i+1, name, strings.Join(known, ", ")))
 		case all[name] != nil:
-			errs = append(errs, fmt.Errorf("systemd passes two sockets called %q; write one ListenStream= for each FileDescriptorName=", name))
+			errs = append(errs, fmt.Errorf("systemd passed two sockets named %q; use one ListenStream= per FileDescriptorName=", name))
 		default:
 			all[name] = listener
 		}
@@ -68,7 +68,7 @@ func listeners(n int, names string, known []string) (map[string]net.Listener, er
 	return all, errors.Join(errs...)
 }
 
-// listener returns the socket of a file descriptor, which it closes: the listener has one of its own.
+// listener returns the socket of a file descriptor, and closes the descriptor: the listener has its own.
 func listener(fd int, name string) (net.Listener, error) {
 	file := os.NewFile(uintptr(fd), name)
 	defer file.Close()
@@ -84,23 +84,23 @@ func isOneOf(name string, known []string) bool {
 	return false
 }
 
-// What Notify says.
+// Messages for Notify.
 const (
 	Ready    = "READY=1"
 	Stopping = "STOPPING=1"
 	Alive    = "WATCHDOG=1"
 )
 
-// Status is a line for a person, which systemctl status shows.
+// Status returns a message that systemctl status shows to people.
 func Status(text string) string { return "STATUS=" + strings.ReplaceAll(text, "\n", " ") }
 
-// Notify sends lines to the socket that NOTIFY_SOCKET names. It does nothing if there is none.
+// Notify sends lines to the socket named by NOTIFY_SOCKET. It does nothing if the variable is not set.
 func Notify(lines ...string) error {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return nil
 	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"}) // net reads @ as an abstract name too
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"}) // net accepts @ for abstract names too
 	if err != nil {
 		return fmt.Errorf("NOTIFY_SOCKET: %w", err)
 	}
@@ -111,7 +111,7 @@ func Notify(lines ...string) error {
 	return nil
 }
 
-// WatchdogEvery returns how often Alive should be sent, which is twice as often as systemd wants to hear it; 0 if it does not.
+// WatchdogEvery returns how often Alive should be sent, which is twice as often as systemd requires; 0 if it does not require it.
 func WatchdogEvery() time.Duration {
 	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return 0

@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// childVariable has the test run as a service that systemd passes sockets to.
+// childVariable makes the test run as a service that receives sockets from systemd.
 const childVariable = "SLIDEGATE_TEST_SOCKETS"
 
 func TestMain(m *testing.M) {
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child prints the sockets that it has.
+// child prints the sockets that it received.
 func child() int {
 	os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid())) // as systemd does between fork and exec
 	all, err := Listeners("http", "admin")
@@ -35,7 +35,7 @@ func child() int {
 		os.Stdout.WriteString(err.Error() + "\n")
 	}
 	if os.Getenv("LISTEN_FDS") != "" {
-		os.Stdout.WriteString("the variables are still there\n")
+		os.Stdout.WriteString("the variables are still set\n")
 	}
 	return 0
 }
@@ -56,16 +56,16 @@ func TestListeners(t *testing.T) {
 	for _, test := range []struct {
 		files []*os.File
 		names string
-		want  string // a pattern of all that it says
+		want  string // a pattern of the output
 	}{
 		{nil, "", `^$`},
 		{[]*os.File{tcp()}, "slidegate.socket", `^http=127\.0\.0\.1:\d+\n$`},
 		{[]*os.File{tcp()}, "", `^http=127\.0\.0\.1:\d+\n$`},
 		{[]*os.File{tcp()}, "admin", `^admin=127\.0\.0\.1:\d+\n$`},
 		{[]*os.File{tcp(), tcp()}, "admin:http", `^(http|admin)=.*\n(http|admin)=.*\n$`},
-		{[]*os.File{tcp(), tcp()}, "http:web", `(?s)^http=.*socket 2 from systemd is called "web"; write FileDescriptorName= in its unit, one of http, admin\n$`},
-		{[]*os.File{tcp(), tcp()}, "http:http", `(?s)^http=.*two sockets called "http"`},
-		{[]*os.File{plain}, "http", `^socket 1 from systemd, "http": .*; write ListenStream= in its unit\n$`},
+		{[]*os.File{tcp(), tcp()}, "http:web", `(?s)^http=.*socket 2 from systemd has the unknown name "web"; set FileDescriptorName= in its unit to one of http, admin\n$`},
+		{[]*os.File{tcp(), tcp()}, "http:http", `(?s)^http=.*two sockets named "http"`},
+		{[]*os.File{plain}, "http", `^socket 1 from systemd, "http": .*; use ListenStream= in its unit\n$`},
 	} {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), childVariable+"=1", "LISTEN_FDS="+strconv.Itoa(len(test.files)), "LISTEN_FDNAMES="+test.names)
@@ -73,19 +73,19 @@ func TestListeners(t *testing.T) {
 		got, err := c.Output()
 		testkit.NoError(t, err)
 		if !regexp.MustCompile(test.want).Match(got) {
-			t.Errorf("%d sockets called %q: %q, want %s", len(test.files), test.names, got, test.want)
+			t.Errorf("%d sockets named %q: got %q, want %s", len(test.files), test.names, got, test.want)
 		}
 	}
 	t.Setenv("LISTEN_PID", "1")
 	t.Setenv("LISTEN_FDS", "1")
 	if all, err := Listeners("http"); all != nil || err != nil {
-		t.Errorf("sockets of another process: %v, %v, want none", all, err)
+		t.Errorf("sockets of another process: got %v, %v, want none", all, err)
 	}
 }
 
 func TestNotify(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
-	testkit.NoError(t, Notify(Ready)) // to nobody
+	testkit.NoError(t, Notify(Ready)) // without a socket
 	path := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	testkit.NoError(t, err)
@@ -96,11 +96,11 @@ func TestNotify(t *testing.T) {
 	n, err := socket.Read(got)
 	testkit.NoError(t, err)
 	if !regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=\d+\nSTATUS=one two$`).Match(got[:n]) {
-		t.Errorf("systemd is told %q", got[:n])
+		t.Errorf("got the message %q", got[:n])
 	}
 	t.Setenv("NOTIFY_SOCKET", path+"-missing")
 	if err := Notify(Ready); err == nil || !strings.Contains(err.Error(), "NOTIFY_SOCKET") {
-		t.Errorf("a socket that is not there: %v", err)
+		t.Errorf("a missing socket: got %v", err)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestWatchdogEvery(t *testing.T) {
 		t.Setenv("WATCHDOG_USEC", test.usec)
 		t.Setenv("WATCHDOG_PID", test.pid)
 		if got := WatchdogEvery(); got != test.want {
-			t.Errorf("WATCHDOG_USEC=%s WATCHDOG_PID=%s: %v, want %v", test.usec, test.pid, got, test.want)
+			t.Errorf("WATCHDOG_USEC=%s WATCHDOG_PID=%s: got %v, want %v", test.usec, test.pid, got, test.want)
 		}
 	}
 }

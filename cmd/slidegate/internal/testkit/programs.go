@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Program finds a program that tools/deps installs, also where only root looks for it.
+// Program finds a program that tools/deps installs, including in folders that are only on root's path.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
@@ -16,11 +16,11 @@ func Program(t testing.TB, name string) string {
 			return path
 		}
 	}
-	t.Fatalf("there is no %s: make test installs it", name)
+	t.Fatalf("%s not found; make test installs it", name)
 	return ""
 }
 
-// FreeAddress returns an address of this machine at which nobody listened a moment ago, for programs that cannot choose one.
+// FreeAddress returns a local address that was free a moment ago, for programs that cannot choose one themselves.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -29,20 +29,20 @@ func FreeAddress(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// Output is what a program says. It can be read while the program runs.
+// Output collects the output of a program. It can be read while the program runs.
 type Output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-// Write takes more of it.
+// Write appends to the output.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.Write(p)
 }
 
-// String returns what there is of it.
+// String returns the output so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

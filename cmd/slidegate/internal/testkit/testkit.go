@@ -1,5 +1,5 @@
-// Package testkit is what the tests of the program have in common: waiting for something that takes an unknown time, what
-// must not fail, and the program itself. It needs the standard library alone, and only tests import it.
+// Package testkit has helpers shared by the program's tests: waiting for conditions, checking errors, and building the program
+// itself. It depends only on the standard library, and only tests import it.
 package testkit
 
 import (
@@ -13,12 +13,12 @@ import (
 // Patience is how long anything may take on a busy machine.
 const Patience = 30 * time.Second
 
-// Eventually returns once is returns true, which it calls every few milliseconds. It fails the test if that takes longer
-// than Patience. The failure says what was waited for.
+// Eventually waits until is returns true; it calls it every few milliseconds. It fails the test if that takes longer than Patience.
+// The failure contains what was waited for.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	if !eventually(Patience, is) {
-		t.Fatalf("waited in vain for %v: %s", Patience, what)
+		t.Fatalf("not true after %v: %s", Patience, what)
 	}
 }
 
@@ -41,12 +41,12 @@ func eventually(patience time.Duration, is func() bool) bool {
 func NoError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatalf("got the error %v, want none", err)
+		t.Fatalf("got error %v, want nil", err)
 	}
 }
 
-// MainWithProgram is the TestMain of packages that run the real program. It builds the program once from the folder of
-// package main, sets path, runs the tests, and ends the process.
+// MainWithProgram is the TestMain of packages that run the real program. It builds the program once from the folder of package
+// main, sets path, runs the tests, and exits.
 func MainWithProgram(m *testing.M, folder string, path *string) {
 	dir, err := os.MkdirTemp("", "slidegate-test-*")
 	if err != nil {

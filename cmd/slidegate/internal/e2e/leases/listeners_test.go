@@ -89,7 +89,7 @@ func testShutdownRefundsLeases(t *testing.T, store string) {
 	if got := remaining(t, other, "hot"); got != quota-admitted {
 		t.Errorf("%d remain after %d of %d were admitted and %v were leased, want %d", got, admitted, quota, out, quota-admitted)
 	}
-	if one.Log.Has("could not be given back") {
+	if one.Log.Has("could not be returned") {
 		t.Errorf("logged %s", one.Log)
 	}
 }

@@ -89,7 +89,7 @@ func (p *process) terminate(t *testing.T) {
 	t.Helper()
 	testkit.NoError(t, p.Signal(syscall.SIGTERM))
 	<-p.ended
-	if p.status != 0 || strings.Contains(p.output.String(), "cut off") {
+	if p.status != 0 || strings.Contains(p.output.String(), "aborted") {
 		t.Errorf("the program ended with %d: %s", p.status, p.output.String())
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// hostile are answers that no Redis gives. A client that believes them is out of memory or of stack, or panics.
+// hostile are replies that no Redis sends. A client that believes them runs out of memory or stack, or panics.
 var hostile = map[string]string{
 	"a long array":            "*2147483647\r\n",
 	"a long array, less":      "*100000000\r\n",
@@ -44,14 +44,14 @@ var hostile = map[string]string{
 	"an array without end":    "*?\r\n" + strings.Repeat("*?\r\n", 3_000_000),
 	"a line without end":      "+" + strings.Repeat("x", 100_000_000),
 	"a null that goes on":     "_*2147483647\r\n",
-	"a truth that goes on":    "#true\r\n*2147483647\r\n",
+	"a boolean that goes on":  "#true\r\n*2147483647\r\n",
 	"moved nowhere":           "-MOVED\r\n",
 	"moved to a slot":         "-MOVED 1\r\n",
 	"ask nowhere":             "-ASK 1\r\n",
 	"redirect nowhere":        "-REDIRECT\r\n",
 	"moved, as a text":        "!7\r\nMOVED 1\r\n",
-	"two answers":             "+OK\r\n+OK\r\n",
-	"many answers":            strings.Repeat(":1\r\n", 10_000),
+	"two replies":             "+OK\r\n+OK\r\n",
+	"many replies":            strings.Repeat(":1\r\n", 10_000),
 	"a subscription":          ">3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n",
 	"a push in an array":      "*2\r\n>2\r\n+a\r\n+b\r\n+c\r\n",
 	"an empty line":           "\r\n",
@@ -61,15 +61,15 @@ var hostile = map[string]string{
 	"silence":                 silence,
 }
 
-const silence = "says nothing"
+const silence = "sends nothing"
 
-// hostileServer answers everything with one text; if polite, only what comes after the client has introduced itself.
+// hostileServer sends one text in reply to everything; if polite, only after the client's initial commands.
 type hostileServer struct {
 	net.Listener
 	answer string
 	polite bool
 	conns  sync.WaitGroup
-	sent   atomic.Bool // the answer was read to its end, or the client has closed the connection
+	sent   atomic.Bool // the whole reply was sent, or the client has closed the connection
 }
 
 func startHostile(t *testing.T, answer string, polite bool) *hostileServer {
@@ -145,7 +145,7 @@ func readCommand(r *bufio.Reader) (name string, err error) {
 	return name, err
 }
 
-// TestHostileServer: whatever a server answers, and whenever, the process lives, the store opens within a second, and the
+// TestHostileServer: whatever a server replies, and whenever, the process survives, the store opens within a second, and the
 // failure modes decide.
 func TestHostileServer(t *testing.T) {
 	for name, answer := range hostile {
@@ -167,7 +167,7 @@ func testHostile(t *testing.T, scheme, answer string, polite bool) {
 		t.Fatal(err)
 	}
 	if took := time.Since(before); took > 900*time.Millisecond {
-		t.Errorf("it took %v to open", took)
+		t.Errorf("Open took %v", took)
 	}
 	for range 3 {
 		if d := allow(t, limiter(t, o.Closed, "hostile")); d.Allowed || d.Flags != rule.FallbackClosed {
@@ -177,7 +177,7 @@ func testHostile(t *testing.T, scheme, answer string, polite bool) {
 			t.Errorf("open: got %+v, want it admitted by the fallback", d)
 		}
 	}
-	testkit.Eventually(t, "the client has read the answer, or given it up", server.sent.Load)
+	testkit.Eventually(t, "the client has read the reply, or closed the connection", server.sent.Load)
 	if err := o.Close(); err != nil {
 		t.Error(err)
 	}

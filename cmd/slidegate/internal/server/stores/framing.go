@@ -6,33 +6,33 @@ import (
 	"fmt"
 )
 
-// framing follows a stream of RESP (the protocol of Redis) and finds what a client must not be made to read: lengths for
-// which it would make room before the bytes are there, arrays in arrays beyond its stack, and whatever makes it panic. It does
-// not look at what texts hold, so it costs a few nanoseconds a message. The zero value is at the beginning of a stream.
+// framing parses a stream of RESP (the protocol of Redis) and finds what must not reach a client: lengths for which the client
+// would allocate memory before the bytes arrive, arrays nested beyond its stack, and anything that makes it panic. It does not look
+// into texts, so it costs a few nanoseconds per message. The zero value is at the beginning of a stream.
 //
-// It is as strict as it can be where a client that is not would see the next message begin elsewhere.
+// It is as strict as possible wherever a more lenient client would see the next message begin at another place.
 type framing struct {
-	pushes bool // messages that answer nothing are allowed, as sentinels send them
-	own    bool // the client's own commands: they are as large as they are
+	pushes bool // whether push messages are allowed, as sentinels send them
+	own    bool // whether these are the client's own commands, whose size is not bounded
 
 	state state
 	kind  byte // of the element being read
-	left  int  // bytes of a text that are still to come, with the line's end
+	left  int  // remaining bytes of a text, including its line end
 	line  int  // bytes of the line so far
-	last  byte // of the line
+	last  byte // byte of the line
 	value int  // of the number in the line
 	minus bool
 	head  [8]byte // the line's first bytes
-	words int     // in the line, without the first
+	words int     // in the line, except the first
 
-	open     [maxDepth]int // elements that are still to come of the arrays around
+	open     [maxDepth]int // remaining elements of the enclosing arrays
 	depth    int
 	elements int // of the message
 	size     int // of the message, in bytes
 }
 
-// The most that a message has. A cluster in which every slot is in another node's hands than the one before tells of its
-// nodes in about 230,000 elements, the script answers in less than a megabyte.
+// The bounds of a message. A cluster in which no two adjacent slots belong to the same node describes its nodes in about 230,000
+// elements; the script's replies are smaller than a megabyte.
 const (
 	maxDepth    = 12
 	maxElements = 1 << 18
@@ -41,13 +41,13 @@ const (
 	maxSize     = 32 << 20
 )
 
-var errFraming = errors.New("the server's answer is not one that Redis gives")
+var errFraming = errors.New("the server's reply is not a valid reply of Redis")
 
 func badFraming(why string, args ...any) error {
 	return fmt.Errorf("%w: %s", errFraming, fmt.Sprintf(why, args...))
 }
 
-// state is what comes next.
+// state is what the parser expects next.
 type state byte
 
 const (
@@ -56,7 +56,7 @@ const (
 	inText
 )
 
-// feed reads on, and returns how many messages ended. After an error the stream is of no use.
+// feed parses more bytes, and returns how many messages ended. After an error the stream is unusable.
 func (f *framing) feed(p []byte) (messages int, err error) {
 	for len(p) > 0 {
 		switch f.state {
@@ -100,7 +100,7 @@ func (f *framing) feed(p []byte) (messages int, err error) {
 	return messages, nil
 }
 
-// wholeText returns how many bytes a text takes that p begins with, or 0 if it does not begin with one or has not all of it.
+// wholeText returns the length of the text that p begins with, or 0 if p does not begin with a complete text.
 func wholeText(p []byte) int {
 	if p[0] != '$' {
 		return 0
@@ -120,13 +120,13 @@ func wholeText(p []byte) int {
 	return 0
 }
 
-// begin begins an element by the byte that says of what kind it is.
+// begin begins an element, given the byte that identifies its kind.
 func (f *framing) begin(kind byte) error {
 	switch kind {
 	case '+', '-', ':', '$', '*', '_', ',', '#', '(', '=', '%', '~':
 	case '>':
 		if !f.pushes || f.depth > 0 {
-			return badFraming("a message that nobody asked for")
+			return badFraming("an unexpected push message")
 		}
 	default:
 		return badFraming("a message of kind %q", kind)
@@ -136,7 +136,7 @@ func (f *framing) begin(kind byte) error {
 	return nil
 }
 
-// counts reports whether the line is the length of what follows.
+// counts reports whether the line is a length.
 func (f *framing) counts() bool {
 	switch f.kind {
 	case '$', '=', '*', '%', '~', '>':
@@ -145,7 +145,7 @@ func (f *framing) counts() bool {
 	return false
 }
 
-// readLine reads a part of a line.
+// readLine reads part of a line.
 func (f *framing) readLine(p []byte) error {
 	if f.line+len(p) > maxLine {
 		return badFraming("a line of more than %d bytes", maxLine)
@@ -165,7 +165,7 @@ func (f *framing) readLine(p []byte) error {
 	return nil
 }
 
-// readLength reads a part of a number.
+// readLength reads part of a number.
 func (f *framing) readLength(p []byte) error {
 	for i, c := range p {
 		switch {
@@ -175,7 +175,7 @@ func (f *framing) readLength(p []byte) error {
 			f.minus = true
 		case c == '\r' && f.line+i > 0 && i == len(p)-1:
 		default:
-			return badFraming("a length that is not one, or is too large")
+			return badFraming("a length that is invalid or too large")
 		}
 	}
 	return nil
@@ -187,17 +187,17 @@ func (f *framing) endLine() (messages int, err error) {
 	f.size += f.line + 2
 	switch {
 	case f.last != '\r':
-		return 0, badFraming("a line without its end")
+		return 0, badFraming("a line without a proper end")
 	case f.kind == '_' && length != 0, f.kind == '#' && length != 1, f.kind == ':' && (length < 1 || length > 20):
 		return 0, badFraming("a line of %d bytes for kind %q", length, f.kind)
 	case f.kind == '-' && f.cutShort():
-		return 0, badFraming("it sends to another server and does not say where")
+		return 0, badFraming("a redirection without a target")
 	case !f.counts():
 		return f.endElement(), f.checkSize()
 	case f.minus:
-		// There is no such text, or array: another length below 0 means nothing.
+		// A null text or array; other negative lengths are invalid.
 		if f.value != 1 || length != 2 || f.kind != '$' && f.kind != '*' {
-			return 0, badFraming("a length below 0")
+			return 0, badFraming("a negative length")
 		}
 		return f.endElement(), nil
 	case f.kind == '$' || f.kind == '=':
@@ -211,7 +211,7 @@ func (f *framing) endLine() (messages int, err error) {
 	return f.beginArray()
 }
 
-// cutShort reports whether an error lacks words that clients take for granted.
+// cutShort reports whether an error lacks words that clients rely on.
 func (f *framing) cutShort() bool {
 	for _, redirection := range []struct {
 		start string
@@ -232,13 +232,13 @@ func (f *framing) beginArray() (messages int, err error) {
 	}
 	f.elements += n
 	if f.elements > maxElements && !f.own {
-		return 0, badFraming("an answer of more than %d elements", maxElements)
+		return 0, badFraming("a reply of more than %d elements", maxElements)
 	}
 	if n == 0 {
 		return f.endElement(), nil
 	}
 	if f.depth == maxDepth {
-		return 0, badFraming("arrays in arrays, more than %d", maxDepth)
+		return 0, badFraming("arrays nested more than %d deep", maxDepth)
 	}
 	f.open[f.depth] = n
 	f.depth++
@@ -262,7 +262,7 @@ func (f *framing) endElement() (messages int) {
 
 func (f *framing) checkSize() error {
 	if f.size > maxSize && !f.own {
-		return badFraming("an answer of more than %d bytes", maxSize)
+		return badFraming("a reply of more than %d bytes", maxSize)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// sample appends a message as Redis may send it, at most so deep.
+// sample appends a message as Redis may send it, nested at most depth levels deep.
 func sample(r *rand.Rand, to []byte, depth int) []byte {
 	texts := []string{"", "OK", "a\r\nb", strings.Repeat("x", 3000), "$5\r\nhello\r\n"}
 	text := texts[r.IntN(len(texts))]
@@ -45,7 +45,7 @@ func sample(r *rand.Rand, to []byte, depth int) []byte {
 	return to
 }
 
-// TestFramingCountsMessages: messages are counted, however the network cuts them.
+// TestFramingCountsMessages: messages are counted correctly, however the network splits them.
 func TestFramingCountsMessages(t *testing.T) {
 	const seed = 1
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -66,7 +66,7 @@ func TestFramingCountsMessages(t *testing.T) {
 			got, rest = got+messages, rest[n:]
 		}
 		if got != want || f != (framing{state: atKind, kind: f.kind, line: f.line, last: f.last, value: f.value, minus: f.minus, head: f.head, words: f.words}) {
-			t.Fatalf("seed %d, round %d: %d messages and %+v, want %d, in %q", seed, round, got, f, want, stream)
+			t.Fatalf("seed %d, round %d: got %d messages and %+v, want %d, in %q", seed, round, got, f, want, stream)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are metrics that are read when somebody asks for them, by one function for all.
+// instruments are asynchronous metrics that are observed by one callback.
 type instruments struct {
 	meter metric.Meter
 	made  []metric.Observable
@@ -30,7 +30,7 @@ func (i *instruments) counter(name, unit, what string) metric.Int64ObservableCou
 	return c
 }
 
-// watch has observe called for the instruments until the stores are closed.
+// watch registers observe for the instruments until the stores are closed.
 func (o *Opened) watch(i *instruments, observe metric.Callback) error {
 	registration, err := i.meter.RegisterCallback(observe, i.made...)
 	if err = errors.Join(append(i.errs, err)...); err != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// keepKeyInRedis keeps a key under a name that no limit has: theirs end in a brace, or in what follows one.
+// keepKeyInRedis keeps a key under a name that no limit can have: names of limits end in a brace, or in what follows one.
 func keepKeyInRedis(client rueidis.Client, prefix string) func(context.Context, []byte) ([]byte, error) {
 	name := prefix + ":reservation-key"
 	return func(ctx context.Context, proposed []byte) ([]byte, error) {
 		set := client.B().Set().Key(name).Value(rueidis.BinaryString(proposed)).Nx().Build()
-		if err := client.Do(ctx, set).Error(); err != nil && !rueidis.IsRedisNil(err) { // nil: there is one already
+		if err := client.Do(ctx, set).Error(); err != nil && !rueidis.IsRedisNil(err) { // nil: there already is one
 			return nil, failed("redis", refusedKeyCommand("SET", err))
 		}
 		kept, err := client.Do(ctx, client.B().Get().Key(name).Build()).AsBytes()
@@ -29,25 +29,25 @@ func keepKeyInRedis(client rueidis.Client, prefix string) func(context.Context, 
 	}
 }
 
-// refusedKeyCommand returns an error without what Redis says, but for its first word: it may repeat the arguments of the command, one of
-// which is the key.
+// refusedKeyCommand returns an error that has only the first word of the reply of Redis, which may repeat the arguments of the
+// command, one of which is the key.
 func refusedKeyCommand(command string, err error) error {
-	said, ok := rueidis.IsRedisErr(err)
+	reply, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return err
 	}
-	word, _, _ := strings.Cut(said.Error(), " ")
+	word, _, _ := strings.Cut(reply.Error(), " ")
 	if strings.ToUpper(word) != word {
-		word = "ERR" // rueidis leaves out the usual one
+		word = "ERR" // rueidis omits the usual one
 	}
-	return fmt.Errorf("the key that signs reservations: Redis refuses %s (%s); allow it, or set --reservation-key-file", command, word)
+	return fmt.Errorf("the key that signs reservations: Redis rejects %s (%s); allow it, or set --reservation-key-file", command, word)
 }
 
-// undefinedTable is what PostgreSQL calls a table that is not there.
+// undefinedTable is PostgreSQL's code for a missing table.
 const undefinedTable = "42P01"
 
-// keepKeyIn keeps a key in a table of its own, which has one row. The table is made when the first key is kept, unless the URL
-// forbids it to make any.
+// keepKeyIn keeps a key in a separate table with one row. The table is created when the first key is kept, unless the URL forbids
+// creating tables.
 func (t *postgresTarget) keepKeyIn(pool *pgxpool.Pool) func(context.Context, []byte) ([]byte, error) {
 	table := pgx.Identifier{cmp.Or(t.store.Schema, "public"), cmp.Or(t.store.Prefix, "slidegate_") + "reservation_key"}.Sanitize()
 	read := func(ctx context.Context) (kept []byte, err error) {
@@ -57,7 +57,7 @@ func (t *postgresTarget) keepKeyIn(pool *pgxpool.Pool) func(context.Context, []b
 	return func(ctx context.Context, proposed []byte) ([]byte, error) {
 		kept, err := read(ctx)
 		if missing, ok := errors.AsType[*pgconn.PgError](err); ok && missing.Code == undefinedTable && t.migrate {
-			// Two that make it at the same moment get in each other's way, and the table is there all the same.
+			// Two concurrent attempts may conflict, but the table exists afterwards.
 			_, _ = pool.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+" (one boolean PRIMARY KEY DEFAULT true CHECK (one), key bytea NOT NULL)")
 			err = pgx.ErrNoRows
 		}

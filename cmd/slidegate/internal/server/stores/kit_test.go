@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores/storestest"
 )
 
-// TestMain checks that nothing goes on after Close. Tests with real servers are in the program's end-to-end tests.
+// TestMain checks that no goroutines are left after Close. Tests with real servers are in the program's end-to-end tests.
 func TestMain(m *testing.M) { storestest.Main(m) }
 
 var ctx = context.Background()

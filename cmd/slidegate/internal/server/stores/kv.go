@@ -15,25 +15,25 @@ type kvEngine interface {
 	Close()
 }
 
-// kvOptions returns the options of a store over an engine. Its own timeout is no shorter than that of the failure modes, which answer
-// first.
+// kvOptions returns the options of a store over an engine. Its timeout is not shorter than the timeout of the failure modes, which
+// expires first.
 func kvOptions(prefix string, timeout time.Duration) kvstore.Options {
 	return kvstore.Options{Prefix: prefix, Timeout: max(timeout, time.Second)}
 }
 
-// sketchKV returns a store over an engine that is never asked, or an error if the prefix is wrong.
-func sketchKV(traits kvstore.Traits, opts kvstore.Options) (store.Store, error) {
+// offlineKV returns a store over an engine that is never called, or an error if the prefix is invalid.
+func offlineKV(traits kvstore.Traits, opts kvstore.Options) (store.Store, error) {
 	st, err := kvstore.New(noEngine{traits}, opts)
 	if err != nil {
-		return nil, invalid("URL", "prefix: use letters, digits and -, and no more than %d of them", traits.MaxName-maxHash)
+		return nil, invalid("URL", "prefix: use up to %d letters, digits and -", traits.MaxName-maxHash)
 	}
 	return st, nil
 }
 
-// maxHash is how much of a name is the hash of a key, with what stands before it.
+// maxHash is how much of a name the hash of a key and the character before it take.
 const maxHash = 33
 
-// noEngine is an engine that is not there, of a sketch that is never asked.
+// noEngine is the engine of an offline store. It is never called.
 type noEngine struct{ traits kvstore.Traits }
 
 func (noEngine) Get(context.Context, string) ([]byte, uint64, error) { return nil, 0, ErrDown }

@@ -16,17 +16,17 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// noCoalescing is the number of calls of a store that has calls shared by itself.
+// noCoalescing is the number of calls for a store that coalesces calls itself.
 const noCoalescing = -1
 
-// putLayers puts the layers over a store that is a network away. From the outside in:
+// putLayers wraps a remote store in its layers. From the outside in:
 //
-//	observe    sees all answers, and which of them a failure mode gave
-//	lease      units of busy keys in blocks, for limits that say so; one for each mode, for it is above the modes, so that what
-//	           these admit never becomes a block
-//	failure    the deadline; one for each mode, with a breaker of its own
-//	denycache  one for all modes; below the failure modes, so that what these refuse is not remembered
-//	coalesce   one for all modes: what they ask shares calls; left out over a key-value engine, whose store has those who wait for
+//	observe    sees all decisions, and which of them a failure mode made
+//	lease      leases units for busy keys of limits with lease; one per mode, above the modes, so that units that a mode admits
+//	           never become a lease
+//	failure    the deadline; one per mode, each with its own breaker
+//	denycache  one for all modes; below the failure modes, so that their refusals are not remembered
+//	coalesce   one for all modes, whose requests share calls; omitted over a key-value engine, whose store lets all waiters for
 //	           an entry share a swap
 func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 	timeout := opts.Timeout
@@ -52,7 +52,7 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 		return err
 	}
 	owed := &debts{logger: opts.Logger}
-	o.close = append(o.close, owed.close) // after the leases have given back what is out
+	o.close = append(o.close, owed.close) // after the leases have returned their units
 	blocks := &leases{logger: opts.Logger}
 	o.close = append(o.close, blocks.close)
 	watch := newOutages(opts.Logger, st.Traits().Name, timeout+cmp.Or(opts.ProbeEvery, max(time.Second, timeout)))
@@ -93,7 +93,7 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 	return o.watchLeases(blocks, st.Traits().Name, opts.MeterProvider)
 }
 
-// closedName is what refusals for the store's sake are called in a mode.
+// closedName is the name under which a mode's refusals during an outage are reported.
 func closedName(mode string) string {
 	if mode == "error" {
 		return mode

@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// leaseMetrics reports what leases do. Counters never go down, though what the layers have counted may, for a moment: while a
-// key is being forgotten, or a request takes back what it spent because another limit refused it.
+// leaseMetrics reports on leases. Its counters never decrease, although the layers' counts may do so briefly: while a key is being
+// forgotten, or when a request takes back what it spent because another limit refused it.
 type leaseMetrics struct {
 	leases *leases
 	store  metric.MeasurementOption
@@ -18,7 +18,7 @@ type leaseMetrics struct {
 	counters  [leaseCounters]metric.Int64ObservableCounter
 
 	mu   sync.Mutex
-	most [leaseCounters]int64 // that was reported
+	most [leaseCounters]int64 // highest value reported
 }
 
 // The counters of leases.
@@ -32,23 +32,23 @@ const (
 	leaseCounters
 )
 
-// watchLeases reports about leases of a store, by its name, until it is closed.
+// watchLeases reports on the leases of a store, under its name, until it is closed.
 func (o *Opened) watchLeases(l *leases, name string, provider metric.MeterProvider) error {
 	if provider == nil {
 		return nil
 	}
 	m := &leaseMetrics{leases: l, store: metric.WithAttributeSet(attribute.NewSet(attribute.String("store", name)))}
 	made := newInstruments(provider)
-	m.keys = made.gauge("slidegate.leases.keys", "{key}", "Busy keys of leased limits, of which this process takes units in blocks.")
-	m.out = made.gauge("slidegate.leases.units.out", "{unit}", "Units that this process has taken in blocks and neither spent nor given back yet.")
+	m.keys = made.gauge("slidegate.leases.keys", "{key}", "Busy keys for which this process holds leases.")
+	m.out = made.gauge("slidegate.leases.units.out", "{unit}", "Leased units that this process has neither spent nor returned.")
 	for i, c := range [leaseCounters]struct{ name, unit, what string }{
-		unitsTaken:    {"slidegate.leases.units.taken", "{unit}", "Units that were taken in blocks."},
-		unitsSpent:    {"slidegate.leases.units.spent", "{unit}", "Units that were admitted from blocks."},
-		unitsReturned: {"slidegate.leases.units.returned", "{unit}", "Units of blocks that were given back, because nobody asked for them in time."},
+		unitsTaken:    {"slidegate.leases.units.taken", "{unit}", "Units leased."},
+		unitsSpent:    {"slidegate.leases.units.spent", "{unit}", "Leased units spent on admitted requests."},
+		unitsReturned: {"slidegate.leases.units.returned", "{unit}", "Leased units returned to the store because they were not needed in time."},
 		unitsWasted: {"slidegate.leases.units.wasted", "{unit}",
-			"Units of blocks that were neither spent nor given back: the store did not answer, the key was reset, or they had left their window."},
-		leaseCalls: {"slidegate.leases.calls", "{call}", "Calls of the store that took blocks or gave units back, many keys at once."},
-		tripsSaved: {"slidegate.leases.trips.saved", "{call}", "Decisions that were made from blocks, without a call of the store, less the calls for blocks."},
+			"Leased units neither spent nor returned: the store did not answer, the key was reset, or they had left their window."},
+		leaseCalls: {"slidegate.leases.calls", "{call}", "Calls to the store that leased or returned units, for many keys at a time."},
+		tripsSaved: {"slidegate.leases.trips.saved", "{call}", "Decisions made from leases, without a call to the store, less the calls for leases."},
 	} {
 		m.counters[i] = made.counter(c.name, c.unit, c.what)
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// leases are the layers that take units in blocks, one for each failure mode.
+// leases are the lease layers, one per failure mode.
 type leases struct {
 	layers []*lease.Store
 	logger *slog.Logger
 }
 
-// over puts another layer over a store.
+// over puts another lease layer over a store.
 func (l *leases) over(st store.Store, timeout time.Duration) (*lease.Store, error) {
 	layer, err := lease.New(st, lease.Options{Timeout: max(timeout, time.Second)})
 	if err != nil {
@@ -26,7 +26,7 @@ func (l *leases) over(st store.Store, timeout time.Duration) (*lease.Store, erro
 	return layer, nil
 }
 
-// stats are those of all layers together.
+// stats returns the sum of the statistics of all layers.
 func (l *leases) stats() (sum lease.Stats) {
 	for _, layer := range l.layers {
 		s := layer.Stats()
@@ -42,20 +42,20 @@ func (l *leases) stats() (sum lease.Stats) {
 	return sum
 }
 
-// lastReturns is how long the end waits for a store to take back what is out: one that is down holds nobody up.
+// lastReturns is how long shutdown waits for the store to accept unspent units, so that a store that is down does not delay it.
 const lastReturns = 2 * time.Second
 
-// close gives back what is out, while the store can still be asked.
+// close returns unspent units while the store can still be called.
 func (l *leases) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), lastReturns)
 	defer cancel()
 	wasted := l.stats().Wasted
 	for _, layer := range l.layers {
-		_ = layer.Close(ctx) // what is not given back is told below
+		_ = layer.Close(ctx) // units that are not returned are logged below
 	}
 	after := l.stats()
 	if lost := after.Wasted - wasted + after.Out; lost > 0 {
-		l.logger.Warn("leased units could not be given back; they count until they leave their windows", slog.Int64("units", lost))
+		l.logger.Warn("leased units could not be returned; they count until they leave their windows", slog.Int64("units", lost))
 	}
 	return nil
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// memcachedTarget is where memcached servers are.
+// memcachedTarget is the parsed URL of memcached servers.
 type memcachedTarget struct {
 	servers []string
-	timeout time.Duration // of one call
+	timeout time.Duration // per call
 	engine  memcached.Options
 	store   kvstore.Options
-	sketch  store.Store
+	offline store.Store
 }
 
 const (
 	memcachedTimeout = 500 * time.Millisecond
-	memcachedIdle    = 64 // how many connections to each server are kept
+	memcachedIdle    = 64 // idle connections kept per server
 )
 
-// parseMemcached reads the URL of memcached servers, which share the keys among them.
+// parseMemcached parses the URL of memcached servers, over which the keys are distributed.
 func parseMemcached(text string, opts *Options) (*memcachedTarget, error) {
 	a, err := parseAddress(text, "11211", "prefix", "timeout", "clock")
 	if err != nil {
@@ -33,29 +33,29 @@ func parseMemcached(text string, opts *Options) (*memcachedTarget, error) {
 	}
 	switch {
 	case a.user != "" || a.password != "":
-		return nil, invalid("URL", "memcached has no users and passwords here; let only this service reach its port")
+		return nil, invalid("URL", "users and passwords are not supported for memcached; let only this service reach its port")
 	case len(a.path) > 0 && (len(a.path) > 1 || a.path[0] != ""):
-		return nil, invalid("URL", "a memcached URL has nothing after its hosts but parameters")
+		return nil, invalid("URL", "a memcached URL must have only parameters after its hosts")
 	}
 	t := &memcachedTarget{servers: a.hosts, timeout: memcachedTimeout, store: kvOptions(a.query.Get("prefix"), opts.Timeout)}
 	if text := a.query.Get("timeout"); text != "" {
 		if t.timeout, err = time.ParseDuration(text); err != nil || t.timeout <= 0 {
-			return nil, invalid("URL", "timeout: must be a time such as 500ms, not %q", text)
+			return nil, invalid("URL", "timeout: must be a duration such as 500ms, got %q", text)
 		}
 	}
 	switch clock := a.query.Get("clock"); clock {
 	case "", "server":
-		t.engine.ClockServer = t.servers[0] // which all instances must name first
+		t.engine.ClockServer = t.servers[0] // all instances must name the same server first
 	case "machine":
 		t.engine.MachineClock = true
 	default:
 		return nil, invalid("URL", "clock: must be server or machine, not %q", clock)
 	}
-	t.sketch, err = sketchKV(kvstore.Traits{Name: "memcached", MaxName: 250, ServerClock: !t.engine.MachineClock}, t.store)
+	t.offline, err = offlineKV(kvstore.Traits{Name: "memcached", MaxName: 250, ServerClock: !t.engine.MachineClock}, t.store)
 	return t, err
 }
 
-// connect makes a client, which connects whenever it is asked something, and reads the clock.
+// connect creates a client, which connects on demand, and reads the clock.
 func (t *memcachedTarget) connect(ctx context.Context) (*link, error) {
 	client := memcache.New(t.servers...)
 	client.Timeout, client.MaxIdleConns = t.timeout, memcachedIdle
@@ -70,12 +70,12 @@ func (t *memcachedTarget) connect(ctx context.Context) (*link, error) {
 			engine.Close()
 		}
 	}
-	_ = client.Close() // nothing is under way
+	_ = client.Close() // no call is in progress
 	return nil, err
 }
 
 func (t *memcachedTarget) link(client *memcache.Client, engine kvEngine, st store.Store) *link {
-	ping := func(context.Context) error { // which takes no longer than the timeout
+	ping := func(context.Context) error { // bounded by the client's timeout
 		if err := client.Ping(); err != nil {
 			return failed("memcached", err)
 		}
@@ -83,6 +83,6 @@ func (t *memcachedTarget) link(client *memcache.Client, engine kvEngine, st stor
 	}
 	return &link{store: st, ping: ping, close: func() {
 		engine.Close()
-		_ = client.Close() // nothing is under way
+		_ = client.Close() // no call is in progress
 	}}
 }

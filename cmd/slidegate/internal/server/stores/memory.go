@@ -15,8 +15,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// openMemory opens a store in this process. It has no layer but observation: there is no round trip to save or to share,
-// and nothing that fails.
+// openMemory opens a store in this process. Its only layer is observation: there is no round trip to save or to share, and
+// nothing fails.
 func (o *Opened) openMemory(url string, opts *Options) error {
 	memory, err := MemoryOptions(url)
 	if err != nil {
@@ -46,12 +46,12 @@ func (o *Opened) openMemory(url string, opts *Options) error {
 	return nil
 }
 
-// MemoryOptions returns what the URL of a store in memory says about it.
+// MemoryOptions parses the URL of a store in memory.
 func MemoryOptions(url string) (opts memstore.Options, err error) {
 	_, rest, _ := strings.Cut(url, ":")
 	path, query, _ := strings.Cut(rest, "?")
 	if path != "" && path != "//" {
-		return opts, invalid("URL", "memory: has nothing after the colon but ?max_bytes=N")
+		return opts, invalid("URL", "memory: may be followed only by ?max_bytes=N")
 	}
 	if strings.Contains("&"+query, "&max_keys=") {
 		return opts, invalid("URL", "max_keys: the bound is in bytes now; write max_bytes=256MiB, which is the default, or more: "+
@@ -66,13 +66,13 @@ func MemoryOptions(url string) (opts memstore.Options, err error) {
 			return opts, invalid("URL", "max_bytes: %w", err)
 		}
 	}
-	if _, err = memstore.New(opts); err != nil { // it knows what is too much
+	if _, err = memstore.New(opts); err != nil { // checks the maximum
 		return opts, invalid("URL", "max_bytes: %w", err)
 	}
 	return opts, nil
 }
 
-// observed puts observation over a store. Without a MeterProvider it counts all the same, for the log.
+// observed puts observation over a store. Without a MeterProvider it still counts, for the log.
 func (o *Opened) observed(st store.Store, opts *Options, options observe.Options) (*observe.Store, error) {
 	options.MeterProvider, options.Policy = opts.MeterProvider, policyOf
 	if options.MeterProvider == nil {
@@ -92,7 +92,7 @@ func policyOf(limit *store.Limit) (name string, ok bool) {
 	return policyName(name), !strings.HasSuffix(name, candidateNamespace)
 }
 
-// policyName returns what metrics call a namespace: the name of the policy, or envoy:DOMAIN for the rules of Envoy.
+// policyName returns the name of a namespace in metrics: the name of the policy, or envoy:DOMAIN for rules of Envoy.
 func policyName(namespace string) string {
 	if domain, ok := strings.CutPrefix(namespace, envoyNamespace); ok {
 		return "envoy:" + domain
@@ -100,19 +100,19 @@ func policyName(namespace string) string {
 	return namespace
 }
 
-// What the namespaces of candidates end with, and those of Envoy's domains begin with. No policy has a slash in its name.
+// The suffix of namespaces of candidates, and the prefix of those of Envoy's domains. Policy names contain no slash.
 const (
 	candidateNamespace = "/candidate"
 	envoyNamespace     = "envoy/"
 )
 
-// ParseBytes reads a number of bytes: a whole number, or one with a unit, such as 256MiB.
+// ParseBytes parses a number of bytes: an integer, optionally with a unit, such as 256MiB.
 func ParseBytes(text string) (int64, error) {
 	digits := strings.TrimRight(text, "BKMGTi")
 	shift, known := map[string]uint{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}[text[len(digits):]]
 	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || !known || n < 1 || n > math.MaxInt64>>shift {
-		return 0, fmt.Errorf("must be a number of bytes above 0, such as 268435456 or 256MiB (KiB, MiB, GiB, TiB), not %q", text)
+		return 0, fmt.Errorf("must be a positive number of bytes, such as 268435456 or 256MiB (KiB, MiB, GiB, TiB), got %q", text)
 	}
 	return int64(n << shift), nil
 }

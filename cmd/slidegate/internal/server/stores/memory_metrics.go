@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// memoryMetrics reports how full a store in memory is, and what became of keys that it had no room for, by limit. Counters never
-// go down, though the store drops the limits that nobody uses, and what it counted for them.
+// memoryMetrics reports how full a store in memory is, and what happened to evicted keys, by limit. Its counters never decrease,
+// although the store drops unused limits together with their counts.
 type memoryMetrics struct {
 	memory *memstore.Store
 	store  attribute.KeyValue
@@ -22,23 +22,23 @@ type memoryMetrics struct {
 	evictions, recalled, refused metric.Int64ObservableCounter
 
 	mu     sync.Mutex
-	seen   map[memoryLimit]memoryCounts // what was last read of each limit
+	seen   map[memoryLimit]memoryCounts // the last reading of each limit
 	labels map[memoryLabel]*memoryCounts
 }
 
-// memoryLimit is what the store tells limits apart by.
+// memoryLimit identifies a limit in the store.
 type memoryLimit struct{ namespace, name, shape string }
 
-// memoryLabel is what metrics tell them apart by: the name of the limit, or its shape if it has none.
+// memoryLabel identifies a limit in metrics: by its name, or by its shape if it has none.
 type memoryLabel struct{ policy, limit string }
 
-// memoryCounts are the counts of one limit, or of all with one label.
+// memoryCounts are the counts of one limit, or of all limits with one label.
 type memoryCounts struct{ held, forgotten, evictions, recalled, refused int64 }
 
-// maxMemoryLabels is how many labels there are at most; further limits are counted together as "other".
+// maxMemoryLabels is the maximum number of labels; further limits are counted together as "other".
 const maxMemoryLabels = 200
 
-// watchMemory reports about a store in memory until it is closed. Name says which one it is, where there are two.
+// watchMemory reports on a store in memory until it is closed. The name distinguishes it if there are two.
 func (o *Opened) watchMemory(memory *memstore.Store, name string, provider metric.MeterProvider) error {
 	if provider == nil {
 		return nil
@@ -48,12 +48,12 @@ func (o *Opened) watchMemory(memory *memstore.Store, name string, provider metri
 		seen: map[memoryLimit]memoryCounts{}, labels: map[memoryLabel]*memoryCounts{},
 	}
 	made := newInstruments(provider)
-	m.used = made.gauge("slidegate.memory.used", "By", "Memory that a store in this process takes for keys.")
-	m.bound = made.gauge("slidegate.memory.bound", "By", "Memory that a store in this process takes at most.")
-	m.held = made.gauge("slidegate.memory.keys.held", "{key}", "Keys in memory, those included that have expired and whose place is not taken yet.")
-	m.forgotten = made.gauge("slidegate.memory.keys.forgotten", "{key}", "Keys that lost their place and of which an upper bound is remembered.")
-	m.evictions = made.counter("slidegate.memory.evictions", "{key}", "Live keys that lost their place to others.")
-	m.recalled = made.counter("slidegate.memory.recalled", "{decision}", "Decisions about keys that had lost their place, or look like one that had.")
+	m.used = made.gauge("slidegate.memory.used", "By", "Memory that a store in this process uses for keys.")
+	m.bound = made.gauge("slidegate.memory.bound", "By", "Maximum memory of a store in this process.")
+	m.held = made.gauge("slidegate.memory.keys.held", "{key}", "Keys in memory, including expired keys whose space has not been reused.")
+	m.forgotten = made.gauge("slidegate.memory.keys.forgotten", "{key}", "Evicted keys for which an upper bound is remembered.")
+	m.evictions = made.counter("slidegate.memory.evictions", "{key}", "Live keys that were evicted to make room for others.")
+	m.recalled = made.counter("slidegate.memory.recalled", "{decision}", "Decisions about keys that had been evicted, or look like one that had.")
 	m.refused = made.counter("slidegate.memory.recalled.refused", "{decision}", "Decisions about such keys that were refusals.")
 	return o.watch(made, m.observe)
 }
@@ -67,18 +67,18 @@ func (m *memoryMetrics) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.bound, stats.MaxBytes, store)
 	m.add(stats.Limits)
 	for label, counts := range m.labels {
-		who := metric.WithAttributeSet(attribute.NewSet(
+		labels := metric.WithAttributeSet(attribute.NewSet(
 			m.store, attribute.String("policy", label.policy), attribute.String("limit", label.limit)))
-		to.ObserveInt64(m.held, counts.held, who)
-		to.ObserveInt64(m.forgotten, counts.forgotten, who)
-		to.ObserveInt64(m.evictions, counts.evictions, who)
-		to.ObserveInt64(m.recalled, counts.recalled, who)
-		to.ObserveInt64(m.refused, counts.refused, who)
+		to.ObserveInt64(m.held, counts.held, labels)
+		to.ObserveInt64(m.forgotten, counts.forgotten, labels)
+		to.ObserveInt64(m.evictions, counts.evictions, labels)
+		to.ObserveInt64(m.recalled, counts.recalled, labels)
+		to.ObserveInt64(m.refused, counts.refused, labels)
 	}
 	return nil
 }
 
-// add adds what the limits have counted since the last time.
+// add adds what the limits have counted since the last reading.
 func (m *memoryMetrics) add(limits []memstore.LimitStats) {
 	for _, counts := range m.labels {
 		counts.held, counts.forgotten = 0, 0
@@ -88,7 +88,7 @@ func (m *memoryMetrics) add(limits []memstore.LimitStats) {
 		id := memoryLimit{l.Namespace, l.Name, l.Shape}
 		before := m.seen[id]
 		if l.Evictions < before.evictions || l.Recalled < before.recalled || l.Refused < before.refused {
-			before = memoryCounts{} // it was dropped and came back
+			before = memoryCounts{} // the limit was dropped and came back
 		}
 		now[id] = memoryCounts{evictions: l.Evictions, recalled: l.Recalled, refused: l.Refused}
 		to := m.countsOf(memoryLabel{policyName(l.Namespace), cmp.Or(l.Name, l.Shape)})

@@ -20,26 +20,26 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// natsTarget is where a bucket of JetStream is, and how to reach it.
+// natsTarget is the parsed URL of a JetStream bucket.
 type natsTarget struct {
-	servers []string // without users and passwords; none if the server is in this process
+	servers []string // without users and passwords; empty if the server is embedded
 	options []nats.Option
 	bucket  natskv.Options
 	store   kvstore.Options
-	sketch  store.Store
-	// embedded is the server in this process; nil if the servers are others.
+	offline store.Store
+	// embedded is the server in this process; nil if the servers are remote.
 	embedded *embedded
 }
 
 const natsPort = "4222"
 
-// natsTraits are those of natskv, for what is asked before there is a connection.
+// natsTraits are the traits of natskv, for use before there is a connection.
 var natsTraits = kvstore.Traits{Name: "nats", MaxName: 128, ServerClock: true}
 
-// natsParameters are those of the bucket, which servers elsewhere and those in this process have in common.
+// natsParameters are the parameters of the bucket, shared by remote and embedded servers.
 var natsParameters = []string{"bucket", "replicas", "storage", "prefix"}
 
-// parseNATSOrEmbedded reads the URL of NATS servers, or of one in this process.
+// parseNATSOrEmbedded parses the URL of NATS servers, or of an embedded one.
 func parseNATSOrEmbedded(text string, opts *Options) (*natsTarget, error) {
 	if _, rest, _ := strings.Cut(text, ":"); strings.HasPrefix(rest, "//") {
 		return parseNATS(text, opts)
@@ -47,14 +47,14 @@ func parseNATSOrEmbedded(text string, opts *Options) (*natsTarget, error) {
 	return parseEmbedded(text, opts)
 }
 
-// parseNATS reads the URL of NATS servers: of one, or of several of one cluster.
+// parseNATS parses the URL of one NATS server, or of several of one cluster.
 func parseNATS(text string, opts *Options) (*natsTarget, error) {
 	a, err := parseAddress(text, natsPort, append(slices.Clone(natsParameters), "credentials", "ca", "cert", "key", "skip_verify")...)
 	if err != nil {
 		return nil, err
 	}
 	if len(a.path) > 0 && (len(a.path) > 1 || a.path[0] != "") {
-		return nil, invalid("URL", "a nats URL has nothing after its hosts but parameters; write bucket=NAME after a ? to name the bucket, "+
+		return nil, invalid("URL", "a nats URL must have only parameters after its hosts; write bucket=NAME after a ? to name the bucket, "+
 			"and percent-encode the / in a password")
 	}
 	t := &natsTarget{}
@@ -65,7 +65,7 @@ func parseNATS(text string, opts *Options) (*natsTarget, error) {
 	case a.user != "" && a.password != "":
 		t.options = append(t.options, nats.UserInfo(a.user, a.password))
 	case a.user != "":
-		t.options = append(t.options, nats.Token(a.user)) // as NATS itself reads such a URL
+		t.options = append(t.options, nats.Token(a.user)) // as NATS itself interprets such a URL
 	case a.password != "":
 		return nil, invalid("URL", "the nats URL has a password without a user; write nats://USER:PASSWORD@HOST, or nats://TOKEN@HOST for a token")
 	}
@@ -81,11 +81,11 @@ func parseNATS(text string, opts *Options) (*natsTarget, error) {
 	return t, nil
 }
 
-// readTLS reads how the servers prove who they are. A server that asks for TLS gets it under nats:// too, as with every client of NATS.
+// readTLS parses the TLS parameters. As with every client of NATS, a server that requires TLS gets it under nats:// too.
 func (t *natsTarget) readTLS(a *address) error {
 	ca, cert, key, skip := a.query.Get("ca"), a.query.Get("cert"), a.query.Get("key"), a.query.Get("skip_verify")
 	if a.scheme != "tls" && (ca != "" || cert != "" || key != "" || skip != "") {
-		return invalid("URL", "ca, cert, key and skip_verify are for TLS; write tls:// instead of nats://")
+		return invalid("URL", "ca, cert, key and skip_verify require TLS; write tls:// instead of nats://")
 	}
 	if (cert == "") != (key == "") {
 		return invalid("URL", "cert and key go together; name the files of both")
@@ -106,7 +106,7 @@ func (t *natsTarget) readTLS(a *address) error {
 	return nil
 }
 
-// readBucket reads what the parameters say about the bucket.
+// readBucket parses the parameters of the bucket.
 func (t *natsTarget) readBucket(parameter func(name string) string, opts *Options) (err error) {
 	t.bucket.Bucket = parameter("bucket")
 	if strings.ContainsFunc(t.bucket.Bucket, func(c rune) bool {
@@ -127,20 +127,20 @@ func (t *natsTarget) readBucket(parameter func(name string) string, opts *Option
 		return invalid("URL", "storage: must be file or memory, not %q", storage)
 	}
 	t.store = kvOptions(parameter("prefix"), opts.Timeout)
-	t.sketch, err = sketchKV(natsTraits, t.store)
+	t.offline, err = offlineKV(natsTraits, t.store)
 	return err
 }
 
-// natsPatience is how long an attempt to connect and to open the bucket may take. Decisions do not wait for it.
-const natsPatience = 2 * time.Second
+// natsTimeout is how long an attempt to connect and open the bucket may take. Decisions do not wait for it.
+const natsTimeout = 2 * time.Second
 
-// connect connects and opens the bucket. The connection keeps itself up from then on.
+// connect connects and opens the bucket. From then on, the connection reconnects by itself.
 func (t *natsTarget) connect(ctx context.Context) (*link, error) {
 	conn, err := t.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	within, cancel := context.WithTimeout(ctx, natsPatience)
+	within, cancel := context.WithTimeout(ctx, natsTimeout)
 	defer cancel()
 	engine, err := natskv.Open(within, conn, t.bucket)
 	if err == nil {
@@ -158,9 +158,9 @@ func (t *natsTarget) dial(ctx context.Context) (*nats.Conn, error) {
 	options := append([]nats.Option{
 		nats.Name("slidegate"), nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond), nats.Timeout(dialTimeout),
-		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2), // a server that is silent is given up after 15 seconds
-		nats.ReconnectBufSize(-1),   // what cannot be sent fails at once
-		nats.IgnoreAuthErrorAbort(), // a password may be changed at the server while it restarts
+		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2), // a silent server is abandoned after 15 seconds
+		nats.ReconnectBufSize(-1),   // fail immediately instead of buffering
+		nats.IgnoreAuthErrorAbort(), // a password may be changed while the server restarts
 	}, t.options...)
 	if t.embedded != nil {
 		return t.embedded.connect(options...)
@@ -173,10 +173,10 @@ func (t *natsTarget) dial(ctx context.Context) (*nats.Conn, error) {
 	return conn, err
 }
 
-// dialer dials unless ctx has ended: then the store is being closed, which does not wait for an attempt. It is safe for concurrent use.
+// dialer dials unless ctx has ended, so that closing the store does not wait for an attempt. It is safe for concurrent use.
 type dialer struct {
 	ctx    context.Context
-	failed atomic.Pointer[error] // why the last attempt failed, which the client does not say
+	failed atomic.Pointer[error] // the error of the last attempt, which the client does not return
 }
 
 // Dial connects to a server.
@@ -188,13 +188,13 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// explain adds what is probably the matter where NATS does not say.
+// explain adds the probable cause to errors of NATS that do not name it.
 func (t *natsTarget) explain(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) {
 		return err
 	}
 	if t.embedded != nil && t.embedded.clustered() {
-		return fmt.Errorf("%w: the cluster has no majority yet: start more of its processes, and look whether they reach one another's routes", err)
+		return fmt.Errorf("%w: the cluster has no majority yet: start more of its processes, and check that they can reach each other's routes", err)
 	}
 	return fmt.Errorf("%w: JetStream does not answer: is it enabled (nats-server -js), and is most of its cluster up?", err)
 }
@@ -216,5 +216,5 @@ func (t *natsTarget) link(conn *nats.Conn, engine kvEngine, st store.Store) *lin
 	}
 }
 
-// pingName is a name that nothing is kept under.
+// pingName is a name that no entry has.
 const pingName = "ping"

@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/kvstore/natsembed"
 )
 
-// embedded is a NATS server in this process. It is started with the first attempt to connect, and ends after all that use it.
+// embedded is a NATS server in this process. It is started by the first attempt to connect, and stops after everything that uses it.
 type embedded struct {
 	options natsembed.Options
 
@@ -24,15 +24,15 @@ type embedded struct {
 
 const embeddedForm = "nats:embedded?dir=FOLDER, and for one of a cluster &route=HOST:PORT&cluster=HOST:PORT,HOST:PORT,HOST:PORT&secret=TEXT"
 
-// maxReplicas is how many processes of a cluster keep the bucket, unless the URL says.
+// maxReplicas is the default number of processes in a cluster that keep the bucket.
 const maxReplicas = 3
 
-// parseEmbedded reads the URL of a server in this process.
+// parseEmbedded parses the URL of a server in this process.
 func parseEmbedded(text string, opts *Options) (*natsTarget, error) {
 	_, rest, _ := strings.Cut(text, ":")
 	kind, query, _ := strings.Cut(rest, "?")
 	if kind != "embedded" {
-		return nil, invalid("URL", "write nats://HOST:PORT for a server elsewhere, or %s", embeddedForm)
+		return nil, invalid("URL", "write nats://HOST:PORT for a remote server, or %s", embeddedForm)
 	}
 	values, err := parseQuery(query, append(slices.Clone(natsParameters), "dir", "route", "cluster", "secret", "name", "sync")...)
 	if err != nil {
@@ -64,23 +64,23 @@ func parseEmbedded(text string, opts *Options) (*natsTarget, error) {
 		t.bucket.Replicas = min(size, maxReplicas)
 	}
 	if t.bucket.Replicas > size {
-		return nil, invalid("URL", "replicas: is %d, and the cluster has %d; name all of its processes after cluster=", t.bucket.Replicas, size)
+		return nil, invalid("URL", "replicas: is %d, but the cluster has %d processes; list all of them in cluster=", t.bucket.Replicas, size)
 	}
 	return t, nil
 }
 
-// check returns what is wrong with the options, as the URL calls them. The secret is in no error.
+// check returns an error about the options, named as in the URL. No error contains the secret.
 func (e *embedded) check() error {
 	o := &e.options
 	switch {
 	case o.Dir == "":
-		return invalid("URL", "dir: is missing: the folder that keeps the counts; write %s", embeddedForm)
+		return invalid("URL", "dir: is missing; name the folder that keeps the counts, as in %s", embeddedForm)
 	case o.Route == "" && len(o.Peers) > 0:
-		return invalid("URL", "route: is missing: the HOST:PORT of this process that the others of the cluster reach")
+		return invalid("URL", "route: is missing; write the HOST:PORT at which the rest of the cluster reaches this process")
 	case o.Route != "" && len(o.Peers) == 0:
-		return invalid("URL", "cluster: is missing: the routes of all processes of the cluster, with commas between them")
+		return invalid("URL", "cluster: is missing; list the routes of all processes of the cluster, separated by commas")
 	case o.Route == "" && o.Secret != "":
-		return invalid("URL", "secret: is for a cluster; add route= and cluster=, or leave it out")
+		return invalid("URL", "secret: requires a cluster; add route= and cluster=, or remove it")
 	}
 	if o.Route == "" {
 		return nil
@@ -91,33 +91,33 @@ func (e *embedded) check() error {
 		}
 	}
 	if host, _, _ := net.SplitHostPort(o.Route); o.Secret == "" && host != "localhost" && !net.ParseIP(host).IsLoopback() {
-		return invalid("URL", "secret: is missing, and other machines can reach the route; give all processes of the cluster the same one, "+
+		return invalid("URL", "secret: is missing, and other machines can reach the route; give all processes of the cluster the same secret, "+
 			"in a file as &secret=${file:/run/secrets/NAME}")
 	}
 	if e.size() < 2 {
-		return invalid("URL", "cluster: has no process but this one; name the others, or leave out route= and cluster=")
+		return invalid("URL", "cluster: contains only this process; add the others, or remove route= and cluster=")
 	}
 	return nil
 }
 
-// size returns how many processes the cluster has, this one included, which may be left out of it.
+// size returns the number of processes in the cluster, including this one, which the list may omit.
 func (e *embedded) size() int {
 	o := &e.options
 	host, _, _ := net.SplitHostPort(o.Route)
 	if o.Route == "" {
 		return 1
 	}
-	everywhere := host == "" || net.ParseIP(host).IsUnspecified() // it is there under another address
+	everywhere := host == "" || net.ParseIP(host).IsUnspecified() // the list has it under another address
 	if everywhere || slices.Contains(o.Peers, o.Route) {
 		return len(o.Peers)
 	}
 	return len(o.Peers) + 1
 }
 
-// clustered reports whether the server is one of several.
+// clustered reports whether the server is part of a cluster.
 func (e *embedded) clustered() bool { return e.options.Route != "" }
 
-// connect connects to the server, which it starts unless it runs.
+// connect connects to the server, and starts it if it is not running.
 func (e *embedded) connect(options ...nats.Option) (*nats.Conn, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,7 +131,7 @@ func (e *embedded) connect(options ...nats.Option) (*nats.Conn, error) {
 	return e.server.Connect(options...)
 }
 
-// close ends the server, if it was started.
+// close stops the server, if it was started.
 func (e *embedded) close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// sparse is a log of a NATS server of which at most one line of a kind is written in a while: a server that misses others of its
-// cluster says so several times a second. Its levels are lowered by one step. What it calls an error is a warning here, since what
-// becomes of the service is logged elsewhere, and what it calls a warning is told of every ordinary recovery.
+// sparse is a log handler for a NATS server that limits how often lines of a kind are written: a server that cannot reach the rest
+// of its cluster logs that several times a second. It lowers levels by one step. Errors of NATS become warnings, since their effect
+// on the service is logged elsewhere, and its warnings become information, since every ordinary recovery causes some.
 type sparse struct {
 	slog.Handler
 	seen *seenLines
 }
 
-// seenLines is when lines of a kind were last written.
+// seenLines records when lines of each kind were last written.
 type seenLines struct {
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -26,14 +26,14 @@ type seenLines struct {
 
 const (
 	sparseEvery = 30 * time.Second
-	sparseKinds = 64 // of which that is remembered
+	sparseKinds = 64 // maximum number of kinds remembered
 )
 
 func newSparse(to slog.Handler) sparse {
 	return sparse{to, &seenLines{last: map[string]time.Time{}}}
 }
 
-// Handle writes a line, unless there was one of its kind lately.
+// Handle writes a line, unless one of the same kind was written recently.
 func (s sparse) Handle(ctx context.Context, r slog.Record) error {
 	r.Level -= slog.LevelError - slog.LevelWarn
 	if !s.Enabled(ctx, r.Level) || s.seen.again(kindOf(r.Message), r.Time) {
@@ -42,17 +42,17 @@ func (s sparse) Handle(ctx context.Context, r slog.Record) error {
 	return s.Handler.Handle(ctx, r)
 }
 
-// WithAttrs returns a log with attributes, which counts lines together with this one.
+// WithAttrs returns a handler with attributes, which shares its record of lines with this one.
 func (s sparse) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return sparse{s.Handler.WithAttrs(attrs), s.seen}
 }
 
-// WithGroup returns a log with a group, which counts lines together with this one.
+// WithGroup returns a handler with a group, which shares its record of lines with this one.
 func (s sparse) WithGroup(name string) slog.Handler {
 	return sparse{s.Handler.WithGroup(name), s.seen}
 }
 
-// kindOf returns what lines of one kind begin with: the text before the first number, which says of which server or attempt it is.
+// kindOf returns the kind of a line: the text before the first number, which usually identifies a server or an attempt.
 func kindOf(message string) string {
 	if i := strings.IndexAny(message, "0123456789"); i >= 0 {
 		return message[:i]
@@ -60,7 +60,7 @@ func kindOf(message string) string {
 	return message
 }
 
-// again reports whether a line of the kind was written lately, and takes note that there is one now if not.
+// again reports whether a line of the kind was written recently. If not, it records that one is written now.
 func (l *seenLines) again(kind string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

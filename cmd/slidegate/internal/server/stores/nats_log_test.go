@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/internal/testkit"
 )
 
-// TestSparseLog: of lines that differ in numbers alone, one is written in a while, and all others are.
+// TestSparseLog: of lines that differ only in numbers, one is written per interval; lines of other kinds are not affected.
 func TestSparseLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
@@ -27,7 +27,7 @@ func TestSparseLog(t *testing.T) {
 			t.Errorf("got\n%swant each kind twice", got)
 		}
 		if strings.Contains(b.String(), "level=ERROR") || !strings.Contains(b.String(), "level=WARN") {
-			t.Errorf("got\n%swant errors of the server as warnings", b.String())
+			t.Errorf("got\n%swant errors of the NATS server as warnings", b.String())
 		}
 	})
 }

@@ -4,11 +4,11 @@ package stores
 
 import "github.com/nats-io/nats.go"
 
-// embedded is a NATS server in this process, which this build does not have.
+// embedded is a NATS server in this process, which this build does not include.
 type embedded struct{}
 
 func parseEmbedded(string, *Options) (*natsTarget, error) {
-	return nil, invalid("URL", "this build has no NATS server in it; write nats://HOST:PORT for one elsewhere, or build without the tag no_nats_server")
+	return nil, invalid("URL", "this build does not include a NATS server; write nats://HOST:PORT for a remote one, or build without the tag no_nats_server")
 }
 
 func (*embedded) clustered() bool { return false }

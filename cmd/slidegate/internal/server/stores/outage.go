@@ -10,27 +10,27 @@ import (
 	"github.com/slidegate/slidegate/layer/observe"
 )
 
-// outages logs outages of the store: a line when one begins and a line when it has ended, with its length and with how many
-// decisions each failure mode has made. The numbers are those of the metrics, and each decision is in exactly one line. It is safe
-// for concurrent use once all modes were added.
+// outages logs outages of the store: a line when one begins and a line when it has ended, with its length and the number of
+// decisions that each failure mode made. The numbers agree with the metrics, and each decision is in exactly one line. It is safe
+// for concurrent use after all modes have been added.
 //
-// The modes have breakers of their own, over one store. An outage begins when the first of them opens. It has ended when one has
-// closed and no failure mode has decided anything for as long as settle: by then the others have asked the store too, unless
-// nobody asks them anything, and then they say nothing about it.
+// Each mode has its own breaker over the same store. An outage begins when the first breaker opens. It has ended when a breaker has
+// closed and no failure mode has decided anything for settle: by then the other modes have called the store too, unless they
+// received no requests, in which case they do not matter.
 type outages struct {
 	log    *slog.Logger
 	store  string
 	settle time.Duration
 	modes  []*outageMode
 
-	active atomic.Bool // a failure mode has decided something that no line has told yet, or there is an outage
+	active atomic.Bool // whether there is an outage, or a failure mode has made decisions that are not logged yet
 
 	mu     sync.Mutex
-	down   bool // a line says that the store does not answer
+	down   bool // whether the beginning of the outage is logged
 	closed bool
 	began  time.Time
-	ended  time.Time // when a breaker closed; zero while all that were open still are
-	first  error     // why the first of these decisions was not the store's, and its mode
+	ended  time.Time // when a breaker closed; zero while all breakers that opened are still open
+	first  error     // the error behind the first of these decisions, and its mode
 	mode   string
 	seen   int64 // decisions of all modes, when the timer last fired
 	timer  *time.Timer
@@ -41,24 +41,24 @@ type outageMode struct {
 	name    string
 	layer   *failure.Store
 	counted *observe.Store
-	told    int64 // how many of its decisions are in the log
+	logged  int64 // how many of its decisions are logged
 }
 
-// fewEvery is how often it is logged that failure modes have decided a few requests while the store was still asked.
+// fewEvery is how often a few decisions by failure modes are logged while the store is still being called.
 const fewEvery = 10 * time.Second
 
 func newOutages(log *slog.Logger, store string, settle time.Duration) *outages {
 	return &outages{log: log, store: store, settle: settle}
 }
 
-// add adds a mode, before anything is asked.
+// add adds a mode. It must be called before any request.
 func (o *outages) add(name string, layer *failure.Store, counted *observe.Store) {
 	o.modes = append(o.modes, &outageMode{name: name, layer: layer, counted: counted})
 }
 
-// fallback takes note that a failure mode answers a request.
+// fallback records that a failure mode decides a request.
 func (o *outages) fallback(mode string, err error) {
-	if o.active.Load() { // as it is for all but the first request of an outage
+	if o.active.Load() { // true for all but the first request of an outage
 		return
 	}
 	o.mu.Lock()
@@ -71,12 +71,12 @@ func (o *outages) fallback(mode string, err error) {
 	o.wake(fewEvery)
 }
 
-// change takes note that the breaker of a mode has opened, because of an error, or closed, without one.
+// change records that the breaker of a mode has opened because of err, or closed if err is nil.
 func (o *outages) change(mode string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case o.closed || err == nil && !o.down: // a breaker may close long after the others, when somebody asks it something
+	case o.closed || err == nil && !o.down: // a breaker may close long after the others, at its next request
 	case err == nil:
 		o.ended = time.Now()
 		o.seen = o.sum()
@@ -92,7 +92,7 @@ func (o *outages) change(mode string, err error) {
 	}
 }
 
-// wake has look called after a while. The caller holds the lock.
+// wake schedules a call of look. The caller holds the lock.
 func (o *outages) wake(after time.Duration) {
 	if o.timer == nil {
 		o.timer = time.AfterFunc(after, o.look)
@@ -101,14 +101,14 @@ func (o *outages) wake(after time.Duration) {
 	o.timer.Reset(after)
 }
 
-// look logs what is over.
+// look logs an outage, or a few failures, that are over.
 func (o *outages) look() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	sum := o.sum()
 	switch {
 	case o.closed || !o.active.Load() || o.down && o.ended.IsZero():
-	case o.down && sum != o.seen: // another mode has not asked the store since, or its request took its time
+	case o.down && sum != o.seen: // another mode has not called the store since, or its request was slow
 		o.seen = sum
 		o.wake(o.settle)
 	case o.down:
@@ -117,7 +117,7 @@ func (o *outages) look() {
 		o.down = false
 		o.active.Store(false)
 	default:
-		o.log.Warn("the store did not answer a few requests, and failure modes decided; it is still asked",
+		o.log.Warn("the store did not answer a few requests, and failure modes decided; it is still being called",
 			slog.String("store", o.store), o.decided(), slog.String("first_mode", o.mode), slog.Any("first_error", o.first))
 		o.active.Store(false)
 	}
@@ -131,21 +131,20 @@ func (o *outages) sum() (sum int64) {
 	return sum
 }
 
-// decided returns how many decisions each failure mode has made that were not told yet, and takes them as told. The caller holds
-// the lock.
+// decided returns how many decisions of each failure mode are not logged yet, and marks them as logged. The caller holds the lock.
 func (o *outages) decided() slog.Attr {
 	var each []any
 	for _, m := range o.modes {
 		now := m.counted.Fallbacks()
-		if now > m.told {
-			each = append(each, slog.Int64(m.name, now-m.told))
+		if now > m.logged {
+			each = append(each, slog.Int64(m.name, now-m.logged))
 		}
-		m.told = now
+		m.logged = now
 	}
 	return slog.Group("decided", each...)
 }
 
-// close logs what was not told yet.
+// close logs what is not logged yet.
 func (o *outages) close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -155,7 +154,7 @@ func (o *outages) close() error {
 	}
 	switch {
 	case o.down:
-		o.log.Warn("the service ends while the store does not answer", slog.String("store", o.store),
+		o.log.Warn("the service stops while the store does not answer", slog.String("store", o.store),
 			slog.Duration("lasted", time.Since(o.began).Round(time.Millisecond)), o.decided())
 	case o.active.Load():
 		o.log.Warn("the store did not answer a few requests, and failure modes decided",

@@ -7,16 +7,16 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// watchOutages reports how the breakers of the failure modes are.
+// watchOutages reports the state of the failure modes' breakers.
 func (o *Opened) watchOutages(watch *outages, provider metric.MeterProvider) error {
 	if provider == nil {
 		return nil
 	}
 	made := newInstruments(provider)
-	open := made.gauge("slidegate.breaker.open", "", "Whether the store is not asked but for probes, because it did not answer: 1 or 0.")
-	trips := made.counter("slidegate.breaker.trips", "{trip}", "How often the store was no longer asked.")
+	open := made.gauge("slidegate.breaker.open", "", "Whether the breaker is open: the store did not answer and is called only by probes: 1 or 0.")
+	trips := made.counter("slidegate.breaker.trips", "{trip}", "How often the breaker opened.")
 	undone := made.counter("slidegate.undone", "{request}",
-		"Requests that failed because the store did not answer and no failure mode can answer for it, such as settlements.")
+		"Requests that failed because the store did not answer and no failure mode can decide for it, such as settlements.")
 	return o.watch(made, func(_ context.Context, to metric.Observer) error {
 		for _, m := range watch.modes {
 			stats := m.layer.Stats()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestParseRedis tells what a URL comes to: hosts, user, password, database, master, TLS.
+// TestParseRedis checks what is parsed from a URL: hosts, user, password, database, master, TLS.
 func TestParseRedis(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://h":                     "[h:6379] : 0 - -",
@@ -18,7 +18,7 @@ func TestParseRedis(t *testing.T) {
 		"REDIS://h:1/2":                 "[h:1] : 2 - -",
 		"redis://u:p%40%2f@[::1]:7/":    "[[::1]:7] u:p@/ 0 - -",
 		"redis://::1":                   "[[::1]:6379] : 0 - -",
-		"redis://:p@w@h":                "[h:6379] :p@w 0 - -", // the last @ ends it
+		"redis://:p@w@h":                "[h:6379] :p@w 0 - -", // the last @ ends the password
 		"rediss://h":                    "[h:6379] : 0 - h",
 		"rediss://h?server_name=x":      "[h:6379] : 0 - x",
 		"redis+cluster://u:p@a:1,b,c:3": "[a:1 b:6379 c:3] u:p 0 - -",
@@ -28,7 +28,7 @@ func TestParseRedis(t *testing.T) {
 	} {
 		target, err := parseRedis(url)
 		if err != nil {
-			t.Errorf("%s is refused: %v", url, err)
+			t.Errorf("%s: got error %v", url, err)
 			continue
 		}
 		c := &target.client
@@ -41,10 +41,10 @@ func TestParseRedis(t *testing.T) {
 		}
 		got := fmt.Sprintf("%v %s:%s %d %s %s", c.InitAddress, c.Username, c.Password, c.SelectDB, master, name)
 		if got != want {
-			t.Errorf("%s is %s, want %s", url, got, want)
+			t.Errorf("%s: got %s, want %s", url, got, want)
 		}
 		if c.Dialer.Timeout != time.Second || !c.DisableRetry || !c.DisableCache || c.ClientName != "slidegate" {
-			t.Errorf("%s: the client's settings are %+v, want a dial timeout of 1s, no retries, no cache, the name slidegate", url, c)
+			t.Errorf("%s: got the client's settings %+v, want a dial timeout of 1s, no retries, no cache, the name slidegate", url, c)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestParsePostgres(t *testing.T) {
 	opts := &Options{Logger: slog.New(slog.DiscardHandler)}
 	target, err := parsePostgres("postgres://u:p%3F@h:5/db?slidegate_schema=my%20own&pool_max_conns=7&slidegate_unlogged=1&slidegate_migrate=false&application_name=a%2Bb", opts)
 	if err == nil {
-		t.Fatalf("a space in a schema is refused by the store, not here: %+v", target)
+		t.Fatalf("got %+v, want an error about the space in the schema", target)
 	}
 	target, err = parsePostgres("postgres://u:p%3F@h:5/db?slidegate_schema=own&pool_max_conns=7&slidegate_unlogged=1&slidegate_migrate=false&application_name=a%2Bb", opts)
 	if err != nil {
@@ -61,17 +61,17 @@ func TestParsePostgres(t *testing.T) {
 	}
 	c := target.pool
 	if c.MaxConns != 7 || c.ConnConfig.Password != "p?" || c.ConnConfig.Host != "h" || c.ConnConfig.Port != 5 {
-		t.Errorf("for pgx: %d connections, %+v, want 7, of h:5 with the password p?", c.MaxConns, c.ConnConfig)
+		t.Errorf("for pgx: got %d connections, %+v; want 7, to h:5 with the password p?", c.MaxConns, c.ConnConfig)
 	}
 	if got, want := c.ConnConfig.RuntimeParams, map[string]string{"application_name": "a+b"}; !maps.Equal(got, want) {
-		t.Errorf("for the server: %v, want %v", got, want)
+		t.Errorf("for the server: got %v, want %v", got, want)
 	}
 	if target.store.Schema != "own" || target.store.Durability != 1 || target.migrate {
-		t.Errorf("for the store: %+v, migrate %v", target.store, target.migrate)
+		t.Errorf("for the store: got %+v, migrate %v", target.store, target.migrate)
 	}
 }
 
-// TestReplicas: of an embedded cluster up to three keep the bucket, unless the URL says.
+// TestReplicas: by default, up to three processes of an embedded cluster keep the bucket.
 func TestReplicas(t *testing.T) {
 	for url, want := range map[string]int{
 		"nats:embedded?dir=d": 1,
@@ -81,7 +81,7 @@ func TestReplicas(t *testing.T) {
 		"nats:embedded?dir=d&route=0.0.0.0:1&cluster=a:1,b:1,c:1&secret=x":                 3,
 		"nats:embedded?dir=d&route=:1&cluster=a:1,b:1&secret=x":                            2,
 		"nats:embedded?dir=d&route=localhost:1&cluster=localhost:1,a:2,b:3,c:4&replicas=1": 1,
-		"nats://h":           0, // which is what natskv says
+		"nats://h":           0, // the default of natskv
 		"tls://h?replicas=5": 5,
 	} {
 		target, err := parseNATSOrEmbedded(url, &Options{Logger: slog.New(slog.DiscardHandler)})
@@ -91,8 +91,8 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestPlainPostgresIsTold: a connection that may be plain text is told at the start, unless it stays on this machine.
-func TestPlainPostgresIsTold(t *testing.T) {
+// TestPlainPostgresIsLogged: a connection that may be plain text is logged at the start, unless it stays on this machine.
+func TestPlainPostgresIsLogged(t *testing.T) {
 	for url, want := range map[string]bool{
 		"postgres://db.example/limits": true, "postgresql://10.0.0.5:5432/limits?sslmode=prefer": true, "postgres://db/l?sslmode=allow": true,
 		"postgres://db/l?sslmode=disable": true, "postgres://localhost,db.example/l": true, "postgres:///l?host=db.example": true,
@@ -102,9 +102,9 @@ func TestPlainPostgresIsTold(t *testing.T) {
 	} {
 		target, err := parsePostgres(url, &Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("%s: got error %v", url, err)
 		} else if got := target.mayBePlain(); got != want {
-			t.Errorf("%s: told %v, want %v", url, got, want)
+			t.Errorf("%s: got %v, want %v", url, got, want)
 		}
 	}
 	var log strings.Builder
@@ -116,11 +116,11 @@ func TestPlainPostgresIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := log.String(); strings.Count(got, "sslmode=verify-full") != 1 || strings.Contains(got, "correcthorse") {
-		t.Errorf("the log says\n%s", got)
+		t.Errorf("unexpected log:\n%s", got)
 	}
 }
 
-// FuzzURL reads URLs with a password in them: whatever they look like, no error tells it.
+// FuzzURL parses URLs that contain a password: whatever they look like, no error contains it.
 func FuzzURL(f *testing.F) {
 	for _, rest := range []string{"@h", "@h:1/2?prefix=x", "@a,b:5/mine", "/@h", "?@h", "#@h", ":1@h", "%zz@h", "@h?dial_timeout=", "@h/?slidegate_x", ""} {
 		f.Add("redis://u:", rest)
@@ -147,7 +147,7 @@ func FuzzURL(f *testing.F) {
 					"replicas", "storage", "sync", "timeout", "clock"}, func(name string) bool {
 					return strings.Contains(before, name)
 				}) {
-					continue // a value that is given to a parameter by name is told: it is no password
+					continue // errors may quote the value of a named parameter, which is not a password
 				}
 				t.Errorf("%q: got the error %v, want one of stores without the password", text, err)
 			}

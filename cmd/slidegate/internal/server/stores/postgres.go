@@ -18,12 +18,12 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// postgresTarget is where a PostgreSQL is, and how to use it.
+// postgresTarget is the parsed URL of a PostgreSQL server.
 type postgresTarget struct {
 	pool    *pgxpool.Config
 	store   pgstore.Options
 	migrate bool
-	sketch  store.Store
+	offline store.Store
 	log     *slog.Logger
 }
 
@@ -31,35 +31,35 @@ var postgresParameters = []string{
 	"slidegate_schema", "slidegate_prefix", "slidegate_unlogged", "slidegate_synchronous_commit", "slidegate_migrate",
 }
 
-// sweepEvery is how often rows that do not matter any more are deleted.
+// sweepEvery is how often rows that are no longer needed are deleted.
 const sweepEvery = time.Minute
 
-// parsePostgres reads the URL of a PostgreSQL. What is ours is taken out of it, the rest is for pgx.
+// parsePostgres parses the URL of a PostgreSQL server. It removes our own parameters, and passes the rest to pgx.
 func parsePostgres(text string, opts *Options) (*postgresTarget, error) {
 	t := &postgresTarget{migrate: true, log: opts.Logger}
 	before, query, _ := strings.Cut(text, "?")
-	var theirs []string // as they were written: pgx reads them a little differently than net/url would write them
+	var others []string // verbatim: pgx parses them slightly differently than net/url encodes them
 	for pair := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(pair, "=")
 		if !strings.HasPrefix(name, "slidegate") {
-			theirs = append(theirs, pair)
+			others = append(others, pair)
 			continue
 		}
 		value, err := url.PathUnescape(value)
 		if err != nil {
-			return nil, invalid("URL", "a parameter of the URL cannot be read; percent-encode what is not plain in it")
+			return nil, invalid("URL", "invalid parameter in the URL; percent-encode special characters")
 		}
 		if err := t.read(name, value); err != nil {
 			return nil, err
 		}
 	}
-	if rest := strings.Join(theirs, "&"); rest != "" {
+	if rest := strings.Join(others, "&"); rest != "" {
 		before += "?" + rest
 	}
 	var err error
-	if t.pool, err = pgxpool.ParseConfig(before); err != nil { // the text of that error may hold a part of the password
-		return nil, invalid("URL", "the postgres URL cannot be read; write postgres://USER:PASSWORD@HOST:PORT/DATABASE?..., "+
-			"percent-encode / ? # @ and %% in a user or password, and give parameters that libpq or pgx's pool know")
+	if t.pool, err = pgxpool.ParseConfig(before); err != nil { // the error may contain part of the password
+		return nil, invalid("URL", "invalid postgres URL; write postgres://USER:PASSWORD@HOST:PORT/DATABASE?..., "+
+			"percent-encode / ? # @ and %% in a user or password, and use only parameters of libpq or pgx's pool")
 	}
 	if t.pool.ConnConfig.ConnectTimeout == 0 {
 		t.pool.ConnConfig.ConnectTimeout = dialTimeout
@@ -67,7 +67,7 @@ func parsePostgres(text string, opts *Options) (*postgresTarget, error) {
 	if t.pool.ConnConfig.RuntimeParams["application_name"] == "" {
 		t.pool.ConnConfig.RuntimeParams["application_name"] = "slidegate"
 	}
-	t.sketch, err = pgstore.NewWithConn(noPostgres{}, t.store)
+	t.offline, err = pgstore.NewWithConn(noPostgres{}, t.store)
 	if err != nil {
 		return nil, invalid("URL", "%w", err)
 	}
@@ -75,7 +75,7 @@ func parsePostgres(text string, opts *Options) (*postgresTarget, error) {
 }
 
 // mayBePlain reports whether passwords and keys may cross a network in plain text: sslmode is disable, allow, or prefer, which is
-// pgx's default and gives in to a server, or to somebody in between, that offers no TLS.
+// pgx's default and accepts a server, or an attacker in between, that offers no TLS.
 func (t *postgresTarget) mayBePlain() bool {
 	c := t.pool.ConnConfig
 	if c.TLSConfig == nil && !onThisMachine(c.Host) {
@@ -84,7 +84,7 @@ func (t *postgresTarget) mayBePlain() bool {
 	return slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil && !onThisMachine(f.Host) })
 }
 
-// onThisMachine reports whether a host of pgx's is a socket in the file system or a loopback address.
+// onThisMachine reports whether a host, as pgx has it, is a socket in the file system or a loopback address.
 func onThisMachine(host string) bool {
 	if host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") {
 		return true
@@ -93,7 +93,7 @@ func onThisMachine(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// read reads a parameter of ours.
+// read parses one of our parameters.
 func (t *postgresTarget) read(name, value string) (err error) {
 	switch name {
 	case "slidegate_schema":
@@ -118,7 +118,7 @@ func (t *postgresTarget) read(name, value string) (err error) {
 	return nil
 }
 
-// connect makes a pool and brings the schema to this version. The pool keeps itself connected from then on.
+// connect creates a pool and migrates the schema to this version. From then on, the pool reconnects by itself.
 func (t *postgresTarget) connect(ctx context.Context) (*link, error) {
 	pool, err := pgxpool.NewWithConfig(ctx, t.pool.Copy())
 	if err != nil {
@@ -136,7 +136,7 @@ func (t *postgresTarget) connect(ctx context.Context) (*link, error) {
 	sweeping, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		_ = store.Sweep(sweeping, sweepEvery, func(err error) { // ends with sweeping, for no other reason
+		_ = store.Sweep(sweeping, sweepEvery, func(err error) { // returns only when sweeping ends
 			t.log.Warn("old rows were not deleted; trying again later", slog.String("store", "postgres"), slog.Any("error", err))
 		})
 	})
@@ -154,10 +154,10 @@ func (t *postgresTarget) connect(ctx context.Context) (*link, error) {
 	return &link{store: store, ping: ping, keepKey: t.keepKeyIn(pool), rulings: t.newRulings(pool), close: end}, nil
 }
 
-// migrateTimeout is how long a migration may take, which other processes may be at too.
+// migrateTimeout is how long a migration may take; other processes may be migrating too.
 const migrateTimeout = 30 * time.Second
 
-// prepare sees to it that the server answers and the schema is there.
+// prepare checks that the server answers, and creates or migrates the schema.
 func (t *postgresTarget) prepare(ctx context.Context, pool *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
@@ -170,5 +170,5 @@ func (t *postgresTarget) prepare(ctx context.Context, pool *pgxpool.Pool) error 
 	return pgstore.Migrate(ctx, pool, t.store)
 }
 
-// noPostgres is a connection to nothing, of a sketch that is asked only what takes no I/O.
+// noPostgres is the connection of an offline store, of which only methods without I/O are called.
 type noPostgres struct{ pgstore.Conn }

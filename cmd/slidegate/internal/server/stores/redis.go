@@ -16,19 +16,19 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// redisTarget is where a Redis is, and how to talk to it.
+// redisTarget is the parsed URL of a Redis server, cluster or set of sentinels.
 type redisTarget struct {
-	client rueidis.ClientOption
-	store  redisstore.Options
-	sketch store.Store
+	client  rueidis.ClientOption
+	store   redisstore.Options
+	offline store.Store
 }
 
 const (
-	dialTimeout  = time.Second     // an attempt that takes longer is made again; decisions do not wait for it
-	writeTimeout = 3 * time.Second // after which a connection that is silent is given up
+	dialTimeout  = time.Second     // per attempt; a slower attempt is repeated, and decisions do not wait for it
+	writeTimeout = 3 * time.Second // after which a silent connection is closed
 )
 
-// parseRedis reads the URL of a server, a cluster, or sentinels.
+// parseRedis parses the URL of a server, a cluster, or sentinels.
 func parseRedis(text string) (*redisTarget, error) {
 	usual := "6379"
 	if scheme, _, _ := strings.Cut(text, ":"); strings.HasSuffix(strings.ToLower(scheme), "+sentinel") {
@@ -43,7 +43,7 @@ func parseRedis(text string) (*redisTarget, error) {
 	t := &redisTarget{store: redisstore.Options{Prefix: a.query.Get("prefix")}}
 	t.client = rueidis.ClientOption{
 		InitAddress: a.hosts, Username: a.user, Password: a.password, ClientName: a.query.Get("client_name"),
-		DisableCache: true, // nothing is read that could be cached, and it takes a connection's memory
+		DisableCache: true, // nothing could be cached, and the cache takes memory per connection
 		DisableRetry: true, // a decision is never sent twice
 	}
 	if t.client.ClientName == "" {
@@ -53,7 +53,7 @@ func parseRedis(text string) (*redisTarget, error) {
 		return nil, err
 	}
 	if kind == "" && len(a.hosts) > 1 {
-		return nil, invalid("URL", "redis:// has one host; for several write redis+cluster:// or redis+sentinel://")
+		return nil, invalid("URL", "redis:// takes one host; for several, write redis+cluster:// or redis+sentinel://")
 	}
 	if err := t.readParameters(&a); err != nil {
 		return nil, err
@@ -65,18 +65,18 @@ func parseRedis(text string) (*redisTarget, error) {
 		s := &t.client.Sentinel
 		s.Username, s.Password = a.query.Get("sentinel_user"), a.query.Get("sentinel_password")
 		s.Dialer, s.TLSConfig, s.ClientName = t.client.Dialer, t.client.TLSConfig, t.client.ClientName
-		s.TopologyRefreshInterval = 5 * time.Second // a failover whose announcement was missed is still seen
+		s.TopologyRefreshInterval = 5 * time.Second // notices a failover even if its announcement was missed
 	} else if a.query.Has("sentinel_user") || a.query.Has("sentinel_password") {
-		return nil, invalid("URL", "sentinel_user and sentinel_password are for redis+sentinel:// alone")
+		return nil, invalid("URL", "sentinel_user and sentinel_password are only valid with redis+sentinel://")
 	}
-	t.sketch, err = redisstore.NewWithConn(noConn{}, t.store)
+	t.offline, err = redisstore.NewWithConn(noConn{}, t.store)
 	if err != nil {
 		return nil, invalid("URL", "prefix: %w", err)
 	}
 	return t, nil
 }
 
-// readPath reads what follows the host: for sentinels the name of the master, then the number of the database.
+// readPath parses the path: the name of the master for sentinels, then the number of the database.
 func (t *redisTarget) readPath(kind string, path []string) error {
 	if kind == "sentinel" {
 		if len(path) == 0 || path[0] == "" {
@@ -90,10 +90,10 @@ func (t *redisTarget) readPath(kind string, path []string) error {
 	db, err := strconv.Atoi(path[0])
 	switch {
 	case err != nil || db < 0 || len(path) > 1:
-		return invalid("URL", "what follows the host in a redis URL must be the number of a database, or nothing; "+
-			"if it is part of a password, percent-encode the / in that")
+		return invalid("URL", "the path of a redis URL must be a database number, or empty; "+
+			"if it is part of a password, percent-encode the /")
 	case kind == "cluster" && db != 0:
-		return invalid("URL", "a cluster has no database but 0; leave the number out of redis+cluster://")
+		return invalid("URL", "a cluster has only database 0; remove the number from redis+cluster://")
 	}
 	t.client.SelectDB = db
 	return nil
@@ -107,7 +107,7 @@ func (t *redisTarget) readParameters(a *address) error {
 		if text := a.query.Get(name); text != "" {
 			d, err := time.ParseDuration(text)
 			if err != nil || d <= 0 {
-				return invalid("URL", "%s: must be a time such as 500ms, not %q", name, text)
+				return invalid("URL", "%s: must be a duration such as 500ms, got %q", name, text)
 			}
 			*to = d
 		}
@@ -126,13 +126,13 @@ func (t *redisTarget) readTLS(wanted bool, a *address) error {
 	skip := a.query.Get("skip_verify")
 	if !wanted {
 		if skip != "" || a.query.Has("server_name") {
-			return invalid("URL", "skip_verify and server_name are for TLS; write rediss:// to have it")
+			return invalid("URL", "skip_verify and server_name require TLS; write rediss://")
 		}
 		return nil
 	}
 	t.client.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.query.Get("server_name")}
 	if len(a.hosts) == 1 && t.client.TLSConfig.ServerName == "" {
-		t.client.TLSConfig.ServerName, _, _ = net.SplitHostPort(a.hosts[0]) // a cluster's other nodes may be known by number only
+		t.client.TLSConfig.ServerName, _, _ = net.SplitHostPort(a.hosts[0]) // a cluster may announce its other nodes by IP address only
 	}
 	if skip != "" {
 		yes, err := strconv.ParseBool(skip)
@@ -144,13 +144,13 @@ func (t *redisTarget) readTLS(wanted bool, a *address) error {
 	return nil
 }
 
-// connect makes a client, which keeps itself connected from then on.
+// connect creates a client. From then on, the client reconnects by itself.
 func (t *redisTarget) connect(ctx context.Context) (*link, error) {
 	opts := t.client
 	opts.DialCtxFn = func(dialing context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 		dialing, cancel := context.WithCancel(dialing)
 		defer cancel()
-		defer context.AfterFunc(ctx, cancel)() // whoever closes the store does not wait for an attempt
+		defer context.AfterFunc(ctx, cancel)() // closing the store does not wait for an attempt
 		conn, err := dial(dialing, addr, dialer, config)
 		if err != nil {
 			return nil, err
@@ -187,7 +187,8 @@ func dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Conf
 	return secure.DialContext(ctx, "tcp", addr)
 }
 
-// withoutArguments cuts what a server repeats of a command that it does not know: one that connects has the password in it.
+// withoutArguments removes the arguments that a server repeats in its error about an unknown command: those of AUTH and HELLO
+// contain the password.
 func withoutArguments(err error) error {
 	if _, answered := rueidis.IsRedisErr(err); !answered {
 		return err
@@ -199,7 +200,7 @@ func withoutArguments(err error) error {
 	return errors.New(text)
 }
 
-// noConn is a connection to nothing, of a sketch that is never asked.
+// noConn is the connection of an offline store. It is never called.
 type noConn struct{}
 
 func (noConn) Run(_ context.Context, _ *redisstore.Script, calls []redisstore.Call) {

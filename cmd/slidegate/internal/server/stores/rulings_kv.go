@@ -15,47 +15,47 @@ import (
 	"github.com/slidegate/slidegate/kvstore"
 )
 
-// kvRulings keeps rulings in a key-value engine, which can change one entry at a time, and entries of a megabyte. So they are in
-// sheets, each with those whose names have a hash in common, and so is the log. A sheet is never changed: a change writes a new
-// one under a name of its own, and then puts that name in the place of the old one in the head, which is one entry. What the
-// head does not name is not there.
+// kvRulings keeps rulings in a key-value engine, which can change only one entry at a time, with entries of up to a megabyte. So
+// the rulings are split into sheets by a hash of their names, and so is the log. Sheets are immutable: a change writes a new sheet
+// under a new name, and then replaces the old name in the head, which is a single entry. Sheets that the head does not name do not
+// count.
 type kvRulings struct {
 	engine kvstore.Engine
-	store  string // its name, for errors
+	store  string // the store's name, for errors
 	prefix string // of the names of entries
 
 	mu    sync.Mutex
 	known map[string]*sheet // sheets that were read or written, by ID; at most those of one head
 }
 
-// head is the entry that says which sheets count.
+// head is the entry that names the valid sheets.
 type head struct {
 	Version int64            `json:"version"`
-	Rulings int              `json:"rulings"` // how many there are
-	Sheets  map[uint8]string `json:"sheets"`  // their IDs by the hash of the names of their rulings
-	Log     []string         `json:"log"`     // the IDs of the sheets of the log, the oldest first
-	Last    []rulings.Ruling `json:"last"`    // changes that are in no sheet of the log yet, the oldest first
+	Rulings int              `json:"rulings"` // the number of rulings
+	Sheets  map[uint8]string `json:"sheets"`  // sheet IDs by the hash of the names of their rulings
+	Log     []string         `json:"log"`     // sheet IDs of the log, oldest first
+	Last    []rulings.Ruling `json:"last"`    // changes that are not in a sheet of the log yet, oldest first
 
 	revision uint64
 }
 
-// sheet is an entry with rulings, or with changes.
+// sheet is an entry of rulings or of changes.
 type sheet struct {
 	all      []rulings.Ruling
 	revision uint64
 }
 
 const (
-	logSheet  = 20        // how many changes a sheet of the log has
-	changing  = 64        // how often a change is tried that others are faster with
-	reading   = 3         // how often all is read again because a sheet was replaced meanwhile
-	outOfDate = time.Hour // for so long a sheet is kept that was replaced, for instances that are reading it
+	logSheet  = 20        // changes per sheet of the log
+	changing  = 64        // attempts at a change that conflicts with others
+	reading   = 3         // attempts to read everything if sheets are replaced in between
+	outOfDate = time.Hour // how long a replaced sheet is kept, for instances that are still reading it
 
-	// forAlways is how long an entry is kept that does not expire. It is what engines can count up to, and more than anybody waits.
-	forAlways = 100 * 365 * 24 * time.Hour
+	// forever is how long an entry that does not expire is kept. It is within what engines can represent.
+	forever = 100 * 365 * 24 * time.Hour
 )
 
-// errReplaced means that a sheet is not there any more, since another one has its place.
+// errReplaced means that a sheet is gone because another one replaced it.
 var errReplaced = errors.New("a sheet of rulings was replaced while it was read")
 
 func newKVRulings(store, prefix string, engine kvstore.Engine) *kvRulings {
@@ -110,7 +110,7 @@ func (k *kvRulings) Apply(ctx context.Context, change rulings.Ruling, stale []ru
 	return failed(k.store, err)
 }
 
-// try makes a change, unless another instance makes one at the same time, which is a conflict.
+// try attempts a change. It returns a conflict if another instance makes one at the same time.
 func (k *kvRulings) try(ctx context.Context, change *rulings.Ruling, stale []rulings.Ruling) error {
 	h, err := k.readHead(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (k *kvRulings) try(ctx context.Context, change *rulings.Ruling, stale []rul
 		err = k.writeHead(ctx, h)
 	}
 	if err != nil {
-		if errors.Is(err, kvstore.ErrConflict) { // or the head may name what was written
+		if errors.Is(err, kvstore.ErrConflict) { // otherwise the head may name what was written
 			k.expire(ctx, written)
 		}
 		return err
@@ -152,7 +152,7 @@ func (k *kvRulings) Log(ctx context.Context, n int) (all []rulings.Ruling, err e
 	return nil, failed(k.store, err)
 }
 
-// last returns the last n changes, the newest first.
+// last returns the last n changes, newest first.
 func (k *kvRulings) last(ctx context.Context, h *head, n int) (all []rulings.Ruling, err error) {
 	lines := h.Last
 	for i := len(h.Log) - 1; i >= 0 && len(lines) < n; i-- {
@@ -171,10 +171,10 @@ func (k *kvRulings) last(ctx context.Context, h *head, n int) (all []rulings.Rul
 type draft struct {
 	keeper *kvRulings
 	head   *head
-	sheets map[uint8]*sheet // those that change
+	sheets map[uint8]*sheet // the sheets that change
 }
 
-// change carries out a change in the draft.
+// change applies a change to the draft.
 func (d *draft) change(ctx context.Context, change *rulings.Ruling, stale []rulings.Ruling) error {
 	own, err := d.sheetOf(ctx, change)
 	if err != nil {
@@ -189,7 +189,7 @@ func (d *draft) change(ctx context.Context, change *rulings.Ruling, stale []ruli
 			return err
 		}
 	}
-	place = own.find(change) // which others of the sheet may have moved
+	place = own.find(change) // its place may have changed
 	switch {
 	case change.Kind == rulings.Clear:
 		own.all = slices.Delete(own.all, place, place+1)
@@ -207,7 +207,7 @@ func (d *draft) change(ctx context.Context, change *rulings.Ruling, stale []ruli
 	return nil
 }
 
-// remove removes a stale ruling, if it is still as given and not the one that changes.
+// remove removes a stale ruling, if it is unchanged and is not the one being changed.
 func (d *draft) remove(ctx context.Context, stale, change *rulings.Ruling) error {
 	if isSameKey(stale, change) {
 		return nil
@@ -226,7 +226,7 @@ func (d *draft) remove(ctx context.Context, stale, change *rulings.Ruling) error
 // placeOf returns which sheet a ruling belongs to.
 func placeOf(r *rulings.Ruling) uint8 {
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(r.Policy + "\x00" + r.Key)) // which never fails
+	_, _ = hash.Write([]byte(r.Policy + "\x00" + r.Key)) // never fails
 	return uint8(hash.Sum32())
 }
 
@@ -248,14 +248,14 @@ func (d *draft) sheetOf(ctx context.Context, r *rulings.Ruling) (*sheet, error) 
 	return s, nil
 }
 
-// find returns the place in a sheet of the ruling about the same key, or -1.
+// find returns the index in a sheet of the ruling for the same key, or -1.
 func (s *sheet) find(about *rulings.Ruling) int {
 	return slices.IndexFunc(s.all, func(r rulings.Ruling) bool { return isSameKey(&r, about) })
 }
 
 func isSameKey(a, b *rulings.Ruling) bool { return a.Policy == b.Policy && a.Key == b.Key }
 
-// write writes the sheets of the draft and names them in its head. It returns the IDs of those that they replace, and of its own.
+// write writes the sheets of the draft and names them in its head. It returns the IDs of the sheets it replaces and of its own.
 func (d *draft) write(ctx context.Context) (replaced, written []string, err error) {
 	h := d.head
 	for place, s := range d.sheets {
@@ -304,7 +304,7 @@ func (k *kvRulings) readHead(ctx context.Context) (*head, error) {
 func (k *kvRulings) writeHead(ctx context.Context, h *head) error {
 	text, err := json.Marshal(h)
 	if err == nil {
-		_, err = k.engine.Swap(ctx, k.prefix+"head", text, h.revision, forAlways)
+		_, err = k.engine.Swap(ctx, k.prefix+"head", text, h.revision, forever)
 	}
 	return err
 }
@@ -323,7 +323,7 @@ func (k *kvRulings) readSheet(ctx context.Context, id string) (*sheet, error) {
 		return nil, errReplaced
 	}
 	if err := json.Unmarshal(value, &s.all); err != nil {
-		return nil, fmt.Errorf("a sheet of rulings cannot be read: %w", err)
+		return nil, fmt.Errorf("invalid sheet of rulings: %w", err)
 	}
 	s.revision = revision
 	k.remember(id, s)
@@ -338,17 +338,17 @@ func (k *kvRulings) writeSheet(ctx context.Context, s *sheet) (id string, err er
 	}
 	id = rand.Text()
 	if most := k.engine.Traits().MaxValue; most > 0 && len(text) > most {
-		return "", fmt.Errorf("rulings that are kept together take %d bytes, and the store takes %d; end some of them, or give shorter reasons",
+		return "", fmt.Errorf("rulings that are stored together take %d bytes, but the store accepts %d; end some of them, or give shorter reasons",
 			len(text), most)
 	}
-	s.revision, err = k.engine.Swap(ctx, k.prefix+id, text, 0, forAlways)
+	s.revision, err = k.engine.Swap(ctx, k.prefix+id, text, 0, forever)
 	if err == nil && s.revision != 0 {
 		k.remember(id, s)
 	}
 	return id, err
 }
 
-// expire has sheets expire that no head names. It does not matter if that fails, but for the room they take.
+// expire lets sheets expire that no head names. A failure only wastes their space.
 func (k *kvRulings) expire(ctx context.Context, ids []string) {
 	for _, id := range ids {
 		if value, revision, err := k.engine.Get(ctx, k.prefix+id); err == nil && revision != 0 {
@@ -369,7 +369,7 @@ func (k *kvRulings) remember(id string, s *sheet) {
 	k.known[id] = s
 }
 
-// forget forgets the sheets that a head does not name.
+// forget drops the cached sheets that a head does not name.
 func (k *kvRulings) forget(h *head) {
 	named := make(map[string]bool, len(h.Sheets))
 	for _, id := range h.Sheets {
@@ -384,13 +384,13 @@ func (k *kvRulings) forget(h *head) {
 	}
 }
 
-// keepKeyInKV keeps a key in an entry of its own.
+// keepKeyInKV keeps a key in a separate entry.
 func keepKeyInKV(store, prefix string, engine kvstore.Engine) func(context.Context, []byte) ([]byte, error) {
 	name := prefix + "-reservation-key"
 	return func(ctx context.Context, proposed []byte) ([]byte, error) {
 		kept, revision, err := engine.Get(ctx, name)
 		if err == nil && revision == 0 {
-			if _, err = engine.Swap(ctx, name, proposed, 0, forAlways); err == nil {
+			if _, err = engine.Swap(ctx, name, proposed, 0, forever); err == nil {
 				return proposed, nil
 			}
 			if errors.Is(err, kvstore.ErrConflict) { // another instance was faster

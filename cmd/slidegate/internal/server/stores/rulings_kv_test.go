@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// shelf is a key-value engine in memory that forgets at once what is not kept for always.
+// shelf is a key-value engine in memory that immediately drops entries that are not kept forever.
 type shelf struct {
 	mu     sync.Mutex
 	writes uint64
@@ -42,7 +42,7 @@ func (s *shelf) Swap(_ context.Context, name string, value []byte, revision uint
 		return 0, fmt.Errorf("shelf: %w", kvstore.ErrConflict)
 	}
 	s.writes++
-	if s.all[name] = (shelved{bytes.Clone(value), s.writes}); keep != forAlways {
+	if s.all[name] = (shelved{bytes.Clone(value), s.writes}); keep != forever {
 		delete(s.all, name)
 	}
 	return s.writes, nil
@@ -52,7 +52,7 @@ func (s *shelf) Now() rule.Micros { return 0 }
 
 func (s *shelf) Traits() kvstore.Traits { return kvstore.Traits{Name: "shelf", MaxValue: 1 << 20} }
 
-// TestRulingsInKV: the keeper does all that one must, and leaves nothing behind that it does not need.
+// TestRulingsInKV: the keeper passes the common tests, and leaves no unneeded entries behind.
 func TestRulingsInKV(t *testing.T) {
 	engine := &shelf{all: map[string]shelved{}}
 	one, other := newKVRulings("shelf", "p", engine), newKVRulings("shelf", "p", engine)
@@ -82,11 +82,11 @@ func TestRulingsInKV(t *testing.T) {
 	})
 	h := read()
 	if got, want := len(engine.all), 1+len(h.Sheets)+len(h.Log); got != want {
-		t.Errorf("there are %d entries, want the head and its %d sheets", got, want-1)
+		t.Errorf("got %d entries, want the head and its %d sheets", got, want-1)
 	}
 }
 
-// TestLogInKV: the log has the last changes, and not more of them than it must.
+// TestLogInKV: the log has the last changes, and no more of them than required.
 func TestLogInKV(t *testing.T) {
 	engine := &shelf{all: map[string]shelved{}}
 	keeper := newKVRulings("shelf", "p", engine)
@@ -98,14 +98,14 @@ func TestLogInKV(t *testing.T) {
 	}
 	log, err := keeper.Log(t.Context(), changes)
 	if err != nil || len(log) != rulings.MaxLog || log[0].Why != fmt.Sprint(changes-1) || log[rulings.MaxLog-1].Why != fmt.Sprint(changes-rulings.MaxLog) {
-		t.Errorf("got %d changes, %v; want the last %d, the newest first", len(log), err, rulings.MaxLog)
+		t.Errorf("got %d changes, %v; want the last %d, newest first", len(log), err, rulings.MaxLog)
 	}
 	if got, most := len(engine.all), 2+rulings.MaxLog/logSheet+1; got > most {
-		t.Errorf("there are %d entries, want at most %d", got, most)
+		t.Errorf("got %d entries, want at most %d", got, most)
 	}
 }
 
-// TestLargestRulingsInKV: as many rulings as there may be, each as large as it may be, fit into sheets.
+// TestLargestRulingsInKV: the maximum number of rulings, each of maximum size, fits into sheets.
 func TestLargestRulingsInKV(t *testing.T) {
 	var sheets [256]int
 	largest := 0
@@ -120,11 +120,11 @@ func TestLargestRulingsInKV(t *testing.T) {
 		sheets[placeOf(&r)]++
 	}
 	if size, most := slices.Max(sheets[:])*largest, (&shelf{}).Traits().MaxValue; size > most {
-		t.Errorf("a sheet of %d rulings takes %d bytes, and an entry has room for %d", slices.Max(sheets[:]), size, most)
+		t.Errorf("a sheet of %d rulings takes %d bytes, but an entry holds %d", slices.Max(sheets[:]), size, most)
 	}
 }
 
-// TestKeyInKV: all instances have the key that was kept first.
+// TestKeyInKV: all instances get the key that was kept first.
 func TestKeyInKV(t *testing.T) {
 	engine := &shelf{all: map[string]shelved{}}
 	for _, proposed := range []string{"first", "second"} {

@@ -14,8 +14,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
-// postgresRulings keeps rulings in a table of their own and the log of changes in another, whose last number is the version. The
-// tables are made with the first change, unless the URL forbids it to make any.
+// postgresRulings keeps rulings in one table and the log of changes in another, whose last ID is the version. The tables are
+// created by the first change, unless the URL forbids creating tables.
 type postgresRulings struct {
 	pool       *pgxpool.Pool
 	table, log string
@@ -29,24 +29,24 @@ func (t *postgresTarget) newRulings(pool *pgxpool.Pool) *postgresRulings {
 	return &postgresRulings{pool: pool, table: name("rulings"), log: name("rulings_log"), migrate: t.migrate}
 }
 
-// isMissing reports whether an error says that a table is not there.
+// isMissing reports whether an error means that a table does not exist.
 func isMissing(err error) bool {
-	said, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && said.Code == undefinedTable
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pgErr.Code == undefinedTable
 }
 
 func (k *postgresRulings) Load(ctx context.Context, known int64) (all []rulings.Ruling, version int64, err error) {
 	const last = "SELECT coalesce(max(id), 0) FROM "
 	switch err := k.pool.QueryRow(ctx, last+k.log).Scan(&version); {
 	case isMissing(err):
-		return nil, 0, nil // nothing was ever changed
+		return nil, 0, nil // there were no changes yet
 	case err != nil:
 		return nil, 0, failed("postgres", err)
 	case version == known:
 		return nil, known, nil
 	}
 	var texts []string
-	query := "SELECT (" + last + k.log + "), coalesce((SELECT array_agg(ruling) FROM " + k.table + "), '{}')" // of one moment
+	query := "SELECT (" + last + k.log + "), coalesce((SELECT array_agg(ruling) FROM " + k.table + "), '{}')" // a single snapshot
 	if err := k.pool.QueryRow(ctx, query).Scan(&version, &texts); err != nil {
 		return nil, 0, failed("postgres", err)
 	}
@@ -69,17 +69,17 @@ func (k *postgresRulings) Apply(ctx context.Context, change rulings.Ruling, stal
 	case errors.Is(err, rulings.ErrNone), errors.Is(err, rulings.ErrFull):
 		return fmt.Errorf("stores: %w", err)
 	case isMissing(err):
-		return failed("postgres", fmt.Errorf("the tables of rulings are not there, and slidegate_migrate=false forbids to make them; docs/postgres.md has their SQL: %w", err))
+		return failed("postgres", fmt.Errorf("the tables of rulings do not exist, and slidegate_migrate=false forbids creating them; docs/postgres.md has their SQL: %w", err))
 	case err != nil:
 		return failed("postgres", err)
 	}
 	return nil
 }
 
-// create makes the tables.
+// create creates the tables.
 func (k *postgresRulings) create(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, k.pool, func(tx pgx.Tx) error {
-		// Two that make them at the same moment would get in each other's way.
+		// Concurrent attempts would conflict.
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", k.table); err != nil {
 			return err
 		}
@@ -95,8 +95,7 @@ func (k *postgresRulings) create(ctx context.Context) error {
 	})
 }
 
-// apply makes a change in a transaction. Changes are made one after the other, so that their numbers are in the order in which they
-// are seen.
+// apply makes a change in a transaction. Changes are serialized, so that they become visible in the order of their IDs.
 func (k *postgresRulings) apply(ctx context.Context, change *rulings.Ruling, stale []rulings.Ruling) error {
 	return pgx.BeginFunc(ctx, k.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "LOCK TABLE "+k.table+" IN SHARE ROW EXCLUSIVE MODE"); err != nil {
@@ -119,7 +118,7 @@ func (k *postgresRulings) apply(ctx context.Context, change *rulings.Ruling, sta
 	})
 }
 
-// put changes the ruling about a key.
+// put changes the ruling for a key.
 func (k *postgresRulings) put(ctx context.Context, tx pgx.Tx, change *rulings.Ruling) error {
 	if change.Kind == rulings.Clear {
 		done, err := tx.Exec(ctx, "DELETE FROM "+k.table+" WHERE id = $1", rulingID(change))
@@ -136,7 +135,7 @@ func (k *postgresRulings) put(ctx context.Context, tx pgx.Tx, change *rulings.Ru
 	return err
 }
 
-// rulingID is the number of what a ruling is about: a key itself may be longer than an index takes.
+// rulingID is a hash of what a ruling is about, since a key may be too long for an index.
 func rulingID(r *rulings.Ruling) []byte {
 	sum := sha256.Sum256([]byte(r.Name()))
 	return sum[:]

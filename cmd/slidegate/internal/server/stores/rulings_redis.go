@@ -12,9 +12,9 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
-// redisRulings keeps rulings in a hash by what they are about, with their version beside them, and the log in a list. The names have a
-// tag in common, so that a cluster has both on one node, and no limit has such a name: theirs have the shape of the limit before the
-// brace.
+// redisRulings keeps rulings in a hash by what they are about, together with their version, and the log in a list. The names share a
+// hash tag, so that a cluster has both on one node, and no limit has such a name: names of limits have the limit's shape before
+// the brace.
 type redisRulings struct {
 	client rueidis.Client
 	table  string
@@ -26,7 +26,7 @@ func newRedisRulings(client rueidis.Client, prefix string) *redisRulings {
 	return &redisRulings{client: client, table: table, log: table + ":log"}
 }
 
-// versionField is the field of the hash that has the version. Those of rulings are JSON arrays.
+// versionField is the field of the hash with the version. The fields of rulings are JSON arrays.
 const versionField = "version"
 
 func (k *redisRulings) Load(ctx context.Context, known int64) ([]rulings.Ruling, int64, error) {
@@ -44,7 +44,7 @@ func (k *redisRulings) Load(ctx context.Context, known int64) ([]rulings.Ruling,
 		return nil, 0, failed("redis", withoutArguments(err))
 	}
 	if version, err = strconv.ParseInt(fields[versionField], 10, 64); err != nil {
-		return nil, 0, failed("redis", fmt.Errorf("the version of the rulings is not a number: %w", err))
+		return nil, 0, failed("redis", fmt.Errorf("invalid version of the rulings: %w", err))
 	}
 	delete(fields, versionField)
 	all := make([]rulings.Ruling, 0, len(fields))
@@ -56,17 +56,17 @@ func (k *redisRulings) Load(ctx context.Context, known int64) ([]rulings.Ruling,
 	return all, version, nil
 }
 
-// appendRuling appends a ruling that is kept as text.
+// appendRuling appends a ruling that is stored as text.
 func appendRuling(all []rulings.Ruling, text string) ([]rulings.Ruling, error) {
 	var r rulings.Ruling
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return nil, fmt.Errorf("a ruling that is kept cannot be read: %w", err)
+		return nil, fmt.Errorf("invalid stored ruling: %w", err)
 	}
 	return append(all, r), nil
 }
 
-// changeRulings makes a change: ARGV has what it is about, the ruling or nothing to end one, the line of the log, how many rulings and
-// lines there may be, and then stale rulings, each as what it is about and its text.
+// changeRulings makes a change. ARGV has what it is about, the ruling (empty to end one), the line of the log, the maximum numbers of
+// rulings and lines, and then stale rulings, each as what it is about and its text.
 var changeRulings = rueidis.NewLuaScript(`
 local there = redis.call('HEXISTS', KEYS[1], ARGV[1])
 if ARGV[2] == '' and there == 0 then return 'none' end
@@ -98,25 +98,25 @@ func (k *redisRulings) Apply(ctx context.Context, change rulings.Ruling, stale [
 	for i := range stale {
 		args = append(args, stale[i].Name(), string(stale[i].Text()))
 	}
-	said, err := changeRulings.Exec(ctx, k.client, []string{k.table, k.log}, args).ToString()
+	reply, err := changeRulings.Exec(ctx, k.client, []string{k.table, k.log}, args).ToString()
 	switch {
 	case err != nil:
 		return failed("redis", withoutArguments(err))
-	case said == "ok":
+	case reply == "ok":
 		return nil
 	}
-	return refusedChange(said)
+	return refusedChange(reply)
 }
 
-// refusedChange returns the error of a change that a store did not make.
-func refusedChange(said string) error {
-	switch said {
+// refusedChange returns the error for a change that a store did not make.
+func refusedChange(reply string) error {
+	switch reply {
 	case "none":
 		return fmt.Errorf("stores: %w", rulings.ErrNone)
 	case "full":
 		return fmt.Errorf("stores: %w", rulings.ErrFull)
 	}
-	return errors.New("stores: the store's answer to a change of rulings is not one that it gives")
+	return errors.New("stores: unexpected reply of the store to a change of rulings")
 }
 
 func (k *redisRulings) Log(ctx context.Context, n int) (all []rulings.Ruling, err error) {

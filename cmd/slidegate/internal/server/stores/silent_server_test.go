@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// TestSilentServer: one that takes connections and says nothing keeps neither Open nor Close nor a decision waiting.
+// TestSilentServer: a server that accepts connections and sends nothing delays neither Open nor Close nor a decision.
 func TestSilentServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

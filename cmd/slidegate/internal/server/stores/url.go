@@ -11,18 +11,18 @@ import (
 	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// The texts of errors here are our own. Those of the packages that read URLs quote what they could not read, and a URL
-// that is not understood may have a password in any part of it.
+// The error texts here are our own. The errors of packages that parse URLs quote what they could not parse, and an invalid URL may
+// contain a password in any part.
 
 var schemes = []string{"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres", "nats", "tls", "memcached"}
 
-// unknownScheme is the error of a URL that no store is known for. A scheme holds no secret, unless it is none.
+// unknownScheme is the error for a URL of an unknown store. A scheme contains no secret, unless it is not a scheme.
 func unknownScheme(scheme string) error {
-	return invalid("URL", "the URL begins with no store that is known%s (%s)",
+	return invalid("URL", "the URL begins with an unknown store%s (%s)",
 		errtext.DidYouMean(scheme, schemes), errtext.OneOf(schemes))
 }
 
-// address is a URL of a store, taken apart.
+// address is a parsed URL of a store.
 type address struct {
 	scheme         string
 	user, password string
@@ -31,10 +31,10 @@ type address struct {
 	query          url.Values
 }
 
-// parseAddress takes a URL apart, which may have several hosts. The parameters are those that there may be.
+// parseAddress parses a URL, which may have several hosts. Only the given parameters are valid.
 func parseAddress(text, port string, parameters ...string) (a address, err error) {
 	bad := func(what string) (address, error) {
-		return address{}, invalid("URL", "the URL's %s cannot be read; write SCHEME://USER:PASSWORD@HOST:PORT/..., "+
+		return address{}, invalid("URL", "the URL's %s is invalid; write SCHEME://USER:PASSWORD@HOST:PORT/..., "+
 			"and percent-encode / ? # @ and %% in a user or password", what)
 	}
 	scheme, rest, ok := strings.Cut(text, "://")
@@ -67,7 +67,7 @@ func parseAddress(text, port string, parameters ...string) (a address, err error
 	return a, err
 }
 
-// withPort returns a host with its port, or with the usual one.
+// withPort returns a host with its port, or with the default port.
 func withPort(host, port string) (string, bool) {
 	if h, p, err := net.SplitHostPort(host); err == nil {
 		host, port = h, p
@@ -86,29 +86,29 @@ func withPort(host, port string) (string, bool) {
 	return net.JoinHostPort(host, port), true
 }
 
-// parseQuery reads parameters, and refuses those that nobody reads: a misspelt one would silently do nothing.
+// parseQuery parses parameters, and rejects unknown ones: a misspelt parameter would silently have no effect.
 func parseQuery(text string, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return nil, invalid("URL", "what follows the ? of the URL cannot be read; write NAME=VALUE&NAME=VALUE")
+		return nil, invalid("URL", "invalid parameters after the ? of the URL; write NAME=VALUE&NAME=VALUE")
 	}
 	for name := range values {
 		if !slices.Contains(known, name) {
 			return nil, unknownParameter(name, known)
 		}
 		if len(values[name]) > 1 {
-			return nil, invalid("URL", "the URL has %s twice; write it once", name)
+			return nil, invalid("URL", "duplicate parameter %s in the URL; write it once", name)
 		}
 	}
 	return values, nil
 }
 
 func unknownParameter(name string, known []string) error {
-	return invalid("URL", "the URL has a parameter that is not known%s (%s)",
+	return invalid("URL", "the URL has an unknown parameter%s (%s)",
 		errtext.DidYouMean(name, known), errtext.OneOf(known))
 }
 
-// invalid returns the error of an argument or an option of Open.
+// invalid returns an error about an argument or an option of Open.
 func invalid(option, format string, args ...any) error {
 	return &config.OptionError{Package: "stores", Option: option, Err: fmt.Errorf(format, args...)}
 }

@@ -31,7 +31,7 @@ func TestParseBytes(t *testing.T) {
 func TestBadURLs(t *testing.T) {
 	for url, want := range map[string]string{
 		"redsi://hunter2@h":                                        `did you mean "redis"`,
-		"hunter2":                                                  "no store that is known",
+		"hunter2":                                                  "unknown store",
 		"memory:hunter2":                                           "max_bytes",
 		"memory:?max_keys=1000000":                                 "max_keys: the bound is in bytes",
 		"memory:?max_bytes=0":                                      "max_bytes: must be",
@@ -43,24 +43,24 @@ func TestBadURLs(t *testing.T) {
 		"redis://u:hunter2@h:port/0":                               "host",
 		"redis://u:%zzhunter2@h":                                   "password",
 		"redis://u:1/hunter2@h":                                    "percent-encode",
-		"redis://:hunter2@h/0/1":                                   "number of a database",
-		"redis://:hunter2@h/-1":                                    "number of a database",
+		"redis://:hunter2@h/0/1":                                   "database number",
+		"redis://:hunter2@h/-1":                                    "database number",
 		"redis://:hunter2@h?dial_timeout=soon":                     "dial_timeout",
 		"redis://:hunter2@h?write_timeout=0s":                      "write_timeout",
 		"redis://:hunter2@h?protcol=2":                             `did you mean "protocol"`,
 		"redis://:hunter2@h?protocol=4":                            "protocol: must be 2 or 3",
-		"redis://:hunter2@h?prefix=a&prefix=b":                     "twice",
+		"redis://:hunter2@h?prefix=a&prefix=b":                     "duplicate parameter prefix",
 		"redis://:hunter2@h?prefix={":                              "prefix",
 		"redis://:hunter2@h1,h2":                                   "redis+cluster://",
 		"redis://:hunter2@h?skip_verify=true":                      "rediss://",
 		"rediss://:hunter2@h?skip_verify=maybe":                    "skip_verify",
-		"redis+cluster://:hunter2@h1,h2/3":                         "no database but 0",
+		"redis+cluster://:hunter2@h1,h2/3":                         "only database 0",
 		"redis+sentinel://:hunter2@h1,h2":                          "name of the master",
-		"redis://:x@h?sentinel_password=hunter2":                   "redis+sentinel:// alone",
-		"redis://:x@h?%zzhunter2":                                  "cannot be read",
-		"redis://:x@h?passwd=hunter2":                              "not known",
-		"postgres://u:hunter2@h:port/db":                           "cannot be read",
-		"postgres://u:1/hunter2@h/db?sslmode=no":                   "cannot be read",
+		"redis://:x@h?sentinel_password=hunter2":                   "only valid with redis+sentinel://",
+		"redis://:x@h?%zzhunter2":                                  "invalid parameters",
+		"redis://:x@h?passwd=hunter2":                              "unknown parameter",
+		"postgres://u:hunter2@h:port/db":                           "invalid postgres URL",
+		"postgres://u:1/hunter2@h/db?sslmode=no":                   "invalid postgres URL",
 		"postgres://u:hunter2@h/db?slidegate_shema=x":              `did you mean "slidegate_schema"`,
 		"postgres://u:hunter2@h/db?slidegate_unlogged=x":           "slidegate_unlogged: must be true or false",
 		"postgres://u:hunter2@h/db?slidegate_schema=%22":           "schema",
@@ -71,38 +71,38 @@ func TestBadURLs(t *testing.T) {
 		"nats://u:hunter2@h?replica=3":                             `did you mean "replicas"`,
 		"nats://u:hunter2@h?replicas=9":                            "replicas: must be 1 to 5",
 		"nats://u:hunter2@h?storage=disk":                          "storage: must be file or memory",
-		"nats://u:hunter2@h?prefix=a_b":                            "prefix: use letters",
+		"nats://u:hunter2@h?prefix=a_b":                            "letters, digits and -",
 		"nats://hunter2@h?ca=/x":                                   "tls://",
 		"tls://hunter2@h?cert=/x":                                  "cert and key go together",
 		"tls://hunter2@h?skip_verify=maybe":                        "skip_verify",
 		"nats:hunter2":                                             "nats:embedded?dir=FOLDER",
 		"nats:embedded":                                            "dir: is missing",
 		"nats:embedded?secret=hunter2":                             "dir: is missing",
-		"nats:embedded?dir=d&secret=hunter2":                       "secret: is for a cluster",
+		"nats:embedded?dir=d&secret=hunter2":                       "secret: requires a cluster",
 		"nats:embedded?dir=d&route=h:1&secret=hunter2":             "cluster: is missing",
 		"nats:embedded?dir=d&cluster=h:1":                          "route: is missing",
 		"nats:embedded?dir=d&route=h:1&cluster=i:1":                "secret: is missing",
-		"nats:embedded?dir=d&route=h:1&cluster=h:1&secret=hunter2": "no process but this one",
+		"nats:embedded?dir=d&route=h:1&cluster=h:1&secret=hunter2": "contains only this process",
 		"nats:embedded?dir=d&route=h&cluster=h:1&secret=hunter2":   "HOST:PORT",
 		"nats:embedded?dir=d&route=h:1&cluster=h:1,i:1&secret=hunter2&replicas=3": "the cluster has 2",
 		"nats:embedded?dir=d&sync=never":                                          "sync: must be",
-		"nats:embedded?directory=d":                                               "not known",
-		"memcached://u:hunter2@h":                                                 "no users and passwords",
-		"memcached://h/hunter2":                                                   "nothing after its hosts",
-		"memcached://h?timeout=soon":                                              "timeout: must be a time",
+		"nats:embedded?directory=d":                                               "unknown parameter",
+		"memcached://u:hunter2@h":                                                 "users and passwords are not supported",
+		"memcached://h/hunter2":                                                   "only parameters after its hosts",
+		"memcached://h?timeout=soon":                                              "timeout: must be a duration",
 		"memcached://h?clock=wall":                                                "clock: must be server or machine",
 	} {
 		o, err := stores.Open(ctx, url, stores.Options{})
 		if err == nil {
 			o.Close()
-			t.Errorf("%s was opened", url)
+			t.Errorf("%s: got no error", url)
 			continue
 		}
 		if !strings.HasPrefix(err.Error(), "stores: ") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; want %q", url, err, want)
+			t.Errorf("%s: got %v, want %q", url, err, want)
 		}
 		if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: the error tells the password: %v", url, err)
+			t.Errorf("%s: the error contains the password: %v", url, err)
 		}
 	}
 }
@@ -111,10 +111,10 @@ func TestMemory(t *testing.T) {
 	for _, url := range []string{"", "memory:", "memory://", "memory:?max_bytes=1MiB"} {
 		o := open(t, url, stores.Options{})
 		if o.Memory == nil || o.Open != o.Memory || o.Closed != o.Memory || o.Local != o.Memory || o.Optimistic != o.Memory {
-			t.Errorf("%q: got %+v, want the same store in memory in all four", url, o)
+			t.Errorf("%q: got %+v, want the same store in memory in all four fields", url, o)
 		}
 		if err := o.Ping(ctx); err != nil {
-			t.Errorf("%q: Ping = %v, want no error", url, err)
+			t.Errorf("%q: Ping: got %v, want nil", url, err)
 		}
 	}
 	kept, err := memstore.New(memstore.Options{})
@@ -122,11 +122,11 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o := open(t, "memory:", stores.Options{Memory: kept}); o.Memory != kept {
-		t.Error("the store that was restored is not used")
+		t.Error("the restored store is not used")
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := stores.Open(ended, "memory:", stores.Options{}); err == nil {
-		t.Error("opened after the end of the context")
+		t.Error("got no error after the end of the context")
 	}
 }

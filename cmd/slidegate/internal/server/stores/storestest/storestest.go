@@ -1,4 +1,4 @@
-// Package storestest opens stores for tests. Only tests import it: those of package stores, and the end-to-end tests, which
+// Package storestest opens stores for tests. It is imported only by the tests of package stores and by the end-to-end tests, which
 // run the databases.
 package storestest
 
@@ -13,9 +13,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Main runs the tests of a package and fails if anything goes on after them, except what a client of Redis leaves behind:
-// goroutines that are asleep for a few seconds before they would look for nodes again, or let go of old ones, and then end
-// by themselves.
+// Main runs the tests of a package and fails if goroutines are left afterwards, except those that a Redis client leaves behind:
+// they sleep for a few seconds before they would look for nodes again or drop old ones, and then end by themselves.
 func Main(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
@@ -37,12 +36,12 @@ func Open(t testing.TB, url string, opts stores.Options) *stores.Opened {
 	return o
 }
 
-// Hasty returns options under which an outage is soon over.
+// Hasty returns options with which an outage ends quickly.
 func Hasty() stores.Options {
 	return stores.Options{Timeout: 50 * time.Millisecond, ProbeEvery: 50 * time.Millisecond, Failures: 1}
 }
 
-// Limiter returns a limiter of 3 units per hour, which shares its counts with others of the same namespace.
+// Limiter returns a limiter of 3 units per hour, which shares its counts with other limiters of the same namespace.
 func Limiter(t testing.TB, store store.Store, namespace string) *slidegate.Limiter {
 	t.Helper()
 	l, err := slidegate.NewWithOptions(store, slidegate.Options{
@@ -54,7 +53,7 @@ func Limiter(t testing.TB, store store.Store, namespace string) *slidegate.Limit
 	return l
 }
 
-// Allow asks for one unit of the same key every time.
+// Allow requests one unit, always of the same key.
 func Allow(t testing.TB, l *slidegate.Limiter) slidegate.Decision {
 	t.Helper()
 	d, err := l.Allow(t.Context(), "ann")

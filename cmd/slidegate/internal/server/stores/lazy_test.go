@@ -9,29 +9,29 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestLateTellsEveryRequest: before there is a connection, each request of a batch has its error.
-func TestLateTellsEveryRequest(t *testing.T) {
+// TestLazyStoreFailsEveryRequest: before there is a connection, each request of a batch gets its error.
+func TestLazyStoreFailsEveryRequest(t *testing.T) {
 	target, err := parseRedis("redis://h")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &late{Store: target.sketch}
+	l := &lazyStore{Store: target.offline}
 	batch := make([]store.Request, 2)
 	if err := l.Apply(context.Background(), batch); !errors.Is(err, ErrDown) || errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("the batch: %v", err)
+		t.Errorf("the batch: got %v", err)
 	}
 	for i := range batch {
 		if !errors.Is(batch[i].Err, ErrDown) {
-			t.Errorf("request %d: %v", i, batch[i].Err)
+			t.Errorf("request %d: got %v", i, batch[i].Err)
 		}
 	}
 	if got := l.Traits(); got.Name != "redis" || got.RoundTrips != 1 || !got.ServerClock {
-		t.Errorf("the traits are known before there is a connection: %+v", got)
+		t.Errorf("traits before there is a connection: got %+v", got)
 	}
 }
 
-// TestCloseEndsDialing: an attempt to connect does not outlast whoever closes the store. The address takes connections, so
-// that it is not the address that ends it.
+// TestCloseEndsDialing: closing the store ends an attempt to connect. The address accepts connections, so that it is not the
+// address that ends the attempt.
 func TestCloseEndsDialing(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,6 +46,6 @@ func TestCloseEndsDialing(t *testing.T) {
 	cancel()
 	var canceled *net.OpError
 	if _, err := target.connect(closed); !errors.As(err, &canceled) || canceled.Op != "dial" {
-		t.Errorf("dialed after the end: %v", err)
+		t.Errorf("dialed after the end: got %v", err)
 	}
 }

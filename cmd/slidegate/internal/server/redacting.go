@@ -7,20 +7,20 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 )
 
-// keyless is an exporter of spans that leaves out all by which a client can be recognised: its address and program, and the
-// host and path that it asked for, are what keys are made of.
-type keyless struct{ trace.SpanExporter }
+// redactingExporter is a span exporter that removes everything that could identify a client: its address and user agent, and the
+// host and path it requested, which keys are made of.
+type redactingExporter struct{ trace.SpanExporter }
 
-// ExportSpans exports what is left of spans.
-func (k keyless) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
+// ExportSpans exports the spans without these attributes.
+func (e redactingExporter) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
 	bare := make([]trace.ReadOnlySpan, len(spans))
 	for i, span := range spans {
 		bare[i] = bareSpan{span}
 	}
-	return k.SpanExporter.ExportSpans(ctx, bare)
+	return e.SpanExporter.ExportSpans(ctx, bare)
 }
 
-// harmless are the attributes that have no more values than we give them.
+// harmless are the attributes with a bounded set of values that identify no client.
 var harmless = map[attribute.Key]bool{
 	"http.request.method": true, "http.response.status_code": true, "http.route": true, "url.scheme": true,
 	"network.protocol.name": true, "network.protocol.version": true, "error.type": true,
@@ -28,10 +28,10 @@ var harmless = map[attribute.Key]bool{
 	"rpc.grpc.status_code": true, "rpc.response.status_code": true,
 }
 
-// bareSpan is a span with the harmless attributes alone.
+// bareSpan is a span with only the harmless attributes.
 type bareSpan struct{ trace.ReadOnlySpan }
 
-// Attributes returns them.
+// Attributes returns the harmless attributes.
 func (s bareSpan) Attributes() []attribute.KeyValue {
 	var all []attribute.KeyValue
 	for _, a := range s.ReadOnlySpan.Attributes() {

@@ -5,14 +5,14 @@ import (
 	"net/http"
 )
 
-// Clients name themselves, their host or the path that they want in many headers, because some proxy somewhere writes each of them
-// and some application believes it. What is below is in lower case, with a hyphen for whatever is neither a letter nor a digit: that
-// is how many applications read names, to which X_Forwarded_For is X-Forwarded-For.
+// Clients can claim an address, a host or a path in many headers, because some proxy writes each of them and some application
+// believes it. The names below are in lower case, with a hyphen for anything that is neither a letter nor a digit, because many
+// applications normalize names like that and take X_Forwarded_For for X-Forwarded-For.
 var (
 	untoldPrefixes = [][]byte{
 		[]byte("x-forwarded-"), []byte("x-original-"), []byte("x-real-"), []byte("x-appengine-"),
 	}
-	// The ends of names in which some network or other names the client: Fastly-Client-IP, X-Azure-ClientIP, DO-Connecting-IP.
+	// Suffixes of names in which various networks name the client: Fastly-Client-IP, X-Azure-ClientIP, DO-Connecting-IP.
 	untoldSuffixes = [][]byte{
 		[]byte("client-ip"), []byte("clientip"), []byte("client-addr"), []byte("client-address"), []byte("client-connection-ip"),
 		[]byte("connecting-ip"), []byte("connecting-ipv6"), []byte("forwarded-for"), []byte("originating-ip"),
@@ -29,11 +29,11 @@ var (
 	}
 )
 
-// untold reports whether the application is not to be told a header of a client: because it names the client, the host or the
-// path, or because it is another spelling of one that does. Odd spellings nobody writes but clients, also where a proxy is trusted.
-func untold(name string, trusted bool) bool {
-	var room [64]byte
-	plain, odd := room[:0], false
+// spoofable reports whether a client's header must not reach the application: because it names the client, the host or the path, or
+// is another spelling of such a header. Odd spellings are removed even from trusted proxies, since only clients write them.
+func spoofable(name string, trusted bool) bool {
+	var buf [64]byte
+	plain, odd := buf[:0], false
 	for i := range len(name) {
 		c := name[i]
 		switch {
@@ -64,10 +64,10 @@ func untold(name string, trusted bool) bool {
 	return false
 }
 
-// dropUntold removes from headers, or from trailers, what the application is not to be told.
-func dropUntold(h http.Header, trusted bool) {
+// dropSpoofable removes such headers or trailers.
+func dropSpoofable(h http.Header, trusted bool) {
 	for name := range h {
-		if untold(name, trusted) {
+		if spoofable(name, trusted) {
 			delete(h, name)
 		}
 	}

@@ -22,7 +22,7 @@ var lying = []string{
 	"Request-URI", "X-Request-URI",
 }
 
-// spellings are ways to write a name that applications take for the same one.
+// spellings returns spellings of a name that applications treat as the same.
 func spellings(name string) []string {
 	all := []string{name, strings.ToLower(name), strings.ToUpper(name)}
 	for _, instead := range []string{"_", ".", "~"} {
@@ -31,7 +31,7 @@ func spellings(name string) []string {
 	return slices.Compact(all)
 }
 
-// arrived tells all names that arrive with the lie in them, in the head and after the body.
+// arrived writes all names whose values contain the lie, in the header and in the trailer.
 func arrived(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	for _, h := range []http.Header{r.Header, r.Trailer} {
@@ -44,8 +44,8 @@ func arrived(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "xff=%s", strings.Join(r.Header["X-Forwarded-For"], "|"))
 }
 
-// TestUntoldHeaders: in whatever header and spelling a client names itself or its path, the application is not told.
-func TestUntoldHeaders(t *testing.T) {
+// TestSpoofableHeaders: whatever header and spelling a client uses to name itself or its path, it does not reach the application.
+func TestSpoofableHeaders(t *testing.T) {
 	r := newRig(t, application(t, arrived), plenty())
 	for _, name := range lying {
 		for _, spelling := range spellings(name) {
@@ -56,13 +56,13 @@ func TestUntoldHeaders(t *testing.T) {
 	}
 	for _, name := range []string{"X-Realm", "X-Client-Version", "User-Agent", "api_key", "X_Tenant", "X-Ip", "X-HTTP-Method-Override", "Via", "X-Request-Id"} {
 		if got := r.raw("GET / HTTP/1.1\r\nHost: h\r\n" + name + ": 6.6.6.6\r\nConnection: close\r\n\r\n"); !strings.Contains(strings.ToLower(got.body), strings.ToLower(name)) {
-			t.Errorf("%s is not passed on: the application saw %s", name, got.body)
+			t.Errorf("%s is not forwarded: the application saw %s", name, got.body)
 		}
 	}
 }
 
-// TestUntoldTrailers: nor does it matter whether it stands before the body or after it, and whether it was announced.
-func TestUntoldTrailers(t *testing.T) {
+// TestSpoofableTrailers: the same holds for trailers, announced or not.
+func TestSpoofableTrailers(t *testing.T) {
 	r := newRig(t, application(t, arrived), plenty())
 	for _, name := range append([]string{"X_Forwarded_For", "x.real.ip"}, lying...) {
 		for _, announced := range []string{"", "Trailer: " + name + "\r\n", "Trailer: X-Sum\r\n", "Trailer: X-Sum, " + name + "\r\n"} {
@@ -79,14 +79,14 @@ func TestUntoldTrailers(t *testing.T) {
 	}
 }
 
-// TestToldByTrusted: what a trusted proxy writes is passed on, but for spellings that only clients write.
-func TestToldByTrusted(t *testing.T) {
+// TestHeadersOfTrustedProxies: headers of a trusted proxy are forwarded, except for spellings that only clients use.
+func TestHeadersOfTrustedProxies(t *testing.T) {
 	s := plenty()
 	s.trusted = loopback
 	r := newRig(t, application(t, arrived), s)
 	for _, name := range []string{"X-Real-IP", "Fly-Client-IP", "X-Original-URL", "Forwarded", "True-Client-IP"} {
 		if got := r.raw("GET / HTTP/1.1\r\nHost: h\r\n" + name + ": 6.6.6.6\r\nConnection: close\r\n\r\n"); !strings.Contains(strings.ToLower(got.body), strings.ToLower(name)) {
-			t.Errorf("%s is not passed on: the application saw %s", name, got.body)
+			t.Errorf("%s is not forwarded: the application saw %s", name, got.body)
 		}
 		odd := strings.ReplaceAll(name, "-", "_")
 		if got := r.raw("GET / HTTP/1.1\r\nHost: h\r\n" + odd + ": 6.6.6.6\r\nConnection: close\r\n\r\n"); odd != name && got.body != "xff=127.0.0.1" {

@@ -13,31 +13,31 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// late is a store that is connected to in the background. Until then every request fails, which is for the failure modes
-// to answer. It is safe for concurrent use.
-type late struct {
-	store.Store // a sketch of the store, without a connection, for what takes no I/O: Check and Traits
+// lazyStore is a store that connects in the background. Until it is connected, every request fails, and the failure modes
+// decide. It is safe for concurrent use.
+type lazyStore struct {
+	store.Store // without a connection, for methods that need no I/O: Check and Traits
 
 	link atomic.Pointer[link]
-	why  atomic.Pointer[error] // of the last attempt
+	why  atomic.Pointer[error] // the error of the last attempt
 }
 
-// link is a store that was connected to.
+// link is a connected store.
 type link struct {
 	store   store.Store
 	ping    func(context.Context) error
 	keepKey func(ctx context.Context, proposed []byte) ([]byte, error)
 	rulings rulings.Keeper
 	close   func()
-	// warnings returns settings of the server under which limits do not hold; nil if there is nothing to ask.
+	// warnings returns settings of the server under which limits do not hold; nil if there are none to check.
 	warnings func(context.Context) ([]string, error)
 }
 
-// connector connects once, or says why not. What it returns outlives ctx.
+// connector makes one attempt to connect. What it returns outlives ctx.
 type connector func(ctx context.Context) (*link, error)
 
-// Apply asks the store if it is there.
-func (l *late) Apply(ctx context.Context, batch []store.Request) error {
+// Apply calls the store if it is connected.
+func (l *lazyStore) Apply(ctx context.Context, batch []store.Request) error {
 	if link := l.link.Load(); link != nil {
 		return link.store.Apply(ctx, batch)
 	}
@@ -48,67 +48,67 @@ func (l *late) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-func (l *late) down() error {
+func (l *lazyStore) down() error {
 	if why := l.why.Load(); why != nil {
 		return *why
 	}
 	return fmt.Errorf("stores: %w", ErrDown)
 }
 
-func (l *late) ping(ctx context.Context) error {
+func (l *lazyStore) ping(ctx context.Context) error {
 	if link := l.link.Load(); link != nil {
 		return link.ping(ctx)
 	}
 	return l.down()
 }
 
-func (l *late) keepKey(ctx context.Context, proposed []byte) ([]byte, error) {
+func (l *lazyStore) keepKey(ctx context.Context, proposed []byte) ([]byte, error) {
 	if link := l.link.Load(); link != nil {
 		return link.keepKey(ctx, proposed)
 	}
 	return nil, l.down()
 }
 
-// lateRulings keeps rulings in a store that is connected to in the background.
-type lateRulings struct{ late *late }
+// lazyRulings keeps rulings in a lazyStore.
+type lazyRulings struct{ store *lazyStore }
 
-func (l lateRulings) Load(ctx context.Context, known int64) ([]rulings.Ruling, int64, error) {
-	if link := l.late.link.Load(); link != nil {
+func (l lazyRulings) Load(ctx context.Context, known int64) ([]rulings.Ruling, int64, error) {
+	if link := l.store.link.Load(); link != nil {
 		return link.rulings.Load(ctx, known)
 	}
-	return nil, 0, l.late.down()
+	return nil, 0, l.store.down()
 }
 
-func (l lateRulings) Apply(ctx context.Context, change rulings.Ruling, stale []rulings.Ruling) error {
-	if link := l.late.link.Load(); link != nil {
+func (l lazyRulings) Apply(ctx context.Context, change rulings.Ruling, stale []rulings.Ruling) error {
+	if link := l.store.link.Load(); link != nil {
 		return link.rulings.Apply(ctx, change, stale)
 	}
-	return l.late.down()
+	return l.store.down()
 }
 
-func (l lateRulings) Log(ctx context.Context, n int) ([]rulings.Ruling, error) {
-	if link := l.late.link.Load(); link != nil {
+func (l lazyRulings) Log(ctx context.Context, n int) ([]rulings.Ruling, error) {
+	if link := l.store.link.Load(); link != nil {
 		return link.rulings.Log(ctx, n)
 	}
-	return nil, l.late.down()
+	return nil, l.store.down()
 }
 
-// The times between attempts to connect grow from the first to the last.
+// The pause between attempts to connect grows from firstPause to lastPause.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 2 * time.Second
 )
 
-// connectLater returns a store that is connected to as soon as that is possible. It tries once before it returns, so that
-// a store which is there is there from the first request on.
-func (o *Opened) connectLater(name string, sketch store.Store, connect connector, opts *Options) (store.Store, error) {
-	l := &late{Store: sketch}
-	if opts.sketch {
+// connectLater returns a store that connects as soon as possible. It makes one attempt before it returns, so that a store that is
+// up is connected from the first request on.
+func (o *Opened) connectLater(name string, offline store.Store, connect connector, opts *Options) (store.Store, error) {
+	l := &lazyStore{Store: offline}
+	if opts.offline {
 		return l, nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	o.ping, o.KeepKey, o.Rulings = l.ping, l.keepKey, lateRulings{l}
+	o.ping, o.KeepKey, o.Rulings = l.ping, l.keepKey, lazyRulings{l}
 	o.close = append(o.close, func() error {
 		cancel()
 		running.Wait()
@@ -152,34 +152,34 @@ func (o *Opened) connectLater(name string, sketch store.Store, connect connector
 	defer timer.Stop()
 	select {
 	case <-first:
-	case <-timer.C: // it goes on in the background
+	case <-timer.C: // it continues in the background
 	}
 	return l, nil
 }
 
-// warnPatience is how long the server may take to tell of its settings: nobody waits for it.
-const warnPatience = 10 * time.Second
+// warnTimeout is how long reading the server's settings may take. Nothing waits for it.
+const warnTimeout = 10 * time.Second
 
 // warn logs settings of the server under which limits do not hold.
 func (l *link) warn(ctx context.Context, log *slog.Logger) {
 	if l.warnings == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, warnPatience)
+	ctx, cancel := context.WithTimeout(ctx, warnTimeout)
 	defer cancel()
 	warnings, err := l.warnings(ctx)
 	for _, text := range warnings {
-		log.Warn("limits do not hold with a setting of the store: " + text)
+		log.Warn("limits do not hold under a setting of the store: " + text)
 	}
 	if err != nil && ctx.Err() == nil {
 		log.Info("the settings of the store could not be read", slog.Any("error", err))
 	}
 }
 
-// firstAttempt is how long Open waits for a store that neither answers nor refuses: the service listens within a second.
+// firstAttempt is how long Open waits for a store that neither accepts nor refuses connections: the service listens within a second.
 const firstAttempt = 500 * time.Millisecond
 
-// sleep waits, and tells whether ctx did not end.
+// sleep waits for d, and reports false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
