@@ -13,51 +13,51 @@ export INSTALL ?= yes
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# What the tests must have: they fail without it instead of skipping.
+# Programs that the tests require: without them they fail instead of skipping.
 export TEST_REQUIRE = cc,chromium,curl,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,node
-unexport REDIS_URL DATABASE_URL # tests that end a server would skip one that is not theirs
+unexport REDIS_URL DATABASE_URL # tests that stop a server skip servers that they did not start
 
-# "work" is every package of every module in go.work. What builds on Envoy's packages takes minutes to look through, and to
-# compile for the race detector, where nothing is cached: make lint-all and make race have it. The race detector is for what
-# shares memory between goroutines in earnest; make race has all.
+# "work" is every package of every module in go.work. Packages that import Envoy's take minutes to lint, and to compile for the race
+# detector, if nothing is cached: only make lint-all and make race include them. make test runs the race detector where goroutines
+# really share memory; make race runs it everywhere.
 ALL = $$($(GO) list work | grep -v /slidegate/bench)
 HEAVY := /(cmd/slidegate|server|server/envoy|e2e/[a-z]*)$$
 SHARES := /slidegate$$|/slidegate/(memstore|policy|httplimit)$$|/slidegate/(layer/(coalesce|failure|lease)|redisstore)(/|$$)
-TEST := $(GO) test -vet=off -ldflags=-w -timeout 8m # make lint has vetted, and nobody debugs these programs: linking takes a quarter less
+TEST := $(GO) test -vet=off -ldflags=-w -timeout 8m # make lint vets, and without debug information linking takes a quarter less
 
-test: deps ## all tests, with the race detector where memory is shared; INSTALL=no installs nothing
+test: deps ## run all tests, with the race detector where memory is shared; INSTALL=no installs nothing
 	$(TEST) -race -short $$($(GO) list work | grep -v /slidegate/bench | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
-	$(TEST) $$($(GO) list work | grep -vE '/slidegate/(bench$$|.*/e2e/docs$$)') # all of it: with the race detector much is shortened or left out
+	$(TEST) $$($(GO) list work | grep -vE '/slidegate/(bench$$|.*/e2e/docs$$)') # everything, since much is shortened or left out with the race detector
 	$(MAKE) --jobs=3 --output-sync test-bench test-tools test-docs modules
 
-test-bench: # waits for servers half of the time, so it is run beside what compiles
+test-bench: # waits for servers half of the time, so it runs while other packages compile
 	$(TEST) ./bench
 
 test-tools:
 	cd tools && GOWORK=off $(GO) test ./...
-	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site # they read files outside of their module, which the cache does not see
+	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site # uncached: they read files outside of their module, which the test cache does not track
 
-test-docs: ## every sample, link, command and name of the pages
-	$(TEST) -count 1 ./cmd/slidegate/internal/e2e/docs # the cache of go test does not see files outside of the test's own module
+test-docs: ## check every sample, link, command and name in the documentation
+	$(TEST) -count 1 ./cmd/slidegate/internal/e2e/docs # uncached: the test cache does not track files outside of the test's module
 
-test-valkey: deps ## the tests of the Redis store over Valkey, which is fetched from Debian's backports if it is not installed
+test-valkey: deps ## test the Redis store with Valkey, fetched from Debian's backports if it is not installed
 	server=$$(tools/valkey bin/valkey) && TEST_REDIS_SERVER=$$server $(TEST) -count 1 ./test/redistest ./test/redisstore ./test/goredis
 
-race: deps ## all tests with the race detector
+race: deps ## run all tests with the race detector
 	$(GO) test -race work
 
-deps: # what the tests need besides Go
+deps: # the programs that the tests need in addition to Go
 	@tools/deps cc chromium curl redis postgres memcached pgbouncer nginx caddy wrk prometheus redis-py node systemd
 
-check: lint test ## what CI runs
+check: lint test ## everything that CI runs
 
-lint: bin/staticcheck ## formatting, vet, staticcheck, and a build of the library's core for 32 bits
+lint: bin/staticcheck ## check formatting, run vet and staticcheck, and build the library's core for 32 bits
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w" $$unformatted; exit 1; fi
 	$(GO) vet $(ALL)
 	bin/staticcheck $$($(GO) list work | grep -v /slidegate/bench | grep -vE '$(HEAVY)')
 	GOARCH=386 $(GO) build . ./rule ./store ./memstore
 
-lint-all: lint ## also the program and the benchmarks, and all of it for 32 bits
+lint-all: lint ## also lint the program and the benchmarks, and build everything for 32 bits
 	$(GO) vet work
 	bin/staticcheck $$($(GO) list work)
 	GOARCH=386 $(GO) build work
@@ -65,77 +65,77 @@ lint-all: lint ## also the program and the benchmarks, and all of it for 32 bits
 bin/staticcheck: tools/go.mod
 	cd tools && GOWORK=off $(GO) build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 
-tidy: ## go mod tidy for every module, which see one another through a proxy made of the tree
+tidy: ## run go mod tidy in every module; they see one another through a proxy made from the tree
 	cd tools && GOWORK=off $(GO) run ./modules tidy
 
-modules: ## build every module, and install the program, as users get them: from a proxy made of the tree, without go.work
+modules: ## build every module, and install the program, as users do: from a proxy made from the tree, without go.work
 	cd tools && GOWORK=off $(GO) run ./modules check
 
-release: ## make the tree ready for VERSION, as in make release VERSION=v0.1.0, and print how to tag it
+release: ## prepare the tree for VERSION, as in make release VERSION=v0.1.0, and print how to tag it
 	cd tools && GOWORK=off $(GO) run ./modules release $(VERSION)
 
-bench: ## side by side with the libraries people use today, a million keys; about half an hour
+bench: ## compare with other libraries, with a million keys; about half an hour
 	cd bench && $(GO) run .
 
-bench-quick: ## the same in short, to see that it runs; its figures mean little
+bench-quick: ## a short run of the same, to see that it works; its figures mean little
 	cd bench && $(GO) run . -quick
 
-bench-big: ## also with ten million keys; about an hour and 8 GB of memory
+bench-big: ## the same also with ten million keys; about an hour and 8 GB of memory
 	cd bench && $(GO) run . -big
 
-bench-http: deps ## the HTTP middleware beside others, and over the wire; about four minutes
+bench-http: deps ## compare the HTTP middleware with others, and measure it over loopback; about four minutes
 	cd bench && $(GO) run . -scenario http,wire
 
-bench-redis: deps ## Redis limiters side by side; about ten minutes
+bench-redis: deps ## compare Redis limiters; about ten minutes
 	cd bench && $(GO) run . -scenario redis
 
-bench-postgres: deps ## PostgreSQL limiters side by side
+bench-postgres: deps ## compare PostgreSQL limiters
 	cd bench && $(GO) run . -scenario pg
 
-bench-lease: deps ## leases beside coalesce over Redis and PostgreSQL, and what they waste; about seven minutes
+bench-lease: deps ## compare leases with coalesce over Redis and PostgreSQL, and measure what they waste; about seven minutes
 	cd bench && $(GO) run . -scenario lease,lease-waste
 
-bench-kv: deps ## key-value engines beside the other stores; about ten minutes
+bench-kv: deps ## compare key-value engines with the other stores; about ten minutes
 	cd bench && $(GO) run . -scenario kv
 
-bench-service: deps ## the service: JSON, batches, forward-auth, the proxy, RESP, and beside envoyproxy/ratelimit
+bench-service: deps ## measure the service: JSON, batches, forward-auth, the proxy, RESP, and Envoy compared with envoyproxy/ratelimit
 	cd bench && $(GO) run . -scenario service,resp,envoy
 
-bench-algorithms: deps ## every algorithm beside the window of one part and the fastest peers, in memory, Redis and PostgreSQL
+bench-algorithms: deps ## compare every algorithm with the window of one part and the fastest peers, in memory, Redis and PostgreSQL
 	cd bench && $(GO) run . -scenario hot,steady,gc,redis-ways,pg-ways
 
-flood: ## millions of new keys against the running service at its default bounds: who is refused, and what memory it takes; ten minutes
+flood: ## send millions of new keys to the service at its default bounds: which clients are refused, and how much memory it takes; ten minutes
 	cd bench && $(GO) run . -scenario flood-service,flood-memory
 
-history: deps ## a minute each of Redis, PostgreSQL, memcached and a NATS cluster with kills and cuts, checked for one unit too many
+history: deps ## run Redis, PostgreSQL, memcached and a NATS cluster for a minute each with kills and cuts, and check that not one unit too many is admitted
 	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached ./test/natskv -run 'History|Contract' -v -count 1 -timeout 10m -history 60s
 
-leases: deps ## a minute each of processes that spend leases of Redis, PostgreSQL and NATS, with kills, cuts and clocks that are set, checked for one unit too many
+leases: deps ## run processes with leases over Redis, PostgreSQL and NATS for a minute each with kills, cuts and clock changes, and check that not one unit too many is admitted
 	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet|Contract' -v -count 1 -timeout 15m -leases 60s
 
-soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
+soak: deps ## run PostgreSQL at full load for ten minutes: the size of the table, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
 
-cluster: deps ## half a minute of load on three processes with NATS in them, of which one is killed and started again
+cluster: deps ## run three processes with embedded NATS under load for half a minute, and kill and restart one of them
 	$(GO) test ./cmd/slidegate/internal/e2e/restart -run Cluster -v -count 1 -timeout 10m -cluster 30s
 
-restarts: deps ## twenty restarts each under 2,000 requests a second, behind nginx, with systemd's sockets and with a shared port; some minutes
+restarts: deps ## restart twenty times each under 2,000 requests a second: behind nginx, with systemd's sockets and with a shared port; some minutes
 	$(GO) test ./cmd/slidegate/internal/e2e/restart -v -count 1 -timeout 20m -rounds 20
 
-ports: deps ## 100,000 random decisions and more each on Redis and PostgreSQL, compared with the rule; some minutes
+ports: deps ## compare 100,000 or more random decisions of Redis and of PostgreSQL with the rule; some minutes
 	$(GO) test ./test/redisstore ./test/pgstore -run 'ScriptIsTheRule|FunctionsAreTheRule' -v -count 1 -timeout 30m -args -rapid.checks=500
 
-postgres-versions: deps ## the tests of the PostgreSQL store on 13 to 18, each installed from npm into a temporary folder
+postgres-versions: deps ## test the PostgreSQL store with versions 13 to 18, each installed from npm into a temporary folder
 	@tools/deps node
 	@tools/postgres-versions
 
-bench-replay: ## how many requests of a log a second one core replays
+bench-replay: ## measure how many requests of a log one core replays per second
 	$(GO) test ./cmd/slidegate -run '^$$' -bench Replay -benchtime 5x -cpu 1
 
 replay-big: ## replay more than a gigabyte of log through a pipe, and print the memory that took
 	$(GO) test ./cmd/slidegate -run Memory -v -count 1 -piped 22000000
 
-screenshots: deps ## pictures of the report's page, in ./screenshots
+screenshots: deps ## take screenshots of the report's page, in ./screenshots
 	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/report -run BrowserLooks -count 1
 
 fuzz: ## fuzz every target for FUZZTIME each
@@ -145,23 +145,23 @@ fuzz: ## fuzz every target for FUZZTIME each
 	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
 	  done; done
 
-model: ## a million random decisions of the rule against the slow model; about two minutes
+model: ## compare a million random decisions of the rule with the slow model; about two minutes
 	TEST_LONG=40 $(GO) test -count 1 -timeout 30m -v -run SameAsModel ./rule
 
 guarantees: ## search for the worst cases again and write the table in docs/guarantees.md
 	$(GO) test ./internal/worstcase -update
 
-plays: mutants ## a million spends of leased units, of processes that die and answers that get lost, replayed through the rule; some minutes
+plays: mutants ## simulate a million uses of leased units, with processes that die and responses that get lost, and replay them through the rule; some minutes
 	$(GO) test ./layer/lease -run '^TestPlays$$' -v -count 1 -timeout 30m -plays 1000000
 
-mutants: ## plant mistakes in the leases, each of which the plays must catch; some minutes
+mutants: ## plant mistakes in the leases and check that the simulations catch each of them; some minutes
 	$(GO) test ./layer/lease -run '^TestMutants$$' -v -count 1 -timeout 30m -mutants 1000000
 
 pictures: ## replay the traffic of docs/choosing.md again, and draw docs/{bursts,busy,architecture}.svg
 	$(GO) build -o bin/slidegate ./cmd/slidegate
 	cd tools && GOWORK=off $(GO) run ./pictures -slidegate $(CURDIR)/bin/slidegate -docs $(CURDIR)/docs
 
-site: ## the pages as a static web site, in ./dist/site
+site: ## build the documentation as a static web site, in ./dist/site
 	cd tools && GOWORK=off $(GO) run ./site -root $(CURDIR) -to $(CURDIR)/dist/site
 
 lease-picture: ## let ten instances share a quota again and draw docs/leases.svg

@@ -15,8 +15,8 @@ var (
 	drawnArrow = regexp.MustCompile(`data-from="([^"]+)" data-to="([^"]+)"`)
 )
 
-// The arrows of docs/architecture.svg are imports, and every import between two rooms is an arrow, or follows from some. Small
-// packages that are in no room are not drawn.
+// TestArchitecturePictureIsTrue checks that the arrows of docs/architecture.svg are imports, and that every import between two
+// rooms is an arrow, or follows from several arrows. Small packages that are in no room are not drawn.
 func TestArchitecturePictureIsTrue(t *testing.T) {
 	svg, err := os.ReadFile("docs/architecture.svg")
 	if err != nil {
@@ -38,7 +38,7 @@ func TestArchitecturePictureIsTrue(t *testing.T) {
 		}
 	}
 	if len(arrows) < 10 {
-		t.Fatalf("found the arrows of only %d rooms: the test does not read the picture right", len(arrows))
+		t.Fatalf("found the arrows of only %d rooms: the test does not parse the picture correctly", len(arrows))
 	}
 	for _, from := range slices.Sorted(maps.Keys(imports)) {
 		for _, to := range slices.Sorted(maps.Keys(imports[from])) {
@@ -49,7 +49,7 @@ func TestArchitecturePictureIsTrue(t *testing.T) {
 	}
 }
 
-// roomImports returns which rooms import which, by the packages in them.
+// roomImports returns which rooms import which others, derived from their packages.
 func roomImports(t *testing.T, rooms map[string]string) map[string]map[string]bool {
 	t.Helper()
 	imports := map[string]map[string]bool{}
@@ -71,13 +71,13 @@ func roomImports(t *testing.T, rooms map[string]string) map[string]map[string]bo
 	}
 	for pattern, room := range rooms {
 		if !used[room] {
-			t.Errorf("the picture has a room %s for %s, but there is no such package", room, pattern)
+			t.Errorf("the picture has a room %s for %s, but no such package exists", room, pattern)
 		}
 	}
 	return imports
 }
 
-// roomOf returns the room of a package, or nothing if it is not drawn. A pattern is a package, or a folder and "/...".
+// roomOf returns the room of a package, or "" if the package is not drawn. A pattern is a package, or a folder followed by "/...".
 func roomOf(rooms map[string]string, pkg string) string {
 	if room, ok := rooms[pkg]; ok {
 		return room

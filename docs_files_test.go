@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// shownFile is a Go block of a page, below a comment that names the file that it is.
+// shownFile matches a Go block of a page below a comment with the name of the file that it shows.
 var shownFile = regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n```go\n(.*?)```\n")
 
-// Files that pages show as they are, are as they are.
+// TestPagesShowFilesAsTheyAre checks that files shown on pages are shown unchanged.
 func TestPagesShowFilesAsTheyAre(t *testing.T) {
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil {
@@ -33,6 +33,6 @@ func TestPagesShowFilesAsTheyAre(t *testing.T) {
 		}
 	}
 	if shown < 5 {
-		t.Errorf("found %d files in the pages, want at least 5: the test does not read them right", shown)
+		t.Errorf("found %d files in the pages, want at least 5: the test does not parse the pages correctly", shown)
 	}
 }

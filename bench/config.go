@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// config is what the command line asks for.
+// config holds the settings from the command line.
 type config struct {
 	quick     bool
 	big       bool
@@ -28,16 +28,16 @@ type config struct {
 
 var allScenarios = []string{"hot", "steady", "uniform", "zipf", "memory", "gc", "expiry", "flood", "flood-service", "flood-memory", "http", "wire", "redis", "redis-ways", "resp", "pg", "pg-ways", "lease", "lease-waste", "kv", "envoy", "service", "service-leases"}
 
-// bigKeys is how many keys -big adds.
+// bigKeys is the number of keys that -big adds.
 const bigKeys = 10_000_000
 
-const mostKeys = 100_000_000
+const maxKeys = 100_000_000
 
-// mostCallers is how many may ask a server at once.
-const mostCallers = 4096
+// maxCallers is the largest number of concurrent callers of a server.
+const maxCallers = 4096
 
-// mostConns is how many connections to PostgreSQL there may be: the server that is started for a run takes somewhat more.
-const mostConns = 150
+// maxConns is the largest number of connections to PostgreSQL. The server that is started for a run allows somewhat more.
+const maxConns = 150
 
 // parse reads the command line. Errors are already written to w when it returns.
 func parse(args []string, w io.Writer) (config, error) {
@@ -46,11 +46,11 @@ func parse(args []string, w io.Writer) (config, error) {
 	flags.SetOutput(w)
 	flags.BoolVar(&c.quick, "quick", false, "a short run that shows that everything works; its figures mean little")
 	flags.BoolVar(&c.big, "big", false, "also measure 10,000,000 keys; by estimate an hour and 8 GB of memory")
-	flags.IntVar(&c.rounds, "rounds", 9, "how often each library is timed; medians are reported (3 with -quick)")
-	flags.IntVar(&c.keys, "keys", 1_000_000, "how many keys the scenarios with many keys have (20000 with -quick)")
+	flags.IntVar(&c.rounds, "rounds", 9, "how many times each library is timed; medians are reported (3 with -quick)")
+	flags.IntVar(&c.keys, "keys", 1_000_000, "number of keys in the scenarios with many keys (20000 with -quick)")
 	procs := flags.String("procs", defaultProcs(), "the numbers of processors to measure with")
-	callers := flags.String("callers", "1,16,64,256", "the numbers of callers who ask a server at once; with PostgreSQL those up to 64")
-	flags.IntVar(&c.conns, "conns", 64, "how many connections to PostgreSQL there are, for all rows alike")
+	callers := flags.String("callers", "1,16,64,256", "the numbers of concurrent callers of a server; PostgreSQL uses those up to 64")
+	flags.IntVar(&c.conns, "conns", 64, "number of connections to PostgreSQL, the same for all rows")
 	scenarios := flags.String("scenario", "all", "what to measure: all, or some of "+strings.Join(allScenarios, ","))
 	only := flags.String("only", "", "which libraries to measure, such as slidegate,go-limiter; all if empty")
 	format := flags.String("format", "text", "how to print tables: text or markdown")
@@ -67,7 +67,7 @@ func parse(args []string, w io.Writer) (config, error) {
 	return c, err
 }
 
-// shorten makes a quick run of what was not asked for otherwise.
+// shorten sets the values of a quick run for flags that were not set.
 func (c *config) shorten(flags *flag.FlagSet) {
 	given := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -79,21 +79,21 @@ func (c *config) shorten(flags *flag.FlagSet) {
 	}
 }
 
-// check reads the flags that are lists, and refuses what cannot be measured.
+// check parses the flags that are lists, and rejects values that cannot be measured.
 func (c *config) check(rest []string, procs, callers, scenarios, only, format string) (err error) {
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q", rest[0])
 	case c.rounds < 1 || c.rounds > 1000:
-		return fmt.Errorf("-rounds: must be 1 to 1000, not %d", c.rounds)
-	case c.keys < 1000 || c.keys > mostKeys:
-		return fmt.Errorf("-keys: must be 1000 to %d, not %d", mostKeys, c.keys)
-	case c.conns < 1 || c.conns > mostConns:
-		return fmt.Errorf("-conns: must be 1 to %d, not %d", mostConns, c.conns)
+		return fmt.Errorf("-rounds: must be 1 to 1000, got %d", c.rounds)
+	case c.keys < 1000 || c.keys > maxKeys:
+		return fmt.Errorf("-keys: must be 1000 to %d, got %d", maxKeys, c.keys)
+	case c.conns < 1 || c.conns > maxConns:
+		return fmt.Errorf("-conns: must be 1 to %d, got %d", maxConns, c.conns)
 	case c.quick && c.big:
 		return fmt.Errorf("-quick and -big exclude each other")
 	case format != "text" && format != "markdown":
-		return fmt.Errorf("-format: must be text or markdown, not %q", format)
+		return fmt.Errorf("-format: must be text or markdown, got %q", format)
 	}
 	c.markdown = format == "markdown"
 	if c.procs, err = parseProcs(procs); err != nil {
@@ -110,7 +110,7 @@ func (c *config) check(rest []string, procs, callers, scenarios, only, format st
 	return err
 }
 
-// splitList takes a list apart, and leaves out what is empty.
+// splitList splits a list, and omits empty items.
 func splitList(text string) []string {
 	var items []string
 	for item := range strings.SplitSeq(text, ",") {
@@ -121,7 +121,7 @@ func splitList(text string) []string {
 	return items
 }
 
-// defaultProcs is one processor and, where there are more, two.
+// defaultProcs returns one processor and, if there are more, two.
 func defaultProcs() string {
 	if runtime.NumCPU() == 1 {
 		return "1"
@@ -135,16 +135,16 @@ func parseProcs(text string) ([]int, error) {
 }
 
 func parseCallers(text string) ([]int, error) {
-	return parseNumbers("-callers", text, mostCallers, fmt.Sprintf("numbers from 1 to %d", mostCallers))
+	return parseNumbers("-callers", text, maxCallers, fmt.Sprintf("numbers from 1 to %d", maxCallers))
 }
 
-// parseNumbers reads a list of numbers from 1 to most. What occurs twice counts once.
+// parseNumbers parses a list of numbers from 1 to most. Duplicates count once.
 func parseNumbers(flag, text string, most int, wanted string) ([]int, error) {
 	var numbers []int
 	for _, item := range splitList(text) {
 		n, err := strconv.Atoi(item)
 		if err != nil || n < 1 || n > most {
-			return nil, fmt.Errorf("%s: must be %s, not %q", flag, wanted, item)
+			return nil, fmt.Errorf("%s: must be %s, got %q", flag, wanted, item)
 		}
 		if !slices.Contains(numbers, n) {
 			numbers = append(numbers, n)
@@ -159,30 +159,30 @@ func parseNumbers(flag, text string, most int, wanted string) ([]int, error) {
 func parseScenarios(text string) ([]string, error) {
 	items := splitList(text)
 	if len(items) == 0 {
-		return nil, fmt.Errorf("-scenario: must not be empty; there are all, %s", strings.Join(allScenarios, ", "))
+		return nil, fmt.Errorf("-scenario: must not be empty; want all, or some of %s", strings.Join(allScenarios, ", "))
 	}
 	for _, item := range items {
 		if item == "all" {
 			return allScenarios, nil
 		}
 		if !slices.Contains(allScenarios, item) {
-			return nil, fmt.Errorf("-scenario: unknown scenario %q; there are all, %s", item, strings.Join(allScenarios, ", "))
+			return nil, fmt.Errorf("-scenario: unknown scenario %q; want all, or some of %s", item, strings.Join(allScenarios, ", "))
 		}
 	}
 	return items, nil
 }
 
-// wants reports whether any of the scenarios was asked for.
+// wants reports whether any of the scenarios was selected.
 func (c *config) wants(scenarios ...string) bool {
 	return slices.ContainsFunc(scenarios, func(s string) bool { return slices.Contains(c.scenarios, s) })
 }
 
-// measuresOwn reports whether Slidegate is among the libraries that were asked for.
+// measuresOwn reports whether Slidegate is among the selected libraries.
 func (c *config) measuresOwn() bool {
 	return slices.ContainsFunc(c.libraries, func(l library) bool { return l.family == own })
 }
 
-// roundTime is how long one timed round is meant to take.
+// roundTime returns how long one timed round should take.
 func (c *config) roundTime() time.Duration {
 	if c.quick {
 		return 10 * time.Millisecond
@@ -195,7 +195,7 @@ func (c *config) fitting(n int) []library {
 	return rowsWhere(c.libraries, func(l *library) bool { return !l.heavy || n < bigKeys/2 })
 }
 
-// keyCounts are the numbers of keys to measure with.
+// keyCounts returns the numbers of keys to measure with.
 func (c *config) keyCounts() []int {
 	if c.big && c.keys != bigKeys {
 		return []int{c.keys, bigKeys}

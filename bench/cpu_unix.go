@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpuTime returns how long the processors have worked for this process, and whether the system tells.
+// cpuTime returns the CPU time of this process, and whether the system reports it.
 func cpuTime() (time.Duration, bool) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What Slidegate is to reach beside the original.
+// The goals of Slidegate, relative to the original.
 const (
 	envoyGoalMemory = 2.0
 	envoyGoalRedis  = 1.5
@@ -23,8 +23,7 @@ const (
 	envoyMemory = "slidegate, memory"
 )
 
-// envoyTables compares our service for Envoy with envoyproxy/ratelimit: first the codes, then how fast they come through one
-// connection.
+// envoyTables compares our service for Envoy with envoyproxy/ratelimit: first the codes, then the speed over one connection.
 func (r *run) envoyTables() ([]*table, error) {
 	t := &table{
 		title:   "Envoy: rate limit services over gRPC, one descriptor, all admitted",
@@ -60,13 +59,13 @@ func (r *run) envoyTables() ([]*table, error) {
 	}
 	t.note("Medians of %d rounds of %v, the services in turn, each a process of its own, all with the same client on the same machine; "+
 		"ratios are medians of those within a round. CPU is that of the service, without its Redis, in steps of 10 ms. "+
-		"The original is %s@%s; its faster row is what the others are compared with.", r.envoyRounds(), r.envoyTime(), envoyPeer, envoyPeerVersion)
-	t.note("Goals: %g times as many requests in memory, %g times in Redis, and a lower p99. A single caller has none: he waits for processes "+
-		"to be woken, two in memory and four with a Redis, whoever they are.", envoyGoalMemory, envoyGoalRedis)
+		"The original is %s@%s; the others are compared with its faster row.", r.envoyRounds(), r.envoyTime(), envoyPeer, envoyPeerVersion)
+	t.note("Goals: %g times as many requests in memory, %g times in Redis, and a lower p99. A single caller has none: it mostly waits for processes "+
+		"to be scheduled, two in memory and four with a Redis, for every service alike.", envoyGoalMemory, envoyGoalRedis)
 	return []*table{t}, nil
 }
 
-// openEnvoy starts a Redis for each service that needs one, and the services: the original first.
+// openEnvoy starts the services, the original first, and a Redis for each service that needs one.
 func (r *run) openEnvoy(t *table, folder string) (servers []*envoyServer, stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -122,7 +121,7 @@ func (r *run) openEnvoy(t *table, folder string) (servers []*envoyServer, stop f
 	return servers, stop, nil
 }
 
-// compareEnvoy plays the same requests to all.
+// compareEnvoy sends the same requests to all services.
 func (r *run) compareEnvoy(ctx context.Context, t *table, servers []*envoyServer) error {
 	plays := 20
 	if r.quick {
@@ -139,13 +138,13 @@ func (r *run) compareEnvoy(ctx context.Context, t *table, servers []*envoyServer
 		r.say("envoy: %s", d)
 	}
 	if len(differences) > 0 {
-		r.fail("envoy: %d of %d answers differ from those of the first row", len(differences), compared)
+		r.fail("envoy: %d of %d responses differ from those of the first row", len(differences), compared)
 	}
-	t.note("%d answers compared with those of the first row: %d differ in a code, in what remains or in the limit.", compared, len(differences))
+	t.note("%d responses compared with those of the first row: %d differ in a code, in what remains or in the limit.", compared, len(differences))
 	return nil
 }
 
-// envoySample is what one round gave.
+// envoySample holds the figures of one round.
 type envoySample struct{ perSecond, p50, p99, cpu float64 }
 
 // timeEnvoy times all services with a number of callers, and adds a row for each.
@@ -154,12 +153,12 @@ func (r *run) timeEnvoy(t *table, servers []*envoyServer, callers int) error {
 	for round := range r.envoyRounds() + 1 {
 		r.say("envoy: %d callers: round %d of %d", callers, round, r.envoyRounds())
 		for i := range servers {
-			which := (i + round) % len(servers) // so that none always comes first
+			which := (i + round) % len(servers) // so that none is always first
 			s, err := r.askEnvoy(servers[which], callers)
 			if err != nil {
 				return fmt.Errorf("%s: %w", servers[which].name, err)
 			}
-			if round > 0 { // the first one warms up
+			if round > 0 { // the first round warms up
 				samples[which] = append(samples[which], s)
 			}
 		}
@@ -200,7 +199,7 @@ func (r *run) timeEnvoy(t *table, servers []*envoyServer, callers int) error {
 	return nil
 }
 
-// ratios divides what two rows did in the same rounds.
+// ratios divides the figures of two rows, round by round.
 func ratios(these, those []float64) (quotients []float64) {
 	for i := range these {
 		quotients = append(quotients, these[i]/those[i])
@@ -208,9 +207,9 @@ func ratios(these, those []float64) (quotients []float64) {
 	return quotients
 }
 
-// askEnvoy asks one service for one round, with as many requests open at once as there are callers.
+// askEnvoy loads one service for one round, with one open request per caller.
 func (r *run) askEnvoy(s *envoyServer, callers int) (envoySample, error) {
-	if s.load == nil { // not before: a connection that says nothing for long is closed
+	if s.load == nil { // not earlier: a connection that is idle for long is closed
 		var err error
 		if s.load, err = dialEnvoy(s.addr, cmp.Or(s.keys, envoyKeys)); err != nil {
 			return envoySample{}, err

@@ -16,22 +16,22 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// envoyClient asks a rate limit service as a worker of Envoy does: one connection, one loop, requests made ready together and
-// written together, and no goroutine for each. It shares the machine with the services, and a client of grpc-go takes more of
-// it than the fastest of them, so that it would be the client that is compared. All services get the same bytes.
+// envoyClient calls a rate limit service as a worker of Envoy does: one connection, one loop, requests prepared and written
+// together, and no goroutine per request. It shares the machine with the services, and a grpc-go client uses more CPU than the
+// fastest of them, so the client would dominate the comparison. All services get the same bytes.
 type envoyClient struct {
 	conn     net.Conn
 	in       *bufio.Reader
 	out      *bufio.Writer
 	frames   *http2.Framer
 	requests []*envoyMessage
-	opened   uint32 // how many streams were
+	opened   uint32 // number of streams opened
 	open     map[uint32]time.Time
-	answered map[uint32]bool // those of open whose answer came
-	received int64           // bytes of data, which the window bounds
+	answered map[uint32]bool // open streams whose response arrived
+	received int64           // bytes of data, bounded by the window
 }
 
-// envoyMessage is a request in frames, complete but for the number of its stream.
+// envoyMessage is a request in frames, complete except for the number of its stream.
 type envoyMessage struct {
 	bytes bytes.Buffer
 	data  int // where the second frame begins
@@ -44,16 +44,16 @@ func (m *envoyMessage) number(stream uint32) {
 	binary.BigEndian.PutUint32(m.bytes.Bytes()[m.data+at:], stream)
 }
 
-// admittedByEnvoy is how an answer begins that admits: its first field is 1.
+// admittedByEnvoy is the beginning of a response that admits: its first field is 1.
 var admittedByEnvoy = []byte{0x08, 0x01}
 
 const (
-	envoyKeys     = 4096    // clients that the requests tell of, so that not all decisions are about one count
-	envoyWindow   = 1 << 30 // bytes that a service may send before it is told to go on
+	envoyKeys     = 4096    // different clients in the requests, so that not all decisions are about one count
+	envoyWindow   = 1 << 30 // bytes that a service may send before a window update
 	messagePrefix = 5       // of gRPC: compressed or not, and the length
 )
 
-// dialEnvoy connects to a service, to ask about as many clients as there are keys.
+// dialEnvoy connects to a service and prepares requests for the given number of clients.
 func dialEnvoy(addr string, keys int) (*envoyClient, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -84,7 +84,7 @@ func dialEnvoy(addr string, keys int) (*envoyClient, error) {
 	return c, nil
 }
 
-// prepare makes the requests ready. The first names all headers; the others refer to them, as clients of HTTP/2 do.
+// prepare encodes the requests. The first contains all headers; the others refer to them, as HTTP/2 clients do.
 func (c *envoyClient) prepare(addr string, keys int) error {
 	var headers bytes.Buffer
 	fields := hpack.NewEncoder(&headers)
@@ -117,10 +117,10 @@ func (c *envoyClient) prepare(addr string, keys int) error {
 	return nil
 }
 
-// ask opens a stream for the next request.
+// ask opens a stream with the next request.
 func (c *envoyClient) ask() error {
 	c.opened++
-	stream := 2*c.opened - 1 // those of a client are odd
+	stream := 2*c.opened - 1 // client streams have odd numbers
 	request := c.requests[0]
 	if c.opened > 1 {
 		request = c.requests[1+int(c.opened)%(len(c.requests)-1)]
@@ -131,7 +131,7 @@ func (c *envoyClient) ask() error {
 	return err
 }
 
-// run asks for a length of time, with as many requests open at once as there are callers, and tells how long each took.
+// run sends requests for the given time, with one open request per caller, and returns how long they took.
 func (c *envoyClient) run(callers int, length time.Duration) (took histogram, err error) {
 	end := time.Now().Add(length)
 	if err := c.conn.SetDeadline(end.Add(10 * time.Second)); err != nil {
@@ -143,7 +143,7 @@ func (c *envoyClient) run(callers int, length time.Duration) (took histogram, er
 		}
 	}
 	for len(c.open) > 0 {
-		if c.in.Buffered() == 0 { // all that came was read: let all that was made ready go
+		if c.in.Buffered() == 0 { // everything received has been read: flush the prepared requests
 			if err := c.out.Flush(); err != nil {
 				return took, err
 			}
@@ -167,7 +167,7 @@ func (c *envoyClient) run(callers int, length time.Duration) (took histogram, er
 	return took, nil
 }
 
-// read reads a frame, and returns the number of the stream that it ends; 0 if it ends none.
+// read reads a frame, and returns the number of the stream that it ends, or 0.
 func (c *envoyClient) read() (ended uint32, err error) {
 	frame, err := c.frames.ReadFrame()
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *envoyClient) read() (ended uint32, err error) {
 	switch f := frame.(type) {
 	case *http2.DataFrame:
 		if data := f.Data(); len(data) < messagePrefix || !bytes.HasPrefix(data[messagePrefix:], admittedByEnvoy) {
-			return 0, fmt.Errorf("a request that has to be admitted was answered %x", data)
+			return 0, fmt.Errorf("unexpected response %x; want the request admitted", data)
 		}
 		c.answered[f.StreamID] = true
 		if c.received += int64(f.Length); c.received > envoyWindow/2 {
@@ -189,7 +189,7 @@ func (c *envoyClient) read() (ended uint32, err error) {
 			return 0, nil
 		}
 		if !c.answered[f.StreamID] {
-			return 0, errors.New("a request was not answered but with a status") // it is in the headers, which are not read
+			return 0, errors.New("the response is only a status") // the status is in the headers, which are not decoded
 		}
 		delete(c.answered, f.StreamID)
 		return f.StreamID, nil

@@ -11,7 +11,7 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 )
 
-// envoyRules are what both services read, word for word.
+// envoyRules is the file of rules that both services read.
 const envoyRules = `
 domain: bench
 descriptors:
@@ -41,7 +41,7 @@ descriptors:
 - {key: ample, rate_limit: {unit: hour, requests_per_unit: 4000000000}}
 `
 
-// envoyScript makes the requests of one play. Values end in the name of the play, so that every play begins with new counts.
+// envoyScript returns the requests of one play. Values end in the name of the play, so that every play begins with new counts.
 func envoyScript(seed uint64, play string, requests int) []*rls.RateLimitRequest {
 	random := rand.New(rand.NewPCG(1, seed))
 	pick := func(among ...string) string { return among[random.IntN(len(among))] }
@@ -58,7 +58,7 @@ func envoyScript(seed uint64, play string, requests int) []*rls.RateLimitRequest
 			key := pick("second", "minute", "hour", "day", "zero", "wild", "shadow", "free", "noted", "none", "named", "instead", "outer", "nobody")
 			value := pick("", "a", "ab", "b", "x") + play
 			if key == "wild" && random.IntN(3) == 0 {
-				value = pick("abc", "a") // counted across plays, by both alike
+				value = pick("abc", "a") // counted across plays, by both services
 			}
 			d := &common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{entry(key, value)}}
 			switch {
@@ -79,8 +79,8 @@ func envoyScript(seed uint64, play string, requests int) []*rls.RateLimitRequest
 	return script
 }
 
-// envoyText writes what has to be equal: all codes, what remains, and the limits. The time until reset may differ by the
-// second in which it was asked, and the name of a limit is not told by this version.
+// envoyText formats what must be equal: all codes, what remains, and the limits. The time until reset may differ by a second, and
+// this version does not return the name of a limit.
 func envoyText(response *rls.RateLimitResponse) string {
 	text := response.GetOverallCode().String()
 	for _, st := range response.GetStatuses() {
@@ -90,8 +90,8 @@ func envoyText(response *rls.RateLimitResponse) string {
 	return text
 }
 
-// playScript asks all servers the same, one request after the other. It tells how many answers were compared, and what
-// differed. A play in which a second ended is of no use to limits by the second, so plays are short and many.
+// playScript sends all servers the same requests, one after the other. It returns how many responses were compared, and the
+// differences. A play during which a second ended is useless for limits per second, so there are many short plays.
 func (r *run) playScript(ctx context.Context, servers []*envoyServer, plays int) (compared int, differences []string, err error) {
 	for play := 0; play < plays; {
 		name := fmt.Sprintf("-%d-%d", play, time.Now().UnixNano())
@@ -120,7 +120,7 @@ func (r *run) playScript(ctx context.Context, servers []*envoyServer, plays int)
 			for k := range script {
 				compared++
 				if texts[i][k] != texts[0][k] {
-					differences = append(differences, fmt.Sprintf("%v: %s says %s, %s says %s",
+					differences = append(differences, fmt.Sprintf("%v: %s returned %s, %s returned %s",
 						script[k], servers[0].name, texts[0][k], servers[i].name, texts[i][k]))
 				}
 			}
@@ -129,7 +129,7 @@ func (r *run) playScript(ctx context.Context, servers []*envoyServer, plays int)
 	return compared, differences, nil
 }
 
-// envoyRequest makes a request of one descriptor with one entry.
+// envoyRequest returns a request with one descriptor with one entry.
 func envoyRequest(key, value string) *rls.RateLimitRequest {
 	return &rls.RateLimitRequest{Domain: "bench", Descriptors: []*common.RateLimitDescriptor{
 		{Entries: []*common.RateLimitDescriptor_Entry{{Key: key, Value: value}}},

@@ -18,30 +18,30 @@ import (
 )
 
 const (
-	// envoyPeerEnv names the program of envoyproxy/ratelimit, where it is there already.
+	// envoyPeerEnv names an existing program of envoyproxy/ratelimit.
 	envoyPeerEnv = "ENVOY_RATELIMIT"
-	// envoyPeer is the newest version of envoyproxy/ratelimit that a checksum was published of, built with the dependencies
-	// that it names.
+	// envoyPeer is the newest version of envoyproxy/ratelimit with a published checksum, built with the dependencies that it
+	// requires.
 	envoyPeer        = "github.com/envoyproxy/ratelimit/src/service_cmd"
 	envoyPeerVersion = "v1.4.1-0.20230427142404-e2a87f41d3a7"
 )
 
-// envoyServer is a rate limit service in a process of its own.
+// envoyServer is a rate limit service in a separate process.
 type envoyServer struct {
 	name    string
 	process *exec.Cmd
 	end     func() // of the process
 	addr    string
 	conn    *grpc.ClientConn
-	client  rls.RateLimitServiceClient // asks one thing after the other
-	load    *envoyClient               // asks as much as it can; nil until it does
-	keys    int                        // how many clients it asks about; 0 means envoyKeys
+	client  rls.RateLimitServiceClient // sends one request at a time
+	load    *envoyClient               // sends as many requests as it can; nil until it is needed
+	keys    int                        // number of clients in the requests; 0 means envoyKeys
 }
 
-// ours reports whether it is Slidegate's.
+// ours reports whether the service is Slidegate.
 func (s *envoyServer) ours() bool { return s.name == envoyRedis || s.name == envoyMemory }
 
-// cpu returns how long the processors have worked for the server; its Redis is not in it.
+// cpu returns the CPU time of the server, without its Redis.
 func (s *envoyServer) cpu() time.Duration { return treeCPU(strconv.Itoa(s.process.Process.Pid)) }
 
 // stop ends the server.
@@ -78,25 +78,25 @@ func (s *envoyServer) connect(addr string) error {
 	}
 }
 
-// peerProgram returns the program of the original, which it builds in folder if need be.
+// peerProgram returns the program of the original, and builds it in folder if necessary.
 func (r *run) peerProgram(folder string) (string, error) {
 	if program := os.Getenv(envoyPeerEnv); program != "" {
 		return program, nil
 	}
 	if r.quick {
-		return "", fmt.Errorf("-quick does not build it, and %s names no program of it", envoyPeerEnv)
+		return "", fmt.Errorf("-quick does not build it, and %s is not set", envoyPeerEnv)
 	}
 	r.say("envoy: building the original")
 	build := exec.Command("go", "install", envoyPeer+"@"+envoyPeerVersion)
-	build.Dir = folder // outside of this module, whose versions it is not to have
+	build.Dir = folder // outside of this module, so that its versions do not apply
 	build.Env = append(os.Environ(), "GOBIN="+folder, "GOFLAGS=-buildvcs=false", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("it could not be built, and %s names no program of it: %s", envoyPeerEnv, out)
+		return "", fmt.Errorf("it could not be built, and %s is not set: %s", envoyPeerEnv, out)
 	}
 	return filepath.Join(folder, "service_cmd"), nil
 }
 
-// startPeer runs the original with the rules in folder, as its documentation says, with more settings if there are any.
+// startPeer starts the original with the rules in folder, as its documentation says, with additional settings.
 func startPeer(name, program, folder, redisURL string, settings ...string) (*envoyServer, error) {
 	var ports [3]string
 	for i := range ports {
@@ -123,7 +123,7 @@ func startPeer(name, program, folder, redisURL string, settings ...string) (*env
 	return s, nil
 }
 
-// startOurs runs the service with the same rules.
+// startOurs starts our service with the same rules.
 func (r *run) startOurs(name, store, rules string) (*envoyServer, error) {
 	p, err := r.startProgram(nil, "--store="+store, "--envoy="+rules, "--envoy-headers=none") // the original adds none either
 	if err != nil {

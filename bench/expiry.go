@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// expiryPlan is what the expiry scenario does: fill a store, then ask at a steady pace while what was filled expires.
+// expiryPlan is the plan of the expiry scenario: fill a store, then send requests at a steady pace while the keys expire.
 type expiryPlan struct {
-	window time.Duration // when keys expire; the load goes on for three of them, for a sliding window ends after two
+	window time.Duration // after which keys expire; the load lasts for three windows, since a sliding window ends after two
 	filled keys
-	fresh  []keys // for each goroutine, the keys that it brings new
-	known  keys   // a few keys that are asked for all the time
+	fresh  []keys // for each goroutine, its new keys
+	known  keys   // a few keys that are used all the time
 	rounds int
 }
 
 const (
 	knownKeys = 1024
-	// unending is a window in which nothing expires while we look.
+	// unending is a window in which nothing expires during the run.
 	unending = 24 * time.Hour
 )
 
@@ -29,7 +29,7 @@ func (r *run) newExpiryPlan() *expiryPlan {
 		p.window, p.rounds = 100*time.Millisecond, 1
 	}
 	p.filled, p.known = newKeys(0, r.keys), newKeys(r.keys, knownKeys)
-	goroutines := max(1, runtime.NumCPU()-1) // one processor is left for the sweepers and the garbage collector
+	goroutines := max(1, runtime.NumCPU()-1) // leaves one processor for the sweepers and the garbage collector
 	for i := range goroutines {
 		p.fresh = append(p.fresh, newKeys(r.keys+knownKeys+i*r.keys, r.keys))
 	}
@@ -78,12 +78,12 @@ func (p *expiryPlan) table(libraries []library, calm, busy []latencies) *table {
 	return t
 }
 
-// latency fills a store, and measures each decision of the load that follows.
+// latency fills a store, and times each decision of the load that follows.
 func (p *expiryPlan) latency(l *library, window time.Duration) (h *histogram, heap int64, err error) {
 	before := measureMemory()
 	opened, err := l.open(spec{
 		quota: scantQuota, window: window, sweep: window / 2,
-		keys: 2 * (len(p.fresh) + 1) * p.filled.n, // room for all, so that nothing is forgotten before it expires
+		keys: 2 * (len(p.fresh) + 1) * p.filled.n, // space for all keys, so that none is forgotten before it expires
 	})
 	if err != nil {
 		return nil, 0, err
@@ -104,7 +104,7 @@ func (p *expiryPlan) latency(l *library, window time.Duration) (h *histogram, he
 	return &seen[0], heap, nil
 }
 
-// pace asks for a new key and for a known one in turn, at moments that do not depend on how long the answers take.
+// pace sends requests for a new key and a known one in turn, at times that do not depend on how long the decisions take.
 func (p *expiryPlan) pace(l limiter, fresh keys, h *histogram) {
 	every := 3 * p.window / time.Duration(2*fresh.n)
 	base := time.Now()
@@ -122,7 +122,7 @@ func (p *expiryPlan) pace(l limiter, fresh keys, h *histogram) {
 	}
 }
 
-// latencies are the figures of several rounds: each a list with one value a round. Times are in
+// latencies holds the figures of several rounds: each is a list with one value per round. Times are in
 // microseconds, memory is in MB.
 type latencies [6][]float64
 
@@ -134,7 +134,7 @@ func (l *latencies) add(h *histogram, heap int64) {
 	l[5] = append(l[5], float64(heap)/(1<<20))
 }
 
-// value returns the figure of all rounds: the median of what is common, and the least of what is rare.
+// value returns the figure over all rounds: the median of common waits, and the minimum of rare ones.
 func (l *latencies) value(i int) float64 {
 	if i < 2 {
 		return median(l[i])
@@ -142,7 +142,7 @@ func (l *latencies) value(i int) float64 {
 	return slices.Min(l[i])
 }
 
-// cells writes the figures, less those of another if there is one.
+// cells formats the figures, minus those of another if it is not nil.
 func (l *latencies) cells(less *latencies) []string {
 	formats := []string{"%.2f", "%.2f", "%.1f", "%.0f", "%.0f", "%.0f"}
 	cells := make([]string, len(l))

@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// respConn is a connection to the service that sends many commands before it reads the answers.
+// respConn is a connection to the service that sends many commands before it reads the replies.
 type respConn struct {
 	conn    net.Conn
 	reader  *bufio.Reader
@@ -29,14 +29,14 @@ func dialResp(address string) (*respConn, error) {
 	return &respConn{conn: conn, reader: bufio.NewReaderSize(conn, 1<<16)}, nil
 }
 
-// The commands that take units: all or none, and as many as there are.
+// The commands that take units: all or none, and as many as are left.
 const (
 	takeAll  = "SG.ALLOW"
 	takeUpTo = "SG.ALLOWUPTO"
 )
 
-// ask sends a command to a policy for each of n keys, whose numbers lie one after the other from first on, and hands over how many
-// units each was granted, in that order.
+// ask sends a command to a policy for each of n keys with consecutive numbers from first on, and passes on how many units each was
+// granted, in that order.
 func (c *respConn) ask(command, policy string, first, n int, cost int64, answer func(number int, granted int64)) error {
 	head := fmt.Sprintf("*4\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n$%d\r\n", len(command), command, len(policy), policy, keyBytes)
 	price := strconv.FormatInt(cost, 10)
@@ -64,14 +64,14 @@ func (c *respConn) ask(command, policy string, first, n int, cost int64, answer 
 	return nil
 }
 
-// read reads an answer: six numbers, the last of which says how many units were granted.
+// read reads a reply: six numbers, the last of which is the number of units granted.
 func (c *respConn) read() (granted int64, err error) {
 	line, err := c.reader.ReadSlice('\n')
 	if err != nil {
 		return 0, err
 	}
 	if string(line) != "*6\r\n" {
-		return 0, fmt.Errorf("the service answered %q", line)
+		return 0, fmt.Errorf("unexpected reply %q", line)
 	}
 	for range 6 {
 		if line, err = c.reader.ReadSlice('\n'); err != nil {
@@ -81,7 +81,7 @@ func (c *respConn) read() (granted int64, err error) {
 	return strconv.ParseInt(string(line[1:len(line)-2]), 10, 64)
 }
 
-// respCrew is several connections that share what is asked.
+// respCrew is a set of connections that share the requests.
 type respCrew []*respConn
 
 func dialCrew(address string, n int) (crew respCrew, err error) {
@@ -102,7 +102,7 @@ func (crew respCrew) close() {
 	}
 }
 
-// ask is that of one connection, from all of them at once; answers come in no order.
+// ask is like respConn.ask, over all connections concurrently; replies arrive in any order.
 func (crew respCrew) ask(command, policy string, first, n int, cost int64, answer func(number int, granted int64)) error {
 	errs := make([]error, len(crew))
 	var done sync.WaitGroup
@@ -119,10 +119,10 @@ func (crew respCrew) ask(command, policy string, first, n int, cost int64, answe
 	return nil
 }
 
-// jsonBatch is how many asks are in one request.
+// jsonBatch is the number of keys in one request.
 const jsonBatch = 500
 
-// askJSON asks the service for n keys by JSON, many in a request, and hands over the answers in their order.
+// askJSON sends requests for n keys by JSON, many keys per request, and passes on the decisions in order.
 func askJSON(address, policy string, first, n int, cost int64, answer func(number int, allowed bool)) error {
 	for n > 0 {
 		some := min(n, jsonBatch)
@@ -137,7 +137,7 @@ func askJSON(address, policy string, first, n int, cost int64, answer func(numbe
 			return err
 		}
 		if len(results) != some {
-			return fmt.Errorf("/v1/allow: %d answers to %d asks", len(results), some)
+			return fmt.Errorf("/v1/allow: got %d results, want %d", len(results), some)
 		}
 		for i, result := range results {
 			if result.Status != http.StatusOK && result.Status != http.StatusTooManyRequests {
@@ -150,7 +150,7 @@ func askJSON(address, policy string, first, n int, cost int64, answer func(numbe
 	return nil
 }
 
-// askResult is what the service says of one ask.
+// askResult is the service's result for one key.
 type askResult struct {
 	Status  int
 	Allowed bool
@@ -171,7 +171,7 @@ func postAsks(address, body string) ([]askResult, error) {
 	return answer.Results, err
 }
 
-// check asks about a request of a client, as a proxy does before it passes the request on.
+// check calls forward-auth for a client's request, as a proxy does before it forwards the request.
 func check(address, policy, client string) (allowed bool, err error) {
 	request, err := http.NewRequest(http.MethodGet, "http://"+address+"/v1/check?policy="+policy, nil)
 	if err != nil {

@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// A flood is an attacker who brings one new key after the other. A bounded limiter must neither run out of memory nor
-// let anybody in again who was refused.
+// A flood is an attack with one new key after the other. A bounded limiter must neither run out of memory nor admit clients that it
+// has refused.
 const (
 	floodQuota  = 5
-	floodFactor = 10 // how many new keys there are for each key that the store is to hold
+	floodFactor = 10 // number of new keys per key that the store should hold
 )
 
-// floodResult is what one library made of it.
+// floodResult is the result of one library.
 type floodResult struct {
-	bytes        int64     // how many bytes the limiter may take, if it can be told
-	half, end    footprint // when half of the keys have come, and all of them; less what was there before
+	bytes        int64     // how many bytes the limiter may take, if that can be set
+	half, end    footprint // memory added after half of the keys, and after all of them
 	victims      int       // keys that had used their quota before the flood
 	stillDenied  int       // how many of them are refused afterwards
 	most         int       // the most that any one key was admitted
 	refusedEarly int       // new keys that were refused at once
 }
 
-// bounded reports whether the memory stayed within its bound, or stopped growing: what is not bounded doubles in the second
-// half of the flood.
+// bounded reports whether the memory stayed within its bound, or stopped growing: unbounded memory doubles in the second half of
+// the flood.
 func (f *floodResult) bounded() bool {
 	const slack = 64 << 10
 	if f.bytes > 0 {
@@ -70,7 +70,7 @@ func (r *run) floodTables() ([]*table, error) {
 	return []*table{t}, nil
 }
 
-// flood sends the keys, and counts what each was admitted.
+// flood sends the keys, and counts how often each was admitted.
 func (r *run) flood(l *library, bound int, flood keys) (*floodResult, error) {
 	admitted := make([]uint8, flood.n)
 	victims := newKeys(0, min(1000, bound/10))
@@ -110,7 +110,7 @@ func (r *run) flood(l *library, bound int, flood keys) (*floodResult, error) {
 			ask(i)
 		}
 	}
-	f.end = measureMemory().less(before) // admitted was there before
+	f.end = measureMemory().less(before) // admitted was allocated before
 	f.most = int(slices.Max(admitted))
 	f.stillDenied = victims.n - drive(opened, victims, 0, victims.n)
 	return f, nil

@@ -12,7 +12,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// floodMemoryTables floods stores of several sizes in this process, by a clock of its own, and asks first-time clients on the way.
+// floodMemoryTables floods stores of several sizes in this process, by a clock of its own, and measures first-time clients on the
+// way.
 func (r *run) floodMemoryTables() ([]*table, error) {
 	if !r.measuresOwn() {
 		return nil, nil
@@ -37,16 +38,16 @@ func (r *run) floodMemoryTables() ([]*table, error) {
 			}
 		}
 	}
-	t.note("First-time clients who are refused, and those who do not get their whole quota at once. All keys of the flood come within half a window.")
+	t.note("First-time clients that are refused, and those that do not get their whole quota at once. All keys of the flood arrive within half a window.")
 	return []*table{t}, nil
 }
 
-// floodStore opens a store that is bounded by so many megabytes, with a clock of its own.
+// floodStore opens a store that is bounded to the given number of megabytes, with its own clock.
 func floodStore(megabytes int, now func() rule.Micros) (*memstore.Store, error) {
 	return memstore.New(memstore.Options{MaxBytes: int64(megabytes) << 20, Now: now})
 }
 
-// floodMemory adds a row: a store that more and more keys come to.
+// floodMemory adds the row of a store that receives more and more keys.
 func (r *run) floodMemory(t *table, c *floodCase, mb int, steps []int) error {
 	var clock atomic.Int64
 	clock.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
@@ -83,8 +84,7 @@ func (r *run) floodMemory(t *table, c *floodCase, mb int, steps []int) error {
 	return nil
 }
 
-// peekStrangers asks for clients whom nobody has seen, without taking anything: which part of them is refused, and which does not
-// get its whole quota.
+// peekStrangers peeks at new clients, and returns the share that is refused, and the share that does not get its whole quota.
 func peekStrangers(l *slidegate.Limiter, quota int64) (refused, less float64, err error) {
 	const some = 20_000
 	var key [keyBytes]byte

@@ -13,19 +13,19 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// A flood through the running service: what it does to clients of other policies, and to those of its own.
+// A flood of the running service, and its effect on clients of other policies and of the same policy.
 
-// floodCase is a flood of one policy: so many keys, each with so many units at once.
+// floodCase is a flood of one policy: a number of keys, each with a number of units per request.
 type floodCase struct {
 	limit  string
 	quota  int64
 	window time.Duration
 	cost   int64
-	least  float64 // the part of first-time clients that is to be admitted
-	whole  float64 // the part of them that is to get its whole quota
+	least  float64 // the share of first-time clients that must be admitted
+	whole  float64 // the share of them that must get their whole quota
 }
 
-// fades reports whether units come back from the window's next multiple on, as those of a weighted window do.
+// fades reports whether units begin to return at the next multiple of the window, as in a weighted window.
 func (c *floodCase) fades() bool { return c.quota > rule.DefaultLog }
 
 func floodCases() []floodCase {
@@ -40,10 +40,10 @@ func floodCases() []floodCase {
 	}
 }
 
-// Keys by their number: the flood's begin at 0.
+// Numbers of keys; the keys of the flood begin at 0.
 const (
-	firstTimers = 1_000_000_000 // clients who come after the flood
-	refusedKeys = 2_000_000_000 // those who had used up their quota before it or during it
+	firstTimers = 1_000_000_000 // clients that come after the flood
+	refusedKeys = 2_000_000_000 // keys that used up their quota before or during the flood
 )
 
 // floodSizes is how large the floods are.
@@ -55,13 +55,13 @@ type floodSizes struct {
 }
 
 func (r *run) floodSizes() floodSizes {
-	if r.quick { // a store so small that it overflows too
+	if r.quick { // a smaller store, so that it overflows too
 		return floodSizes{other: 20_000, same: 20_000, clients: 500, refused: 10, bound: "memory:?max_bytes=1MiB"}
 	}
 	return floodSizes{other: 3_000_000, same: 10_000_000, clients: 20_000, refused: 200, bound: "memory:"}
 }
 
-// floodServiceTables floods the service that people run, at its default bounds.
+// floodServiceTables floods the real service at its default bounds.
 func (r *run) floodServiceTables() ([]*table, error) {
 	if !r.measuresOwn() {
 		return nil, nil
@@ -88,13 +88,13 @@ func (r *run) floodServiceTables() ([]*table, error) {
 	return []*table{others, same}, nil
 }
 
-// addRow adds a row, and says it at once, for floods take long and the table is printed in the end.
+// addRow adds a row, and prints it as progress, since floods take long and the table is printed at the end.
 func (r *run) addRow(t *table, cells ...string) {
 	t.add(cells...)
 	r.say("%s", strings.Join(cells, " | "))
 }
 
-// startFlooded runs the service with policies, by default in memory with the bounds that it has then.
+// startFlooded starts the service with policies, by default in memory with its default bounds.
 func (r *run) startFlooded(policies ...string) (*program, error) {
 	path := filepath.Join(r.folder, "flood.yaml")
 	text := "store: " + strconv.Quote(r.floodSizes().bound) + "\npolicies:\n  " + strings.Join(policies, "\n  ") + "\n"
@@ -104,10 +104,10 @@ func (r *run) startFlooded(policies ...string) (*program, error) {
 	return r.startService(nil, "--config="+path)
 }
 
-// floodConns is how many connections a flood comes from.
+// floodConns is the number of connections of a flood.
 const floodConns = 4
 
-// floodOthers floods one policy, and lets first-time clients of others ask.
+// floodOthers floods one policy, and measures first-time clients of others.
 func (r *run) floodOthers() (*table, error) {
 	sizes := r.floodSizes()
 	t := &table{
@@ -120,7 +120,7 @@ func (r *run) floodOthers() (*table, error) {
 		return nil, err
 	}
 	defer service.stop()
-	// The clients of mail were there before, as those of a policy that is in use are; a table that nobody has used yet is another case.
+	// The policy mail has clients before the flood, as a policy in use does; an unused table is another case.
 	if err := askJSON(service.http, "mail", 0, 100, 1, func(int, bool) {}); err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func met(reached bool, goal string) string {
 	return goal + ": missed"
 }
 
-// checkClients lets each of many clients ask for the first time, by its address.
+// checkClients sends the first request of each of many clients, by address.
 func checkClients(address, policy string, n int) (refused int, err error) {
 	const callers = 8
 	var total atomic.Int64
@@ -207,7 +207,7 @@ func floodPolicy(service *program, policy string, n int, cost int64, between fun
 	return admitted, nil
 }
 
-// floodSame floods a policy, and lets first-time clients of the same policy ask.
+// floodSame floods a policy, and measures first-time clients of the same policy.
 func (r *run) floodSame(t *table, c *floodCase) error {
 	sizes := r.floodSizes()
 	service, err := r.startFlooded(fmt.Sprintf(`flooded: {key: "{key}", limits: [%s]}`, c.limit))
@@ -249,7 +249,7 @@ func (r *run) floodSame(t *table, c *floodCase) error {
 	return nil
 }
 
-// part is how large a part of the flags is set.
+// part returns the share of the flags that is set.
 func part(flags []uint8) float64 {
 	sum := 0
 	for _, flag := range flags {
@@ -258,8 +258,8 @@ func part(flags []uint8) float64 {
 	return float64(sum) / float64(max(len(flags), 1))
 }
 
-// askFirstTimers lets clients ask whom nobody has seen, first once and then for the rest of their quota, and returns how many were
-// admitted and how many got their whole quota.
+// askFirstTimers sends requests of new clients, first one and then the rest of their quota, and returns how many were admitted and
+// how many got their whole quota.
 func askFirstTimers(service *program, c *floodCase, n int) (passed, whole int, err error) {
 	err = askJSON(service.http, "flooded", firstTimers, n, 1, func(_ int, allowed bool) {
 		if allowed {
@@ -277,7 +277,7 @@ func askFirstTimers(service *program, c *floodCase, n int) (passed, whole int, e
 	return passed, whole, err
 }
 
-// margin is what a window may be too early or too late by the clock of this program.
+// margin is how much too early or too late a window may be by the clock of this program.
 const margin = time.Second
 
 // refusedBefore are keys that used up their quota before the flood and during it, some before each tenth of it, so that they are
@@ -288,8 +288,8 @@ type refusedBefore struct {
 	full [10]map[int]bool
 }
 
-// useUp lets keys take what they get, and notes which got their whole quota. Others may be admitted again earlier: what a new key
-// begins with is older than the key.
+// useUp makes keys take as much as they get, and records which got their whole quota. Other keys may be admitted again earlier,
+// since a new key begins with a state that is older than the key.
 func (b *refusedBefore) useUp(c *respConn, of *floodCase, tenth int) error {
 	b.when[tenth], b.full[tenth] = time.Now(), map[int]bool{}
 	return c.ask(takeUpTo, "flooded", refusedKeys+tenth*b.each, b.each, of.quota, func(number int, granted int64) {
@@ -299,7 +299,7 @@ func (b *refusedBefore) useUp(c *respConn, of *floodCase, tenth int) error {
 	})
 }
 
-// ask returns how many of them are refused, of those whose window has not passed.
+// ask returns how many keys are still refused, of those whose window has not passed.
 func (b *refusedBefore) ask(service *program, c *floodCase) (still, of int, err error) {
 	for tenth, at := range b.when {
 		if time.Since(at) > c.window-margin || c.fades() && at.Truncate(c.window) != time.Now().Add(margin).Truncate(c.window) {
@@ -318,8 +318,8 @@ func (b *refusedBefore) ask(service *program, c *floodCase) (still, of int, err 
 	return still, of, nil
 }
 
-// askAgain lets the keys of the end of the flood take what they still get, and returns how many got more than their quota in all. Where
-// their window has passed, as on a slow machine, there is nothing to be seen.
+// askAgain makes the last keys of the flood take as much as they still get, and returns how many got more than their quota in all.
+// If their window has passed, as on a slow machine, this shows nothing.
 func askAgain(service *program, c *floodCase, admitted []uint8, since time.Time) (over int, err error) {
 	n := min(2000, len(admitted)/10)
 	first := len(admitted) - n
@@ -339,7 +339,7 @@ func askAgain(service *program, c *floodCase, admitted []uint8, since time.Time)
 	return over, err
 }
 
-// memoryOf returns what a process holds of the machine's memory, and the most that it held; 0 where the system does not tell.
+// memoryOf returns the resident memory of a process, and its maximum; 0 if the system does not report it.
 func memoryOf(pid string) (now, most int64) {
 	text, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
@@ -348,7 +348,7 @@ func memoryOf(pid string) (now, most int64) {
 	read := func(name string) int64 {
 		for line := range strings.Lines(string(text)) {
 			if value, found := strings.CutPrefix(line, name+":"); found {
-				n, _ := strconv.ParseInt(strings.Fields(value)[0], 10, 64) // digits, and "kB" behind them
+				n, _ := strconv.ParseInt(strings.Fields(value)[0], 10, 64) // digits, followed by "kB"
 				return n << 10
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// floorTable shows what no limiter can be faster than: the parts that every decision is made of.
+// floorTable measures the parts that every decision consists of, which no limiter can avoid.
 func (r *run) floorTable() *table {
 	ops, read := 1<<22, 64<<20
 	if r.quick {
@@ -21,7 +21,7 @@ func (r *run) floorTable() *table {
 		}
 	})))
 	var word atomic.Uint64
-	t.add("a compare-and-swap that nobody contends", nanos(perOp(ops, func() {
+	t.add("an uncontended compare-and-swap", nanos(perOp(ops, func() {
 		for i := range uint64(ops) {
 			word.CompareAndSwap(i, i+1)
 		}
@@ -42,9 +42,9 @@ func (r *run) floorTable() *table {
 	return t
 }
 
-// sink keeps the compiler from leaving out what is measured.
+// sink keeps the compiler from removing what is measured.
 //
-//lint:ignore U1000 it is there to be written to
+//lint:ignore U1000 it is only written to
 var sink uint64
 
 // perOp returns the median of five times that f takes, per operation, in nanoseconds.
@@ -58,7 +58,7 @@ func perOp(ops int, f func()) float64 {
 	return median(times)
 }
 
-// randomChain returns a list in which each element is the place of the next: one round through all of them.
+// randomChain returns a list in which each element is the index of the next, in one cycle through all of them.
 func randomChain(n int) []uint64 {
 	chain := make([]uint64, n)
 	for i := range chain {

@@ -15,7 +15,7 @@ type histogram struct {
 
 const subBits = 6
 
-// bucketOf returns where a duration is counted: as itself while it is small, else by its highest bits.
+// bucketOf returns the bucket of a duration: exact for small ones, otherwise by its highest bits.
 func bucketOf(d time.Duration) int {
 	v := uint64(max(d, 0))
 	shift := max(0, bits.Len64(v)-subBits-1)
@@ -46,7 +46,7 @@ func (h *histogram) merge(other *histogram) {
 	h.longest = max(h.longest, other.longest)
 }
 
-// quantile returns the duration that the given part of all durations does not exceed.
+// quantile returns the duration that the given share of all durations does not exceed.
 func (h *histogram) quantile(part float64) time.Duration {
 	rank := uint64(part * float64(h.total))
 	var seen uint64

@@ -7,29 +7,29 @@ import (
 	"slices"
 )
 
-// middleware is a row of the HTTP tables: a library's own middleware before a handler that does next to nothing, by the
-// address of whoever is connected.
+// middleware is a row of the HTTP tables: a library's own middleware in front of a handler that does next to nothing, by the
+// address of the peer.
 type middleware struct {
 	name, family string
-	headers      string // what it tells the client when it admits a request
+	headers      string // the headers of a response to an admitted request
 	open         func(spec) (opened, error)
 	mostAllocs   int // the goal; see goals
 }
 
-// opened is a middleware with everything it keeps.
+// opened is a middleware with its resources.
 type opened struct {
 	wrap  func(http.Handler) http.Handler
-	close func() // nil if there is nothing to close
+	close func() // may be nil
 }
 
-// The goals of this project's rows: parts of what the fastest peer adds to the handler.
+// The goals of this project's rows, as fractions of what the fastest peer adds to the handler.
 const (
 	goalAllowed = 1.0 / 5
 	goalDenied  = 1.0 / 3
 	anyAllocs   = math.MaxInt // no goal
 )
 
-// bare is the row without a middleware, which the others are measured over.
+// bare is the row without a middleware, which is subtracted from the others.
 const bare = "(handler alone)"
 
 func middlewares() []middleware {
@@ -44,7 +44,7 @@ func middlewares() []middleware {
 	})
 }
 
-// library makes the row one that the harness can time.
+// library makes the row a library that the harness can time.
 func (m *middleware) library() library {
 	return library{name: m.name, family: m.family, open: func(s spec) (limiter, error) {
 		o, err := m.open(s)
@@ -55,8 +55,8 @@ func (m *middleware) library() library {
 	}}
 }
 
-// served is a handler behind a middleware, called again and again with the same request. It is not safe for concurrent
-// use: it is there to be timed on one processor.
+// served is a handler behind a middleware, called repeatedly with the same request. It is not safe for concurrent use: it is timed
+// on one processor.
 type served struct {
 	opened
 	handler http.Handler
@@ -67,7 +67,7 @@ type served struct {
 func newServed(o opened) *served {
 	request, err := http.NewRequest(http.MethodGet, "http://example.com/", nil)
 	if err != nil {
-		panic(err) // it is always the same
+		panic(err) // the arguments are constant
 	}
 	request.RemoteAddr = "203.0.113.77:49152"
 	return &served{opened: o, handler: o.wrap(http.HandlerFunc(greet)), request: request, answer: answer{header: http.Header{}}}
@@ -98,8 +98,8 @@ func (s *served) Close() {
 	}
 }
 
-// answer is a response that keeps its status and its headers. Using it again spares all rows the map that a server makes
-// for each response.
+// answer is a response that keeps its status and its headers. It is reused, so no row pays for the map that a server makes for each
+// response.
 type answer struct {
 	header http.Header
 	status int
@@ -142,14 +142,14 @@ func (r *run) httpTables() ([]*table, error) {
 	return []*table{r.httpTable(&allowed, rows, s, goalAllowed), r.httpTable(&denied, rows, s, goalDenied)}, nil
 }
 
-// middlewares returns the rows of the libraries that were asked for, and the handler alone.
+// middlewares returns the rows of the selected libraries, and the handler alone.
 func (r *run) middlewares() []middleware {
 	return slices.DeleteFunc(middlewares(), func(m middleware) bool {
 		return m.name != bare && !slices.ContainsFunc(r.libraries, func(l library) bool { return l.family == m.family })
 	})
 }
 
-// httpTable makes the table of one load, less what the handler takes alone.
+// httpTable makes the table of one load, minus the time of the handler alone.
 func (r *run) httpTable(l *load, rows []middleware, s results, goal float64) *table {
 	t := &table{
 		title:   l.name + ": what a middleware adds to a handler",
@@ -171,15 +171,15 @@ func (r *run) httpTable(l *load, rows []middleware, s results, goal float64) *ta
 		m := &rows[i]
 		got := s.at(cell{m.name, l.name, 1})
 		if m.name == bare {
-			t.note("The handler alone takes %s ns with this harness, which is taken off.", nanos(median(got.nanos)))
+			t.note("The handler alone takes %s ns with this harness, which is subtracted.", nanos(median(got.nanos)))
 			continue
 		}
 		if got.share() < l.least || got.share() > l.utmost {
-			r.fail("%s: %s: %.4f of the requests were admitted, not %g to %g", l.name, m.name, got.share(), l.least, l.utmost)
+			r.fail("%s: %s: %.4f of the requests were admitted, want %g to %g", l.name, m.name, got.share(), l.least, l.utmost)
 		}
 		ns, allocs := over(m)
 		times, verdict := "-", "-"
-		if !math.IsInf(fastest, 1) { // there is a peer
+		if !math.IsInf(fastest, 1) { // at least one peer is measured
 			times, verdict = ratio(ns, fastest), m.goal(ns/fastest, allocs, goal, l.least == 1)
 		}
 		t.add(m.name, m.headers, nanos(ns), times, allocations(allocs), percent(got.share()),
@@ -190,7 +190,7 @@ func (r *run) httpTable(l *load, rows []middleware, s results, goal float64) *ta
 	return t
 }
 
-// goal reports whether a row of ours reaches its goals. Those about allocations are for requests that are admitted.
+// goal returns whether a row of ours reaches its goals. The goals for allocations apply to admitted requests.
 func (m *middleware) goal(part, allocs, most float64, admits bool) string {
 	if m.family != own {
 		return ""

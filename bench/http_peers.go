@@ -15,7 +15,7 @@ import (
 	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
 )
 
-// slidegateMiddlewares are the ways of telling that are worth a row each. The limit and the body are the default ones.
+// slidegateMiddlewares returns one row for each kind of headers. The limit and the body are the defaults.
 func slidegateMiddlewares() []middleware {
 	row := func(name, tells string, headers httplimit.Headers, mostAllocs int) middleware {
 		return middleware{name: name, family: own, headers: tells, mostAllocs: mostAllocs, open: func(s spec) (opened, error) {

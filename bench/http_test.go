@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Every middleware must admit the quota and then refuse with a 429, and tell what its row says, or the comparison would
-// not be of the same work.
+// Every middleware must admit the quota and then refuse with a 429, and send the headers that its row lists, or the comparison
+// would not be fair.
 func TestMiddlewaresAdmitTheQuota(t *testing.T) {
 	const quota = 50
 	for _, m := range middlewares() {
@@ -26,7 +26,7 @@ func TestMiddlewaresAdmitTheQuota(t *testing.T) {
 				if got := s.Allow(""); got != (i < quota) {
 					t.Fatalf("request %d: admitted %v", i, got)
 				}
-				checkTells(t, &m, s.answer.header)
+				checkHeaders(t, &m, s.answer.header)
 			}
 			// Each address has its own quota.
 			s.request.RemoteAddr = "203.0.113.78:49152"
@@ -42,8 +42,8 @@ func TestMiddlewaresAdmitTheQuota(t *testing.T) {
 	}
 }
 
-// checkTells wants as many headers of limits as the row says.
-func checkTells(t *testing.T, m *middleware, header http.Header) {
+// checkHeaders checks that the rate limit headers are those that the row lists.
+func checkHeaders(t *testing.T, m *middleware, header http.Header) {
 	t.Helper()
 	var got []string
 	for name := range header {
@@ -53,7 +53,7 @@ func checkTells(t *testing.T, m *middleware, header http.Header) {
 	}
 	want := map[string]int{"none": 0, "2 RateLimit (IETF)": 2, "3 X-RateLimit": 3, "3 RateLimit, 3 X-Rate-Limit": 6}
 	if n, ok := want[m.headers]; !ok || len(got) != n {
-		t.Fatalf("it tells %q, the row says %q", got, m.headers)
+		t.Fatalf("got headers %q, want %q", got, m.headers)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestHandlerAloneDoesNotAllocate(t *testing.T) {
 		}
 		return
 	}
-	t.Fatal("there is no such row")
+	t.Fatal("no such row")
 }
 
 func TestGoals(t *testing.T) {

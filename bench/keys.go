@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// keys is a list of keys that lie one after the other in a single block of memory, so that the list itself costs the
-// garbage collector nothing, whatever its length.
+// keys is a list of keys, stored one after the other in a single block of memory, so that the list costs the garbage collector
+// nothing, whatever its length.
 //
-// What the limiters are asked for is such a list too: the keys in the order of access, copied out. The bytes of the key
-// are then in the cache when the limiter gets them, as those of a request that was just read are, and they are not
-// the very bytes that a limiter has stored, which would spare it the comparison.
+// The load of the limiters is such a list too: copies of the keys in the order of access. The bytes of a key are then in the cache
+// when the limiter gets them, as they are for a request that was just read, and they are not the same bytes that a limiter has
+// stored, which would spare it the comparison.
 type keys struct {
 	block string
 	n     int
@@ -24,8 +24,8 @@ const (
 
 func (k keys) at(i int) string { return k.block[i*keyBytes : (i+1)*keyBytes] }
 
-// writeKey writes the key of a number, which differs from those of all others up to 10^12. The digits look random, as
-// those of real identifiers do, for the factor has none in common with 10^12.
+// writeKey writes the key of a number, which is unique for numbers up to 10^12, since the multiplier is coprime to 10^12. The
+// digits look random, as in real identifiers.
 func writeKey(key []byte, number int) {
 	copy(key, keyPrefix)
 	id := uint64(number+1) * 618_033_989 % 1e12
@@ -35,7 +35,7 @@ func writeKey(key []byte, number int) {
 	}
 }
 
-// newKeys returns n different keys; those of different first numbers are different too.
+// newKeys returns n different keys, with consecutive numbers from first on.
 func newKeys(first, n int) keys {
 	var b strings.Builder
 	b.Grow(n * keyBytes)
@@ -47,7 +47,7 @@ func newKeys(first, n int) keys {
 	return keys{b.String(), n}
 }
 
-// ordered returns a list of n keys out of k, as pick has it.
+// ordered returns a list of n keys of k, chosen by pick.
 func (k keys) ordered(n int, pick func() int) keys {
 	var b strings.Builder
 	b.Grow(n * keyBytes)
@@ -65,11 +65,11 @@ func (k keys) uniform(n int, seed uint64) keys {
 
 const zipfS = 1.01
 
-// zipf returns a list of n keys out of k, of which few are asked for often: the r-th with a likelihood of 1/r^1.01.
-// The often asked ones do not lie together.
+// zipf returns a list of n keys of k, of which few are frequent: the r-th with a probability proportional to 1/r^1.01. The frequent
+// ones are not adjacent.
 func (k keys) zipf(n int, seed uint64) keys {
 	z := rand.NewZipf(rand.New(rand.NewPCG(seed, 2)), zipfS, 1, uint64(k.n-1))
-	place := rand.New(rand.NewPCG(0, 3)).Perm(k.n) // the same for every seed: all goroutines want the same keys
+	place := rand.New(rand.NewPCG(0, 3)).Perm(k.n) // the same for every seed, so that all goroutines prefer the same keys
 	return k.ordered(n, func() int { return place[z.Uint64()] })
 }
 

@@ -28,11 +28,11 @@ const (
 	rowKVLease  = "slidegate, leases"
 )
 
-// kvLoad is what the limiters are asked for.
+// kvLoad is the load of the limiters.
 type kvLoad struct {
 	name    string
-	all     keys // each was asked for before the time runs
-	list    keys // what is asked for, in its order
+	all     keys // each was used once before the timed rounds
+	list    keys // the keys of the requests, in order
 	callers int
 }
 
@@ -43,7 +43,7 @@ type kvRow struct {
 	load    *kvLoad
 }
 
-// kvSample is what one timed round of a row gave.
+// kvSample holds the figures of one timed round of a row.
 type kvSample struct {
 	remoteSample
 	trips float64 // per decision
@@ -51,7 +51,8 @@ type kvSample struct {
 
 type kvSamples []kvSample
 
-// kvTables measures key-value engines: one key beside the loop that programs have today, and many keys beside the other stores.
+// kvTables measures key-value engines: one key compared with the loop that programs use today, and many keys compared with the
+// other stores.
 func (r *run) kvTables() ([]*table, error) {
 	ctx := context.Background()
 	left := &table{title: "Key-value engines: left out", columns: []string{"server", "why"}, names: 2}
@@ -97,7 +98,7 @@ func (r *run) timeKV(ctx context.Context, rows []kvRow) (map[kvRow]kvSamples, er
 			row := rows[(i+round*7)%len(rows)]
 			one, err := r.timeKVRow(ctx, &row)
 			for range kvAttempts - 1 {
-				if err != nil { // on a busy machine, a cluster may have to choose a leader
+				if err != nil { // on a busy machine, a cluster may have to elect a leader
 					r.say("kv: %s, %s: again, after: %v", row.server.name, row.limiter, err)
 					one, err = r.timeKVRow(ctx, &row)
 				}
@@ -111,7 +112,7 @@ func (r *run) timeKV(ctx context.Context, rows []kvRow) (map[kvRow]kvSamples, er
 	return samples, nil
 }
 
-// timeKVRow times a row on a server that has its keys and no others, after some time that is not counted.
+// timeKVRow times a row on a server that has only its keys, after a warm-up.
 func (r *run) timeKVRow(ctx context.Context, row *kvRow) (s kvSample, err error) {
 	allow, trips, end, err := row.open(ctx)
 	if err != nil {
@@ -132,7 +133,7 @@ func (r *run) timeKVRow(ctx context.Context, row *kvRow) (s kvSample, err error)
 	return s, nil
 }
 
-// open returns the limiter of a row, what counts its round trips, and what ends it.
+// open returns the limiter of a row, a counter of its round trips, and a function that closes it.
 func (row *kvRow) open(ctx context.Context) (allow remoteAllow, trips *atomic.Int64, end func(), err error) {
 	if row.limiter == rowSwapLoop {
 		loop, end, err := row.server.kv.swapLoop(ctx)
@@ -153,7 +154,7 @@ func (row *kvRow) open(ctx context.Context) (allow remoteAllow, trips *atomic.In
 		}
 		below := end
 		end = func() {
-			_ = leases.Close(ctx) // what is out then expires
+			_ = leases.Close(ctx) // leased units then expire
 			below()
 		}
 		st = leases
@@ -196,21 +197,21 @@ func (r *run) kvTable(rows []kvRow, samples map[kvRow]kvSamples, loads ...*kvLoa
 		remote := got.remote()
 		loop := samples[kvRow{row.server, rowSwapLoop, loads[0]}] // of one caller
 		if remote.share() != 1 {
-			r.fail("%s: %s, %s: %.4f of the requests were admitted, not 1", t.title, row.server.name, row.limiter, remote.share())
+			r.fail("%s: %s, %s: %.4f of the requests were admitted, want 1", t.title, row.server.name, row.limiter, remote.share())
 		}
 		t.add(row.limiter, row.server.name, fmt.Sprint(row.load.callers), fmt.Sprintf("%.0f", remote.median(rateOf)), times(remote.ratioTo(loop.remote())),
 			fmt.Sprintf("%.2f", got.trips()), fmt.Sprintf("%.0f", remote.median(halfMicros)), fmt.Sprintf("%.0f", remote.median(mostMicros)),
 			fmt.Sprintf("%.1f", remote.median(serverMicros)), fmt.Sprintf("%.1f", remote.median(ownMicros)), allocations(remote.median(allocs)),
 			fmt.Sprintf("±%.0f%%", 50*remote.spread()), row.verdict(remote, loop.remote(), samples[kvRow{row.server, rowKV, row.load}].remote()))
 	}
-	t.note("Medians of %d interleaved rounds of %v, each on a server that only has these keys. The swap loop is one that programs write over the client of a "+
-		"key-value engine; the ratio is to that of one caller, the median of those within each round. Round trips, CPU and allocations are a "+
-		"decision's. Redis and PostgreSQL are under coalesce, as the service has them; a key-value engine needs no such layer. The three servers of "+
+	t.note("Medians of %d interleaved rounds of %v, each on a server that only has these keys. The swap loop is what programs usually write over the client of a "+
+		"key-value engine; the ratio is to the loop of one caller, the median over the rounds. Round trips, CPU and allocations are per "+
+		"decision. Redis and PostgreSQL are under coalesce, as in the service; a key-value engine needs no such layer. The three servers of "+
 		"a NATS cluster are in one process.", r.kvRounds(), r.kvTime())
 	return t
 }
 
-// verdict says which goals a row has, and whether it reaches them.
+// verdict returns the goals of a row, and whether it reaches them.
 func (row *kvRow) verdict(got, loop, without remoteSamples) string {
 	switch {
 	case row.server.kv == nil || row.load.callers == 1 || row.load.list.n > 1:

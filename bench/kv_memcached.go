@@ -17,8 +17,8 @@ import (
 	"github.com/slidegate/slidegate/kvstore/memcached"
 )
 
-// errNoMemcached means that there is nothing to measure, which is no failure.
-var errNoMemcached = errors.New("there is no memcached. It is in the package of that name")
+// errNoMemcached means that memcached is missing, which is not a failure.
+var errNoMemcached = errors.New("memcached is missing. Install the package memcached")
 
 // memcachedServer is memcached, started for this run.
 type memcachedServer struct {
@@ -40,7 +40,7 @@ func openMemcached() (*memcachedServer, error) {
 	s := &memcachedServer{address: "127.0.0.1:" + port}
 	args := []string{"-U", "0", "-l", "127.0.0.1", "-p", port, "-M", "-m", "256"}
 	if os.Geteuid() == 0 {
-		args = append(args, "-u", "nobody") // it does not run as root
+		args = append(args, "-u", "root") // a change of user would cancel its end with this process
 	}
 	s.cmd = exec.Command(program, args...)
 	s.cmd.SysProcAttr = endsWithParent()
@@ -49,7 +49,7 @@ func openMemcached() (*memcachedServer, error) {
 		return nil, err
 	}
 	s.client = memcache.New(s.address)
-	s.client.MaxIdleConns = mostCallers // one for each caller, or most of the time goes into new connections
+	s.client.MaxIdleConns = maxCallers // one per caller, or most of the time would be spent on new connections
 	s.client.Timeout = kvTimeout
 	for begun := time.Now(); s.client.Ping() != nil; {
 		if time.Since(begun) > 10*time.Second {
@@ -60,7 +60,7 @@ func openMemcached() (*memcachedServer, error) {
 	return s, nil
 }
 
-// cpu asks the server how long the processors have worked for it.
+// cpu returns the CPU time that the server reports.
 func (s *memcachedServer) cpu(context.Context) (time.Duration, error) {
 	conn, err := net.Dial("tcp", s.address)
 	if err != nil {
@@ -86,11 +86,11 @@ func (s *memcachedServer) cpu(context.Context) (time.Duration, error) {
 
 func (s *memcachedServer) close() {
 	_ = s.client.Close()
-	_ = s.cmd.Process.Kill() // it keeps nothing
+	_ = s.cmd.Process.Kill() // it has nothing to save
 	_ = s.cmd.Wait()
 }
 
-// engine opens the emptied server.
+// engine empties the server and opens it.
 func (s *memcachedServer) engine(ctx context.Context) (kvstore.Engine, func(), error) {
 	if err := s.client.FlushAll(); err != nil {
 		return nil, nil, err
@@ -102,7 +102,7 @@ func (s *memcachedServer) engine(ctx context.Context) (kvstore.Engine, func(), e
 	return e, e.Close, nil
 }
 
-// swapLoop is a limiter as programs have it over the client.
+// swapLoop returns a limiter as programs write it over the client.
 func (s *memcachedServer) swapLoop(context.Context) (*swapLoop, func(), error) {
 	item := func(key string, value []byte, revision uint64) *memcache.Item {
 		return &memcache.Item{Key: key, Value: value, CasID: revision, Expiration: 3600}

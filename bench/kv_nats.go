@@ -23,7 +23,8 @@ import (
 	"github.com/slidegate/slidegate/kvstore/natskv"
 )
 
-// natsKind begins the kind of a child process that is NATS: "nats:3:/folder" is a cluster of three servers in one process.
+// natsKind is the prefix of the kind of a child process that runs NATS: "nats:3:/folder" is a cluster of three servers in one
+// process.
 const natsKind = "nats:"
 
 // natsServer is one server or a cluster, in a child process.
@@ -79,7 +80,7 @@ func (s *natsServer) close() {
 	s.process.stop()
 }
 
-// bucket returns a name that was not used before.
+// bucket returns a new name.
 func (s *natsServer) bucket() string {
 	s.buckets++
 	return fmt.Sprintf("bench%d", s.buckets)
@@ -100,11 +101,11 @@ func (s *natsServer) engine(ctx context.Context) (engine kvstore.Engine, end fun
 
 func (s *natsServer) drop(ctx context.Context, bucket string) {
 	if js, err := jetstream.New(s.conn); err == nil {
-		_ = js.DeleteKeyValue(ctx, bucket) // a bucket that stays does no harm
+		_ = js.DeleteKeyValue(ctx, bucket) // a leftover bucket does no harm
 	}
 }
 
-// swapLoop opens an empty bucket of the client's own, and a limiter as programs have it over one.
+// swapLoop opens an empty bucket with the client's own API, and returns a limiter as programs write it.
 func (s *natsServer) swapLoop(ctx context.Context) (loop *swapLoop, end func(), err error) {
 	js, err := jetstream.New(s.conn)
 	if err != nil {
@@ -142,12 +143,12 @@ func (s *natsServer) swapLoop(ctx context.Context) (loop *swapLoop, end func(), 
 	return loop, func() { s.drop(ctx, bucket) }, nil
 }
 
-// natsKey makes a key of letters that a bucket takes.
+// natsKey replaces the characters of a key that a bucket does not accept.
 func natsKey(key string) string { return strings.ReplaceAll(key, ":", "-") }
 
-// serveNATS is the child process. Like serveWire it prints where it listens, and then how long the processors have worked for it.
+// serveNATS is the main function of the child process. Like serveWire it prints its address, and then its CPU time.
 func serveNATS(kind string, in io.Reader, out io.Writer) int {
-	runtime.GOMAXPROCS(runtime.NumCPU()) // as a server of its own has it
+	runtime.GOMAXPROCS(runtime.NumCPU()) // as a standalone server does
 	count, folder, _ := strings.Cut(strings.TrimPrefix(kind, natsKind), ":")
 	size, err := strconv.Atoi(count)
 	if err != nil {
@@ -176,7 +177,7 @@ func runNATS(size int, folder string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		ports[i], _ = strconv.Atoi(port) // it is a number
+		ports[i], _ = strconv.Atoi(port) // always a number
 		routes[i] = &url.URL{Scheme: "nats-route", Host: "127.0.0.1:" + port}
 	}
 	servers := make([]*server.Server, size)
@@ -203,8 +204,8 @@ func runNATS(size int, folder string) (string, error) {
 	return servers[0].ClientURL(), nil
 }
 
-// swapLoop is a limiter as programs have it over the client of a key-value engine: read, decide, swap, and again if somebody
-// else was faster. It counts in fixed windows, which is the least it can do.
+// swapLoop is a limiter as programs write it over the client of a key-value engine: read, decide, swap, and retry after a conflict.
+// It counts in fixed windows, the cheapest way.
 type swapLoop struct {
 	get  func(ctx context.Context, key string) (value []byte, revision uint64, err error)
 	swap func(ctx context.Context, key string, value []byte, revision uint64) (swapped bool, err error)

@@ -29,12 +29,12 @@ type kvEngine interface {
 type kvServer struct {
 	worker
 	name  string
-	kv    kvEngine // nil if it is none
+	kv    kvEngine // nil if it is not a key-value engine
 	open  func(context.Context) (st store.Store, trips *atomic.Int64, end func(), err error)
 	close func()
 }
 
-// openKVServers starts all servers that there are programs for, and notes which are left out.
+// openKVServers starts all servers whose programs are installed, and notes which are left out.
 func (r *run) openKVServers(ctx context.Context, left *table) (servers []*kvServer, err error) {
 	for _, n := range []struct {
 		name   string
@@ -70,7 +70,7 @@ func (r *run) openKVServers(ctx context.Context, left *table) (servers []*kvServ
 	return append(servers, memoryServer()), nil
 }
 
-// newKVServer is a key-value engine with the store over it.
+// newKVServer returns a key-value engine with the store over it.
 func newKVServer(name string, kv kvEngine) *kvServer {
 	return &kvServer{worker: kv, name: name, kv: kv, close: kv.close, open: func(ctx context.Context) (store.Store, *atomic.Int64, func(), error) {
 		engine, end, err := kv.engine(ctx)
@@ -83,7 +83,7 @@ func newKVServer(name string, kv kvEngine) *kvServer {
 	}}
 }
 
-// comparedServer is a server with its store as the service has it.
+// comparedServer returns a server with its store as the service uses it.
 func comparedServer(s *leaseServer) *kvServer {
 	return &kvServer{worker: s, name: s.name, close: s.close, open: func(ctx context.Context) (store.Store, *atomic.Int64, func(), error) {
 		if err := s.fresh(ctx); err != nil {
@@ -99,12 +99,12 @@ func comparedServer(s *leaseServer) *kvServer {
 	}}
 }
 
-// noServer is where the store in memory is.
+// noServer is the server of the store in memory.
 type noServer struct{}
 
 func (noServer) cpu(context.Context) (time.Duration, error) { return 0, nil }
 
-// memoryServer is the store in this process.
+// memoryServer returns the store in this process.
 func memoryServer() *kvServer {
 	return &kvServer{worker: noServer{}, name: "(memory)", close: func() {}, open: func(context.Context) (store.Store, *atomic.Int64, func(), error) {
 		st, err := memstore.New(memstore.Options{})

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The loop that programs have today must keep the limit too, or the comparison would not be of the same work.
+// The swap loop must keep the limit too, or the comparison would not be fair.
 func TestKVRowsAdmitTheQuota(t *testing.T) {
 	need(t, "memcached")
 	memcached, err := openMemcached()

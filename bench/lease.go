@@ -19,7 +19,7 @@ const (
 	leaseUsers   = 1000
 	leaseKeys    = 10_000
 	leaseRounds  = 5 // at most
-	// leaseQuota is more than all callers can spend in a window, so an eighth of it is always left.
+	// leaseQuota is more than all callers can spend in a window, so at least an eighth of it is always left.
 	leaseQuota = 1_000_000_000_000
 )
 
@@ -29,11 +29,11 @@ const (
 	rowLease    = "slidegate, lease over coalesce"
 )
 
-// leaseLoad is what the two rows are asked for.
+// leaseLoad is the load of the rows.
 type leaseLoad struct {
 	name  string
-	goal  float64 // decisions a second, as a multiple of those of coalesce
-	hot   bool    // the goals about one busy key apply
+	goal  float64 // decisions per second, relative to coalesce
+	hot   bool    // the goals for one busy key apply
 	list  keys
 	allow func(st store.Store, limit slidegate.Limit) (remoteAllow, error)
 }
@@ -45,8 +45,8 @@ type leaseRow struct {
 	leased bool
 }
 
-// leaseRows are two limits, each without leases and with them: the one that is cheapest to decide in the store, and the one that
-// is never exceeded in any window.
+// leaseRows returns rows for two limits, each without and with leases: the limit that is cheapest to decide in the store, and the
+// one that is never exceeded in any window.
 func leaseRows() (rows []leaseRow) {
 	for _, leased := range []bool{false, true} {
 		rows = append(rows, leaseRow{"one part", onePart(leased), leased}, leaseRow{"60 parts, whole", sixtyParts(leased), leased})
@@ -69,7 +69,7 @@ func (row *leaseRow) name() string {
 	return rowCoalesce
 }
 
-// leaseTables measures how fast leases are, beside coalesce over the same store.
+// leaseTables measures leases, compared with coalesce over the same store.
 func (r *run) leaseTables() ([]*table, error) {
 	ctx := context.Background()
 	left := &table{title: "Leases", columns: []string{"limiter"}}
@@ -116,7 +116,7 @@ func (r *run) leaseTables() ([]*table, error) {
 	return append(tables, t), err
 }
 
-// allowOne asks for a key under one limit.
+// allowOne decides a key under one limit.
 func allowOne(st store.Store, limit slidegate.Limit) (remoteAllow, error) {
 	limit.Name = "one"
 	l, err := slidegate.New(st, limit)
@@ -129,7 +129,7 @@ func allowOne(st store.Store, limit slidegate.Limit) (remoteAllow, error) {
 	}, nil
 }
 
-// allowUserAndGlobal asks for a user's limit and for a global one in the same request.
+// allowUserAndGlobal decides a user's limit and a global one in the same request.
 func allowUserAndGlobal(st store.Store, limit slidegate.Limit) (remoteAllow, error) {
 	user, global := limit, limit
 	user.Name, global.Name = "user", "global"
@@ -143,7 +143,7 @@ func allowUserAndGlobal(st store.Store, limit slidegate.Limit) (remoteAllow, err
 	}, nil
 }
 
-// askClaims asks for a key under one limit, and for all keys together under another one.
+// askClaims decides a key under one limit, and all keys together under another one.
 func askClaims(st store.Store, user, global slidegate.Limit) (asker, error) {
 	l, err := slidegate.NewPerCall(st, "")
 	if err != nil {
@@ -154,10 +154,10 @@ func askClaims(st store.Store, user, global slidegate.Limit) (asker, error) {
 	}, nil
 }
 
-// leaseSample is what one timed round of a row gave.
+// leaseSample holds the figures of one timed round of a row.
 type leaseSample struct {
 	remoteSample
-	calls float64 // to the server, a second
+	calls float64 // to the server, per second
 }
 
 // leaseTable times all rows, the rounds interleaved.
@@ -184,8 +184,8 @@ func (r *run) leaseTable(ctx context.Context, server *leaseServer, load *leaseLo
 	for i := range rows {
 		r.addLeaseRow(t, load, &rows[i], samples[i], samples[i%2])
 	}
-	t.note("Medians of %d interleaved rounds of %v, after %v that are not timed. The ratio is the median of those within each round, to coalesce "+
-		"with the same window. CPU and allocations are a decision's. Calls are those to the server, from one process.",
+	t.note("Medians of %d interleaved rounds of %v, after %v that are not timed. The ratio, to coalesce with the same window, is the median over the "+
+		"rounds. CPU and allocations are per decision. Calls are those to the server, from one process.",
 		r.leaseRounds(), r.leaseTime(), r.leaseWarmUp())
 	return t, nil
 }
@@ -231,7 +231,7 @@ func (r *run) addLeaseRow(t *table, load *leaseLoad, row *leaseRow, samples, coa
 		}
 	}
 	if got.share() != 1 {
-		r.fail("%s: %s, %s: %.4f of the requests were admitted, not 1", t.title, row.name(), row.parts, got.share())
+		r.fail("%s: %s, %s: %.4f of the requests were admitted, want 1", t.title, row.name(), row.parts, got.share())
 	}
 	t.add(row.name(), row.parts, fmt.Sprintf("%.0f", got.median(rateOf)), fmt.Sprintf("%.2fx", median(ratios)),
 		fmt.Sprintf("%.2f", got.median(halfMicros)), fmt.Sprintf("%.2f", got.median(mostMicros)), fmt.Sprintf("%.0f", median(calls)),
@@ -239,7 +239,7 @@ func (r *run) addLeaseRow(t *table, load *leaseLoad, row *leaseRow, samples, coa
 		fmt.Sprintf("±%.0f%%", 50*got.spread()), verdict)
 }
 
-// goal says whether one was reached.
+// goal formats a goal with whether it was reached.
 func goal(text string, met bool) string {
 	if met {
 		return text + ": met"
@@ -270,11 +270,11 @@ func (r *run) lastEighthTable(ctx context.Context, server *leaseServer) (*table,
 		t.add(rowLease, fmt.Sprint(quota), fmt.Sprintf("%.0f", median(calls)), fmt.Sprintf("%.0f", most), fmt.Sprintf("%.0f", bound),
 			goal("bound", most <= bound))
 	}
-	t.note("Median and most of %d rounds. All callers ask as fast as they can, for a quota per hour that is whole in the beginning.", r.leaseRounds())
+	t.note("Median and most of %d rounds. All callers send requests as fast as they can, for a quota per hour that is unused at the start.", r.leaseRounds())
 	return t, nil
 }
 
-// callsForLastEighth lets callers use up a quota, and returns how many calls to the server the last eighth took.
+// callsForLastEighth runs callers until a quota is used up, and returns how many calls to the server the last eighth took.
 func callsForLastEighth(ctx context.Context, server *leaseServer, quota int64) (int64, error) {
 	if err := server.fresh(ctx); err != nil {
 		return 0, err
@@ -287,7 +287,7 @@ func callsForLastEighth(ctx context.Context, server *leaseServer, quota int64) (
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute) // far more than it takes, also at the end of an hour
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // far more than it takes, even at the end of an hour
 	defer cancel()
 	var admitted, from, to atomic.Int64
 	err = newCrew(leaseCallers).run(func(int, *caller) error {
@@ -314,7 +314,7 @@ func callsForLastEighth(ctx context.Context, server *leaseServer, quota int64) (
 
 func (r *run) leaseRounds() int { return min(r.rounds, leaseRounds) }
 
-// leaseTime is how long one row is timed in a round.
+// leaseTime returns how long one row is timed in a round.
 func (r *run) leaseTime() time.Duration {
 	if r.quick {
 		return 50 * time.Millisecond
@@ -322,7 +322,7 @@ func (r *run) leaseTime() time.Duration {
 	return 1200 * time.Millisecond // longer than a part of the window
 }
 
-// leaseWarmUp is how long a row is asked before it is timed, so that busy keys are known to be busy.
+// leaseWarmUp returns how long a row is loaded before it is timed, so that busy keys are leased.
 func (r *run) leaseWarmUp() time.Duration {
 	if r.quick {
 		return 50 * time.Millisecond

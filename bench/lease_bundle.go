@@ -13,14 +13,14 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The limits of the users and of all together. Half as much again is asked for as the global one admits, and the busiest users ask
-// for several times as much as they may.
+// The limits of each user and of all users together. The load is 1.5 times what the global limit admits, and that of the busiest
+// users several times their limit.
 var (
 	bundleUser   = slidegate.Limit{Name: "user", Quota: 1000, Window: 2 * time.Second, Segments: 20, Overlap: slidegate.OverlapWhole, Lease: true}
 	bundleGlobal = slidegate.Limit{Name: "global", Quota: 20_000, Window: 2 * time.Second, Segments: 20, Overlap: slidegate.OverlapWhole, Lease: true}
 )
 
-// bundleShareTable measures how much is admitted of requests that face a user's limit and a global one.
+// bundleShareTable measures how many requests are admitted under a user's limit and a global one.
 func (r *run) bundleShareTable(ctx context.Context, server *leaseServer) (*table, error) {
 	t := &table{
 		title:   fmt.Sprintf("Leases over %s: a user's limit and a global one, %s users by zipf, what is admitted", server.name, count(leaseUsers)),
@@ -41,7 +41,7 @@ func (r *run) bundleShareTable(ctx context.Context, server *leaseServer) (*table
 	return t, nil
 }
 
-// bundleShare asks so many processes, and one exact store.
+// bundleShare sends the same requests to a number of processes and to one exact store.
 func (r *run) bundleShare(ctx context.Context, server *leaseServer, processes int) (s trafficSample, calls float64, err error) {
 	if err = server.fresh(ctx); err != nil {
 		return s, 0, err
@@ -76,7 +76,7 @@ func (r *run) bundleShare(ctx context.Context, server *leaseServer, processes in
 	return s, calls, errors.Join(err, closeStacks(ctx, stacks))
 }
 
-// bundleTime is how long the traffic goes on.
+// bundleTime returns how long the traffic lasts.
 func (r *run) bundleTime() time.Duration {
 	if r.quick {
 		return 300 * time.Millisecond
@@ -84,10 +84,10 @@ func (r *run) bundleTime() time.Duration {
 	return 12 * time.Second
 }
 
-// leaseAllocsTable measures what a decision from blocks allocates, by one caller.
+// leaseAllocsTable measures what a decision from leases allocates, with one caller.
 func (r *run) leaseAllocsTable(ctx context.Context, server *leaseServer) (*table, error) {
 	t := &table{
-		title:   fmt.Sprintf("Leases over %s: allocations of a decision from blocks, callers: 1", server.name),
+		title:   fmt.Sprintf("Leases over %s: allocations of a decision from leases, callers: 1", server.name),
 		columns: []string{"limiter", "asked by", "ns", "allocs", "from blocks", "goal"}, names: 2,
 	}
 	if err := server.fresh(ctx); err != nil {
@@ -129,12 +129,12 @@ func (r *run) leaseAllocsTable(ctx context.Context, server *leaseServer) (*table
 		}
 		t.add(rowLease, c.by, nanos(ns), allocations(allocs), percent(share), goal("0", allocs < 0.005))
 	}
-	t.note("Processor time of this program, and all that it allocates, divided by the decisions: calls for blocks are in it. Limiter.For " +
-		"allocates what it hands out, over every store.")
+	t.note("Processor time of this program, and all that it allocates, divided by the decisions, including calls for leases. Limiter.For " +
+		"allocates its result, over every store.")
 	return t, stack.close(ctx)
 }
 
-// timeAlone asks from one goroutine on one processor, first without a watch.
+// timeAlone sends requests from one goroutine on one processor, after a warm-up.
 func (r *run) timeAlone(ask func() (bool, error)) (ns, allocs, share float64, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var asked, leased int64

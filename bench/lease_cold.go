@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// The busy keys whose blocks end together, and the others that are asked for meanwhile.
+// The busy keys whose leases end together, and the cold keys that are used at the same time.
 const (
 	busyKeys      = 32
 	busyPerSecond = 250.0 // for each key and process
@@ -21,7 +21,7 @@ const (
 	coldGoal      = 1.5
 )
 
-// coldTable measures whether keys without blocks wait longer when the blocks of others end.
+// coldTable measures whether keys without leases wait longer when the leases of others end.
 func (r *run) coldTable(ctx context.Context, server *leaseServer) (*table, error) {
 	ends := 50
 	if r.quick {
@@ -29,7 +29,7 @@ func (r *run) coldTable(ctx context.Context, server *leaseServer) (*table, error
 	}
 	r.say("lease-waste: cold keys, %d part ends", ends)
 	t := &table{
-		title:   fmt.Sprintf("Leases over %s: keys without blocks, at the ends of the parts of %d busy keys, processes: %d", server.name, busyKeys, leaseProcesses),
+		title:   fmt.Sprintf("Leases over %s: keys without leases, at the ends of the parts of %d busy keys, processes: %d", server.name, busyKeys, leaseProcesses),
 		columns: []string{"limiter", "when", "asked", "p50 µs", "p99 µs", "to elsewhere", "goal"}, names: 2,
 	}
 	if err := server.fresh(ctx); err != nil {
@@ -59,7 +59,7 @@ func (r *run) coldTable(ctx context.Context, server *leaseServer) (*table, error
 		t.add(rowLease, row.when, fmt.Sprint(row.h.total), fmt.Sprintf("%.0f", micros(row.h.quantile(0.5))),
 			fmt.Sprintf("%.0f", micros(row.h.quantile(0.99))), row.ratio, row.goal)
 	}
-	t.note("%d part ends, one every %v. Each process asks %.0f times a second for each of the busy keys, and %.0f times for one of %s others.",
+	t.note("%d part ends, one every %v. Each process sends %.0f requests per second for each of the busy keys, and %.0f for one of %s others.",
 		ends, coldPart, busyPerSecond, coldPerSecond, count(coldKeys))
 	return t, nil
 }
@@ -67,7 +67,7 @@ func (r *run) coldTable(ctx context.Context, server *leaseServer) (*table, error
 // coldWait is how long one caller waited for cold keys.
 type coldWait struct{ after, elsewhere histogram }
 
-// coldWaits lets some callers of each process ask for busy keys and one for cold ones.
+// coldWaits runs some callers of each process for busy keys, and one for cold keys.
 func coldWaits(ctx context.Context, stacks []*leaseStack, length time.Duration) ([]coldWait, error) {
 	limit := slidegate.Limit{Name: "cold", Quota: leaseQuota, Window: 60 * coldPart, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: true}
 	busy, cold := newKeys(0, busyKeys), newKeys(busyKeys, coldKeys)
@@ -100,7 +100,7 @@ func coldWaits(ctx context.Context, stacks []*leaseStack, length time.Duration) 
 	return waits, err
 }
 
-// askPaced asks at the moments of arrivals until the time is over.
+// askPaced calls ask at the times of arrivals until the time is over.
 func askPaced(length time.Duration, next arrivals, start time.Time, ask func() error) error {
 	for when := next(); when.Sub(start) <= length; when = next() {
 		time.Sleep(time.Until(when))

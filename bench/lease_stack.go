@@ -17,15 +17,15 @@ import (
 type leaseServer struct {
 	worker
 	name  string
-	fresh func(context.Context) error // a server without state where that can be had, and new clients
+	fresh func(context.Context) error // empties the server if possible, and makes new clients
 	open  func() (store.Store, error) // the store, over the newest clients
 	close func()
 }
 
-// errLeftOut means that a server is missing, which is no failure.
+// errLeftOut means that a server is missing, which is not a failure.
 var errLeftOut = errors.New("left out")
 
-// leaseRedis starts Redis for the scenarios of leases. Without one it notes so and returns errLeftOut.
+// leaseRedis starts Redis for the scenarios of leases. If it is missing, it adds a note and returns errLeftOut.
 func leaseRedis(ctx context.Context, t *table) (*leaseServer, error) {
 	server, err := openRedis(ctx)
 	if errors.Is(err, errNoRedis) {
@@ -42,11 +42,11 @@ func leaseRedis(ctx context.Context, t *table) (*leaseServer, error) {
 	}, nil
 }
 
-// leasePG starts PostgreSQL for the scenarios of leases. Without one it notes so and returns errLeftOut.
+// leasePG starts PostgreSQL for the scenarios of leases. If it is missing, it adds a note and returns errLeftOut.
 func (r *run) leasePG(ctx context.Context, t *table) (*leaseServer, error) {
 	server, err := openPG(ctx, r.conns)
 	if errors.Is(err, pgtest.ErrNoServer) {
-		t.note("Left out: there is no postgres, and %s names none. It is in the package postgresql.", pgURLEnv)
+		t.note("Left out: postgres is missing, and %s is not set. Install the package postgresql.", pgURLEnv)
 		return nil, errLeftOut
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *run) leasePG(ctx context.Context, t *table) (*leaseServer, error) {
 	}, nil
 }
 
-// leaseStack is what one process has over the server: coalesce, and leases over that.
+// leaseStack is the stack of layers of one process: coalesce, and leases over that.
 type leaseStack struct {
 	top    store.Store
 	calls  *callCounter
@@ -80,7 +80,7 @@ func (s *leaseServer) stack(leased bool) (*leaseStack, error) {
 	return stack, err
 }
 
-// close gives back what is out.
+// close refunds the leases.
 func (s *leaseStack) close(ctx context.Context) error {
 	if s.leases == nil {
 		return nil

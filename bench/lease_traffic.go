@@ -11,16 +11,16 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// leaseProcesses is how many processes share a limit: each has layers of its own over the same server.
+// leaseProcesses is the number of processes that share a limit: each has its own layers over the same server.
 const leaseProcesses = 8
 
 // callersEach is how many callers each process has.
 const callersEach = 4
 
-// arrivals returns the moments at which one caller asks, one after the other.
+// arrivals returns the times of one caller's requests, one after the other.
 type arrivals func() time.Time
 
-// evenly returns arrivals at random moments, so many a second on average.
+// evenly returns arrivals at random times, perSecond on average.
 func evenly(random *rand.Rand, start time.Time, perSecond float64) arrivals {
 	return func() time.Time {
 		start = start.Add(time.Duration(random.ExpFloat64() / perSecond * float64(time.Second)))
@@ -31,7 +31,7 @@ func evenly(random *rand.Rand, start time.Time, perSecond float64) arrivals {
 // burstLength is how long a burst takes.
 const burstLength = 20 * time.Millisecond
 
-// inBursts returns arrivals that come together, once in each period, so many a second on average.
+// inBursts returns arrivals in bursts, one per period, perSecond on average.
 func inBursts(random *rand.Rand, start time.Time, period time.Duration, perSecond float64) arrivals {
 	var burst []time.Time
 	return func() time.Time {
@@ -48,10 +48,10 @@ func inBursts(random *rand.Rand, start time.Time, period time.Duration, perSecon
 	}
 }
 
-// asker asks a limiter once.
+// asker sends one request to a limiter.
 type asker func(ctx context.Context, key string) (slidegate.Decision, error)
 
-// traffic is requests that both the processes and one exact store in memory are asked for, at the same time.
+// traffic is a load that is sent both to the processes and to one exact store in memory, at the same time.
 type traffic struct {
 	keys     keys // in the order in which they are asked for
 	exact    asker
@@ -59,15 +59,15 @@ type traffic struct {
 	arrivals func(random *rand.Rand, start time.Time) arrivals
 }
 
-// trafficSample is what became of the requests.
+// trafficSample holds the outcomes of the requests.
 type trafficSample struct {
 	asked, exact, leased, fromBlocks int64
 }
 
-// share is how much was admitted, as a part of what one exact store admitted.
+// share returns what was admitted, as a share of what one exact store admitted.
 func (s trafficSample) share() float64 { return float64(s.leased) / float64(max(s.exact, 1)) }
 
-// run lets all callers of all processes ask until the time is over.
+// run runs all callers of all processes until the time is over.
 func (f *traffic) run(ctx context.Context, length time.Duration) (trafficSample, error) {
 	var asked, exact, leased, fromBlocks atomic.Int64
 	start := time.Now()
@@ -103,10 +103,10 @@ func (f *traffic) run(ctx context.Context, length time.Duration) (trafficSample,
 	return trafficSample{asked.Load(), exact.Load(), leased.Load(), fromBlocks.Load()}, err
 }
 
-// leasedAnswer reports whether a decision was made from blocks.
+// leasedAnswer reports whether a decision was made from a lease.
 func leasedAnswer(d *slidegate.Decision) bool {
 	return d.Flags.Leased() && !slices.ContainsFunc(d.Answers, func(a slidegate.Answer) bool { return !a.Flags.Leased() })
 }
 
-// exactStore is the one that leases are compared with.
+// exactStore returns the store that leases are compared with.
 func exactStore() (*memstore.Store, error) { return memstore.New(memstore.Options{}) }

@@ -12,17 +12,17 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// overload is how much more is asked for than the quota.
+// overload is the load as a multiple of the quota.
 const overload = 1.5
 
-// wasteRow is a limit that several processes share, and when they ask for it.
+// wasteRow is a limit that several processes share, and the pattern of their requests.
 type wasteRow struct {
 	limit  slidegate.Limit
 	bursts bool
 	goal   float64 // of what one exact store admits
 }
 
-// busyWaste are limits that are asked for so often that each has the machine for itself.
+// busyWaste returns limits with so many requests that each is measured alone.
 func busyWaste() []wasteRow {
 	return []wasteRow{
 		{limit: slidegate.Limit{Name: "one part", Quota: 6000, Window: time.Second, Algorithm: slidegate.SlidingWindow}, goal: 0.99},
@@ -31,8 +31,8 @@ func busyWaste() []wasteRow {
 	}
 }
 
-// scantWaste are limits with a small quota, which are measured at the same time. Asked for evenly, each process asks too rarely for
-// blocks; in bursts it does not.
+// scantWaste returns limits with a small quota, which are measured at the same time. With evenly spread requests, each process has
+// too few for a lease; in bursts it has enough.
 func scantWaste() (rows []wasteRow) {
 	for _, bursts := range []bool{false, true} {
 		for _, limit := range []slidegate.Limit{
@@ -49,7 +49,8 @@ func scantWaste() (rows []wasteRow) {
 	return rows
 }
 
-// leaseWasteTables measures what is not admitted because units lie in other processes, and what part ends cost other keys.
+// leaseWasteTables measures what is not admitted because other processes hold the units, and what the ends of parts cost other
+// keys.
 func (r *run) leaseWasteTables() ([]*table, error) {
 	ctx := context.Background()
 	t := &table{
@@ -150,7 +151,7 @@ func (row *wasteRow) traffic(stacks []*leaseStack) (*traffic, error) {
 	return f, nil
 }
 
-// askOne asks for a key under one limit.
+// askOne decides a key under one limit.
 func askOne(st store.Store, limit slidegate.Limit) (asker, error) {
 	l, err := slidegate.New(st, limit)
 	if err != nil {

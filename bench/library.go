@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// limiter is one library under test, with everything it keeps. Allow must be safe for concurrent use.
+// limiter is one library under test, with its state. Allow must be safe for concurrent use.
 type limiter interface {
 	Allow(key string) bool
-	// Close ends what the library runs in the background, without which it would never be collected.
+	// Close stops the library's background work, so that it can be garbage collected.
 	Close()
 }
 
@@ -19,11 +19,11 @@ type staysOpen struct{}
 
 func (staysOpen) Close() {}
 
-// spec is what a limiter is opened for. Every library gets the same one.
+// spec holds the settings of a limiter. Every library gets the same.
 type spec struct {
 	quota  int64         // units in a window
 	window time.Duration // what the quota is for
-	keys   int           // how many keys the limiter must be able to hold
+	keys   int           // number of keys that the limiter must be able to hold
 	bytes  int64         // how much memory it may take, where that can be set; 0 means enough for the keys
 	sweep  time.Duration // how often to look for expired keys, where that can be set; 0 means the library's default
 }
@@ -36,7 +36,7 @@ type library struct {
 	open      func(spec) (limiter, error)
 
 	keyed    bool // the library keeps the keys itself; where it does not, the row has a map of limiters
-	aside    bool // the row does more than decide, so it is no peer to be compared with
+	aside    bool // the row does more than decide, so it is not a peer for ratios
 	ownQuota bool // the row cannot take every quota, so it may refuse where the others admit
 	givesUp  bool // the row answers some contended requests with an error, which counts as a refusal
 	heavy    bool // the row needs so much memory that it is left out where there are very many keys
@@ -89,7 +89,7 @@ func families() []string {
 func selected(only []string) ([]library, error) {
 	for _, name := range only {
 		if !slices.Contains(families(), name) {
-			return nil, fmt.Errorf("-only: unknown library %q; there are %s", name, strings.Join(families(), ", "))
+			return nil, fmt.Errorf("-only: unknown library %q; want some of %s", name, strings.Join(families(), ", "))
 		}
 	}
 	all := libraries()
@@ -99,12 +99,12 @@ func selected(only []string) ([]library, error) {
 	return slices.DeleteFunc(all, func(l library) bool { return !slices.Contains(only, l.family) }), nil
 }
 
-// nothing is a limiter that admits everything: what is left is the cost of the harness itself.
+// nothing is a limiter that admits everything, which shows the cost of the harness itself.
 type nothing struct{ staysOpen }
 
 func (nothing) Allow(key string) bool { return key != "" }
 
-// rowsWhere picks some of the libraries.
+// rowsWhere returns the libraries for which keep returns true.
 func rowsWhere(all []library, keep func(*library) bool) []library {
 	var some []library
 	for i := range all {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Every library must admit exactly the quota and then refuse, or the comparison would not be of the same work.
+// Every library must admit exactly the quota and then refuse, or the comparison would not be fair.
 func TestLibrariesAdmitTheQuota(t *testing.T) {
 	const quota = 100
 	for _, l := range libraries() {
@@ -27,7 +27,7 @@ func TestLibrariesAdmitTheQuota(t *testing.T) {
 	}
 }
 
-// Every library must come back after its window, or the expiry scenario would measure nothing.
+// Every library must admit again after its window, or the expiry scenario would measure nothing.
 func TestLibrariesComeBack(t *testing.T) {
 	const quota, window = 5, 20 * time.Millisecond
 	for _, l := range libraries() {
@@ -48,7 +48,7 @@ func TestLibrariesComeBack(t *testing.T) {
 	}
 }
 
-// The libraries must hold under several goroutines what they hold under one, for that is how they are measured.
+// The libraries must keep the limit under several goroutines too, since that is how they are measured.
 func TestLibrariesUnderLoad(t *testing.T) {
 	const quota = 1000
 	for _, l := range libraries() {
@@ -72,7 +72,7 @@ func TestRowsHaveDifferentNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, l := range libraries() {
 		if seen[l.name] {
-			t.Errorf("%q stands twice", l.name)
+			t.Errorf("duplicate row %q", l.name)
 		}
 		seen[l.name] = true
 	}

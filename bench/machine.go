@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// machine describes what the figures were measured on.
+// machine describes the machine of the run.
 func machine() string {
-	return fmt.Sprintf("%s, %d cores, %s %s/%s. Absolute numbers are of this machine; ratios within a table are what counts.",
+	return fmt.Sprintf("%s, %d cores, %s %s/%s. Absolute numbers depend on this machine; ratios within a table are what counts.",
 		cpuModel(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// cpuModel returns the processor's name where the system tells it.
+// cpuModel returns the processor's name if the system reports it.
 func cpuModel() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -35,10 +35,10 @@ func cpuModel() string {
 // footprint is the memory in use, without garbage.
 type footprint struct {
 	heap     int64 // bytes of live objects
-	resident int64 // bytes that the process holds of the machine's memory; 0 where the system does not tell
+	resident int64 // resident memory of the process; 0 if the system does not report it
 }
 
-// measureMemory collects the garbage and looks at what is left.
+// measureMemory collects the garbage and returns the memory in use.
 func measureMemory() footprint {
 	runtime.GC() // The first one also lets finalizers run; what they held is garbage only to the next one.
 	debug.FreeOSMemory()
@@ -47,7 +47,7 @@ func measureMemory() footprint {
 	return footprint{heap: int64(stats.HeapAlloc), resident: residentBytes()}
 }
 
-// less returns what came to be in use since before.
+// less returns how much memory was added since before.
 func (f footprint) less(before footprint) footprint {
 	return footprint{heap: f.heap - before.heap, resident: f.resident - before.resident}
 }
@@ -68,10 +68,10 @@ func residentBytes() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// median returns the middle value, and 0 of none.
+// median returns the middle value, or 0 if there are none.
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// quantile returns the value below which the given part of the values lies, interpolated.
+// quantile returns the value below which the given share of the values lies, interpolated.
 func quantile(values []float64, part float64) float64 {
 	if len(values) == 0 {
 		return 0

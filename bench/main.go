@@ -49,13 +49,13 @@ func Main(args []string, out, progress io.Writer) int {
 	return 0
 }
 
-// oneAtATime lets several goroutines write.
+// oneAtATime is a writer that is safe for concurrent use.
 type oneAtATime struct {
 	mu sync.Mutex
 	to io.Writer
 }
 
-// Write writes when nobody else does.
+// Write waits for other writes to finish, and writes.
 func (w *oneAtATime) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,8 +67,8 @@ type run struct {
 	config
 	out      io.Writer
 	progress io.Writer
-	folder   string   // for what is built and written, until the end of the run
-	failures []string // checks that did not hold, so that the figures cannot be trusted
+	folder   string   // temporary files of the run
+	failures []string // failed checks, because of which the figures cannot be trusted
 }
 
 func (r *run) fail(format string, values ...any) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestMain makes a server of the test binary where the scenarios wire and service ask for one.
+// TestMain runs the test binary as a server if the scenarios wire and service start it as one.
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(wireServerEnv); kind != "" {
 		os.Exit(serveWire(kind, os.Stdin, os.Stdout))
@@ -31,7 +31,7 @@ func runTests(m *testing.M) int {
 		panic(err)
 	}
 	os.Setenv(programEnv, path)
-	os.Unsetenv(redisURLEnv) // a server of one's own is what everybody can have
+	os.Unsetenv(redisURLEnv) // tests start their own servers
 	return m.Run()
 }
 
@@ -43,18 +43,18 @@ func need(t *testing.T, program string) {
 		return
 	}
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), program) {
-		t.Fatalf("there is no %s, and TEST_REQUIRE asks for one: install the package %s", program, program)
+		t.Fatalf("%s is missing, and TEST_REQUIRE names it; install the package %s", program, program)
 	}
-	t.Skipf("SKIPPED: there is no %s, so what needs it was not run: install the package %s", program, program)
+	t.Skipf("SKIPPED: %s is missing; install the package %s", program, program)
 }
 
-// programOf is what a scenario cannot be run without.
+// programOf names the program that a scenario requires.
 var programOf = map[string]string{"wire": "wrk", "redis": "redis-server", "redis-ways": "redis-server", "lease": "redis-server", "lease-waste": "redis-server", "kv": "memcached", "resp": "redis-server", "envoy": "redis-server", "service": "wrk", "service-leases": "wrk"}
 
-// ownRow is a row of Slidegate, or of the floods, which no other library takes part in.
+// ownRow matches a row of Slidegate, or of the floods, which have no other libraries.
 var ownRow = regexp.MustCompile(`(?m)^(\| )?(slidegate[ ,]|3/1d )`)
 
-// Every scenario must run to its end and hold its own checks, at sizes that take seconds.
+// Every scenario must complete and pass its own checks, at sizes that take seconds.
 func TestScenarios(t *testing.T) {
 	for _, scenario := range allScenarios {
 		for _, format := range []string{"text", "markdown"} {
@@ -113,7 +113,7 @@ func TestWrongFlags(t *testing.T) {
 			t.Errorf("%s: exit status %d, want 2", c.args, status)
 		}
 		if !strings.Contains(progress.String(), c.want) {
-			t.Errorf("%s: says %q, which lacks %q", c.args, progress.String(), c.want)
+			t.Errorf("%s: got %q, want it to contain %q", c.args, progress.String(), c.want)
 		}
 		if out.Len() > 0 {
 			t.Errorf("%s: printed %q", c.args, out.String())
@@ -135,7 +135,7 @@ func TestOnly(t *testing.T) {
 	}
 	for _, l := range c.libraries {
 		if l.family != "slidegate" && l.family != "go-limiter" {
-			t.Errorf("%s was not asked for", l.name)
+			t.Errorf("%s was not selected", l.name)
 		}
 	}
 	if len(c.libraries) != len(slidegateRows())+1 {
@@ -143,7 +143,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// A limiter that does not do what the load wants must be noticed, or its time would be taken for a good one.
+// A limiter that does not decide as the load requires must be noticed, or its time would be misleading.
 func TestWrongAnswersAreNoticed(t *testing.T) {
 	open := func(spec) (limiter, error) { return nothing{}, nil }
 	r := &run{config: config{quick: true, rounds: 1, procs: []int{1}}, progress: &bytes.Buffer{}}

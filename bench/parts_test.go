@@ -33,10 +33,10 @@ func TestOrders(t *testing.T) {
 			t.Errorf("%s: another seed gives the same order", name)
 		}
 	}
-	// Half of zipf's requests are for few keys, and the goroutines agree on which.
+	// Half of zipf's requests are for few keys, the same for all goroutines.
 	first, second := commonest(all.zipf(5000, 1)), commonest(all.zipf(5000, 2))
 	if first != second {
-		t.Errorf("the commonest key is %s for one goroutine and %s for another", first, second)
+		t.Errorf("the most common key is %s for one goroutine and %s for another", first, second)
 	}
 }
 

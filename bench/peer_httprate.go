@@ -64,7 +64,7 @@ func (h *httpRateHeaders) Allow(key string) bool {
 	return !h.limiter.OnLimit(w, h.request, key)
 }
 
-// headerWriter is a response that keeps its headers and nothing else. Using it again spares httprate the map that a
+// headerWriter is a response that keeps its headers and nothing else. It is reused, so httprate does not pay for the map that a
 // server makes for each response.
 type headerWriter struct{ header http.Header }
 

@@ -15,7 +15,7 @@ type slidegateLimiter struct {
 	quota   int64
 }
 
-// The ways to count that are worth a row each. Their names are those of the rows.
+// The names of the rows of Slidegate, one for each way to count.
 const (
 	rowDefault = "slidegate, default"
 	rowWindow  = "slidegate" // the counter of one part, which the others are compared with
@@ -25,7 +25,7 @@ const (
 	rowBucket  = "slidegate, token-bucket"
 )
 
-// defaultRow is what a user gets who names nothing but quota and window: a log for quotas up to 100, and a counter beyond.
+// defaultRow is the limit with only a quota and a window: a log for quotas up to 100, and a counter beyond.
 func defaultRow() library { return slidegateRow(rowDefault, "the default", slidegate.Limit{}) }
 
 // slidegateRows are the rows of Slidegate that all scenarios have.
@@ -63,20 +63,20 @@ func slidegateRow(name, algorithm string, l slidegate.Limit) library {
 	})}
 }
 
-// inParts cuts windows into parts, of which the oldest counts in full, so that no window is ever exceeded.
+// inParts divides windows into parts, of which the oldest counts in full, so that no window is ever exceeded.
 func inParts(n int) slidegate.Limit {
 	return slidegate.Limit{Algorithm: slidegate.SlidingWindow, Segments: n, Overlap: slidegate.OverlapWhole}
 }
 
-// mostLogged is the largest quota of a sliding log.
-const mostLogged = 10_000
+// maxLogged is the largest quota of a sliding log.
+const maxLogged = 10_000
 
-// slidingLog is the limit of the sliding-log row. A log takes quotas up to 10,000 only. To be asked on one key for
-// more than that and still admit, it gets the shortest window there is; every decision then also drops old units.
+// slidingLog is the limit of the sliding-log row. A log takes quotas up to 10,000 only. To admit more than that on one key, it gets
+// the shortest possible window; every decision then also drops old units.
 func slidingLog(s spec) []slidegate.Limit {
 	l := slidegate.Limit{Quota: s.quota, Window: s.window, Algorithm: slidegate.SlidingLog}
-	if s.quota > mostLogged {
-		l.Quota = mostLogged
+	if s.quota > maxLogged {
+		l.Quota = maxLogged
 		if s.keys == 0 {
 			l.Window = time.Millisecond
 		}
@@ -84,7 +84,7 @@ func slidingLog(s spec) []slidegate.Limit {
 	return []slidegate.Limit{l}
 }
 
-// slidegateOpener opens a store with room for the keys, whatever they face, unless there is a bound on its memory.
+// slidegateOpener opens a store with space for the keys under any limit, unless its memory is bounded.
 func slidegateOpener(limits func(spec) []slidegate.Limit) func(spec) (limiter, error) {
 	return func(s spec) (limiter, error) {
 		faced := limits(s)
@@ -121,7 +121,7 @@ func (s *slidegateLimiter) spend(key string, units int64) bool {
 	return d.Allowed
 }
 
-// used tells how many units a key has used, without using any.
+// used returns how many units a key has used.
 func (s *slidegateLimiter) used(key string) int64 {
 	d, err := s.limiter.Peek(context.Background(), key)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/RussellLuo/slidingwindow"
 )
 
-// slidingWindow is github.com/RussellLuo/slidingwindow, one limiter a key in a sync.Map.
+// slidingWindow is github.com/RussellLuo/slidingwindow, one limiter per key in a sync.Map.
 type slidingWindow struct {
 	staysOpen
 	window   time.Duration

@@ -5,7 +5,7 @@ import (
 	tollboothlimiter "github.com/didip/tollbooth/v8/limiter"
 )
 
-// tollboothLimiter is github.com/didip/tollbooth, asked by LimitReached: its cheapest public way to decide about a key.
+// tollboothLimiter is github.com/didip/tollbooth, called through LimitReached, its cheapest public way to decide about a key.
 type tollboothLimiter struct {
 	staysOpen
 	limiter *tollboothlimiter.Limiter

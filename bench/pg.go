@@ -16,19 +16,19 @@ const (
 	pgKeys    = 100_000
 	pgRounds  = 9  // at most, so that no run takes long
 	pgCallers = 64 // at most
-	// pgQuota is more than any key is asked for in a run.
+	// pgQuota is more than the requests for any key in a run.
 	pgQuota = 1_000_000_000_000
 )
 
-// pgLoad is what the limiters are asked for.
+// pgLoad is the load of the limiters.
 type pgLoad struct {
 	name  string
-	hot   bool // one key, else many
+	hot   bool // one key; otherwise many
 	quota int64
-	share float64 // the part of the requests that is admitted
+	share float64 // the share of the requests that is admitted
 }
 
-// pgLoads returns the loads. Every key was asked for once before the time runs, which uses up a quota of 1.
+// pgLoads returns the loads. Every key is used once before the timed rounds, which uses up a quota of 1.
 func pgLoads() []pgLoad {
 	return []pgLoad{
 		{"many keys, admitted", false, pgQuota, 1}, {"one key, admitted", true, pgQuota, 1},
@@ -36,7 +36,7 @@ func pgLoads() []pgLoad {
 	}
 }
 
-// pgCell says which row of which table a sample belongs to.
+// pgCell identifies the row and the table of a sample.
 type pgCell struct {
 	row, load string
 	durable   bool
@@ -54,7 +54,7 @@ func (r *run) pgTables() ([]*table, error) {
 	ctx := context.Background()
 	server, err := openPG(ctx, r.conns)
 	if errors.Is(err, pgtest.ErrNoServer) {
-		settings.note("Left out: there is no postgres, and %s names none. It is in the package postgresql.", pgURLEnv)
+		settings.note("Left out: postgres is missing, and %s is not set. Install the package postgresql.", pgURLEnv)
 		return []*table{settings}, nil
 	}
 	if err != nil {
@@ -77,7 +77,7 @@ func (r *run) pgTables() ([]*table, error) {
 	return tables, nil
 }
 
-// pgSettings tells what the figures depend on.
+// pgSettings lists the settings that the figures depend on.
 func (r *run) pgSettings(ctx context.Context, t *table, server *pgServer) error {
 	var values []string
 	for _, name := range []string{"server_version", "shared_buffers", "fsync", "synchronous_commit", "max_wal_size"} {
@@ -135,7 +135,7 @@ func (r *run) timePG(ctx context.Context, server *pgServer, rows []pgRow) (map[p
 	return samples, nil
 }
 
-// timePGRows times all rows of one cell right after one another, so that they meet the same disk and the same neighbours.
+// timePGRows times all rows of one cell right after one another, under the same conditions of the disk and the machine.
 func (r *run) timePGRows(ctx context.Context, server *pgServer, rows []pgRow, round int, at pgCell, load pgLoad, list keys, into map[pgCell]remoteSamples) error {
 	for i := range rows {
 		row := &rows[(i+round)%len(rows)]
@@ -153,7 +153,7 @@ func (r *run) timePGRows(ctx context.Context, server *pgServer, rows []pgRow, ro
 	return nil
 }
 
-// fillPG puts all keys into all tables, each asked for once, and has every connection know the statements.
+// fillPG puts all keys into all tables, each used once, and prepares the statements on every connection.
 func (r *run) fillPG(ctx context.Context, server *pgServer, rows []pgRow, all, one keys) error {
 	for i := range rows {
 		row := &rows[i]
@@ -205,7 +205,7 @@ func (r *run) pgRounds() int {
 	return min(r.rounds, pgRounds)
 }
 
-// pgCallers are the numbers of callers that were asked for, but no more than what PostgreSQL is usually given connections for.
+// pgCallers returns the selected numbers of callers, up to the usual number of connections to PostgreSQL.
 func (r *run) pgCallers() []int {
 	some := slices.DeleteFunc(slices.Clone(r.callers), func(n int) bool { return n > pgCallers })
 	if len(some) == 0 {

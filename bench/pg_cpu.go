@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// clockTick is what Linux counts the time of processes in, on all machines that Go programs run on.
+// clockTick is the unit in which Linux counts the CPU time of processes, on all machines that Go supports.
 const clockTick = 10 * time.Millisecond
 
-// treeCPU returns how long the processors have worked for a process and those that it started and that still run, as
-// Linux tells; 0 elsewhere.
+// treeCPU returns the CPU time of a process and its running children, as reported by Linux; 0 on other systems.
 func treeCPU(parent string) (total time.Duration) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well formed
 	for _, file := range files {
@@ -28,8 +27,8 @@ func treeCPU(parent string) (total time.Duration) {
 	return total
 }
 
-// readStat reads the parent of a process and how long the processors have worked for it. The program's name stands first,
-// in parentheses, and may hold any.
+// readStat reads the parent of a process and its CPU time. The program's name comes first, in parentheses, and may contain
+// parentheses.
 func readStat(text string) (parent string, worked time.Duration, ok bool) {
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {

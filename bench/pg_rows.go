@@ -17,14 +17,14 @@ import (
 type pgRow struct {
 	name, family, algorithm string
 	open                    func(server *pgServer, s spec, durable bool) (remoteAllow, error)
-	// fill puts keys into the row's table as if each had been asked for once; nil if another row has the same table.
+	// fill puts keys into the row's table as if each had been used once; nil if another row has the same table.
 	fill func(ctx context.Context, server *pgServer, durable bool, some keys) error
 }
 
 // The rows that the others are compared with.
 const (
 	published    = "transaction"    // what limiters in PostgreSQL do today
-	possibleInPG = "(UPDATE alone)" // no limiter but the least that one can do without putting requests together
+	possibleInPG = "(UPDATE alone)" // not a limiter: the least work without combining requests
 	alone        = "slidegate"
 )
 
@@ -38,7 +38,7 @@ func pgRows() []pgRow {
 		pgRow{possibleInPG, "", "count", openUpdate, fillUpdate})
 }
 
-// pgRows returns the rows that were asked for, and the one that all are compared with.
+// pgRows returns the selected rows, and the one that all are compared with.
 func (r *run) pgRows() []pgRow {
 	rows := slices.DeleteFunc(pgRows(), func(row pgRow) bool {
 		return row.family != "" && len(r.only) > 0 && !slices.Contains(r.only, row.family)
@@ -46,8 +46,8 @@ func (r *run) pgRows() []pgRow {
 	return rows
 }
 
-// slidegatePGOpener drives the store through Limiter.Allow, which makes the whole Decision: alone, or under the layer that
-// puts concurrent requests together in so many calls at a time.
+// slidegatePGOpener drives the store through Limiter.Allow, which makes the whole Decision: alone, or under the layer that combines
+// concurrent requests, with inFlight concurrent calls.
 func slidegatePGOpener(inFlight int) func(*pgServer, spec, bool) (remoteAllow, error) {
 	return func(server *pgServer, s spec, durable bool) (remoteAllow, error) {
 		var store store.Store
@@ -69,7 +69,7 @@ func slidegatePGOpener(inFlight int) func(*pgServer, spec, bool) (remoteAllow, e
 	}
 }
 
-// fillSlidegatePG asks for every key once, many in a call.
+// fillSlidegatePG uses every key once, many per call.
 func fillSlidegatePG(ctx context.Context, server *pgServer, durable bool, some keys) error {
 	allow, err := slidegatePGOpener(2)(server, spec{quota: pgQuota, window: quotaWindow}, durable)
 	if err != nil {
@@ -86,8 +86,8 @@ func fillSlidegatePG(ctx context.Context, server *pgServer, durable bool, some k
 	})
 }
 
-// openTransaction is what limiters in PostgreSQL do today: a transaction that makes the row if it is not there, locks and
-// reads it, and writes what was decided in the program, in five round trips.
+// openTransaction is what limiters in PostgreSQL do today: a transaction that creates the row if it does not exist, locks and reads
+// it, decides in the program, and writes the result, in five round trips.
 func openTransaction(server *pgServer, s spec, durable bool) (remoteAllow, error) {
 	table := windowTable(durable)
 	insert := fmt.Sprintf("INSERT INTO %s (key, start, current, previous) VALUES ($1, now(), 0, 0) ON CONFLICT (key) DO NOTHING", table)
@@ -120,7 +120,7 @@ type pgWindow struct {
 	current, previous int64
 }
 
-// take charges a unit if there is one: what is left of the window before counts by how much of it is still seen.
+// take charges a unit if one is left. The previous window counts in proportion to how much of it is still in view.
 func (w *pgWindow) take(now time.Time, s spec) bool {
 	switch passed := now.Sub(w.start); {
 	case passed >= 2*s.window:
@@ -140,7 +140,7 @@ func fillTransaction(ctx context.Context, server *pgServer, durable bool, some k
 	return server.copyKeys(ctx, windowTable(durable), "start, current, previous", "now(), 1, 0", some)
 }
 
-// openUpdate counts requests and nothing else: no window, no limit, no answer but that it is done.
+// openUpdate only counts requests: no window, no limit, no result.
 func openUpdate(server *pgServer, _ spec, durable bool) (remoteAllow, error) {
 	statement := fmt.Sprintf("UPDATE %s SET n = n + 1 WHERE key = $1", counterTable(durable))
 	return func(ctx context.Context, key string) (bool, error) {

@@ -12,25 +12,25 @@ import (
 	"github.com/slidegate/slidegate/test/pgtest"
 )
 
-// pgURLEnv names a database to be measured in instead of a server that this program starts.
+// pgURLEnv names a database to use instead of a server that this program starts.
 const pgURLEnv = "DATABASE_URL"
 
 const (
-	pgSchema     = "slidegate_bench" // everything is in there, and goes with it
-	pgFillfactor = 60                // so that updates find room beside the old row, which is the best for all
+	pgSchema     = "slidegate_bench" // contains everything, and is dropped at the end
+	pgFillfactor = 60                // so that updates find space next to the old row, which is best for all rows
 )
 
 // pgServer is the server under test, and the pool that all rows share.
 type pgServer struct {
 	pool *pgxpool.Pool
-	end  func() // nil if somebody else runs the server
+	end  func() // nil if this program did not start the server
 }
 
-// pgLines are the settings of a server that this program starts, besides the defaults. There are no checkpoints during
-// a run, lest some rows meet them and others do not.
+// pgLines holds the settings of a server that this program starts that differ from the defaults. There are no checkpoints during a
+// run, since they would affect only some rows.
 var pgLines = []string{"shared_buffers = 256MB", "max_wal_size = 8GB", "checkpoint_timeout = 1h", "autovacuum_naptime = 1min"}
 
-// openPG starts a server, or takes the one that DATABASE_URL names, and makes the tables.
+// openPG starts a server, or uses the one that DATABASE_URL names, and creates the tables.
 func openPG(ctx context.Context, conns int) (*pgServer, error) {
 	s, url := &pgServer{}, os.Getenv(pgURLEnv)
 	if url == "" {
@@ -60,10 +60,10 @@ func (s *pgServer) connect(ctx context.Context, url string, conns int) error {
 	return err
 }
 
-// makeTables makes a schema, and in it the tables of all rows. It refuses a schema that is there: it would be dropped.
+// makeTables creates a schema with the tables of all rows. It fails if the schema exists, since it is dropped at the end.
 func (s *pgServer) makeTables(ctx context.Context) error {
 	if _, err := s.pool.Exec(ctx, "CREATE SCHEMA "+pgSchema); err != nil {
-		return fmt.Errorf("%s: the schema %s must not be there, for it is dropped in the end: %w", pgURLEnv, pgSchema, err)
+		return fmt.Errorf("%s: the schema %s must not exist, since it is dropped at the end: %w", pgURLEnv, pgSchema, err)
 	}
 	for _, durable := range []bool{true, false} {
 		kind := ""
@@ -86,14 +86,14 @@ func (s *pgServer) makeTables(ctx context.Context) error {
 	return nil
 }
 
-// undo drops what there is of the tables after an error, which it returns.
+// undo drops the tables after an error, and returns the error.
 func (s *pgServer) undo(err error) error {
 	s.dropTables()
 	return err
 }
 
 func (s *pgServer) dropTables() {
-	_, _ = s.pool.Exec(context.Background(), "DROP SCHEMA "+pgSchema+" CASCADE") // a server that does not answer keeps what it has
+	_, _ = s.pool.Exec(context.Background(), "DROP SCHEMA "+pgSchema+" CASCADE") // a server that does not answer keeps its tables
 }
 
 func counterTable(durable bool) string { return pgSchema + ".counter_" + durability(durable) }
@@ -118,8 +118,7 @@ func (s *pgServer) copyKeys(ctx context.Context, table, columns, values string, 
 	return err
 }
 
-// cpu tells how long the processors have worked for the server that this program started, 0 for another one or where
-// the system does not tell.
+// cpu returns the CPU time of a server that this program started; 0 for another server, or if the system does not report it.
 func (s *pgServer) cpu(ctx context.Context) (time.Duration, error) {
 	if s.end == nil {
 		return 0, nil
@@ -136,7 +135,7 @@ func (s *pgServer) cpu(ctx context.Context) (time.Duration, error) {
 	return treeCPU(pid), nil
 }
 
-// close leaves the server without the tables, and ends it if this program started it.
+// close drops the tables, and stops the server if this program started it.
 func (s *pgServer) close() {
 	s.dropTables()
 	s.stop()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// pgTable makes the table of one load, and checks that what was measured is what was meant.
+// pgTable makes the table of one load, and checks that the limiters decided as intended.
 func (r *run) pgTable(rows []pgRow, load pgLoad, durable bool, samples map[pgCell]remoteSamples) *table {
 	t := &table{
 		title: fmt.Sprintf("PostgreSQL: %s, %s", load.name, durability(durable)),
@@ -19,7 +19,7 @@ func (r *run) pgTable(rows []pgRow, load pgLoad, durable bool, samples map[pgCel
 			row := &rows[i]
 			got := of(row.name)
 			if row.name != possibleInPG && got.share() != load.share {
-				r.fail("PostgreSQL, %s: %s: %.4f of the requests were admitted, not %g", load.name, row.name, got.share(), load.share)
+				r.fail("PostgreSQL, %s: %s: %.4f of the requests were admitted, want %g", load.name, row.name, got.share(), load.share)
 			}
 			toPublished, toPossible := got.ratioTo(of(published)), got.ratioTo(of(possibleInPG))
 			t.add(row.name, row.algorithm, fmt.Sprint(callers), fmt.Sprintf("%.0f", got.median(rateOf)), times(toPublished), times(toPossible),
@@ -33,8 +33,8 @@ func (r *run) pgTable(rows []pgRow, load pgLoad, durable bool, samples map[pgCel
 	return t
 }
 
-// ratioTo is how many times the rate of others these samples have: the median of the ratios within each round, in which the
-// rows are timed right after one another. It is 0 if there are no others.
+// ratioTo returns the ratio of these samples' rates to others': the median of the ratios within each round, in which the rows are
+// timed right after one another. It is 0 if others is empty.
 func (s remoteSamples) ratioTo(others remoteSamples) float64 {
 	var ratios []float64
 	for i := range min(len(s), len(others)) {
@@ -53,8 +53,8 @@ func times(ratio float64) string {
 	return fmt.Sprintf("%.2fx", ratio)
 }
 
-// verdict tells which goals there are for a load with so many callers, and whether a row reaches them by its ratios to the
-// transaction and to UPDATE; 0 where -only left those out.
+// verdict returns the goals for a load and a number of callers, and whether a row reaches them by its ratios to the transaction and
+// to UPDATE, which are 0 if -only left those out.
 func (row *pgRow) verdict(load pgLoad, callers int, toPublished, toPossible float64) string {
 	if row.family != own || load.share == 0 {
 		return ""

@@ -29,7 +29,7 @@ func needPG(t *testing.T) {
 	t.Setenv(pgURLEnv, "")
 }
 
-// Every limiter must admit the quota of a key and then refuse, or the comparison would not be of the same work.
+// Every limiter must admit the quota of a key and then refuse, or the comparison would not be fair.
 func TestPGRowsAdmitTheQuota(t *testing.T) {
 	server := openTestPG(t)
 	defer server.close()
@@ -61,7 +61,7 @@ func TestPGRowsAdmitTheQuota(t *testing.T) {
 	}
 }
 
-// The published limiter must slide, or the comparison would not be of the same work: half of the window before counts half.
+// The published limiter must slide, or the comparison would not be fair: half of the previous window counts half.
 func TestPGWindowSlides(t *testing.T) {
 	s := spec{quota: 10, window: time.Hour}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -83,7 +83,7 @@ func TestPGWindowSlides(t *testing.T) {
 	}
 }
 
-// A limiter that cannot answer must end the run: a decision that was not made is no fast one.
+// A limiter that returns an error must end the run: a decision that was not made does not count as fast.
 func TestPGErrorsEndTheRun(t *testing.T) {
 	server := openTestPG(t)
 	defer server.stop()
@@ -107,7 +107,7 @@ func TestPGErrorsEndTheRun(t *testing.T) {
 	}
 }
 
-// A schema that somebody has must neither be dropped nor measured.
+// An existing schema must neither be dropped nor used.
 func TestPGInUseIsRefused(t *testing.T) {
 	theirs := pgtest.Shared(t)
 	theirs.Exec("CREATE SCHEMA "+pgSchema, "CREATE TABLE "+pgSchema+".precious (n int)")
@@ -116,13 +116,13 @@ func TestPGInUseIsRefused(t *testing.T) {
 	if status := Main([]string{"-quick", "-scenario", "pg"}, &out, &progress); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}
-	if !strings.Contains(progress.String(), "the schema slidegate_bench must not be there") {
+	if !strings.Contains(progress.String(), "the schema slidegate_bench must not exist") {
 		t.Errorf("it says %q", progress.String())
 	}
 	theirs.Exec("SELECT * FROM " + pgSchema + ".precious")
 }
 
-// A database of somebody else is left as it was.
+// A database that was not started by this program is left as it was.
 func TestPGLeavesNothing(t *testing.T) {
 	theirs := pgtest.Shared(t)
 	t.Setenv(pgURLEnv, theirs.URL())
@@ -132,7 +132,7 @@ func TestPGLeavesNothing(t *testing.T) {
 	}
 	theirs.Exec("SELECT * FROM " + windowTable(true))
 	server.close()
-	theirs.Exec("CREATE SCHEMA " + pgSchema) // which fails if it is still there
+	theirs.Exec("CREATE SCHEMA " + pgSchema) // fails if it still exists
 }
 
 func TestPGIsLeftOut(t *testing.T) {
@@ -145,7 +145,7 @@ func TestPGIsLeftOut(t *testing.T) {
 	}
 }
 
-// The goals are those of the rows and the numbers of callers that they are said to be of.
+// The goals apply to the documented rows and numbers of callers.
 func TestPGVerdicts(t *testing.T) {
 	loads := pgLoads()
 	many, hot, refused := loads[0], loads[1], loads[2]
@@ -216,7 +216,7 @@ func TestReadStat(t *testing.T) {
 	}
 }
 
-// The server's time is read where Linux tells it, and only of a server that this program started.
+// The CPU time is read if Linux reports it, and only of a server that this program started.
 func TestPGServerTime(t *testing.T) {
 	server := openTestPG(t)
 	defer server.close()
@@ -225,7 +225,7 @@ func TestPGServerTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if before == 0 {
-		t.Skip("SKIPPED: the system does not tell how long processes have worked")
+		t.Skip("SKIPPED: the system does not report the CPU time of processes")
 	}
 	if _, err := server.pool.Exec(t.Context(), "SELECT sum(i) FROM generate_series(1, 2000000) i"); err != nil {
 		t.Fatal(err)

@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// program is `slidegate serve` in a process of its own, built from this repository: what is measured is what people run.
+// program is `slidegate serve` in a separate process, built from this repository: the real program is measured.
 type program struct {
-	http, grpc, resp string // where its doors are
+	http, grpc, resp string // addresses of its listeners
 	process          *exec.Cmd
-	copied           chan struct{} // closed when all that it printed was read
+	copied           chan struct{} // closed when all of its output has been read
 }
 
 // quotaFlag is a quota that no load reaches.
 var quotaFlag = fmt.Sprintf("--limit=%d/%v", ampleQuota, quotaWindow)
 
-// startProgram runs the service with a quota that no load reaches, more flags, if there are any, and settings of the environment.
+// startProgram starts the service with a quota that no load reaches, additional flags, and environment settings.
 func (r *run) startProgram(settings []string, flags ...string) (*program, error) {
 	return r.startService(settings, append([]string{quotaFlag}, flags...)...)
 }
 
-// startService runs the service with flags that say what its limits are.
+// startService starts the service with flags that set its limits.
 func (r *run) startService(settings []string, flags ...string) (*program, error) {
 	path, err := r.buildProgram()
 	if err != nil {
@@ -50,8 +50,8 @@ func (r *run) startService(settings []string, flags ...string) (*program, error)
 	late := time.AfterFunc(20*time.Second, func() { _ = p.process.Process.Kill() })
 	defer late.Stop()
 	lines := bufio.NewScanner(printed)
-	said := p.readDoors(lines)
-	go func() { // until it ends, or it would wait for somebody to read
+	said := p.readListeners(lines)
+	go func() { // until it ends, or it would block on a full pipe
 		defer close(p.copied)
 		for lines.Scan() {
 			fmt.Fprintln(r.progress, lines.Text())
@@ -59,28 +59,28 @@ func (r *run) startService(settings []string, flags ...string) (*program, error)
 	}()
 	if p.http == "" || p.grpc == "" || p.resp == "" {
 		p.stop()
-		return nil, fmt.Errorf("slidegate serve does not say where it listens: %s", said)
+		return nil, fmt.Errorf("slidegate serve did not print its addresses: %s", said)
 	}
 	return p, nil
 }
 
-var doorLine = regexp.MustCompile(`^  (http|grpc|resp) +(?:http://)?(\S+:\d+)`)
+var listenerLine = regexp.MustCompile(`^  (http|grpc|resp) +(?:http://)?(\S+:\d+)`)
 
-// readDoors reads where the doors are, which the service says when they are open, and returns what it said.
-func (p *program) readDoors(lines *bufio.Scanner) (said string) {
+// readListeners reads the addresses of the listeners, which the service prints when they are open, and returns the output.
+func (p *program) readListeners(lines *bufio.Scanner) (said string) {
 	for (p.http == "" || p.grpc == "" || p.resp == "") && lines.Scan() {
 		said += lines.Text() + "\n"
-		if found := doorLine.FindStringSubmatch(lines.Text()); found != nil {
+		if found := listenerLine.FindStringSubmatch(lines.Text()); found != nil {
 			*map[string]*string{"http": &p.http, "grpc": &p.grpc, "resp": &p.resp}[found[1]] = found[2]
 		}
 	}
 	return said
 }
 
-// programEnv names a program of Slidegate, where it is there already.
+// programEnv names an existing slidegate program.
 const programEnv = "SLIDEGATE"
 
-// buildProgram builds the service once a run.
+// buildProgram builds the service once per run.
 func (r *run) buildProgram() (string, error) {
 	if path := os.Getenv(programEnv); path != "" {
 		return path, nil
@@ -111,10 +111,10 @@ func (p *program) stop() {
 	<-p.copied
 }
 
-// endProcess ends a process that was started, at the latest after some seconds.
+// endProcess stops a process, and kills it after some seconds.
 func endProcess(process *exec.Cmd) {
 	_ = process.Process.Signal(syscall.SIGTERM)
 	late := time.AfterFunc(3*time.Second, func() { _ = process.Process.Kill() })
-	_ = process.Wait() // how it ended does not matter: all figures have been read
+	_ = process.Wait() // the result does not matter: all figures have been read
 	late.Stop()
 }

@@ -12,24 +12,24 @@ import (
 const (
 	redisKeys   = 10_000
 	redisRounds = 5  // at most, so that no run takes long
-	fillCallers = 64 // who put the keys into Redis before the time runs
-	// redisQuota is more than any key is asked for in a round, and the most that an exact log takes.
-	redisQuota = mostLogged
+	fillCallers = 64 // that fill Redis before the timed rounds
+	// redisQuota is more than the requests for any key in a round, and the largest quota of an exact log.
+	redisQuota = maxLogged
 )
 
-// redisLoad is what the limiters are asked for: requests that are all admitted, or all refused.
+// redisLoad is the load of the limiters: requests that are all admitted, or all refused.
 type redisLoad struct {
 	name  string
 	quota int64
-	share float64 // the part of the requests that is admitted
+	share float64 // the share of the requests that is admitted
 }
 
-// redisLoads returns the loads. Every key was asked for once before the time runs, which uses up a quota of 1.
+// redisLoads returns the loads. Every key is used once before the timed rounds, which uses up a quota of 1.
 func redisLoads() []redisLoad {
 	return []redisLoad{{"allowed", redisQuota, 1}, {"refused", 1, 0}}
 }
 
-// redisCell says which row of which table a sample belongs to.
+// redisCell identifies the row and the table of a sample.
 type redisCell struct {
 	row, load string
 	callers   int
@@ -70,7 +70,7 @@ func (r *run) redisTables() ([]*table, error) {
 	return append(tables, memory), err
 }
 
-// redisSettings tells what the figures depend on.
+// redisSettings lists the settings that the figures depend on.
 func (r *run) redisSettings(ctx context.Context, t *table, server *redisServer) error {
 	version, err := server.version(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *run) redisSettings(ctx context.Context, t *table, server *redisServer) 
 	t.add("load", fmt.Sprintf("%s keys, each as likely as any other; %s an hour, or 1 where all is refused", count(r.redisKeys()), count(redisQuota)))
 	t.add(viaRueidis, "a new client for every figure; defaults (automatic pipelining, 4 connections), DisableCache")
 	t.add(viaPool, fmt.Sprintf("a new client for every figure; defaults (PoolSize %d, RESP%d), MaxRetries -1", pool.PoolSize, pool.Protocol))
-	t.add(viaPipe, "the same client through its AutoPipeline, defaults; its authors call it experimental")
+	t.add(viaPipe, "the same client through its AutoPipeline, defaults; documented as experimental")
 	return nil
 }
 
@@ -128,7 +128,7 @@ func timeConnected(ctx context.Context, server *redisServer, row *redisRow, s sp
 	return timeCallers(ctx, server, allow, list, callers, length)
 }
 
-// openFilled empties the database, opens a limiter, and asks it once for every key.
+// openFilled empties the database, opens a limiter, and uses every key once.
 func openFilled(ctx context.Context, server *redisServer, row *redisRow, s spec, all keys) (remoteAllow, error) {
 	if err := server.empty(ctx); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func openFilled(ctx context.Context, server *redisServer, row *redisRow, s spec,
 	return allow, askForEach(ctx, allow, all)
 }
 
-// askForEach asks a limiter once for every key.
+// askForEach sends one request for every key to a limiter.
 func askForEach(ctx context.Context, allow remoteAllow, all keys) error {
 	each := (all.n + fillCallers - 1) / fillCallers
 	return newCrew(fillCallers).run(func(i int, c *caller) error {
@@ -170,7 +170,7 @@ func (r *run) redisTime() time.Duration {
 	return 1500 * time.Millisecond
 }
 
-// redisTable makes the table of one load and number of callers, and checks that what was measured is what was meant.
+// redisTable makes the table of one load and number of callers, and checks that the limiters decided as intended.
 func (r *run) redisTable(rows []redisRow, load redisLoad, callers int, samples map[redisCell]remoteSamples) *table {
 	t := &table{
 		title: fmt.Sprintf("Redis: %s, callers: %d", load.name, callers),
@@ -185,7 +185,7 @@ func (r *run) redisTable(rows []redisRow, load redisLoad, callers int, samples m
 		row := &rows[i]
 		got := samples[redisCell{row.name, load.name, callers}]
 		if got.share() != load.share {
-			r.fail("Redis, %s: %s: %.4f of the requests were admitted, not %g", load.name, row.name, got.share(), load.share)
+			r.fail("Redis, %s: %s: %.4f of the requests were admitted, want %g", load.name, row.name, got.share(), load.share)
 		}
 		rate := got.median(rateOf)
 		t.add(row.name, row.algorithm, row.client, fmt.Sprintf("%.0f", rate), ratio(rate, best.peer), ratio(rate, best.piped), ratio(rate, best.incr),
@@ -193,16 +193,16 @@ func (r *run) redisTable(rows []redisRow, load redisLoad, callers int, samples m
 			fmt.Sprintf("%.1f", got.median(serverMicros)), fmt.Sprintf("%.1f", got.median(ownMicros)), allocations(got.median(allocs)),
 			fmt.Sprintf("±%.0f%%", 50*got.spread()), row.verdict(rate, best, callers))
 	}
-	t.note("Medians of %d interleaved rounds of %v. Ratios are of decisions a second, to the fastest peer as its documentation has it, to the "+
-		"fastest one that is piped, and to INCR; more is better. Goals are about the former. CPU and allocations are a decision's, in the "+
+	t.note("Medians of %d interleaved rounds of %v. Ratios are of decisions per second, to the fastest peer used as documented, to the "+
+		"fastest piped one, and to INCR; more is better. Goals refer to the first. CPU and allocations are per decision, in the "+
 		"server and in this program.", r.redisRounds(), r.redisTime())
 	return t
 }
 
-// redisRates are the rates that a row is compared with; 0 where there is none.
+// redisRates holds the rates that a row is compared with; 0 if there is none.
 type redisRates struct {
-	peer, atomicPeer float64 // as their documentation has them
-	piped            float64 // peers over a client that they do not mention, which may be faster
+	peer, atomicPeer float64 // used as documented
+	piped            float64 // peers over a client that their documentation does not mention, which may be faster
 	incr             float64
 }
 
@@ -224,7 +224,7 @@ func redisBest(rows []redisRow, rate func(*redisRow) float64) (best redisRates) 
 	return best
 }
 
-// verdict tells which goals there are with so many callers, and whether a row reaches them.
+// verdict returns the goals for a number of callers, and whether a row reaches them.
 func (row *redisRow) verdict(rate float64, best redisRates, callers int) string {
 	var texts []string
 	goal := func(text string, least, reference float64) {

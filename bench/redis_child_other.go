@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// endsWithParent would make a child end with this program, were there a way: here, a killed run leaves it behind.
+// endsWithParent does nothing: on this system, a killed run leaves its children behind.
 func endsWithParent() *syscall.SysProcAttr { return nil }

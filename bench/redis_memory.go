@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// weighedUnits is how much every key uses before it is weighed: all of its quota, so that a log is full.
+// weighedUnits is how many units every key uses before its memory is measured: its whole quota, so that a log is full.
 const (
 	weighedKeys  = 100
 	weighedUnits = 100
 )
 
-// redisWeight is what Redis keeps for a key.
+// redisWeight is the memory that Redis uses for a key.
 type redisWeight struct {
 	bytes float64 // as MEMORY USAGE counts them
-	name  float64 // bytes of the name, which are part of them
+	name  float64 // bytes of the name, included in bytes
 	keys  float64 // keys of Redis
 }
 
-// redisMemory weighs what the limiters keep.
+// redisMemory measures the memory of the limiters' state.
 func (r *run) redisMemory(ctx context.Context, server *redisServer, rows []redisRow) (*table, error) {
 	t := &table{
 		title:   fmt.Sprintf("Redis: memory, quota %d, all used", weighedUnits),
@@ -42,12 +42,12 @@ func (r *run) redisMemory(ctx context.Context, server *redisServer, rows []redis
 				ratio(w.bytes, weights["redis_rate"].bytes), fmt.Sprintf("%.0f", w.name), fmt.Sprintf("%g", w.keys))
 		}
 	}
-	t.note("MEMORY USAGE, the mean of %d keys of %d bytes. It has no share of the table in which Redis keeps when keys expire; INCR alone "+
+	t.note("MEMORY USAGE, the mean of %d keys of %d bytes. It does not include the table of expiry times; INCR alone "+
 		"sets no expiry.", weighedKeys, keyBytes)
 	return t, nil
 }
 
-// weighRedis lets a limiter use up the quota of some keys, and asks Redis what it then keeps.
+// weighRedis uses up the quota of some keys, and reads their memory usage from Redis.
 func weighRedis(ctx context.Context, server *redisServer, row *redisRow) (w redisWeight, err error) {
 	all := newKeys(0, weighedKeys)
 	allow, err := openFilled(ctx, server, row, spec{quota: weighedUnits, window: quotaWindow}, all)

@@ -12,13 +12,13 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
-// openRedisRate is github.com/go-redis/redis_rate as its documentation has it.
+// openRedisRate opens github.com/go-redis/redis_rate as its documentation does.
 func openRedisRate(server *redisServer, s spec) (remoteAllow, error) {
 	return redisRate(redis_rate.NewLimiter(server.pooled), s), nil
 }
 
-// openRedisRatePiped gives it the pipeline of go-redis instead, which its interface admits though its documentation does
-// not know of it.
+// openRedisRatePiped uses go-redis's automatic pipeline instead, which its interface accepts although its documentation does not
+// mention it.
 func openRedisRatePiped(server *redisServer, s spec) (remoteAllow, error) {
 	return redisRate(redis_rate.NewLimiter(server.piped), s), nil
 }
@@ -31,12 +31,12 @@ func redisRate(l *redis_rate.Limiter, s spec) remoteAllow {
 	}
 }
 
-// openUluleRedis is github.com/ulule/limiter with its Redis store.
+// openUluleRedis opens github.com/ulule/limiter with its Redis store.
 func openUluleRedis(server *redisServer, s spec) (remoteAllow, error) {
 	return ululeRedis(server.pooled, s)
 }
 
-// openUluleRedisPiped gives it the pipeline of go-redis.
+// openUluleRedisPiped uses go-redis's automatic pipeline.
 func openUluleRedisPiped(server *redisServer, s spec) (remoteAllow, error) {
 	return ululeRedis(server.piped, s)
 }
@@ -53,8 +53,8 @@ func ululeRedis(client ululeredis.Client, s spec) (remoteAllow, error) {
 	}, nil
 }
 
-// openSortedSet is the limiter that tutorials publish: five commands in one pipeline. Every request adds a member, also one
-// that is refused, and other requests may come between the commands.
+// openSortedSet is the limiter that tutorials publish: five commands in one pipeline. Every request adds a member, even one that is
+// refused, and other requests may come between the commands.
 func openSortedSet(server *redisServer, s spec) (remoteAllow, error) {
 	return func(ctx context.Context, key string) (bool, error) {
 		name := "sorted-set:" + key
@@ -64,14 +64,14 @@ func openSortedSet(server *redisServer, s spec) (remoteAllow, error) {
 		pipe.ZRemRangeByScore(ctx, name, "0", strconv.FormatInt(now-s.window.Milliseconds(), 10))
 		pipe.ZAdd(ctx, name, redis.Z{Score: float64(now), Member: member})
 		count := pipe.ZCard(ctx, name)
-		pipe.ZRangeWithScores(ctx, name, 0, 0) // the oldest, of which Retry-After is made
+		pipe.ZRangeWithScores(ctx, name, 0, 0) // the oldest, from which Retry-After is computed
 		pipe.Expire(ctx, name, s.window)
 		_, err := pipe.Exec(ctx)
 		return count.Val() <= s.quota, err
 	}, nil
 }
 
-// openIncr counts requests and nothing else: no window, no expiry, no script.
+// openIncr only counts requests: no window, no expiry, no script.
 func openIncr(server *redisServer, s spec) (remoteAllow, error) {
 	client := server.rueidis
 	return func(ctx context.Context, key string) (bool, error) {

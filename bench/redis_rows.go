@@ -17,13 +17,12 @@ type redisRow struct {
 	client                  string // what talks to Redis
 	open                    func(*redisServer, spec) (remoteAllow, error)
 
-	atomic bool // no other request is decided between what it reads and what it writes
-	goals  bool // the row is to reach the goals
-	memory bool // the row has a state that no other row has, so it is weighed
+	atomic bool // no other request is decided between its reads and its writes
+	goals  bool // the goals apply to the row
+	memory bool // the row's state differs from that of other rows, so its memory is measured
 }
 
-// possible is the row that does the least that a limiter in Redis can do. It is not a peer but the limit of what is
-// possible.
+// possible is the row that does the least work possible in Redis. It is not a peer but the limit of what is possible.
 const possible = "(INCR alone)"
 
 func (row *redisRow) peer() bool { return row.family != own && row.name != possible }
@@ -46,15 +45,15 @@ func redisRows() []redisRow {
 	})
 }
 
-// redisRows returns the rows that were asked for, and the one that all are compared with.
+// redisRows returns the selected rows, and the one that all are compared with.
 func (r *run) redisRows() []redisRow {
 	return slices.DeleteFunc(redisRows(), func(row redisRow) bool {
 		return row.name != possible && len(r.only) > 0 && !slices.Contains(r.only, row.family)
 	})
 }
 
-// slidegateRedisRows are Slidegate's store alone, and under the layer that puts concurrent requests together, which is how
-// a busy service uses it.
+// slidegateRedisRows returns rows of Slidegate's store alone, and under the layer that combines concurrent requests, which is how a
+// busy service uses it.
 func slidegateRedisRows() []redisRow {
 	overRueidis := func(s *redisServer) (store.Store, error) { return redisstore.New(s.rueidis, redisstore.Options{}) }
 	overGoRedis := func(s *redisServer) (store.Store, error) { return goredis.New(s.pooled, redisstore.Options{}) }

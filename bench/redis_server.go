@@ -18,11 +18,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// redisURLEnv names a server to be measured instead of one that this program starts.
+// redisURLEnv names a server to use instead of one that this program starts.
 const redisURLEnv = "REDIS_URL"
 
-// errNoRedis means that there is nothing to measure, which is no failure.
-var errNoRedis = errors.New("there is no redis-server, and " + redisURLEnv + " names none. It is in the package redis-server")
+// errNoRedis means that Redis is missing, which is not a failure.
+var errNoRedis = errors.New("redis-server is missing, and " + redisURLEnv + " is not set. Install the package redis-server")
 
 // redisServer is the server under test, and one client of each kind for all rows, so that those with the same client
 // have the same settings.
@@ -30,19 +30,19 @@ type redisServer struct {
 	clients
 	fast    rueidis.ClientOption
 	slow    redis.Options
-	admin   *redis.Client // for what is not timed
-	process *redisProcess // nil if somebody else runs the server
-	ours    bool          // the database was empty, so all keys in it are of this program
+	admin   *redis.Client // for commands that are not timed
+	process *redisProcess // nil if this program did not start the server
+	ours    bool          // the database was empty, so this program wrote all keys in it
 }
 
-// clients are what the rows talk to the server with.
+// clients holds the clients of the rows.
 type clients struct {
 	rueidis rueidis.Client
 	pooled  *redis.Client        // go-redis as most programs use it: a connection for each command under way
 	piped   *redis.AutoPipeliner // go-redis with the commands of all callers in one pipeline, as rueidis does it
 }
 
-// openRedis starts a server, or takes the one that REDIS_URL names, and connects to it.
+// openRedis starts a server, or uses the one that REDIS_URL names, and connects to it.
 func openRedis(ctx context.Context) (*redisServer, error) {
 	url := os.Getenv(redisURLEnv)
 	if url != "" {
@@ -75,7 +75,7 @@ func connectRedis(ctx context.Context, url string) (*redisServer, error) {
 		return nil, fmt.Errorf("%s: %w", redisURLEnv, err)
 	}
 	fast.DisableCache = true // no row reads anything twice
-	pooled.MaxRetries = -1   // a decision that is sent twice may be charged twice, so Slidegate asks for this
+	pooled.MaxRetries = -1   // a decision that is sent twice may be charged twice, so Slidegate requires this
 	admin := *pooled
 	admin.PoolSize = 1
 	s := &redisServer{fast: fast, slow: *pooled, admin: redis.NewClient(&admin)}
@@ -89,8 +89,8 @@ func connectRedis(ctx context.Context, url string) (*redisServer, error) {
 	return s, nil
 }
 
-// connect makes new clients in place of those there are. Clients remember what was asked of them: once rueidis was asked by
-// several at a time, it hands all requests from goroutine to goroutine, also those of a caller who is then alone.
+// connect replaces the clients by new ones. Clients have state: once rueidis has had concurrent callers, it passes all requests
+// between goroutines, even those of a single caller.
 func (s *redisServer) connect() (err error) {
 	s.clients.close()
 	slow := s.slow
@@ -115,11 +115,11 @@ func (c *clients) close() {
 	*c = clients{}
 }
 
-// checkEmpty refuses a database that somebody uses: it is emptied before every round.
+// checkEmpty rejects a database with keys, since it is emptied before every round.
 func (s *redisServer) checkEmpty(ctx context.Context) error {
 	n, err := s.admin.DBSize(ctx).Result()
 	if err == nil && n > 0 {
-		err = fmt.Errorf("%s: the database has %d keys and would be emptied: name one that is empty", redisURLEnv, n)
+		err = fmt.Errorf("%s: the database has %d keys and would be emptied; name an empty one", redisURLEnv, n)
 	}
 	s.ours = err == nil
 	return err
@@ -128,12 +128,12 @@ func (s *redisServer) checkEmpty(ctx context.Context) error {
 // empty removes all keys; scripts stay.
 func (s *redisServer) empty(ctx context.Context) error {
 	if !s.ours {
-		panic("the database is somebody else's")
+		panic("the database was not empty at the start")
 	}
 	return s.admin.FlushDB(ctx).Err()
 }
 
-// cpu asks the server how long the processors have worked for it.
+// cpu returns the CPU time that the server reports.
 func (s *redisServer) cpu(ctx context.Context) (time.Duration, error) {
 	info, err := s.admin.Info(ctx, "cpu").Result()
 	if err != nil {
@@ -147,14 +147,14 @@ func readRedisCPU(info string) (time.Duration, error) {
 	for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
 		n, err := strconv.ParseFloat(infoField(info, name), 64)
 		if err != nil {
-			return 0, fmt.Errorf("the server does not tell %s: %w", name, err)
+			return 0, fmt.Errorf("the server does not report %s: %w", name, err)
 		}
 		seconds += n
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// commands asks the server how many commands it has carried out, those of scripts included.
+// commands returns how many commands the server has run, including those of scripts.
 func (s *redisServer) commands(ctx context.Context) (int64, error) {
 	info, err := s.admin.Info(ctx, "commandstats").Result()
 	if err != nil {
@@ -170,7 +170,7 @@ func readRedisCommands(info string) (total int64, err error) {
 			calls, _, _ := strings.Cut(counts, ",")
 			n, err := strconv.ParseInt(calls, 10, 64)
 			if err != nil {
-				return 0, fmt.Errorf("the server does not say how many commands it carried out: %w", err)
+				return 0, fmt.Errorf("the server does not report the number of commands: %w", err)
 			}
 			total += n
 		}
@@ -178,7 +178,7 @@ func readRedisCommands(info string) (total int64, err error) {
 	return total, nil
 }
 
-// infoField returns what INFO says of a name, empty if nothing.
+// infoField returns the value of a name in the output of INFO, or "".
 func infoField(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, found := strings.CutPrefix(line, name+":"); found {
@@ -188,16 +188,16 @@ func infoField(info, name string) string {
 	return ""
 }
 
-// version is what the server calls itself.
+// version returns the name and version that the server reports.
 func (s *redisServer) version(ctx context.Context) (string, error) {
 	info, err := s.admin.Info(ctx, "server").Result()
 	return infoField(info, "redis_version"), err
 }
 
-// close leaves the server without keys, and ends it if this program started it.
+// close removes all keys, and stops the server if this program started it.
 func (s *redisServer) close() {
 	if s.ours {
-		_ = s.empty(context.Background()) // a server that does not answer keeps what it has
+		_ = s.empty(context.Background()) // a server that does not answer keeps its keys
 	}
 	s.clients.close()
 	_ = s.admin.Close()
@@ -206,14 +206,14 @@ func (s *redisServer) close() {
 	}
 }
 
-// redisProcess is a server that this program started: on loopback, in a folder of its own, and without persistence.
+// redisProcess is a server that this program started: on loopback, in its own folder, and without persistence.
 type redisProcess struct {
 	url    string
 	folder string
 	cmd    *exec.Cmd
 }
 
-// startRedis tries several ports, for somebody else may take one between its choice and its use.
+// startRedis tries several ports, since another process may take a port before the server does.
 func startRedis(program string) (*redisProcess, error) {
 	var err error
 	for range 3 {
@@ -252,7 +252,7 @@ func startRedisOnce(program string) (*redisProcess, error) {
 	return p, nil
 }
 
-// freePort returns a port of loopback that nobody uses at the moment.
+// freePort returns an unused port of loopback.
 func freePort() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -263,7 +263,7 @@ func freePort() (string, error) {
 	return port, err
 }
 
-// waitReady reads what the server prints until it accepts connections. What it prints later is read too, lest it block.
+// waitReady reads what the server prints until it accepts connections. Later output is read too, so that the server does not block.
 func waitReady(out io.Reader) error {
 	var printed []string
 	lines := bufio.NewScanner(out)
@@ -277,11 +277,11 @@ func waitReady(out io.Reader) error {
 	return fmt.Errorf("redis-server has ended: %s", strings.Join(printed, "\n"))
 }
 
-// stop ends the server and removes its folder. It keeps nothing, so it need not be asked nicely for long.
+// stop stops the server and removes its folder. The server has nothing to save, so it is soon killed.
 func (p *redisProcess) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	late := time.AfterFunc(5*time.Second, func() { _ = p.cmd.Process.Kill() })
-	_ = p.cmd.Wait() // how it ended does not matter: all figures have been read
+	_ = p.cmd.Wait() // the result does not matter: all figures have been read
 	late.Stop()
 	_ = os.RemoveAll(p.folder)
 }

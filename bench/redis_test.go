@@ -22,7 +22,7 @@ func openTestRedis(t *testing.T) *redisServer {
 	return server
 }
 
-// Every limiter must admit the quota of a key and then refuse, or the comparison would not be of the same work.
+// Every limiter must admit the quota of a key and then refuse, or the comparison would not be fair.
 func TestRedisRowsAdmitTheQuota(t *testing.T) {
 	server := openTestRedis(t)
 	defer server.close()
@@ -52,7 +52,7 @@ func TestRedisRowsAdmitTheQuota(t *testing.T) {
 	}
 }
 
-// A limiter that cannot answer must end the run: a decision that was not made is no fast one.
+// A limiter that returns an error must end the run: a decision that was not made does not count as fast.
 func TestRedisErrorsEndTheRun(t *testing.T) {
 	server := openTestRedis(t)
 	defer server.close()
@@ -91,7 +91,7 @@ func TestRedisServerLeavesNothing(t *testing.T) {
 	}
 }
 
-// A database that somebody uses must neither be emptied nor measured.
+// A database with keys must neither be emptied nor used.
 func TestRedisInUseIsRefused(t *testing.T) {
 	server := openTestRedis(t)
 	defer server.close()
@@ -115,7 +115,7 @@ func TestRedisIsLeftOut(t *testing.T) {
 	t.Setenv(redisURLEnv, "")
 	t.Setenv("PATH", t.TempDir())
 	for _, c := range []struct{ only, want string }{
-		{"", "Left out: there is no redis-server"},
+		{"", "Left out: redis-server is missing"},
 		{"tollbooth", "Left out: -only names no limiter"},
 	} {
 		var out, progress bytes.Buffer
@@ -139,7 +139,7 @@ func TestRedisRowsAskedFor(t *testing.T) {
 	}
 }
 
-// redisInfo is how Redis 7 answers INFO cpu.
+// redisInfo is the reply of Redis 7 to INFO cpu.
 const redisInfo = "# CPU\r\nused_cpu_sys:1.250000\r\nused_cpu_user:2.500000\r\nused_cpu_sys_children:16.000000\r\n" +
 	"used_cpu_user_children:32.000000\r\nused_cpu_sys_main_thread:1.000000\r\nused_cpu_user_main_thread:2.000000\r\n"
 
@@ -195,7 +195,7 @@ func TestRedisGoals(t *testing.T) {
 	}
 }
 
-// A limiter that admits what the load wants refused must be noticed, or its time would be taken for a good one.
+// A limiter that admits what must be refused must be noticed, or its time would be misleading.
 func TestWrongAnswersOfRedisAreNoticed(t *testing.T) {
 	r := &run{config: config{rounds: 2}}
 	rows := []redisRow{{name: "right", family: "other"}, {name: "wrong", family: "other"}}

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// caller is one goroutine that asks a limiter, one request after the other.
+// caller is one goroutine that sends requests to a limiter, one after the other.
 type caller struct {
 	waits         histogram
 	asked, passed int64
 	before        time.Time // when the last request was answered
 }
 
-// ask sends one request. The clock is read once a request, so what little the caller does between two is counted too.
+// ask sends one request. The clock is read once per request, so the little that the caller does between two requests is counted
+// too.
 func (c *caller) ask(ctx context.Context, allow remoteAllow, key string) error {
 	allowed, err := allow(ctx, key)
 	if err != nil {
@@ -30,7 +31,7 @@ func (c *caller) ask(ctx context.Context, allow remoteAllow, key string) error {
 	return nil
 }
 
-// crew is callers who begin together.
+// crew is a set of callers that begin together.
 type crew struct {
 	callers []caller
 	errs    []error
@@ -70,20 +71,20 @@ func (c *crew) run(work func(int, *caller) error) error {
 	return c.finish()
 }
 
-// remoteAllow decides about one request by asking a server. An error ends the run.
+// remoteAllow decides one request by calling a server. An error ends the run.
 type remoteAllow func(ctx context.Context, key string) (bool, error)
 
-// worker tells how long the processors have worked for a server.
+// worker returns the CPU time of a server.
 type worker interface {
 	cpu(ctx context.Context) (time.Duration, error)
 }
 
-// commander returns how many commands a server has carried out, those of scripts included.
+// commander returns how many commands a server has run, including those of scripts.
 type commander interface {
 	commands(ctx context.Context) (int64, error)
 }
 
-// commandsBy asks a server that can tell; others have carried out none.
+// commandsBy returns the number of commands of a server that reports it, and 0 for others.
 func commandsBy(ctx context.Context, server worker) (int64, error) {
 	if c, ok := server.(commander); ok {
 		return c.commands(ctx)
@@ -91,7 +92,7 @@ func commandsBy(ctx context.Context, server worker) (int64, error) {
 	return 0, nil
 }
 
-// timeCallers lets callers ask for the given time, each beginning at another place of the list.
+// timeCallers runs callers for the given time, each beginning at another position of the list.
 func timeCallers(ctx context.Context, server worker, allow remoteAllow, list keys, callers int, length time.Duration) (remoteSample, error) {
 	crew := newCrew(callers)
 	crew.ready(func(i int, c *caller) error {
@@ -138,7 +139,7 @@ func timeCallers(ctx context.Context, server worker, allow remoteAllow, list key
 	return s, nil
 }
 
-// sample adds up what the callers saw.
+// sample sums up the results of the callers.
 func (c *crew) sample(elapsed time.Duration) (s remoteSample) {
 	var waits histogram
 	for i := range c.callers {
@@ -153,15 +154,15 @@ func (c *crew) sample(elapsed time.Duration) (s remoteSample) {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// remoteSample is what one timed round of a row gave.
+// remoteSample holds the figures of one timed round of a row.
 type remoteSample struct {
 	asked, passed          int64
 	perSecond              float64 // decisions
-	halfMicros, mostMicros float64 // what half of the requests, and 99 of 100, waited at most
-	serverMicros           float64 // of the processors, a decision
-	commands               float64 // of the server, a decision
+	halfMicros, mostMicros float64 // p50 and p99 of the waits
+	serverMicros           float64 // CPU time per decision
+	commands               float64 // of the server, per decision
 	ownMicros              float64
-	allocs                 float64 // a decision
+	allocs                 float64 // per decision
 }
 
 // The figures of a sample.
@@ -173,7 +174,7 @@ func commandsOf(s *remoteSample) float64   { return s.commands }
 func ownMicros(s *remoteSample) float64    { return s.ownMicros }
 func allocs(s *remoteSample) float64       { return s.allocs }
 
-// remoteSamples is what all rounds of a row gave.
+// remoteSamples holds the samples of all rounds of a row.
 type remoteSamples []remoteSample
 
 func (s remoteSamples) figures(figure func(*remoteSample) float64) []float64 {
@@ -188,13 +189,13 @@ func (s remoteSamples) median(figure func(*remoteSample) float64) float64 {
 	return median(s.figures(figure))
 }
 
-// spread is how far apart the middle half of the rates lies, as a part of the median.
+// spread returns the width of the middle half of the rates, relative to the median.
 func (s remoteSamples) spread() float64 {
 	rates := s.figures(rateOf)
 	return (quantile(rates, 0.75) - quantile(rates, 0.25)) / max(median(rates), 1e-9)
 }
 
-// share is the part of the requests that was admitted.
+// share returns the share of the requests that was admitted.
 func (s remoteSamples) share() float64 {
 	var asked, passed int64
 	for i := range s {

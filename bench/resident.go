@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// residentTables measures what keys cost while they are merely there: memory, and the work of the garbage collector.
+// residentTables measures what stored keys cost: memory, and the work of the garbage collector.
 func (r *run) residentTables() ([]*table, error) {
 	var tables []*table
 	for _, n := range r.keyCounts() {
@@ -56,7 +56,7 @@ func (r *run) usedTable(n int) (*table, error) {
 	return t, nil
 }
 
-// measureUsed lets every key use some units, one at a time.
+// measureUsed makes every key use some units, one at a time.
 func measureUsed(l *library, all keys, units int) (m resident, err error) {
 	before := measureMemory()
 	opened, err := l.open(spec{quota: steadyQuota, window: quotaWindow, keys: all.n})
@@ -104,14 +104,14 @@ func (r *run) residentTable(n int) (*table, error) {
 	return t, nil
 }
 
-// resident is what keys cost while they are there.
+// resident holds the cost of stored keys.
 type resident struct {
 	heap, resident float64 // bytes for each key
-	forgotten      string  // how many keys a bounded store did not keep; empty where there is no way to tell
+	forgotten      string  // how many keys a bounded store did not keep; empty if unknown
 	wall, cpu      millis
 }
 
-// millis is a time in milliseconds, and below 0 where it is not known.
+// millis is a time in milliseconds, negative if unknown.
 type millis float64
 
 func (m millis) text() string {
@@ -121,10 +121,10 @@ func (m millis) text() string {
 	return fmt.Sprintf("%.1f", float64(m))
 }
 
-// residentQuota is so small that a token bucket refills nothing while it is looked at.
+// residentQuota is so small that a token bucket refills nothing during the measurement.
 const residentQuota = 4
 
-// remembers is a limiter that can be asked what a key has used.
+// remembers is a limiter that can report what a key has used.
 type remembers interface{ used(key string) int64 }
 
 func measureResident(l *library, all keys) (m resident, err error) {
@@ -149,14 +149,14 @@ func measureResident(l *library, all keys) (m resident, err error) {
 	return m, nil
 }
 
-// weigh measures what came to be in use since before, for each of n keys, and how long a garbage collection takes now.
+// weigh measures the memory added since before, per key, and how long a garbage collection takes now.
 func (m *resident) weigh(before footprint, n int) {
 	took := measureMemory().less(before)
 	m.heap, m.resident = float64(took.heap)/float64(n), float64(took.resident)/float64(n)
 	m.wall, m.cpu = collection()
 }
 
-// collections is how often the garbage is collected to find out how long that takes.
+// collections is how many garbage collections are timed.
 const collections = 7
 
 // collection returns how long a garbage collection takes, by the clock and on the processors.
@@ -200,8 +200,8 @@ func (r *run) logTables() ([]*table, error) {
 		}
 		t.add(logs[0].name, count(keyCount), fmt.Sprint(units), fmt.Sprintf("%.1f", heap), ratio(heap, ring))
 	}
-	t.add("a ring of the quota, 24 B a unit", count(keyCount), "any", fmt.Sprintf("%.1f", ring), "1.00x")
-	t.note("The ring is what limiters do that allocate a time.Time for each unit of the quota when they first see a key; it is " +
+	t.add("a ring of the quota, 24 B per unit", count(keyCount), "any", fmt.Sprintf("%.1f", ring), "1.00x")
+	t.note("The ring stands for limiters that allocate a time.Time for each unit of the quota when they first see a key; it is " +
 		"measured as a map of such slices, without the rest of a limiter.")
 	return []*table{t}, nil
 }

@@ -28,7 +28,7 @@ type respRow struct {
 	command []string
 }
 
-// respRows returns the rows; the first is what the others are measured by.
+// respRows returns the rows; the others are compared with the first.
 func respRows() []respRow {
 	const key = "key:__rand_int__"
 	return []respRow{
@@ -38,8 +38,8 @@ func respRows() []respRow {
 	}
 }
 
-// respPipelines are how many commands a client sends before it waits for the answers, with the goal for a row of ours: that
-// part of what redis-server does.
+// respPipelines holds the numbers of commands that a client sends before it waits for the replies, with the goal for our rows: a
+// fraction of what redis-server does.
 func respPipelines() []struct {
 	length int
 	goal   float64
@@ -63,7 +63,7 @@ func (r *run) respTables() ([]*table, error) {
 		t.note("Left out: -only does not name %s.", own)
 		return []*table{t}, nil
 	case errors.Join(err, missing) != nil:
-		t.note("Left out: there is no redis-server or no redis-benchmark. They are in the packages redis-server and redis-tools.")
+		t.note("Left out: redis-server or redis-benchmark is missing. Install the packages redis-server and redis-tools.")
 		return []*table{t}, nil
 	}
 	theirs, err := startRedis(program)
@@ -92,10 +92,10 @@ func (r *run) respTables() ([]*table, error) {
 	return []*table{t}, r.checkResp(ours.resp)
 }
 
-// respTarget is a server: where it is, and which process.
+// respTarget is the address and the process of a server.
 type respTarget struct{ address, process string }
 
-// respSample is what one run of redis-benchmark gave.
+// respSample holds the figures of one run of redis-benchmark.
 type respSample struct{ rate, p50, p99, ratio, micros float64 }
 
 // timeResp times all rows with one length of pipelines, and adds them to the table.
@@ -106,7 +106,7 @@ func (r *run) timeResp(t *table, load string, servers map[bool]respTarget, pipel
 		r.say("resp: pipelines of %d: round %d of %d", pipeline, round, r.respRounds())
 		now := make([]respSample, len(rows))
 		for i := range rows {
-			which := (i + round) % len(rows) // so that none always comes first
+			which := (i + round) % len(rows) // so that none is always first
 			s, err := r.benchResp(load, servers[rows[which].ours], pipeline, rows[which].command)
 			if err != nil {
 				return fmt.Errorf("%s: %w", rows[which].name, err)
@@ -115,7 +115,7 @@ func (r *run) timeResp(t *table, load string, servers map[bool]respTarget, pipel
 		}
 		for i := range now {
 			now[i].ratio = now[i].rate / now[0].rate
-			if round > 0 { // the first one fills the tables
+			if round > 0 { // the first round fills the tables
 				samples[i] = append(samples[i], now[i])
 			}
 		}
@@ -166,24 +166,24 @@ func (r *run) benchResp(load string, server respTarget, pipeline int, command []
 func readRedisBenchmark(out string) (s respSample, err error) {
 	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 	if err != nil || len(rows) != 2 {
-		return s, fmt.Errorf("redis-benchmark: cannot read what it printed: %q", out)
+		return s, fmt.Errorf("redis-benchmark: cannot parse the output: %q", out)
 	}
 	for column, to := range map[string]*float64{"rps": &s.rate, "p50_latency_ms": &s.p50, "p99_latency_ms": &s.p99} {
 		at := slices.Index(rows[0], column)
 		if at < 0 {
-			return s, fmt.Errorf("redis-benchmark: there is no column %q in %q", column, out)
+			return s, fmt.Errorf("redis-benchmark: no column %q in %q", column, out)
 		}
 		if *to, err = strconv.ParseFloat(rows[1][at], 64); err != nil || *to < 0 {
-			return s, fmt.Errorf("redis-benchmark: %q is no figure", rows[1][at])
+			return s, fmt.Errorf("redis-benchmark: %q is not a number", rows[1][at])
 		}
 	}
 	if s.rate == 0 {
-		return s, fmt.Errorf("redis-benchmark: nothing was answered: %q", out)
+		return s, fmt.Errorf("redis-benchmark: no replies: %q", out)
 	}
 	return s, nil
 }
 
-// checkResp looks whether what was measured was counted: a key that was asked for has used some of its quota.
+// checkResp checks that the commands were counted: a key must have used some of its quota.
 func (r *run) checkResp(address string) error {
 	client := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})
 	defer client.Close()
@@ -205,7 +205,7 @@ func (r *run) checkResp(address string) error {
 
 func (r *run) respRounds() int { return min(r.rounds, respRounds) }
 
-// respRequests is how many commands a run sends: about a second's.
+// respRequests returns how many commands a run sends: about a second's worth.
 func (r *run) respRequests(pipeline int) int {
 	n := 1_000_000
 	if pipeline == 1 {

@@ -15,7 +15,7 @@ func TestReadRedisBenchmark(t *testing.T) {
 	for _, wrong := range []string{"", header, header + "x,y\n", `"test","rps"` + "\n" + `"INCR","1"` + "\n",
 		header + `"INCR","nan?","0","0","0","0","0","0"` + "\n", header + `"INCR","0","0","0","0","0","0","0"` + "\n"} {
 		if _, err := readRedisBenchmark(wrong); err == nil {
-			t.Errorf("%q was read", wrong)
+			t.Errorf("%q was accepted", wrong)
 		}
 	}
 }

@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// serviceRow is a server of the service scenario, and what is asked of it.
+// serviceRow is a server of the service scenario, and its load.
 type serviceRow struct {
 	name      string
-	kind      string // of server: that of a wireServer, or empty for the service
+	kind      string // the kind of a wireServer, or empty for the service
 	script    string // what wrk sends
 	decisions int    // in a request
 	over      int    // the row that it is compared with, or -1
 	goal      float64
 }
 
-// The goals: one decision over HTTP is to cost little more than an answer over HTTP, and a batch is to be worth it.
+// The goals: one decision over HTTP should cost little more than any response over HTTP, and a batch should be worth it.
 const (
 	goalOneAsk  = 0.8
 	goalBatched = 20
@@ -41,7 +41,7 @@ func serviceRows() []serviceRow {
 	}
 }
 
-// scripted is a script for wrk that sends requests in turn, made once: what is measured is the server.
+// scripted is a script for wrk that sends prepared requests in turn, so that the server is what is measured.
 const scripted = `local requests, at = {}, 0
 function init(args)
   for i = 1, 1000 do
@@ -54,7 +54,7 @@ function request()
 end
 `
 
-// allowScript sends asks, n in each request, for a thousand keys.
+// allowScript sends decisions for a thousand keys, n per request.
 func allowScript(n int) string {
 	body := `requests[i] = wrk.format("POST", "/v1/allow", head, '{"policy":"default","key":"user-' .. i .. '","cost":1}')`
 	if n > 1 {
@@ -65,13 +65,13 @@ func allowScript(n int) string {
 	return `local head = {["Content-Type"] = "application/json"}` + "\n" + fmt.Sprintf(scripted, body)
 }
 
-// checkScript sends what Traefik and Caddy ask, for a thousand clients.
+// checkScript sends requests like those of Traefik and Caddy, for a thousand clients.
 func checkScript() string {
 	return fmt.Sprintf(scripted, `requests[i] = wrk.format("GET", "/v1/check", {["X-Forwarded-Method"] = "GET", ["X-Forwarded-Proto"] = "https",
       ["X-Forwarded-Host"] = "example.com", ["X-Forwarded-Uri"] = "/page?n=1", ["X-Forwarded-For"] = "203.0." .. i % 200 .. "." .. i % 7})`)
 }
 
-// serviceSample is what one round of a row gave.
+// serviceSample holds the figures of one round of a row.
 type serviceSample struct {
 	perSecond, micros, p50, p99 float64 // requests a second, processor time and latencies in microseconds
 	errors                      int
@@ -90,10 +90,10 @@ func (r *run) serviceTables() ([]*table, error) {
 		t.note("Left out: -only does not name %s.", own)
 		return []*table{t}, nil
 	case err != nil:
-		t.note("Left out: there is no wrk, which makes the load. It is in the package wrk.")
+		t.note("Left out: wrk, which makes the load, is missing. Install the package wrk.")
 		return []*table{t}, nil
 	case runtime.GOOS != "linux":
-		t.note("Left out: this system does not tell how long the processor worked for a process.")
+		t.note("Left out: this system does not report the CPU time of a process.")
 		return []*table{t}, nil
 	}
 	rows := serviceRows()
@@ -103,14 +103,14 @@ func (r *run) serviceTables() ([]*table, error) {
 	}
 	r.fillService(t, rows, samples)
 	t.note("Medians of %d rounds of %v, the rows in turn. The constant handler answers as many bytes of JSON as a decision has, "+
-		"tells nothing in headers, and has the service's timeouts and room for garbage. "+
+		"sends no rate limit headers, and has the service's timeouts and garbage collection settings. "+
 		"Rate is decisions/s over those of one at a time for batches, requests/s over the constant's "+
 		"for the others; by CPU is the same of what the processor could do if it worked for the server alone, which others on the "+
 		"machine disturb less, and which the goals are about. One processor each for server and load.", r.wireRounds(), r.wireTime())
 	return []*table{t}, nil
 }
 
-// timeService asks the rows in turn.
+// timeService times the rows in turn.
 func (r *run) timeService(wrk string, rows []serviceRow) ([][]serviceSample, error) {
 	dir, err := os.MkdirTemp("", "slidegate-bench-")
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *run) timeService(wrk string, rows []serviceRow) ([][]serviceSample, err
 		}
 		r.say("service: round %d of %d", round, r.wireRounds())
 		for i := range rows {
-			which := (i + round) % len(rows) // so that none always comes first
+			which := (i + round) % len(rows) // so that none is always first
 			row := &rows[which]
 			if servers[row.kind] == nil {
 				if servers[row.kind], err = r.startServiceServer(row.kind); err != nil {
@@ -145,7 +145,7 @@ func (r *run) timeService(wrk string, rows []serviceRow) ([][]serviceSample, err
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", row.name, err)
 			}
-			if round > 0 { // the first one warms up
+			if round > 0 { // the first round warms up
 				samples[which] = append(samples[which], s)
 			}
 		}
@@ -202,7 +202,7 @@ func (r *run) timeRow(wrk, script string, server *serviceServer) (serviceSample,
 
 var numbers = regexp.MustCompile(`\d+`)
 
-// wrkErrors counts answers that are no 2xx, and connections that failed.
+// wrkErrors counts responses other than 2xx, and connections that failed.
 func wrkErrors(out []byte) (n int) {
 	for _, line := range wrkTrouble.FindAll(out, -1) {
 		_, counts, _ := strings.Cut(string(line), ":")
@@ -222,7 +222,7 @@ func wrkLatency(out []byte, part string) (float64, error) {
 			return float64(d) / float64(time.Microsecond), err
 		}
 	}
-	return 0, fmt.Errorf("wrk: cannot read the latencies that it printed: %s", out)
+	return 0, fmt.Errorf("wrk: cannot parse the latencies: %s", out)
 }
 
 // fillService makes the rows of the table.

@@ -10,7 +10,8 @@ import (
 	"strconv"
 )
 
-// goalLeases is what the service with leases over Redis is to reach of what it does with its store in memory, on a busy key.
+// goalLeases is the goal for the service with leases over Redis on a busy key, as a fraction of what it does with its store in
+// memory.
 const goalLeases = 0.9
 
 // leasedPolicy is the policy of all rows, with a limit that no load reaches. A store that is slow on a busy machine is waited for.
@@ -20,7 +21,7 @@ policies:
   default: {key: "{key}", lease: %t, limits: [4000000000/1h segments=60 overlap=whole]}
 `
 
-// leasedRules are those of Envoy with the same limit.
+// leasedRules is a file of rules for Envoy with the same limit.
 const leasedRules = `domain: bench
 descriptors:
 - {key: ample, rate_limit: {unit: hour, requests_per_unit: 4000000000, algorithm: sliding-window, segments: 60, overlap: whole, lease: %t}}
@@ -34,17 +35,17 @@ type leasedService struct {
 	stop    func()
 }
 
-// leasedDoor is a listener, and how it is put under load for one round.
-type leasedDoor struct {
+// leasedListener is a listener, and how it is put under load for one round.
+type leasedListener struct {
 	name   string
-	stores int // how many are compared: a round trip for each request of a pipeline takes minutes
+	stores int // number of stores compared: a round trip for each request of a pipeline would take minutes
 	time   func(s *leasedService) (leasedSample, error)
 }
 
-// leasedSample is what one round gave: requests a second, and microseconds.
+// leasedSample holds the figures of one round: requests per second, and microseconds.
 type leasedSample struct{ perSecond, cpu, p99 float64 }
 
-// serviceLeaseTables has the service decide about one busy key: with its store in memory, with leases over Redis, and without.
+// serviceLeaseTables measures the service with one busy key: with its store in memory, with leases over Redis, and without.
 func (r *run) serviceLeaseTables() ([]*table, error) {
 	t := &table{
 		title:   "Service with leases: a hot key over loopback",
@@ -54,7 +55,7 @@ func (r *run) serviceLeaseTables() ([]*table, error) {
 	for _, name := range []string{"wrk", "redis-benchmark", "redis-server"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
-			t.note("Left out: there is no %s.", name)
+			t.note("Left out: %s is missing.", name)
 			return []*table{t}, nil
 		}
 		tools[name] = path
@@ -64,7 +65,7 @@ func (r *run) serviceLeaseTables() ([]*table, error) {
 		t.note("Left out: -only does not name %s.", own)
 		return []*table{t}, nil
 	case runtime.GOOS != "linux":
-		t.note("Left out: this system does not tell how long the processor worked for a process.")
+		t.note("Left out: this system does not report the CPU time of a process.")
 		return []*table{t}, nil
 	}
 	folder, err := os.MkdirTemp("", "bench-leases-")
@@ -77,12 +78,12 @@ func (r *run) serviceLeaseTables() ([]*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	doors, err := r.leaseDoors(folder, tools)
+	listeners, err := r.leaseListeners(folder, tools)
 	if err != nil {
 		return nil, err
 	}
-	for _, door := range doors {
-		if err := r.timeLeaseDoor(t, door, servers[:door.stores]); err != nil {
+	for _, listener := range listeners {
+		if err := r.timeLeaseListener(t, listener, servers[:listener.stores]); err != nil {
 			return nil, err
 		}
 	}
@@ -93,7 +94,7 @@ func (r *run) serviceLeaseTables() ([]*table, error) {
 	return []*table{t}, nil
 }
 
-// openLeaseServers runs the service three times: the first one is what the others are compared with.
+// openLeaseServers starts the service three times: the others are compared with the first one.
 func (r *run) openLeaseServers(folder, redis string) (servers []*leasedService, stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -147,8 +148,8 @@ func (r *run) startLeaseServer(folder, name, store string, lease bool) (*leasedS
 	return s, nil
 }
 
-// leaseDoors are the listeners that are compared.
-func (r *run) leaseDoors(folder string, tools map[string]string) ([]leasedDoor, error) {
+// leaseListeners returns the listeners that are compared.
+func (r *run) leaseListeners(folder string, tools map[string]string) ([]leasedListener, error) {
 	script := filepath.Join(folder, "hot.lua")
 	hot := `wrk.method, wrk.body, wrk.path = "POST", '{"policy":"default","key":"hot","cost":1}', "/v1/allow"` + "\n" +
 		`wrk.headers["Content-Type"] = "application/json"` + "\n"
@@ -161,7 +162,7 @@ func (r *run) leaseDoors(folder string, tools map[string]string) ([]leasedDoor, 
 			return leasedSample{got.rate, got.micros, 1000 * got.p99}, err
 		}
 	}
-	return []leasedDoor{
+	return []leasedListener{
 		{fmt.Sprintf("JSON, %d connections", wireConnections), 3, func(s *leasedService) (leasedSample, error) {
 			got, err := r.timeRow(tools["wrk"], script, &serviceServer{"http://" + s.program.http + "/", s.program.pid(), s.stop})
 			if err == nil && got.errors > 0 {
@@ -181,18 +182,18 @@ func (r *run) leaseDoors(folder string, tools map[string]string) ([]leasedDoor, 
 	}, nil
 }
 
-// timeLeaseDoor times one listener with all stores in turn.
-func (r *run) timeLeaseDoor(t *table, door leasedDoor, servers []*leasedService) error {
+// timeLeaseListener times one listener with all stores in turn.
+func (r *run) timeLeaseListener(t *table, listener leasedListener, servers []*leasedService) error {
 	samples := make([][]leasedSample, len(servers))
 	for round := range r.leasedRounds() + 1 {
-		r.say("service-leases: %s: round %d of %d", door.name, round, r.leasedRounds())
+		r.say("service-leases: %s: round %d of %d", listener.name, round, r.leasedRounds())
 		for i := range servers {
-			which := (i + round) % len(servers) // so that none always comes first
-			s, err := door.time(servers[which])
+			which := (i + round) % len(servers) // so that none is always first
+			s, err := listener.time(servers[which])
 			if err != nil {
-				return fmt.Errorf("%s, %s: %w", door.name, servers[which].name, err)
+				return fmt.Errorf("%s, %s: %w", listener.name, servers[which].name, err)
 			}
-			if round > 0 { // the first one warms up
+			if round > 0 { // the first round warms up
 				samples[which] = append(samples[which], s)
 			}
 		}
@@ -213,7 +214,7 @@ func (r *run) timeLeaseDoor(t *table, door leasedDoor, servers []*leasedService)
 				verdict = fmt.Sprintf("%gx: missed", goalLeases)
 			}
 		}
-		t.add("slidegate, "+door.name, s.name, fmt.Sprintf("%.0f", median(of(i, rate))), fmt.Sprintf("%.0f", median(of(i, func(s leasedSample) float64 { return s.p99 }))),
+		t.add("slidegate, "+listener.name, s.name, fmt.Sprintf("%.0f", median(of(i, rate))), fmt.Sprintf("%.0f", median(of(i, func(s leasedSample) float64 { return s.p99 }))),
 			fmt.Sprintf("%.2f", median(of(i, cpu))), fmt.Sprintf("%.2fx", median(rates)),
 			fmt.Sprintf("%.2f-%.2f", slices.Min(rates), slices.Max(rates)), fmt.Sprintf("%.2fx", median(ratios(of(0, cpu), of(i, cpu)))), verdict)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The service must answer what its rows send with a decision, and the constant as many bytes, or the comparison would be of
-// something else as well.
+// The service must respond to its rows' requests with decisions, and the constant must have the same size, or the comparison would
+// not be fair.
 func TestServiceServersAnswerAlike(t *testing.T) {
 	r := &run{folder: t.TempDir(), progress: io.Discard}
 	ask := func(kind string) (status int, body string) {

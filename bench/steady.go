@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// steadyRow is a limiter with its keys in the state that they have in a program that has run for a while: every key has been
-// asked for evenly over a whole window, by the real clock, so that with each request about as much leaves the window as enters.
+// steadyRow is a limiter whose keys are in the state of a program that has run for a while: every key has been used evenly over a
+// whole window, by the real clock, so that with each request about as much leaves the window as enters.
 type steadyRow struct {
 	library
-	passes int   // how often each key is asked for in a window before the time runs
-	cost   int64 // for how many units each time
-	spare  int   // how many passes more would fit into the window
+	passes int   // how often each key is used in a window before the timed rounds
+	cost   int64 // units per request
+	spare  int   // how many more passes would fit into the window
 }
 
-// steadyQuota is what every key has in a window.
+// steadyQuota is the quota of every key.
 const steadyQuota = 100
 
-// steadyRows are the rows of the scenario. Peers are asked twice for each key, in a window that does not end: what they keep of a
-// key does not grow with its requests, and none of them has to begin a new window while the time runs.
+// steadyRows are the rows of the scenario. For peers each key is used twice, in a window that does not end: their state of a key
+// does not grow with its requests, and none of them has to begin a new window in the timed rounds.
 func (r *run) steadyRows() []steadyRow {
 	log := slidegateRowNamed(rowLog)
 	ten, hundred := log, log
@@ -33,7 +33,7 @@ func (r *run) steadyRows() []steadyRow {
 	for _, name := range []string{rowSix, rowSixty, rowWindow} {
 		rows = append(rows, steadyRow{slidegateRowNamed(name), 10, 1, 0})
 	}
-	rows = append(rows, steadyRow{slidegateRowNamed(rowBucket), 10, 16, 0}) // 10 come back meanwhile, so it is never full
+	rows = append(rows, steadyRow{slidegateRowNamed(rowBucket), 10, 16, 0}) // 10 are refilled in the meantime, so it is never full
 	if !r.measuresOwn() {
 		rows = nil
 	}
@@ -51,13 +51,13 @@ func slidegateRowNamed(name string) library {
 	return rows[slices.IndexFunc(rows, func(l library) bool { return l.name == name })]
 }
 
-// spender is a limiter that can be asked for several units at once, and for what a key has used.
+// spender is a limiter that can take several units at once, and report what a key has used.
 type spender interface {
 	spend(key string, units int64) bool
 	used(key string) int64
 }
 
-// steadyPlan is what the rows have in common, and what the round before the first found out about each.
+// steadyPlan holds what the rows have in common, and what the calibration round measured for each.
 type steadyPlan struct {
 	all   keys
 	load  load
@@ -76,7 +76,7 @@ func (r *run) steadyTables() ([]*table, error) {
 		most: 2 * r.keys, // so that what a key has used changes little
 	}
 	if r.quick {
-		p.load.least = 0.5 // its windows are so short that a few milliseconds more or less matter
+		p.load.least = 0.5 // its windows are so short that a few milliseconds matter
 	}
 	s := results{}
 	for round := 0; round <= r.rounds; round++ {
@@ -86,7 +86,7 @@ func (r *run) steadyTables() ([]*table, error) {
 			if err := r.timeSteady(p, row, round, s); err != nil {
 				return nil, fmt.Errorf("%s: %w", row.name, err)
 			}
-			debug.FreeOSMemory() // so that the next one finds nothing of this one
+			debug.FreeOSMemory() // so that nothing of this store is left for the next one
 		}
 	}
 	libraries := make([]library, len(rows))
@@ -98,7 +98,7 @@ func (r *run) steadyTables() ([]*table, error) {
 		}
 	}
 	t := r.timeTable(&p.load, libraries, s)
-	t.note("Slidegate's keys were asked for evenly over a whole window of the real clock before the time runs. Units used by a key, the mean "+
+	t.note("Slidegate's keys were used evenly over a whole window of the real clock before the timed rounds. Units used by a key, the mean "+
 		"of some, before and after the timed rounds: %s.", strings.Join(live, "; "))
 	t.note("Peers have a window that does not end while they are timed, which spares them the work at its end.")
 	return []*table{t}, nil
@@ -141,7 +141,7 @@ func (r *run) timeSteady(p *steadyPlan, row *steadyRow, round int, s results) er
 	return nil
 }
 
-// window is that of a row: as many slots as there are passes, or one that does not end while the slots are not known and for peers.
+// window returns the window of a row: one slot per pass, or one that does not end, for peers and while the slots are not known.
 func (p *steadyPlan) window(row *steadyRow) time.Duration {
 	slot := p.slots[row.name]
 	if slot == 0 {
@@ -151,7 +151,7 @@ func (p *steadyPlan) window(row *steadyRow) time.Duration {
 	return (time.Duration(row.passes+row.spare)*slot + whole - 1) / whole * whole
 }
 
-// findSlot returns how long a pass may take, with something to spare for what else the machine does.
+// findSlot returns how long a pass may take, with some time to spare for other work of the machine.
 func (p *steadyPlan) findSlot(row *steadyRow, l spender) time.Duration {
 	var longest time.Duration
 	for range 2 {
@@ -162,7 +162,7 @@ func (p *steadyPlan) findSlot(row *steadyRow, l spender) time.Duration {
 	return longest * 5 / 4
 }
 
-// fill asks for every key, once in each slot of the window, until the first units are about to leave it.
+// fill uses every key, once in each slot of the window, until the first units are about to leave it.
 func (p *steadyPlan) fill(row *steadyRow, l spender) {
 	slot, start := p.window(row)/time.Duration(row.passes+row.spare), time.Now()
 	for i := range row.passes {
@@ -172,7 +172,7 @@ func (p *steadyPlan) fill(row *steadyRow, l spender) {
 	time.Sleep(time.Until(start.Add(p.window(row))))
 }
 
-// pass asks for every key once, from all processors, in the same order each time.
+// pass uses every key once, from all processors, in the same order each time.
 func (p *steadyPlan) pass(ask func(key string)) {
 	var done sync.WaitGroup
 	n := runtime.NumCPU()
@@ -186,7 +186,7 @@ func (p *steadyPlan) pass(ask func(key string)) {
 	done.Wait()
 }
 
-// noteLive looks at what some keys have used, which lie as far apart in a pass as they can.
+// noteLive records what some keys have used, which are as far apart in a pass as possible.
 func (p *steadyPlan) noteLive(row *steadyRow, l spender) {
 	some := min(1000, p.all.n)
 	var sum int64

@@ -11,7 +11,7 @@ import (
 type table struct {
 	title   string
 	columns []string
-	names   int // how many columns are flush left; 0 means 1
+	names   int // number of left-aligned columns; 0 means 1
 	rows    [][]string
 	notes   []string
 }
@@ -41,7 +41,7 @@ func (t *table) print(w io.Writer, markdown bool) {
 	}
 	if markdown {
 		fmt.Fprintf(w, "\n### %s\n\n", t.title)
-		for i := max(1, t.names); i < len(rule); i++ { // A colon behind makes the column flush right.
+		for i := max(1, t.names); i < len(rule); i++ { // A trailing colon aligns the column to the right.
 			rule[i] = strings.Repeat("-", max(1, widths[i]-1)) + ":"
 		}
 	} else {
@@ -73,7 +73,7 @@ func (t *table) line(row []string, widths []int, markdown bool) string {
 	return strings.TrimRight(strings.Join(padded, "  "), " ")
 }
 
-// pad fills a cell up to its column's width, in front of numbers and behind names.
+// pad pads a cell to its column's width, on the left of numbers and on the right of names.
 func pad(cell string, width int, right bool) string {
 	fill := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(cell)))
 	if right {
@@ -82,7 +82,7 @@ func pad(cell string, width int, right bool) string {
 	return cell + fill
 }
 
-// count writes a number of things in the shortest way that is exact enough.
+// count formats a number in the shortest way that is exact enough.
 func count(n int) string {
 	switch {
 	case n >= 1_000_000 && n%100_000 == 0:
@@ -93,7 +93,7 @@ func count(n int) string {
 	return fmt.Sprint(n)
 }
 
-// nanos writes a time of an operation.
+// nanos formats the time of an operation.
 func nanos(ns float64) string {
 	if ns < 10 {
 		return fmt.Sprintf("%.1f", ns)
@@ -101,7 +101,7 @@ func nanos(ns float64) string {
 	return fmt.Sprintf("%.0f", ns)
 }
 
-// ratio writes how many times the reference something is.
+// ratio formats a value as a multiple of a reference.
 func ratio(value, reference float64) string {
 	if reference <= 0 {
 		return "-"

@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// The quota of what must never be refused. It is as large as the largest that people set, and no round asks one key for
-// more.
+// The quota of loads that must never be refused. It is as large as the largest in practice, and no round uses one key more often.
 const (
 	ampleQuota  = 8_000_000
 	scantQuota  = 100
 	quotaWindow = time.Hour
 )
 
-// hotTables measures one key that everybody asks for: always admitted, and always refused.
+// hotTables measures one key that all callers use: always admitted, and always refused.
 func (r *run) hotTables() ([]*table, error) {
 	allowed, denied := r.hotLoad("hot key, allowed"), r.hotLoad("hot key, denied")
 	allowed.most = ampleQuota / 10 * 9
@@ -35,12 +34,12 @@ func (r *run) hotTables() ([]*table, error) {
 		}
 	}
 	t1, t2 := r.timeTable(&allowed, libraries, s), r.timeTable(&denied, libraries, s)
-	t1.note("The sliding-log row takes turns on two keys with 10,000 a millisecond each, the most that a log can be asked for. With the " +
+	t1.note("The sliding-log row takes turns on two keys with 10,000 a millisecond each, the most that a log can admit. With the " +
 		"quota of this table the default is a counter; with that of the refused requests it is a log.")
 	return []*table{t1, t2}, nil
 }
 
-// hotKeys are the keys that everybody asks for: most libraries are asked for the first one only.
+// hotKeys holds the keys that all callers use: most libraries get only the first one.
 var hotKeys = newKeys(0, 2)
 
 func (r *run) hotLoad(name string) load {
@@ -50,7 +49,7 @@ func (r *run) hotLoad(name string) load {
 	}}
 }
 
-// manyKeysTables measures many keys, all of them in the store before the time runs.
+// manyKeysTables measures many keys, all of them in the store before the timed rounds.
 func (r *run) manyKeysTables() ([]*table, error) {
 	var tables []*table
 	for _, n := range r.keyCounts() {
@@ -98,7 +97,7 @@ func (r *run) withDefault(libraries []library) []library {
 	return append([]library{defaultRow()}, libraries...)
 }
 
-// timeTable makes the table of one load, and checks that what was measured is what was meant.
+// timeTable makes the table of one load, and checks that the limiters decided as intended.
 func (r *run) timeTable(l *load, libraries []library, s results) *table {
 	t := &table{title: "Time: " + l.name, columns: []string{"library", "algorithm"}, names: 2}
 	for _, procs := range r.procs {
@@ -127,7 +126,7 @@ func (r *run) timeTable(l *load, libraries []library, s results) *table {
 			lowest, highest = min(lowest, got.share()), max(highest, got.share())
 		}
 		if least := leastOf(row, l); lowest < least || highest > l.utmost {
-			r.fail("%s: %s: %.4f to %.4f of the requests were admitted, not %g to %g",
+			r.fail("%s: %s: %.4f to %.4f of the requests were admitted, want %g to %g",
 				l.name, row.name, lowest, highest, least, l.utmost)
 		}
 		t.add(append(cells, ratio(times[0], times[len(times)-1]), allocations(allocs), percent(lowest), fmt.Sprintf("±%.0f%%", 50*spread))...)
@@ -168,7 +167,7 @@ func speeds(libraries []library, l *load, procs int, s results, ns float64) []st
 	return cells
 }
 
-// leastOf is the part of the requests that a row must admit.
+// leastOf returns the share of the requests that a row must admit.
 func leastOf(row *library, l *load) float64 {
 	switch {
 	case row.ownQuota:

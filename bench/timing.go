@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// load is what the limiters are asked for in one timed round.
+// load is the load of the limiters in one timed round.
 type load struct {
 	name string
 	// lists has one list of keys for each goroutine.
 	lists func(*library) []keys
-	// most is how many operations a round may have at most; 0 means as many as fit the time.
+	// most is the largest number of operations in a round; 0 means as many as fit the time.
 	most int
-	// The part of requests that must be admitted lies between these; otherwise something else was measured than was meant.
+	// The share of admitted requests must lie between these; otherwise the limiter did not decide as intended.
 	least, utmost float64
 }
 
@@ -23,19 +23,19 @@ type load struct {
 type group struct {
 	libraries []library
 	spec      spec
-	fill      keys // which keys are there before anything is timed
-	times     int  // how often each of them has been asked for
+	fill      keys // the keys that are stored before anything is timed
+	times     int  // how often each of them has been used
 	loads     []load
 	procs     []int
 }
 
-// cell says which figure of a table a sample belongs to.
+// cell identifies the figure of a table that a sample belongs to.
 type cell struct {
 	library, load string
 	procs         int
 }
 
-// samples is what the rounds of a cell gave.
+// samples holds the figures of the rounds of a cell.
 type samples struct {
 	ops    int // in one round; calibrated so that it takes about the round's time
 	rounds int
@@ -56,9 +56,9 @@ func (s results) at(c cell) *samples {
 	return s[c]
 }
 
-// timeGroup times all libraries, the rounds interleaved: round 1 of all, round 2 of all, and so on, so that whatever
-// else the machine does meanwhile meets all of them. Every round has a fresh store, and no other store is there. The
-// round before the first one only finds out how many operations make a round.
+// timeGroup times all libraries, the rounds interleaved: round 1 of all, round 2 of all, and so on, so that other work of the
+// machine affects all of them. Every round has a fresh store, and no other store exists. A calibration round before the first one
+// determines the number of operations per round.
 func (r *run) timeGroup(g *group, s results) error {
 	for round := 0; round <= r.rounds; round++ {
 		r.say("%s: round %d of %d", g.loads[0].name, round, r.rounds)
@@ -67,7 +67,7 @@ func (r *run) timeGroup(g *group, s results) error {
 			if err := r.timeOnce(g, l, round, s); err != nil {
 				return fmt.Errorf("%s: %w", l.name, err)
 			}
-			debug.FreeOSMemory() // so that the next one finds nothing of this one
+			debug.FreeOSMemory() // so that nothing of this store is left for the next one
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func (r *run) timeOnce(g *group, l *library, round int, s results) error {
 	return nil
 }
 
-// drive asks the limiter for ops keys of the list, from the given place on and round again. It returns how many passed.
+// drive sends requests for ops keys of the list, from the given position on, in a circle. It returns how many were admitted.
 func drive(l limiter, list keys, from, ops int) (passed int) {
 	at := from % list.n
 	for range ops {
@@ -112,7 +112,7 @@ func drive(l limiter, list keys, from, ops int) (passed int) {
 	return passed
 }
 
-// sample is what one timed round gave.
+// sample holds the figures of one timed round.
 type sample struct {
 	elapsed time.Duration
 	cpu     time.Duration // of all processors together
@@ -121,7 +121,7 @@ type sample struct {
 	passed  int64
 }
 
-// timed asks for about ops keys in all, from one goroutine for each list.
+// timed sends about ops requests in all, from one goroutine per list.
 func timed(l limiter, lists []keys, from, ops int) sample {
 	each := max(1, ops/len(lists))
 	passed := make([]int, len(lists))
@@ -148,9 +148,9 @@ func timed(l limiter, lists []keys, from, ops int) sample {
 	return s
 }
 
-// stopwatch measures a round. With a single processor it takes the time that the processor worked for this process,
-// which does not change with what else runs on the machine. With several it takes the time on the clock, for a processor
-// that waits for another one does not work, and yet the caller waits.
+// stopwatch measures a round. With a single processor it uses the CPU time of this process, which does not depend on what else runs
+// on the machine. With several it uses wall clock time, because a processor that waits for another one uses no CPU time although
+// the caller waits.
 type stopwatch struct {
 	start time.Time
 	cpu   time.Duration
@@ -165,7 +165,7 @@ func startWatch(procs int) stopwatch {
 	return w
 }
 
-// worked returns how long all processors together have worked for this process.
+// worked returns the CPU time of this process on all processors together.
 func (w *stopwatch) worked() time.Duration {
 	cpu, _ := cpuTime()
 	return cpu - w.cpu
@@ -178,7 +178,7 @@ func (w *stopwatch) elapsed() time.Duration {
 	return time.Since(w.start)
 }
 
-// calibrate finds out how many operations take about the given time.
+// calibrate returns how many operations take about the given time.
 func calibrate(l limiter, lists []keys, length time.Duration, most int) int {
 	if most == 0 {
 		most = 1 << 24
@@ -203,10 +203,10 @@ func (s *samples) add(one sample) {
 	s.passed += one.passed
 }
 
-// share is the part of the requests that was admitted.
+// share returns the share of the requests that was admitted.
 func (s *samples) share() float64 { return float64(s.passed) / float64(max(s.asked, 1)) }
 
-// spread is how far apart the middle half of the rounds lies, as a part of the median.
+// spread returns the width of the middle half of the rounds, relative to the median.
 func (s *samples) spread() float64 {
 	return (quantile(s.nanos, 0.75) - quantile(s.nanos, 0.25)) / max(median(s.nanos), 1e-9)
 }

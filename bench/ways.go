@@ -15,21 +15,21 @@ import (
 	"github.com/slidegate/slidegate/test/pgtest"
 )
 
-// way is a way to count, in a store that is a server: a row of the tables that compare the algorithms.
+// way is a way to count in a store on a server: a row of the tables that compare the algorithms.
 type way struct {
 	name, algorithm string
 	limit           slidegate.Limit
-	full            bool // its keys have used up their quota, evenly over the window, so that each request needs a unit that has just come back
+	full            bool // its keys have used up their quota, evenly over the window, so that each request needs a unit that has just been freed
 	peer            func(spec) (remoteAllow, error)
 }
 
 const (
-	waysWindow = 12 * time.Second // so that a key is asked for in several parts of it while the time runs
+	waysWindow = 12 * time.Second // so that a key is used in several parts of it in the timed rounds
 	waysQuota  = 100
 	waysRounds = 15 // at most
 )
 
-// slidegateWays are Slidegate's rows. The first is the one that the others are compared with.
+// slidegateWays returns Slidegate's rows. The others are compared with the first.
 func slidegateWays() []way {
 	return []way{
 		{name: "slidegate, window of one part", algorithm: "sliding window", limit: slidegate.Limit{Algorithm: slidegate.SlidingWindow}},
@@ -50,15 +50,15 @@ type waysBench struct {
 	connect func() error                // makes new clients for the next figure
 	open    func() (store.Store, error) // Slidegate's store, over the newest clients
 	ways    []way
-	all     keys // each was asked for before the time runs
-	list    keys // what is asked for, in its order
-	passes  int  // in so many a full log is filled, and then it rests for as long as one takes
+	all     keys // each was used once before the timed rounds
+	list    keys // the keys of the requests, in order
+	passes  int  // number of passes that fill a full log, followed by a pause as long as one pass
 	cost    int64
 	slot    time.Duration // how long a pass may take
 	live    []float64     // units of a key of the full log, before and after each timed round
 }
 
-// redisWaysTables compares the ways to count in Redis, and ulule's.
+// redisWaysTables compares the ways to count in Redis, including ulule's.
 func (r *run) redisWaysTables() ([]*table, error) {
 	ctx := context.Background()
 	server, err := openRedis(ctx)
@@ -86,7 +86,7 @@ func (r *run) pgWaysTables() ([]*table, error) {
 	server, err := openPG(ctx, r.conns)
 	if errors.Is(err, pgtest.ErrNoServer) {
 		t := &table{title: "PostgreSQL: ways to count", columns: []string{"limiter"}}
-		t.note("Left out: there is no postgres, and %s names none. It is in the package postgresql.", pgURLEnv)
+		t.note("Left out: postgres is missing, and %s is not set. Install the package postgresql.", pgURLEnv)
 		return []*table{t}, nil
 	}
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *run) pgWaysTables() ([]*table, error) {
 	b := r.newWaysBench("PostgreSQL", server, func() error { return nil }, func() (store.Store, error) {
 		return pgstore.New(server.pool, slidegateOptions(true))
 	})
-	b.passes, b.cost = 8, 12 // fewer, for they take longer here
+	b.passes, b.cost = 8, 12 // fewer, since they take longer here
 	b.addPeer("pg-transaction", way{name: published, algorithm: "sliding window", peer: func(s spec) (remoteAllow, error) {
 		return openTransaction(server, s, true)
 	}})
@@ -119,7 +119,7 @@ func (b *waysBench) addPeer(family string, w way) {
 	}
 }
 
-// wayLimiter is a row, ready to be asked.
+// wayLimiter is the open limiter of a row.
 type wayLimiter struct {
 	allow   remoteAllow
 	limiter *slidegate.Limiter // nil for a peer
@@ -157,7 +157,7 @@ func (b *waysBench) limiter(w *way) (*wayLimiter, error) {
 	}}, nil
 }
 
-// pass asks for every key once.
+// pass uses every key once.
 func (b *waysBench) pass(ctx context.Context, allow remoteAllow) error {
 	return newCrew(fillCallers).run(func(i int, c *caller) error {
 		for at := i; at < b.all.n; at += fillCallers {
@@ -169,7 +169,7 @@ func (b *waysBench) pass(ctx context.Context, allow remoteAllow) error {
 	})
 }
 
-// fill brings the keys of a row into the state that they are measured in.
+// fill brings the keys of a row into the state in which they are measured.
 func (b *waysBench) fill(ctx context.Context, w *way) error {
 	l, err := b.limiter(w)
 	if err != nil {
@@ -196,7 +196,7 @@ func (b *waysBench) fill(ctx context.Context, w *way) error {
 // fullWindow is the window of the full log.
 func (b *waysBench) fullWindow() time.Duration { return time.Duration(b.passes+1) * b.slot }
 
-// findSlot finds out how long a pass through all keys of the full log takes, and gives it some time more.
+// findSlot measures how long a pass through all keys of the full log takes, and adds some time.
 func (b *waysBench) findSlot(ctx context.Context) error {
 	at := slices.IndexFunc(b.ways, func(w way) bool { return w.full })
 	if at < 0 {
@@ -218,7 +218,7 @@ func (b *waysBench) findSlot(ctx context.Context) error {
 	return nil
 }
 
-// noteLive looks at what some keys have used.
+// noteLive records what some keys have used.
 func (b *waysBench) noteLive(ctx context.Context, w *way) error {
 	l, err := b.limiter(w)
 	if err != nil {
@@ -237,7 +237,7 @@ func (b *waysBench) noteLive(ctx context.Context, w *way) error {
 	return nil
 }
 
-// wayCell says which figure a sample belongs to.
+// wayCell identifies the figure that a sample belongs to.
 type wayCell struct {
 	name    string
 	callers int
@@ -313,7 +313,7 @@ func (b *waysBench) table(callers int, samples map[wayCell]remoteSamples) *table
 		w := &b.ways[i]
 		got := of(w)
 		if least := b.leastShare(w); got.share() < least {
-			b.fail("%s: %s, callers %d: %.4f of the requests were admitted, not %g", b.title, w.name, callers, got.share(), least)
+			b.fail("%s: %s, callers %d: %.4f of the requests were admitted, want %g", b.title, w.name, callers, got.share(), least)
 		}
 		commands := "-"
 		if n := got.median(commandsOf); n > 0 {
@@ -325,7 +325,7 @@ func (b *waysBench) table(callers int, samples map[wayCell]remoteSamples) *table
 			percent(got.share()), fmt.Sprintf("±%.0f%%", 50*got.spread()))
 	}
 	t.note("Medians of %d interleaved rounds of %v; ratios are of decisions a second, medians of those within each round, more is better. "+
-		"Slidegate is asked through layer/coalesce. Windows of %v; the full log's is %v, in which each key's units were taken evenly "+
+		"Slidegate is used through layer/coalesce. Windows of %v; the full log's is %v, in which each key's units were taken evenly "+
 		"before the time runs. CPU, commands (those of scripts included) and allocations are a decision's.", b.waysRounds(), b.waysTime(), waysWindow, b.fullWindow())
 	if len(b.live) > 0 {
 		t.note("Units that a key of the full log had used, the mean of some, before and after the timed rounds: %.0f to %.0f.", slices.Min(b.live), slices.Max(b.live))
@@ -333,8 +333,8 @@ func (b *waysBench) table(callers int, samples map[wayCell]remoteSamples) *table
 	return t
 }
 
-// leastShare is the part of the requests that must be admitted. A quick run's windows are so short that it is left open there
-// for the full log.
+// leastShare returns the share of the requests that must be admitted. In a quick run it is 0 for the full log, because the windows
+// are very short.
 func (b *waysBench) leastShare(w *way) float64 {
 	switch {
 	case w.full && b.quick:
@@ -354,13 +354,13 @@ func (r *run) waysKeys() int {
 
 func (r *run) waysRounds() int { return min(r.rounds, waysRounds) }
 
-// waysCallers are one caller and many, of those that were asked for.
+// waysCallers returns one caller and many, of the selected numbers.
 func (r *run) waysCallers() []int {
 	some := slices.DeleteFunc(slices.Clone(r.callers), func(n int) bool { return n != 1 && n != 64 })
 	if len(some) == 0 {
 		return r.callers[:1]
 	}
-	slices.Reverse(some) // many first, who use up more of what was filled
+	slices.Reverse(some) // many first, since they use up more of what was filled
 	return some
 }
 

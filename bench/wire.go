@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// wirePair is two servers that answer the same bytes: one with a middleware, and one that only writes what the middleware
-// would have told. What the middleware costs is the difference of the time that the processor works for them.
+// wirePair is two servers that send the same bytes: one with a middleware, and one that only writes the headers that the middleware
+// would send. The difference of their CPU times is the cost of the middleware.
 type wirePair struct {
 	name          string
 	plain, limits string // the kinds of server, see serveWire
@@ -30,10 +30,10 @@ const (
 	goalMicros      = 1.0
 )
 
-// wireSample is what one round of a server gave.
+// wireSample holds the figures of one round of a server.
 type wireSample struct {
 	perSecond float64 // requests
-	micros    float64 // of the processor, a request
+	micros    float64 // CPU time per request
 }
 
 // wireTables measures real servers, each a process of its own with one processor, under load from wrk.
@@ -49,10 +49,10 @@ func (r *run) wireTables() ([]*table, error) {
 		t.note("Left out: -only does not name %s.", own)
 		return []*table{t}, nil
 	case err != nil:
-		t.note("Left out: there is no wrk, which makes the load. It is in the package wrk.")
+		t.note("Left out: wrk, which makes the load, is missing. Install the package wrk.")
 		return []*table{t}, nil
 	case !told:
-		t.note("Left out: this system does not tell how long the processor worked for a process.")
+		t.note("Left out: this system does not report the CPU time of a process.")
 		return []*table{t}, nil
 	}
 	for _, pair := range wirePairs() {
@@ -66,7 +66,7 @@ func (r *run) wireTables() ([]*table, error) {
 	return []*table{t}, nil
 }
 
-// timePair runs both servers of a row, asks them in turn, and adds the row.
+// timePair starts both servers of a row, times them in turn, and adds the row.
 func (r *run) timePair(t *table, wrk string, pair wirePair) error {
 	var servers [2]*wireServer
 	for i, kind := range []string{pair.plain, pair.limits} {
@@ -86,13 +86,13 @@ func (r *run) timePair(t *table, wrk string, pair wirePair) error {
 		r.say("wire: %s: round %d of %d", pair.name, round, r.wireRounds())
 		var micros [2]float64
 		for i := range servers {
-			which := (i + round) % 2 // so that neither always comes first
+			which := (i + round) % 2 // so that neither is always first
 			s, err := r.timeServer(wrk, servers[which])
 			if err != nil {
 				return err
 			}
 			micros[which] = s.micros
-			if round > 0 { // the first one warms up
+			if round > 0 { // the first round warms up
 				rates[which] = append(rates[which], s.perSecond)
 			}
 		}
@@ -141,7 +141,7 @@ var (
 	wrkTrouble  = regexp.MustCompile(`(?m)^\s*(Non-2xx or 3xx responses|Socket errors): .*`)
 )
 
-// readWrk reads how many requests were answered, in all and a second. Answers that are no 200 make the figures worthless.
+// readWrk parses the number of responses, in all and per second. Responses other than 200 make the figures worthless.
 func readWrk(out []byte) (requests, perSecond float64, err error) {
 	if trouble := wrkTrouble.Find(out); trouble != nil {
 		return 0, 0, fmt.Errorf("wrk: %s", trouble)
@@ -156,14 +156,14 @@ func readWrk(out []byte) (requests, perSecond float64, err error) {
 	}
 	requests, perSecond = number(wrkRequests), number(wrkRate)
 	if !(requests > 0) || !(perSecond > 0) {
-		return 0, 0, fmt.Errorf("wrk: cannot read what it printed: %s", out)
+		return 0, 0, fmt.Errorf("wrk: cannot parse the output: %s", out)
 	}
 	return requests, perSecond, nil
 }
 
 func (r *run) wireRounds() int { return min(r.rounds, wireRounds) }
 
-// wireTime is how long a round takes; wrk knows whole seconds.
+// wireTime returns the length of a round; wrk takes whole seconds.
 func (r *run) wireTime() time.Duration {
 	if r.quick {
 		return time.Second

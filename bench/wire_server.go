@@ -17,7 +17,7 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// wireServerEnv makes this program one of the servers under test instead: its value is the kind.
+// wireServerEnv is the environment variable that makes this program one of the servers under test; its value is the kind.
 const wireServerEnv = "TEST_BENCH_SERVER"
 
 // wireServer is a server under test, a child process. It ends when its standard input does, and so never outlives this
@@ -64,7 +64,7 @@ func (s *wireServer) read() (string, error) {
 	return s.out.Text(), nil
 }
 
-// cpu asks the server how long the processor has worked for it.
+// cpu returns the CPU time that the server reports.
 func (s *wireServer) cpu() (time.Duration, error) {
 	if _, err := fmt.Fprintln(s.in); err != nil {
 		return 0, err
@@ -80,11 +80,11 @@ func (s *wireServer) cpu() (time.Duration, error) {
 // stop ends the server.
 func (s *wireServer) stop() {
 	_ = s.in.Close()
-	_ = s.process.Wait() // its figures have been read, and nothing else matters
+	_ = s.process.Wait() // the result does not matter: all figures have been read
 }
 
-// serveWire is the server. It prints where it listens, and then for every line that it reads how long the processor has
-// worked for it. It returns the exit status.
+// serveWire is the main function of a server. It prints its URL, and then its CPU time for every line that it reads. It returns the
+// exit status.
 func serveWire(kind string, in io.Reader, out io.Writer) int {
 	if strings.HasPrefix(kind, natsKind) {
 		return serveNATS(kind, in, out)
@@ -100,7 +100,7 @@ func serveWire(kind string, in io.Reader, out io.Writer) int {
 		return 1
 	}
 	server := &http.Server{Handler: handler}
-	if strings.HasPrefix(kind, "constant") { // they stand beside the service, which no slow client can hold, and which collects less
+	if strings.HasPrefix(kind, "constant") { // they are compared with the service, which has timeouts and collects garbage less often
 		server.ReadTimeout, server.WriteTimeout, server.IdleTimeout = 10*time.Second, 15*time.Second, 2*time.Minute
 		defer runtime.KeepAlive(make([]byte, 32<<20))
 	}
@@ -113,7 +113,7 @@ func serveWire(kind string, in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// wireHandler makes the handler of a kind of server. They write the same headers, as many bytes of them as can be.
+// wireHandler returns the handler of a kind of server. The kinds write the same headers, with as many equal bytes as possible.
 func wireHandler(kind string) (http.Handler, error) {
 	headers := httplimit.HeadersNone
 	name, told := strings.CutSuffix(kind, "-headers")
@@ -137,10 +137,10 @@ func wireHandler(kind string) (http.Handler, error) {
 		}
 		return o.wrap(http.HandlerFunc(greet)), nil
 	}
-	return nil, fmt.Errorf("%s: there is no server %q", wireServerEnv, kind)
+	return nil, fmt.Errorf("%s: unknown kind of server %q", wireServerEnv, kind)
 }
 
-// constantDecision is as long as what the service answers to one ask.
+// constantDecision has the size of the service's response for one key.
 var constantDecision = []byte(`{"allowed":true,"policy":"default","limit":"8000000/1h","quota":8000000,"remaining":7654321,"granted":1,` +
 	`"retry_after_us":0,"reset_after_us":7199000000,"at_us":1800000000000000,"by":"limits","flags":[],"shadow":false,"refused":false}` + "\n")
 
@@ -166,7 +166,7 @@ var (
 	plainLimit  = []string{`"api";r=7654321;t=7199`}
 )
 
-// greetWithHeaders writes what the middleware would, without knowing anything.
+// greetWithHeaders writes the headers that the middleware would, with constant values.
 func greetWithHeaders(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h["Ratelimit-Policy"], h["Ratelimit"] = plainPolicy, plainLimit

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// wrkPrinted is what wrk 4.1 prints.
+// wrkPrinted is the output of wrk 4.1.
 const wrkPrinted = `Running 2s test @ http://127.0.0.1:40000/
   1 threads and 32 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
@@ -28,8 +28,8 @@ func TestReadWrk(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{wrkPrinted + "  Non-2xx or 3xx responses: 7\n", "Non-2xx"},
 		{"  Socket errors: connect 0, read 3, write 0, timeout 0\n" + wrkPrinted, "Socket errors"},
-		{"unable to connect to 127.0.0.1:40000 Connection refused\n", "cannot read"},
-		{strings.Replace(wrkPrinted, "103642", "0", 1), "cannot read"},
+		{"unable to connect to 127.0.0.1:40000 Connection refused\n", "cannot parse"},
+		{strings.Replace(wrkPrinted, "103642", "0", 1), "cannot parse"},
 	} {
 		if _, _, err := readWrk([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
@@ -37,7 +37,7 @@ func TestReadWrk(t *testing.T) {
 	}
 }
 
-// The two servers of a row must answer alike but for values, or their difference would be of something else as well.
+// The two servers of a row must send the same response except for values, or their difference would not be that of the middleware.
 func TestWireServersAnswerAlike(t *testing.T) {
 	for _, pair := range wirePairs() {
 		plain, limits := wireAnswer(t, pair.plain), wireAnswer(t, pair.limits)
@@ -56,7 +56,7 @@ func TestWireServersAnswerAlike(t *testing.T) {
 	}
 }
 
-// wireAnswer asks a server once. It must also tell its time, and end by itself.
+// wireAnswer sends one request to a server. The server must also report its CPU time, and end by itself.
 func wireAnswer(t *testing.T, kind string) *http.Response {
 	t.Helper()
 	server, err := startWireServer(kind)

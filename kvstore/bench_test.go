@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/kvstore/kvtest"
 )
 
-// What a decision costs this process, over an engine that costs next to nothing.
+// BenchmarkDecision measures what a decision costs this process, over an engine that costs next to nothing.
 func BenchmarkDecision(b *testing.B) {
 	keys := make([]string, 10_000)
 	for i := range keys {

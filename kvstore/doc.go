@@ -10,15 +10,15 @@
 // three ways:
 //
 //   - Round trips. A decision takes two, a read and a swap, or one if this process was the last to change the entry. A refusal
-//     takes one, a read, and writes nothing. All callers in this process that wait for the same entry are decided by one swap, so a
+//     takes one, a read, and writes nothing. One swap decides for all callers in this process that wait for the same entry, so a
 //     busy key costs few round trips per decision. Processes that compete for an entry retry, and take turns.
-//   - The clock. Each process decides by Engine.Now. The clocks of two processes may differ by Traits.Skew, and a window may be
-//     too short by that much for a key that both of them use. Time never goes backwards for a key: an entry carries when it was last
-//     changed, and a process whose clock is behind that, by up to a second, decides at that moment.
+//   - The clock. Each process decides by Engine.Now. The clocks of two processes may differ by Traits.Skew, and a window may be too
+//     short by that much for a key that both of them use. Time never goes backwards for a key: an entry carries when it was last
+//     changed, and a process whose clock is behind that, by up to a second, decides at that time.
 //   - Atomicity. What is decided together is one entry: all limits of one key, or all keys of one group. A request without a group
 //     whose charges have different keys fails with an error that wraps store.ErrUnsupported. The keys of a group share one entry,
 //     which is read and written as a whole, so keep groups small.
 //
 // An entry carries the version of its format and the full address of every state in it. Names of entries are hashes, but two keys
-// whose names collide share an entry and never their counts.
+// whose names collide share an entry but never their counts.
 package kvstore

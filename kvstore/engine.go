@@ -23,7 +23,7 @@ type Engine interface {
 	// The engine keeps the value for at least keep, and forgets it some time after that.
 	Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error)
 
-	// Now returns the time that decisions are made at. It does no I/O. The clocks of processes that share the engine differ by at
+	// Now returns the time at which decisions are made. It does no I/O. The clocks of processes that share the engine differ by at
 	// most Traits.Skew.
 	Now() rule.Micros
 
@@ -34,7 +34,7 @@ type Engine interface {
 // ErrConflict is wrapped by the error of a Swap that wrote nothing because the name has another revision.
 var ErrConflict = errors.New("another process has changed the entry")
 
-// Traits describe what an Engine can do. The zero value is valid but has no name.
+// Traits describes what an Engine can do. The zero value is valid but has no name.
 type Traits struct {
 	// Name is what metrics and logs call the engine, such as "nats".
 	Name string

@@ -21,15 +21,15 @@ var ErrNewer = errors.New("the entry was written by a newer version")
 // errDamaged reports an entry that this package cannot have written.
 var errDamaged = errors.New("kvstore: an entry is damaged or was written by another program; delete it, or set another prefix")
 
-// entry is the contents of one name in the engine: the states of a key or of a group, and which of its reservations were settled.
+// entry is the value of one name in the engine: the states of a key or a group, and which of its reservations were settled.
 type entry struct {
-	at      rule.Micros // when it was last changed, by the clock of the process that did
+	at      rule.Micros // when it was last changed, by the clock of the process that changed it
 	records []*record
 	index   map[string]*record // by ID, once there are many records
 	changed bool
 }
 
-// kind says what a record holds.
+// kind is the type of a record.
 type kind byte
 
 const (
@@ -37,25 +37,25 @@ const (
 	settlementKind kind = 2
 )
 
-// record is the state at one address, or the settlements at one address in one stretch of time.
+// record is the state at one address, or the settlements at one address in one period; see decideSettle.
 type record struct {
 	id      string      // kind and address; see recordID
-	expires rule.Micros // from then on the record does not matter
+	expires rule.Micros // from then on the record is not needed
 	payload []byte      // as it was read; nil once the record has changed
 
-	limit   *rule.Limit // of a state, once it was asked for
+	limit   *rule.Limit // of a state that has been decoded
 	state   *rule.State
-	settled map[rule.ID][]int64 // what each settlement gave back
+	settled map[rule.ID][]int64 // the units that each settlement refunded
 }
 
-// manyRecords is the number of records from which on an index is faster than comparing them all.
+// manyRecords is the number of records above which an index is faster than a linear search.
 const manyRecords = 16
 
-// longestAddress is the largest size of an address that an entry contains as it is. A longer one is replaced by its hash.
-const longestAddress = 512
+// maxAddress is the largest size of an address that is stored as it is. A longer one is replaced by its hash.
+const maxAddress = 512
 
-// recordID joins a kind and an address. Different ones are never joined alike: no prefix begins with another, the group follows its
-// length, and the key is the rest.
+// recordID joins a kind and an address into a unique ID: no prefix begins with another prefix, the group follows its length, and
+// the key is the rest.
 func recordID(k kind, prefix, group, key string) string {
 	id := make([]byte, 0, 128) // on the stack unless the address is longer
 	id = append(id, byte(k), 'a')
@@ -63,7 +63,7 @@ func recordID(k kind, prefix, group, key string) string {
 	id = binary.AppendUvarint(id, uint64(len(group)))
 	id = append(id, group...)
 	id = append(id, key...)
-	if len(id) > longestAddress {
+	if len(id) > maxAddress {
 		sum := sha256.Sum256(id)
 		return string(append([]byte{byte(k), 'h'}, sum[:]...))
 	}
@@ -123,7 +123,8 @@ func (e *entry) add(r *record) {
 	}
 }
 
-// encode returns the bytes of an entry that is changed now, without the records that have expired, and when the last of the others will.
+// encode returns the bytes of an entry that is changed now, without the records that have expired, and the time at which the last
+// of the others expires.
 func (e *entry) encode(now rule.Micros) (value []byte, expires rule.Micros) {
 	value = append(make([]byte, 0, 128), formatVersion)
 	value = binary.AppendVarint(value, int64(now))
@@ -208,7 +209,7 @@ func (e *entry) settlements(id string) (map[rule.ID][]int64, error) {
 	return r.settled, nil
 }
 
-// settle adds a settlement to the record with an ID, which settlements has read, and keeps it until a moment.
+// settle adds a settlement to the record with an ID, which settlements has read, and keeps it until the given time.
 func (e *entry) settle(id string, reservation rule.ID, back []int64, until rule.Micros) {
 	r := e.find(id)
 	if r == nil {

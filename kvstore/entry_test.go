@@ -15,8 +15,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Entries that this version cannot read are errors that say what to do, and are left as they are.
-func TestEntriesThatCannotBeRead(t *testing.T) {
+// An entry that this version cannot read is left as it is, and the error says what to do.
+func TestUnreadableEntries(t *testing.T) {
 	for name, c := range map[string]struct {
 		value string
 		says  string
@@ -39,7 +39,7 @@ func TestEntriesThatCannotBeRead(t *testing.T) {
 		for range 2 {
 			err := s.Apply(t.Context(), []store.Request{request(rule.Take, "key")})
 			if err == nil || !strings.HasPrefix(err.Error(), "kvstore: ") || !strings.Contains(err.Error(), c.says) || errors.Is(err, kvstore.ErrNewer) != c.newer {
-				t.Errorf("%s: the error is %v, want one that says %q", name, err, c.says)
+				t.Errorf("%s: got error %v, want one that contains %q", name, err, c.says)
 			}
 		}
 		if value, _, _ := engine.Get(t.Context(), entry); string(value) != c.value || engine.Counts().Swaps > before+1 {
@@ -48,7 +48,7 @@ func TestEntriesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// If one state of an entry is damaged, all requests for it fail, and only those.
+// If one state of an entry is damaged, only the requests for that state fail.
 func TestDamagedState(t *testing.T) {
 	for _, op := range []rule.Op{rule.Take, rule.Settle} {
 		engine := &kvtest.Table{}
@@ -67,12 +67,12 @@ func TestDamagedState(t *testing.T) {
 		batch = []store.Request{grouped(op, "damaged"), grouped(op, "whole"), grouped(op, "damaged"), grouped(op, "damaged")}
 		err := newStore(t, engine, kvstore.Options{}).Apply(t.Context(), batch)
 		if err == nil || batch[0].Err == nil || batch[1].Err != nil || batch[2].Err == nil || batch[3].Err == nil {
-			t.Errorf("op %d: %v; the errors are %v, %v, %v and %v, want one for each but the second", op, err, batch[0].Err, batch[1].Err, batch[2].Err, batch[3].Err)
+			t.Errorf("op %d: %v; the errors are %v, %v, %v and %v, want one for each except the second", op, err, batch[0].Err, batch[1].Err, batch[2].Err, batch[3].Err)
 		}
 	}
 }
 
-// damage overwrites what an entry holds for a key, and leaves the entry itself readable.
+// damage overwrites what an entry contains for a key, and leaves the entry itself readable.
 func damage(t *testing.T, value []byte, key string) []byte {
 	t.Helper()
 	value = bytes.Clone(value)
@@ -93,13 +93,13 @@ func damage(t *testing.T, value []byte, key string) []byte {
 		}
 	}
 	if !found {
-		t.Fatalf("there is no %s in %q", key, value)
+		t.Fatalf("no %s in %q", key, value)
 	}
 	return value
 }
 
-// A request that would make an entry too large is an error. Others of the same batch are decided.
-func TestTooLarge(t *testing.T) {
+// A request that would make an entry too large fails. The other requests of its batch are decided.
+func TestTooLargeEntry(t *testing.T) {
 	engine := &kvtest.Table{MaxValue: 400}
 	s := newStore(t, engine, kvstore.Options{})
 	batch := make([]store.Request, 40)
@@ -109,7 +109,7 @@ func TestTooLarge(t *testing.T) {
 	}
 	err := s.Apply(t.Context(), batch)
 	if err == nil || !strings.Contains(err.Error(), "table takes at most 400; use fewer limits per key, fewer keys per group") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v, want one about the size", err)
 	}
 	fit := 0
 	for i := range batch {
@@ -121,7 +121,7 @@ func TestTooLarge(t *testing.T) {
 		}
 	}
 	if fit < 10 || fit > 20 {
-		t.Errorf("%d of %d requests were decided, want what fits", fit, len(batch))
+		t.Errorf("%d of %d requests were decided, want as many as fit", fit, len(batch))
 	}
 	value, _, _ := engine.Get(context.Background(), engine.Names()[0])
 	if len(value) < 300 || len(value) > 400 {
@@ -129,7 +129,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// Settlements of one entry are remembered in it, and carried out once.
+// Settlements are remembered in their entry, and carried out once.
 func TestSettleInAGroup(t *testing.T) {
 	engine := &kvtest.Table{}
 	settle := func(id rule.ID) store.Request {
@@ -147,11 +147,11 @@ func TestSettleInAGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := batch[len(batch)-1].Answers[0].Remaining; got != 2 {
-		t.Errorf("%d remain, want those of two settlements", got)
+		t.Errorf("%d remain, want the units of two settlements", got)
 	}
 }
 
-// Reading and writing an entry again changes nothing, and no bytes make it panic.
+// Decoding and encoding an entry a second time changes nothing, and no bytes cause a panic.
 func FuzzEntry(f *testing.F) {
 	limits := []*store.Limit{
 		hourly,

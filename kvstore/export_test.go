@@ -2,16 +2,16 @@ package kvstore
 
 import "github.com/slidegate/slidegate/rule"
 
-// TogetherForTest and StreakForTest are bounds that tests reach.
+// Bounds that tests reach.
 const (
 	TogetherForTest = maxTogether
-	StreakForTest   = longestStreak
+	StreakForTest   = maxStreak
 )
 
 // CollideForTest shortens the hashes in names, so that keys share entries.
 func (s *Store) CollideForTest(hashBytes int) { s.hashBytes = hashBytes }
 
-// LinesForTest returns how many lines there are.
+// LinesForTest returns the number of lines.
 func (s *Store) LinesForTest() (n int) {
 	for i := range s.shards {
 		s.shards[i].mu.Lock()
@@ -21,7 +21,7 @@ func (s *Store) LinesForTest() (n int) {
 	return n
 }
 
-// RememberedForTest returns how many entries are remembered.
+// RememberedForTest returns the number of remembered entries.
 func (s *Store) RememberedForTest() (n int) {
 	for i := range s.shards {
 		s.shards[i].mu.Lock()
@@ -31,7 +31,7 @@ func (s *Store) RememberedForTest() (n int) {
 	return n
 }
 
-// ReencodeForTest reads an entry, all of its states as those of a limit, and writes it again.
+// ReencodeForTest decodes an entry, with all of its states as states of limit, and encodes it again.
 func ReencodeForTest(value []byte, limit *rule.Limit, now rule.Micros) ([]byte, error) {
 	e, err := decodeEntry(value)
 	if err != nil {

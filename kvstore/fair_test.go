@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/kvstore/kvtest"
 )
 
-// distant returns an engine that is 50 to 100 microseconds away.
+// distant returns an engine to which each way takes 50 to 100 microseconds.
 func distant() *kvtest.Table {
 	travel := func(context.Context, kvtest.Call) error {
 		testkit.Delay(50*time.Microsecond + rand.N(50*time.Microsecond))
@@ -30,7 +30,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 	const callers = 16
 	length := 400 * time.Millisecond
 	if testkit.Race {
-		length = 50 * time.Millisecond // it takes long, and races show at once
+		length = 50 * time.Millisecond // the race detector is slow, and races show early
 	}
 	for _, c := range []struct{ processes, remember int }{{2, 0}, {4, 0}, {8, 0}, {8, -1}, {16, 0}} {
 		t.Run(fmt.Sprintf("%d processes, remember %d", c.processes, c.remember), func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 					shares[p] = counts[p].Load()
 				}
 				ratio := float64(slices.Max(shares)) / float64(slices.Min(shares))
-				t.Logf("decisions by process: %v, the most is %.2f times the least, the longest wait %v, %+v",
+				t.Logf("decisions by process: %v, the most are %.2f times the fewest, the longest wait was %v, %+v",
 					shares, ratio, time.Duration(longest.Load()), engine.Counts())
 				if ratio > 3 && !testkit.Race || time.Duration(longest.Load()) > 200*time.Millisecond {
 					t.Errorf("one process has %.2f times as many decisions as another, want at most 3; the longest wait was %v, want at most 200ms",

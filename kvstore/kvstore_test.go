@@ -34,7 +34,7 @@ func TestContractWithoutMemory(t *testing.T) {
 	}, storetest.Options{Short: true})
 }
 
-// If all keys share a few entries, they still have counts of their own.
+// Keys that share an entry are still counted separately.
 func TestContractWithCollidingNames(t *testing.T) {
 	engine := &kvtest.Table{}
 	storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {
@@ -43,30 +43,30 @@ func TestContractWithCollidingNames(t *testing.T) {
 		return s
 	}, storetest.Options{Short: true})
 	if names := engine.Names(); len(names) != 1 {
-		t.Errorf("the keys are in the entries %q, want a single one", names)
+		t.Errorf("the keys are in the entries %q, want one entry", names)
 	}
 }
 
 func TestOptions(t *testing.T) {
 	for want, opts := range map[string]kvstore.Options{
-		`kvstore: prefix: "a b": use only letters, digits and -`:                          {Prefix: "a b"},
-		`kvstore: prefix: "ä": use only letters, digits and -`:                            {Prefix: "ä"},
-		`kvstore: prefix: "` + strings.Repeat("a", 32) + `" has 32 bytes: use at most 31`: {Prefix: strings.Repeat("a", 32)},
-		`kvstore: timeout: must not be negative, but is -1s; 0 means one second`:          {Timeout: -time.Second},
-		`kvstore: grace: must not be negative, but is -1ns; 0 means one minute`:           {Grace: -1},
+		`kvstore: prefix: "a b" is invalid; use only letters, digits and -`:               {Prefix: "a b"},
+		`kvstore: prefix: "ä" is invalid; use only letters, digits and -`:                 {Prefix: "ä"},
+		`kvstore: prefix: "` + strings.Repeat("a", 32) + `" has 32 bytes; use at most 31`: {Prefix: strings.Repeat("a", 32)},
+		`kvstore: timeout: must not be negative, got -1s; 0 means one second`:             {Timeout: -time.Second},
+		`kvstore: grace: must not be negative, got -1ns; 0 means one minute`:              {Grace: -1},
 	} {
 		if _, err := kvstore.New(&kvtest.Table{}, opts); err == nil || err.Error() != want {
-			t.Errorf("%+v: got the error %v, want %s", opts, err, want)
+			t.Errorf("%+v: got error %v, want %s", opts, err, want)
 		}
 	}
 	if _, err := kvstore.New(nil, kvstore.Options{}); err == nil {
-		t.Error("New accepts no engine")
+		t.Error("New(nil) returned no error")
 	}
 	engine := &kvtest.Table{}
 	s := newStore(t, engine, kvstore.Options{Prefix: strings.Repeat("a", 31)})
 	take(t, s, "key", true)
 	if name := engine.Names()[0]; len(name) != 64 || !strings.HasPrefix(name, strings.Repeat("a", 31)+"-") {
-		t.Errorf("the entry is called %q, want the prefix and 64 bytes", name)
+		t.Errorf("the entry is named %q, want the prefix and 64 bytes in all", name)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestTraits(t *testing.T) {
 	}
 }
 
-// Stores with different prefixes have different counts in one engine.
+// Stores with different prefixes count separately in one engine.
 func TestPrefix(t *testing.T) {
 	engine := &kvtest.Table{}
 	one, other := newStore(t, engine, kvstore.Options{Prefix: "one"}), newStore(t, engine, kvstore.Options{Prefix: "other"})
@@ -88,7 +88,7 @@ func TestPrefix(t *testing.T) {
 	take(t, other, "key", true)
 }
 
-// quota is that of hourly.
+// quota is the quota of hourly.
 const quota = 5
 
 var hourly = bind(rule.Limit{Quota: quota, Window: 3600e6, Segments: 1})
@@ -116,7 +116,7 @@ func apply(t testing.TB, s store.Store, op rule.Op, key string) rule.Answer {
 	return batch[0].Answers[0]
 }
 
-// take takes a unit of a key, which must be allowed or not.
+// take takes a unit of a key and checks whether that was allowed.
 func take(t testing.TB, s store.Store, key string, allowed bool) {
 	t.Helper()
 	if a := apply(t, s, rule.Take, key); a.Allowed != allowed {
@@ -124,7 +124,7 @@ func take(t testing.TB, s store.Store, key string, allowed bool) {
 	}
 }
 
-// used returns how many units of a key have been used, as the engine knows it.
+// used returns how many units of a key are used according to the engine.
 func used(t testing.TB, engine kvstore.Engine, key string) int64 {
 	t.Helper()
 	return quota - apply(t, newStore(t, engine, kvstore.Options{}), rule.Peek, key).Remaining

@@ -12,35 +12,35 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// shard holds the lines of some names, and what is remembered about them.
+// shard holds the lines of some owners, and what this process remembers about their entries.
 type shard struct {
-	mu         sync.Mutex
-	lines      map[string]*line // for every name that callers wait for
-	remembered map[string]memory
-	most       int  // entries in remembered
-	values     bool // whether entries are remembered, and not only conflicts
+	mu            sync.Mutex
+	lines         map[owner]*line // for every owner whose entry callers wait for
+	remembered    map[string]memory
+	maxRemembered int  // entries in remembered
+	values        bool // whether values are remembered, and not only conflicts
 }
 
 func (s *shard) init(remember, shards int) {
-	s.lines, s.remembered = map[string]*line{}, map[string]memory{}
+	s.lines, s.remembered = map[owner]*line{}, map[string]memory{}
 	s.values = remember > 0
-	s.most = max((remember+shards-1)/shards, leastRemembered)
+	s.maxRemembered = max((remember+shards-1)/shards, minRemembered)
 }
 
-// line is the callers that wait for one entry. While a line exists, exactly one goroutine works for it.
+// line holds the callers that wait for one entry. While a line exists, exactly one goroutine works for it.
 type line struct{ waiting []*wait }
 
-// wait is the requests of one caller for one entry. The worker decides copies, because the caller may leave before that.
+// wait holds the requests of one caller for one entry. The worker decides copies, because the caller may leave earlier.
 type wait struct {
-	shard  *shard
-	theirs []*store.Request // the caller's own requests; only the caller touches them
-	copies []*store.Request
-	done   chan struct{}
-	left   bool // guarded by shard.mu: the caller has gone
+	shard    *shard
+	requests []*store.Request // the caller's own requests; only the caller touches them
+	copies   []*store.Request
+	done     chan struct{}
+	left     bool // guarded by shard.mu: the caller has left
 
-	first      copied // memory for the usual single request
-	firstTheir [1]*store.Request
-	firstCopy  [1]*store.Request
+	first        copied // memory for the usual single request
+	firstRequest [1]*store.Request
+	firstCopy    [1]*store.Request
 }
 
 // copied is a request with memory for its usual single charge.
@@ -55,12 +55,12 @@ const maxTogether = 1024
 
 func newWait(r *store.Request) *wait {
 	w := &wait{done: make(chan struct{})}
-	w.theirs, w.copies = append(w.firstTheir[:0], r), append(w.firstCopy[:0], w.first.copyOf(r))
+	w.requests, w.copies = append(w.firstRequest[:0], r), append(w.firstCopy[:0], w.first.copyOf(r))
 	return w
 }
 
 func (w *wait) add(r *store.Request) {
-	w.theirs, w.copies = append(w.theirs, r), append(w.copies, new(copied).copyOf(r))
+	w.requests, w.copies = append(w.requests, r), append(w.copies, new(copied).copyOf(r))
 }
 
 // copyOf copies a request into c so that it shares no memory with r.
@@ -77,26 +77,29 @@ func (c *copied) copyOf(r *store.Request) *store.Request {
 	return &c.request
 }
 
-// join adds w to the line for an entry, and starts a line if there is none.
-func (s *Store) join(name string, w *wait) *wait {
-	w.shard = &s.shards[maphash.String(s.seed, name)%uint64(len(s.shards))]
+// join adds w to the line for an owner's entry, and starts the line if necessary. Callers are told apart by owner and not by the
+// name of the entry, so that only one of them has to hash it.
+func (s *Store) join(of owner, w *wait) *wait {
+	w.shard = &s.shards[maphash.String(s.seed, of.name)%uint64(len(s.shards))]
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	l := w.shard.lines[name]
+	l := w.shard.lines[of]
 	if l == nil {
 		l = &line{}
-		w.shard.lines[name] = l
-		go s.work(w.shard, name, l)
+		of.name = strings.Clone(of.name) // the caller may leave, and take its memory back
+		w.shard.lines[of] = l
+		go s.work(w.shard, of, l)
 	}
 	l.waiting = append(l.waiting, w)
 	return w
 }
 
-// finish waits until the requests have been decided, and gives the answers to the caller. If ctx ends first, they have its error.
+// finish waits until the requests have been decided, and copies the answers to the caller's requests. If ctx ends first, their Err
+// is its error.
 func (w *wait) finish(ctx context.Context) {
 	select {
 	case <-w.done:
-		for i, r := range w.theirs {
+		for i, r := range w.requests {
 			if r.Err = w.copies[i].Err; r.Err == nil {
 				copy(r.Answers, w.copies[i].Answers)
 			}
@@ -106,22 +109,22 @@ func (w *wait) finish(ctx context.Context) {
 		w.left = true
 		w.shard.mu.Unlock()
 		err := fmt.Errorf("kvstore: %w", ctx.Err())
-		for _, r := range w.theirs {
+		for _, r := range w.requests {
 			r.Err = err
 		}
 	}
 }
 
-// anyone reports whether callers wait in a line.
-func (s *shard) anyone(l *line) bool {
+// hasWaiters reports whether callers wait in a line.
+func (s *shard) hasWaiters(l *line) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(l.waiting) > 0
 }
 
-// next takes the first callers out of a line, without those that have left, whose requests are then never decided. If there are
-// none, it ends the line.
-func (s *shard) next(name string, l *line) (taken []*wait) {
+// next takes the first callers out of a line. It skips callers that have left, so their requests are never decided. If no caller
+// remains, it ends the line.
+func (s *shard) next(of owner, l *line) (taken []*wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	count, at := 0, 0
@@ -137,20 +140,21 @@ func (s *shard) next(name string, l *line) (taken []*wait) {
 	}
 	clear(l.waiting[:at])
 	if l.waiting = l.waiting[at:]; len(taken) == 0 {
-		delete(s.lines, name)
+		delete(s.lines, of)
 	}
 	return taken
 }
 
-// work decides for the callers in a line until there are none.
-func (s *Store) work(shard *shard, name string, l *line) {
+// work decides for the callers in a line until it is empty.
+func (s *Store) work(shard *shard, of owner, l *line) {
+	name := s.entryName(of)
 	for {
-		runtime.Gosched() // callers that are about to ask, such as those just answered, then join this batch and not the next one
+		runtime.Gosched() // lets callers that are about to join, such as those just answered, join this batch rather than the next one
 		known := shard.recall(name)
-		if known.conflicts > 0 && shard.anyone(l) {
+		if known.conflicts > 0 && shard.hasWaiters(l) {
 			known.yield(s.opts.Timeout)
 		}
-		taken := shard.next(name, l)
+		taken := shard.next(of, l)
 		if len(taken) == 0 {
 			return
 		}

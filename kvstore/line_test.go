@@ -24,7 +24,7 @@ func slow() *kvtest.Table {
 	}}
 }
 
-// All callers that wait for an entry are decided by one swap, up to a bound, in the order in which they came.
+// One swap decides for all callers that wait for an entry, up to a bound, in the order of their arrival.
 func TestCallersAreDecidedTogether(t *testing.T) {
 	const callers = 2*kvstore.TogetherForTest + 1
 	synctest.Test(t, func(t *testing.T) {
@@ -38,17 +38,18 @@ func TestCallersAreDecidedTogether(t *testing.T) {
 					t.Errorf("caller %d: allowed: %v, %v", i, d.Allowed, err)
 				}
 			})
-			synctest.Wait() // so that they come in order
+			synctest.Wait() // so that they arrive in order
 		}
 		group.Wait()
-		// One swap for the first caller alone, two for those that came meanwhile, and a read for the last, which are refused.
+		// One swap for the first caller, two for the callers that arrived during it, and a read for the last ones, which are
+		// refused.
 		if got, want := engine.Counts(), (kvtest.Counts{Gets: 2, Swaps: 3}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	})
 }
 
-// A batch of a single caller may be larger than what is otherwise decided together. Its requests are decided in order.
+// The batch of a single caller may exceed the bound on what is decided together. Its requests are decided in order.
 func TestLargeBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &kvtest.Table{}
@@ -69,12 +70,12 @@ func TestLargeBatch(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		if synctest.Wait(); s.LinesForTest() != 0 {
-			t.Errorf("%d lines are left", s.LinesForTest())
+			t.Errorf("%d lines are left, want none", s.LinesForTest())
 		}
 	})
 }
 
-// A caller that leaves while it waits behind others is never charged. One whose decision is under way may be.
+// A caller that leaves while it waits behind others is never charged. A caller whose decision is under way may be charged.
 func TestCallersThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := slow()
@@ -87,7 +88,7 @@ func TestCallersThatLeave(t *testing.T) {
 			if err := s.Apply(ctx, batch); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != after {
 				t.Errorf("after %v: %v", time.Since(begun), err)
 			}
-			// From now on the memory is the caller's again.
+			// From now on the memory belongs to the caller again.
 			batch[0].Charges[0] = store.Charge{}
 			batch[0].Answers[0] = rule.Answer{}
 			batch[0] = store.Request{}
@@ -99,20 +100,21 @@ func TestCallersThatLeave(t *testing.T) {
 		group.Go(func() { leave(900 * time.Millisecond) })
 		group.Wait()
 		if names := engine.Names(); len(names) != 0 {
-			t.Errorf("the entries %q are there before the swap is done", names)
+			t.Errorf("the entries %q exist before the swap is done", names)
 		}
 		testkit.Pass(time.Minute)
 		engine.Before = nil
 		if n := used(t, engine, "key"); n != 1 {
-			t.Errorf("%d units are used, want only that of the caller whose decision was under way", n)
+			t.Errorf("%d units are used, want 1, for the caller whose decision was under way", n)
 		}
 		if n := s.LinesForTest(); n != 0 {
-			t.Errorf("%d lines are left", n)
+			t.Errorf("%d lines are left, want none", n)
 		}
 	})
 }
 
-// An engine that hangs makes callers wait for the timeout, those behind for theirs as well, and nobody after it has recovered.
+// If the engine hangs, callers wait for the timeout, and callers behind them for another one. Once it has recovered, no caller
+// waits.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := true

@@ -34,7 +34,7 @@ func (p *putTable) Now() rule.Micros { return rule.Micros(time.Now().UnixMicro()
 
 func (p *putTable) Traits() kvstore.Traits { return kvstore.Traits{Name: "put"} }
 
-// One store by itself keeps the whole contract.
+// A single store keeps the whole contract.
 func TestContractWithLostUpdates(t *testing.T) {
 	storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		return newStore(t, kvstore.WithLostUpdates(&putTable{}), kvstore.Options{Now: clock.Now, Timeout: time.Minute})
@@ -45,19 +45,19 @@ func TestWithLostUpdates(t *testing.T) {
 	table := &putTable{}
 	engine := kvstore.WithLostUpdates(table)
 	if value, revision, err := engine.Get(t.Context(), "name"); value != nil || revision != 0 || err != nil {
-		t.Errorf("nothing is %q, %d, %v", value, revision, err)
+		t.Errorf("Get of an unknown name returned %q, %d, %v", value, revision, err)
 	}
-	for _, revision := range []uint64{0, 0, 1, 7} { // none is wrong
+	for _, revision := range []uint64{0, 0, 1, 7} { // every revision is accepted
 		if after, err := engine.Swap(t.Context(), "name", []byte("value"), revision, time.Minute); after != 0 || err != nil {
-			t.Errorf("a swap at %d returns %d, %v", revision, after, err)
+			t.Errorf("a swap at revision %d returned %d, %v", revision, after, err)
 		}
 	}
 	if value, revision, err := engine.Get(t.Context(), "name"); string(value) != "value" || revision == 0 || err != nil {
-		t.Errorf("after the swaps there is %q, %d, %v", value, revision, err)
+		t.Errorf("Get after the swaps returned %q, %d, %v", value, revision, err)
 	}
 	table.fails = errors.New("away")
 	_, _, getErr := engine.Get(t.Context(), "name")
 	if _, err := engine.Swap(t.Context(), "name", nil, 1, time.Minute); !errors.Is(err, table.fails) || !errors.Is(getErr, table.fails) {
-		t.Errorf("the errors are %v and %v, want those of the engine", getErr, err)
+		t.Errorf("got errors %v and %v, want the engine's", getErr, err)
 	}
 }

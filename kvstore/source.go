@@ -2,12 +2,12 @@ package kvstore
 
 import "encoding/binary"
 
-// appendBytes appends a string of bytes so that source.bytes can read it.
+// appendBytes appends the length of b and b itself, which source.bytes reads.
 func appendBytes[T string | []byte](dst []byte, b T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
 
-// source reads the bytes of an entry. After a failure nothing is left of them, and it returns zeros.
+// source reads the bytes of an entry. After a failure it is empty and returns zeros.
 type source struct {
 	rest   []byte
 	failed bool
@@ -38,7 +38,7 @@ func (s *source) Check(ok bool) {
 	}
 }
 
-// Failed reports whether the bytes are not an entry.
+// Failed reports whether the bytes are not a valid entry.
 func (s *source) Failed() bool { return s.failed }
 
 func (s *source) skip(size int) {
@@ -59,7 +59,7 @@ func (s *source) count() int {
 	return int(n)
 }
 
-// bytes reads what appendBytes has written. It shares memory with the entry.
+// bytes reads what appendBytes has written. The result shares memory with the entry.
 func (s *source) bytes() []byte {
 	n := s.count()
 	b := s.rest[:n:n]

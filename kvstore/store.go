@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Options configure a Store. The zero value is ready to use.
+// Options configures a Store. The zero value is ready to use.
 type Options struct {
 	// Prefix begins the name of every entry, so that several stores can share an engine. It consists of letters, digits and "-";
 	// if it is empty, "slidegate" is used.
@@ -23,7 +23,7 @@ type Options struct {
 	// while a decision about the same entry is under way waits for that one first. A caller's own deadline ends its wait earlier.
 	Timeout time.Duration
 	// Grace is how much longer than necessary the engine keeps an entry; 0 means one minute. It must exceed the difference between
-	// the clocks of the processes and that of the engine.
+	// the clocks of the processes and the engine's clock.
 	Grace time.Duration
 	// Remember is the number of entries this process remembers after writing them, so that its next decision about one of them
 	// need not read it first; 0 means 16,384, and a negative number means none. An entry of one limit takes about 300 bytes of memory;
@@ -95,13 +95,13 @@ func (o Options) withDefaults() Options {
 func (o *Options) check(maxName int) error {
 	switch longest := maxName - 1 - 2*hashBytes; {
 	case strings.ContainsFunc(o.Prefix, notInName):
-		return fmt.Errorf("kvstore: prefix: %q: use only letters, digits and -", o.Prefix)
+		return fmt.Errorf("kvstore: prefix: %q is invalid; use only letters, digits and -", o.Prefix)
 	case len(o.Prefix) > longest:
-		return fmt.Errorf("kvstore: prefix: %q has %d bytes: use at most %d", o.Prefix, len(o.Prefix), longest)
+		return fmt.Errorf("kvstore: prefix: %q has %d bytes; use at most %d", o.Prefix, len(o.Prefix), longest)
 	case o.Timeout < 0:
-		return fmt.Errorf("kvstore: timeout: must not be negative, but is %v; 0 means one second", o.Timeout)
+		return fmt.Errorf("kvstore: timeout: must not be negative, got %v; 0 means one second", o.Timeout)
 	case o.Grace < 0:
-		return fmt.Errorf("kvstore: grace: must not be negative, but is %v; 0 means one minute", o.Grace)
+		return fmt.Errorf("kvstore: grace: must not be negative, got %v; 0 means one minute", o.Grace)
 	}
 	return nil
 }
@@ -129,28 +129,28 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	}
 	if len(batch) == 1 { // the most common case
 		r := &batch[0]
-		name, err := s.nameOf(r)
+		of, err := ownerOf(r)
 		if r.Err = err; err == nil {
-			s.join(name, newWait(r)).finish(ctx)
+			s.join(of, newWait(r)).finish(ctx)
 		}
 		return r.Err
 	}
-	waits, names := map[string]*wait{}, []string(nil)
+	waits, owners := map[owner]*wait{}, []owner(nil)
 	for i := range batch {
 		r := &batch[i]
-		name, err := s.nameOf(r)
+		of, err := ownerOf(r)
 		if r.Err = err; err != nil {
 			continue
 		}
-		if w := waits[name]; w != nil {
+		if w := waits[of]; w != nil {
 			w.add(r)
 			continue
 		}
-		waits[name] = newWait(r)
-		names = append(names, name)
+		waits[of] = newWait(r)
+		owners = append(owners, of)
 	}
-	for _, name := range names {
-		s.join(name, waits[name])
+	for _, of := range owners {
+		s.join(of, waits[of])
 	}
 	for _, w := range waits {
 		w.finish(ctx)
@@ -167,25 +167,36 @@ func firstError(batch []store.Request) error {
 	return nil
 }
 
-// nameOf returns the name of the entry that decides a request, or an error if no single entry can.
-func (s *Store) nameOf(r *store.Request) (string, error) {
+// owner is what an entry belongs to: a key, or a group.
+type owner struct {
+	kind byte // 'k' or 'g'
+	name string
+}
+
+// ownerOf returns the owner of the entry that decides a request, or an error if no single entry can.
+func ownerOf(r *store.Request) (owner, error) {
 	if len(r.Charges) > maxCharges {
-		return "", fmt.Errorf("kvstore: %w: the request has %d charges, and this store decides at most %d atomically",
+		return owner{}, fmt.Errorf("kvstore: %w: the request has %d charges, and this store decides at most %d atomically",
 			store.ErrUnsupported, len(r.Charges), maxCharges)
 	}
-	kind, of := byte('k'), r.Charges[0].Key
 	if r.Group != "" {
-		kind, of = 'g', r.Group
+		return owner{'g', r.Group}, nil
 	}
+	key := r.Charges[0].Key
 	for i := range r.Charges {
-		if r.Group == "" && r.Charges[i].Key != of {
-			return "", fmt.Errorf("kvstore: %w: charges for different keys are decided atomically only in a group; set a group, or "+
+		if r.Charges[i].Key != key {
+			return owner{}, fmt.Errorf("kvstore: %w: charges for different keys are decided atomically only in a group; set a group, or "+
 				"make one request per key", store.ErrUnsupported)
 		}
 	}
+	return owner{'k', key}, nil
+}
+
+// entryName returns the name of an owner's entry in the engine.
+func (s *Store) entryName(of owner) string {
 	hashed := make([]byte, 0, 128) // on the stack unless the key is longer
-	sum := sha256.Sum256(append(append(hashed, kind), of...))
+	sum := sha256.Sum256(append(append(hashed, of.kind), of.name...))
 	name := make([]byte, 0, 128)
 	name = append(append(name, s.opts.Prefix...), '-')
-	return string(hex.AppendEncode(name, sum[:s.hashBytes])), nil
+	return string(hex.AppendEncode(name, sum[:s.hashBytes]))
 }

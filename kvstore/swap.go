@@ -11,19 +11,20 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// tries is how often a swap is attempted. Together with Options.Timeout it bounds the work of a decision that others get ahead of.
+// tries is how often a swap is attempted. Together with Options.Timeout it bounds the work of a decision that keeps meeting
+// conflicts.
 const tries = 256
 
 // errTooLarge is wrapped by errors about requests that would make an entry too large. Nothing was written.
 var errTooLarge = errors.New("the entry is too large")
 
-// decideTogether decides requests on one entry, by one swap if it can, and returns what to remember of the entry. An error that
-// concerns all requests, after which their outcome is unknown, becomes the Err of each.
+// decideTogether decides requests on one entry, by one swap if possible, and returns what to remember of the entry. An error that
+// leaves the outcome of all requests unknown becomes the Err of each.
 func (s *Store) decideTogether(name string, known memory, requests []*store.Request) memory {
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timeout)
 	defer cancel()
 	err := s.swapIn(ctx, name, &known, requests)
-	if errors.Is(err, errTooLarge) && len(requests) > 1 { // one by one, so that only those fail that do not fit
+	if errors.Is(err, errTooLarge) && len(requests) > 1 { // one by one, so that only the requests that do not fit fail
 		for i, r := range requests {
 			if err := s.swapIn(ctx, name, &known, requests[i:i+1]); err != nil {
 				r.Err = err
@@ -59,7 +60,7 @@ func (s *Store) swapIn(ctx context.Context, name string, known *memory, requests
 				return nil
 			}
 			// Refusals and peeks write nothing, so no swap would find out whether the remembered entry is still current: another
-			// process may have given units back. Only what was read answers them.
+			// process may have refunded units. Read the entry before answering.
 			fromMemory = false
 			continue
 		}
@@ -71,16 +72,16 @@ func (s *Store) swapIn(ctx context.Context, name string, known *memory, requests
 		if known.forget(); !errors.Is(err, ErrConflict) {
 			return err
 		}
-		if conflicts++; fromMemory { // the other process may be long done
+		if conflicts++; fromMemory { // the conflict may be long past, so retry without a pause
 			fromMemory = false
 			continue
 		}
-		if err := pause(ctx, known.trip); err != nil {
+		if err := pause(ctx, known.roundTrip); err != nil {
 			return s.failed("swap", err)
 		}
 	}
-	known.conflicts = mostConflicts
-	return fmt.Errorf("kvstore: %s: other processes were faster in %d attempts to change an entry; use leases, or fewer processes per key",
+	known.conflicts = maxConflicts
+	return fmt.Errorf("kvstore: %s: gave up after %d attempts to change an entry that other processes keep changing; use leases, or fewer processes per key",
 		s.traits.Name, tries)
 }
 
@@ -91,7 +92,7 @@ func (s *Store) read(ctx context.Context, name string, known *memory) (err error
 		known.forget()
 		return s.failed("read", err)
 	}
-	known.trip = time.Since(begin)
+	known.roundTrip = time.Since(begin)
 	return nil
 }
 
@@ -115,21 +116,21 @@ func (s *Store) write(ctx context.Context, name string, known *memory, e *entry,
 // decideOn decides requests on an entry in their order, and returns the time of the last decision.
 func (s *Store) decideOn(e *entry, requests []*store.Request) (now rule.Micros) {
 	for _, r := range requests {
-		now = s.moment(e)
+		now = s.decisionTime(e)
 		r.Err = e.decide(r, now)
 	}
 	return now
 }
 
-// mostBehind is how far a clock may be behind that of another process so that it is still taken for the same. A clock that is further
-// behind was set back.
-const mostBehind = rule.Micros(time.Second / time.Microsecond)
+// maxBehind is how far a clock may be behind the clock of another process. A clock that is further behind is taken to have been set
+// back.
+const maxBehind = rule.Micros(time.Second / time.Microsecond)
 
-// moment returns the time at which a request is decided: now, or when the entry was last changed if this process's clock is behind
-// that of the process that changed it, so that time does not go backwards for a key.
-func (s *Store) moment(e *entry) rule.Micros {
+// decisionTime returns the time at which a request is decided: now, or the time of the entry's last change if this process's clock
+// is behind the clock of the process that changed it, so that time does not go backwards for a key.
+func (s *Store) decisionTime(e *entry) rule.Micros {
 	now := s.now()
-	if s.opts.Now == nil && now < e.at && e.at-now <= mostBehind {
+	if s.opts.Now == nil && now < e.at && e.at-now <= maxBehind {
 		return e.at
 	}
 	return now
@@ -139,9 +140,9 @@ func (s *Store) failed(what string, err error) error {
 	return fmt.Errorf("kvstore: %s: %s: %w", s.traits.Name, what, err)
 }
 
-// pause waits for a random time of up to most.
-func pause(ctx context.Context, most time.Duration) error {
-	timer := time.NewTimer(rand.N(max(1, most)))
+// pause waits for a random time of up to longest.
+func pause(ctx context.Context, longest time.Duration) error {
+	timer := time.NewTimer(rand.N(max(1, longest)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -16,7 +16,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// A decision takes a read and a swap, and a swap alone if this process was the last to write. What changes nothing takes a read.
+// A decision takes a read and a swap, or only a swap if this process was the last to write. A decision that changes nothing takes a
+// read.
 func TestRoundTrips(t *testing.T) {
 	engine := &kvtest.Table{}
 	s := newStore(t, engine, kvstore.Options{})
@@ -29,8 +30,8 @@ func TestRoundTrips(t *testing.T) {
 			t.Errorf("%s: %d reads and %d swaps, want %d and %d", what, after.Gets-before.Gets, after.Swaps-before.Swaps, gets, swaps)
 		}
 	}
-	expect("a key never seen", 1, 1, func() { take(t, s, "key", true) })
-	expect("a key written from here", 0, 1, func() { take(t, s, "key", true) })
+	expect("a new key", 1, 1, func() { take(t, s, "key", true) })
+	expect("a key that this process wrote last", 0, 1, func() { take(t, s, "key", true) })
 	expect("a peek", 1, 0, func() { apply(t, s, rule.Peek, "key") })
 	expect("after a peek", 0, quota-2, func() {
 		for range quota - 2 {
@@ -40,7 +41,7 @@ func TestRoundTrips(t *testing.T) {
 	expect("a refusal", 1, 0, func() { take(t, s, "key", false) })
 	other := newStore(t, engine, kvstore.Options{})
 	expect("another process", 1, 1, func() { apply(t, other, rule.Reset, "key") })
-	expect("what was full, after a reset by another process", 1, 1, func() { take(t, s, "key", true) })
+	expect("a full key after a reset by another process", 1, 1, func() { take(t, s, "key", true) })
 	expect("a charge by another process", 1, 2, func() { take(t, other, "key", true) })
 	expect("after a charge by another process", 1, 2, func() { take(t, s, "key", true) })
 	expect("soon after that", 1, 1, func() { take(t, s, "key", true) })
@@ -66,7 +67,7 @@ func TestLongStreaksRead(t *testing.T) {
 	}
 }
 
-// What is remembered is never an answer by itself: another process may have given units back.
+// A refusal is never based on a remembered entry alone: another process may have refunded units.
 func TestRefusalsAreRead(t *testing.T) {
 	engine := &kvtest.Table{}
 	one, other := newStore(t, engine, kvstore.Options{}), newStore(t, engine, kvstore.Options{})
@@ -75,7 +76,7 @@ func TestRefusalsAreRead(t *testing.T) {
 	}
 	apply(t, other, rule.Reset, "key")
 	if a := apply(t, one, rule.Peek, "key"); a.Remaining != quota {
-		t.Errorf("a peek says that %d remain, want %d", a.Remaining, quota)
+		t.Errorf("a peek reports that %d remain, want %d", a.Remaining, quota)
 	}
 	for range quota {
 		take(t, other, "key", true)
@@ -84,7 +85,7 @@ func TestRefusalsAreRead(t *testing.T) {
 	take(t, other, "key", true)
 }
 
-// vague is an engine that does not report the revision of what it wrote.
+// vague is an engine whose Swap does not report the new revision.
 type vague struct{ *kvtest.Table }
 
 func (v vague) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
@@ -92,8 +93,9 @@ func (v vague) Swap(ctx context.Context, name string, value []byte, revision uin
 	return 0, err
 }
 
-// Only what this process wrote is remembered. What it read is not, and nothing is if the engine does not report revisions.
-func TestReadsAreNotRemembered(t *testing.T) {
+// Only entries that this process wrote are remembered, and none if the engine does not report revisions. Entries that were only
+// read are not.
+func TestReadEntriesAreNotRemembered(t *testing.T) {
 	engine := vague{&kvtest.Table{}}
 	s := newStore(t, engine, kvstore.Options{})
 	for i := range 5 {
@@ -109,11 +111,11 @@ func TestReadsAreNotRemembered(t *testing.T) {
 	other := newStore(t, engine.Table, kvstore.Options{})
 	apply(t, other, rule.Peek, "key")
 	if n := other.RememberedForTest(); n != 0 {
-		t.Errorf("%d entries are remembered that were only read", n)
+		t.Errorf("%d entries are remembered although they were only read", n)
 	}
 }
 
-// An engine may forget an entry that is remembered: the next decision begins with what the engine has.
+// If the engine has forgotten a remembered entry, the next decision starts from what the engine has.
 func TestForgottenByTheEngine(t *testing.T) {
 	engine := &kvtest.Table{}
 	s := newStore(t, engine, kvstore.Options{})
@@ -124,11 +126,11 @@ func TestForgottenByTheEngine(t *testing.T) {
 		t.Errorf("%d remain, want %d", a.Remaining, quota-1)
 	}
 	if got := used(t, engine, "key"); got != 1 {
-		t.Errorf("%d are used, want 1", got)
+		t.Errorf("%d units are used, want 1", got)
 	}
 }
 
-// Entries expire in the engine when they do not matter any more, and a grace later.
+// Entries expire in the engine when they are no longer needed and the grace period is over.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &kvtest.Table{}
@@ -137,7 +139,7 @@ func TestExpiry(t *testing.T) {
 		take(t, s, "key", true)
 		testkit.Pass(99 * time.Minute) // the unit counts for what is left of its hour and for the next one
 		if len(engine.Names()) == 0 {
-			t.Error("the entry is gone before the grace is over")
+			t.Error("the entry is gone before the grace period is over")
 		}
 		testkit.Pass(2 * time.Minute)
 		if names := engine.Names(); len(names) != 0 {
@@ -147,7 +149,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// If the outcome of a swap is not known, the request has an error. Whether it was carried out shows in the engine, and nowhere else.
+// If the outcome of a swap is unknown, the request fails. Only the engine shows whether it was carried out.
 func TestUnknownOutcomes(t *testing.T) {
 	lost := errors.New("the connection was lost")
 	fail := func(_ context.Context, call kvtest.Call) error {
@@ -166,10 +168,10 @@ func TestUnknownOutcomes(t *testing.T) {
 		s := newStore(t, c.engine, kvstore.Options{})
 		batch := []store.Request{request(rule.Take, "key")}
 		if err := s.Apply(t.Context(), batch); !errors.Is(err, lost) || batch[0].Err == nil {
-			t.Errorf("%s: the error is %v, want %v", name, err, lost)
+			t.Errorf("%s: got error %v, want %v", name, err, lost)
 		}
 		if got := c.engine.Counts().Swaps; got > 1 {
-			t.Errorf("%s: it was sent %d times", name, got)
+			t.Errorf("%s: the swap was sent %d times, want at most 1", name, got)
 		}
 		if got := used(t, c.engine, "key"); got != c.used {
 			t.Errorf("%s: %d units are used, want %d", name, got, c.used)
@@ -182,7 +184,7 @@ func TestUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// A swap whose outcome is not known may arrive much later. By then it finds another revision, unless nothing has changed.
+// A swap whose outcome is unknown may arrive much later. It then finds another revision, unless nothing has changed.
 func TestLateSwap(t *testing.T) {
 	for _, changed := range []bool{false, true} {
 		engine := &kvtest.Table{}
@@ -207,14 +209,14 @@ func TestLateSwap(t *testing.T) {
 		}
 		_, err := engine.Swap(t.Context(), late.Name, late.Value, late.Revision, late.Keep)
 		if errors.Is(err, kvstore.ErrConflict) != changed {
-			t.Errorf("changed meanwhile: %v: the late swap returns %v", changed, err)
+			t.Errorf("changed in the meantime: %v: the late swap returned %v", changed, err)
 		}
 		if got := used(t, engine, "key"); got != want {
-			t.Errorf("changed meanwhile: %v: %d units are used, want %d", changed, got, want)
+			t.Errorf("changed in the meantime: %v: %d units are used, want %d", changed, got, want)
 		}
 		take(t, s, "key", true)
 		if got := used(t, engine, "key"); got != want+1 {
-			t.Errorf("changed meanwhile: %v: %d units are used in the end, want %d", changed, got, want+1)
+			t.Errorf("changed in the meantime: %v: %d units are used at the end, want %d", changed, got, want+1)
 		}
 	}
 }
@@ -230,7 +232,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 			return nil
 		}}
 		err := newStore(t, engine, kvstore.Options{}).Apply(t.Context(), []store.Request{request(rule.Take, "key")})
-		if err == nil || !strings.Contains(err.Error(), "faster in 256 attempts") || engine.Counts().Gets != 256 {
+		if err == nil || !strings.Contains(err.Error(), "gave up after 256 attempts") || engine.Counts().Gets != 256 {
 			t.Errorf("after %d reads: %v", engine.Counts().Gets, err)
 		}
 		engine.Before = func(_ context.Context, call kvtest.Call) error {
@@ -255,7 +257,7 @@ func TestRememberedEntriesAreBounded(t *testing.T) {
 		take(t, s, fmt.Sprint("key ", i), true)
 	}
 	if n := s.RememberedForTest(); n > 2048 || n < 1024 {
-		t.Errorf("%d entries are remembered, want 2,048 at most", n)
+		t.Errorf("%d entries are remembered, want 1,024 to 2,048", n)
 	}
 	forgetful := newStore(t, engine, kvstore.Options{Remember: -1})
 	take(t, forgetful, "key 0", true)

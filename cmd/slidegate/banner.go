@@ -10,10 +10,10 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// listeners are the names of all listeners, in the order in which they are told.
+// listeners are the names of all listeners, in the order in which they are logged.
 var listeners = []string{"http", "grpc", "resp", "proxy", "admin", "metrics"}
 
-// logWelcome is welcome for logs that a program reads: where the service listens, in the format of all other lines.
+// logWelcome is like welcome, but writes to a log that a program reads, in the format of all other lines.
 func (s *serveCommand) logWelcome(log *slog.Logger, running *server.Server, file *config.File) {
 	log.Info("running", slog.String("version", version()), slog.String("policies", s.policiesLine(file)),
 		slog.String("envoy", s.envoyLine(running)), slog.String("store", s.storeLine(file)))
@@ -29,7 +29,7 @@ func logListeners(log *slog.Logger, running *server.Server) {
 	}
 }
 
-// envoyLine says what Envoy is answered by; empty without rules.
+// envoyLine describes the rules for Envoy; it is empty if there are none.
 func (s *serveCommand) envoyLine(running *server.Server) string {
 	var names []string
 	rules := 0
@@ -46,19 +46,19 @@ func (s *serveCommand) envoyLine(running *server.Server) string {
 	if sent != "" {
 		sent = ", and " + sent
 	}
-	return fmt.Sprintf("%s in %s: %s", howMany(rules, "rule", "rules"), howMany(len(names), "domain", "domains"), fewOf(names)) + sent
+	return fmt.Sprintf("%s in %s: %s", howMany(rules, "rule", "rules"), howMany(len(names), "domain", "domains"), firstFew(names)) + sent
 }
 
-// fewOf returns names as they fit on a line.
-func fewOf(names []string) string {
-	const most = 8
-	if len(names) > most {
-		names = append(names[:most:most], "...")
+// firstFew joins the first names, as many as fit on a line.
+func firstFew(names []string) string {
+	const shown = 8
+	if len(names) > shown {
+		names = append(names[:shown:shown], "...")
 	}
 	return strings.Join(names, ", ")
 }
 
-// readable writes durations as people do, as 10s, where slog's JSON would write a number of nanoseconds.
+// readable formats durations as 10s, where slog's JSON handler would write a number of nanoseconds.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().Round(time.Microsecond).String())
@@ -66,8 +66,8 @@ func readable(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// toldError is an error that was logged, and is not to be told again.
-type toldError struct{ error }
+// loggedError wraps an error that has been logged and must not be printed again.
+type loggedError struct{ error }
 
-// Unwrap returns the error itself.
-func (e toldError) Unwrap() error { return e.error }
+// Unwrap returns the wrapped error.
+func (e loggedError) Unwrap() error { return e.error }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// jsonLines reads a log of which every line is to be an object, with no durations in nanoseconds.
+// jsonLines parses a log. Every line must be a JSON object without durations in nanoseconds.
 func jsonLines(t *testing.T, text string) (all []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -29,8 +29,8 @@ func jsonLines(t *testing.T, text string) (all []map[string]any) {
 	return all
 }
 
-// TestJSONLogIsAllJSON: whatever the service says in that format, from the first line to the last, a program can read, and durations
-// are as people write them.
+// With --log-format json, every line from the first to the last is JSON with readable durations, including the errors of a failed
+// start.
 func TestJSONLogIsAllJSON(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,24 +51,24 @@ func TestJSONLogIsAllJSON(t *testing.T) {
 		}
 	}
 	if within != "10s" {
-		t.Errorf("draining within %q:\n%s", within, s.text())
+		t.Errorf("got draining within %q, want 10s:\n%s", within, s.text())
 	}
 	if want := []string{"http", "grpc", "resp", "admin", "metrics"}; len(listening) != len(want) {
-		t.Errorf("it says that it listens as %v, want %v:\n%s", listening, want, s.text())
+		t.Errorf("got listeners %v, want %v:\n%s", listening, want, s.text())
 	}
 	for _, wrong := range [][]string{{"--http", taken.Addr().String()}, {"--limit", "ten"}, {"--drain", "0s"}, {"--config", "missing"}} {
 		failed := launch(t, nil, append([]string{"serve", "--log-format", "json", "--grpc", "off", "--resp", "off", "--admin", "off"}, wrong...)...)
 		if status := failed.status(); status != exitFailure {
-			t.Errorf("%v: status %d", wrong, status)
+			t.Errorf("%v: got status %d, want %d", wrong, status, exitFailure)
 		}
 		if got := jsonLines(t, failed.text()); len(got) != 1 || got[0]["level"] != "ERROR" || !strings.Contains(failed.text(), wrong[0]+": ") {
-			t.Errorf("%v: it says\n%s", wrong, failed.text())
+			t.Errorf("%v: got\n%s\nwant one line of level ERROR that names the flag", wrong, failed.text())
 		}
 	}
 }
 
-// TestBannerTellsOfEnvoy: with rules for Envoy the banner has their domains, and a policy that nobody wrote is called that.
-func TestBannerTellsOfEnvoy(t *testing.T) {
+// With Envoy rules, the banner lists their domains, and marks the default policy as built in.
+func TestBannerListsEnvoyDomains(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{
 		"a.yaml": "domain: shop\ndescriptors:\n- key: k\n  rate_limit: {unit: hour, requests_per_unit: 1}\n" +
@@ -95,21 +95,21 @@ func TestBannerTellsOfEnvoy(t *testing.T) {
 				t.Errorf("%v: %q is not in\n%s", test.args, want, s.text())
 			}
 		}
-		if got := s.said("built in, and not for Envoy"); got != test.builtIn {
-			t.Errorf("%v: the policy is called built in: %v\n%s", test.args, got, s.text())
+		if got := s.printed("built in, not for Envoy"); got != test.builtIn {
+			t.Errorf("%v: got a built-in policy: %v, want %v:\n%s", test.args, got, test.builtIn, s.text())
 		}
 	}
 }
 
-// TestKubernetesIsScraped: the port that the example's annotation names has metrics for who has no token, and keys for nobody.
-func TestKubernetesIsScraped(t *testing.T) {
+// The port in the annotation of the Kubernetes example serves metrics without a token, and no keys.
+func TestKubernetesMetricsPort(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "kubernetes.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	port := regexp.MustCompile(`prometheus\.io/port: "(\d+)"`).FindSubmatch(text)
 	if port == nil {
-		t.Fatal("there is no annotation")
+		t.Fatal("no annotation prometheus.io/port")
 	}
 	flag := regexp.MustCompile(`--([a-z]+)=0\.0\.0\.0:` + string(port[1])).FindSubmatch(text)
 	if flag == nil {
@@ -118,19 +118,19 @@ func TestKubernetesIsScraped(t *testing.T) {
 	name := string(flag[1])
 	s := startServeWith(t, []string{"SLIDEGATE_TOKENS=a-token-of-24-characters"}, "--"+name, "127.0.0.1:0")
 	if status, page := s.page(name, "/metrics"); status != 200 || !strings.Contains(page, "slidegate_policies 1") {
-		t.Errorf("/metrics of --%s without a token: %d\n%s", name, status, page)
+		t.Errorf("/metrics of --%s without a token: got %d, want 200:\n%s", name, status, page)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if status, _ := s.page(name, path); status != 200 {
-			t.Errorf("%s: %d", path, status)
+			t.Errorf("%s: got %d, want 200", path, status)
 		}
 	}
 	for _, path := range []string{"/", "/v1/top", "/v1/explain?key=me", "/v1/reset", "/v1/allow", "/v1/check", "/v1/rulings", "/v1/config", "/debug/pprof/", "/metrics/"} {
 		if status, _ := s.page(name, path); status != 404 {
-			t.Errorf("%s: %d", path, status)
+			t.Errorf("%s: got %d, want 404", path, status)
 		}
 	}
 	if status, _ := s.page("admin", "/metrics"); status != 401 {
-		t.Errorf("/metrics of the admin listener without a token: %d", status)
+		t.Errorf("/metrics of the admin listener without a token: got %d, want 401", status)
 	}
 }

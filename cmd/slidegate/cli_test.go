@@ -23,23 +23,23 @@ import (
 	"time"
 )
 
-// Version and help can be asked for as commands too.
+// Version and help are available as flags and as commands.
 func TestVersionAndHelp(t *testing.T) {
 	version := regexp.MustCompile(`^slidegate \S+ \(commit \S+.*, ` + regexp.QuoteMeta(runtime.Version()) + `, ` + runtime.GOOS + `/` + runtime.GOARCH + `\)\n$`)
 	for _, args := range [][]string{{"version"}, {"--version"}} {
 		if got := mustCall(t, args...); !version.MatchString(got) {
-			t.Errorf("%v says %q, want it to match %s", args, got, version)
+			t.Errorf("%v: got %q, want a match of %s", args, got, version)
 		}
 	}
 	for _, pair := range [][2][]string{
 		{{"help"}, {"--help"}}, {{"help", "serve"}, {"serve", "--help"}}, {{"help", "config", "check"}, {"config", "check", "--help"}},
 	} {
 		if got, want := mustCall(t, pair[0]...), mustCall(t, pair[1]...); got != want || !strings.HasPrefix(got, "Usage: slidegate") {
-			t.Errorf("%v says\n%swant\n%s", pair[0], got, want)
+			t.Errorf("%v: got\n%swant\n%s", pair[0], got, want)
 		}
 	}
 	if r := call(t, "help", "nosuch"); r.status != exitFailure || !strings.Contains(r.err, "nosuch") {
-		t.Errorf("help for a command that is not there: status %d: %s", r.status, r.err)
+		t.Errorf("help for an unknown command: got status %d, %s", r.status, r.err)
 	}
 	for want, settings := range map[string][]debug.BuildSetting{
 		"commit unknown":           nil,
@@ -47,44 +47,44 @@ func TestVersionAndHelp(t *testing.T) {
 		"commit 0a1b with changes": {{Key: "vcs.revision", Value: "0a1b"}, {Key: "vcs.modified", Value: "true"}},
 	} {
 		if got := commitOf(&debug.BuildInfo{Settings: settings}); got != want {
-			t.Errorf("%v: %q, want %q", settings, got, want)
+			t.Errorf("%v: got %q, want %q", settings, got, want)
 		}
 	}
 }
 
-// An address that cannot be one is refused with the fix, by every flag that takes one.
-func TestAddressesNameTheFix(t *testing.T) {
-	for _, door := range []string{"http", "grpc", "resp", "admin"} {
-		r := call(t, "serve", "--"+door, "18080")
-		if want := "--" + door + `: "18080" is a port without a host; write 127.0.0.1:18080`; r.status != exitFailure || !strings.Contains(r.err, want) {
-			t.Errorf("serve --%s 18080: status %d: %s, want %s", door, r.status, r.err, want)
+// Every flag for an address rejects an invalid one with the fix.
+func TestInvalidAddressNamesTheFix(t *testing.T) {
+	for _, listener := range []string{"http", "grpc", "resp", "admin"} {
+		r := call(t, "serve", "--"+listener, "18080")
+		if want := "--" + listener + `: "18080" is a port without a host; write 127.0.0.1:18080`; r.status != exitFailure || !strings.Contains(r.err, want) {
+			t.Errorf("serve --%s 18080: got status %d, %s, want %s", listener, r.status, r.err, want)
 		}
 	}
 	for address, want := range map[string]string{"18080": ":18080 for all its addresses", "unix:/x": "host:port"} {
 		if r := call(t, "proxy", "--to", "http://localhost:1", "--admin", "off", "--http", address); r.status != exitFailure || !strings.Contains(r.err, want) {
-			t.Errorf("proxy --http %s: status %d: %s, want %s", address, r.status, r.err, want)
+			t.Errorf("proxy --http %s: got status %d, %s, want %s", address, r.status, r.err, want)
 		}
 	}
 }
 
-// All listeners can be Unix sockets, and the commands that ask can ask there.
+// All listeners can be Unix sockets, and the commands can connect to them.
 func TestUnixSockets(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	dir := t.TempDir()
 	at := func(name string) string { return "unix:" + filepath.Join(dir, name) }
 	s := launch(t, nil, "serve", "--limit", "1/1h sliding-log", "--http", at("http"), "--grpc", at("grpc"), "--resp", at("resp"), "--admin", at("admin"))
 	if !s.await("admin     unix:", "--unix-socket "+filepath.Join(dir, "http")) {
-		t.Fatalf("the service says\n%s", s.text())
+		t.Fatalf("the service did not start:\n%s", s.text())
 	}
-	asks{
+	commandLines{
 		{[]string{"allow", "me"}, exitOK, "allowed: 0 of 1 left"},
 		{[]string{"allow", "me"}, exitRefused, "refused"},
 	}.play(t, "--server", at("http"))
-	asks{
+	commandLines{
 		{[]string{"top"}, exitOK, `1/1h sliding-log  default "me"`},
 		{[]string{"reset", "me"}, exitOK, "reset"},
 	}.play(t, "--server", at("admin"))
-	asks{{[]string{"allow", "me"}, exitOK, "allowed"}}.play(t, "--server", at("http"))
+	commandLines{{[]string{"allow", "me"}, exitOK, "allowed"}}.play(t, "--server", at("http"))
 	resp, err := net.Dial("unix", filepath.Join(dir, "resp"))
 	if err != nil {
 		t.Fatal(err)
@@ -95,15 +95,15 @@ func TestUnixSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := resp.Read(answer[:]); err != nil || string(answer[:]) != "+PONG\r\n" {
-		t.Errorf("PING is answered by %q, %v", answer, err)
+		t.Errorf("PING: got %q, %v, want +PONG", answer, err)
 	}
-	asks{{[]string{"allow", "me"}, exitFailure, "is the service running?"}}.play(t, "--server", at("gone"))
+	commandLines{{[]string{"allow", "me"}, exitFailure, "is the service running?"}}.play(t, "--server", at("gone"))
 }
 
 // identity is a certificate with its key, in files.
 type identity struct{ cert, key string }
 
-// issue makes a certificate, signed by another or by itself.
+// issue creates a certificate, signed by by, or self-signed if by is nil.
 func issue(t *testing.T, name string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (identity, *x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -133,9 +133,8 @@ func issue(t *testing.T, name string, by *x509.Certificate, byKey *ecdsa.Private
 	}, c, key
 }
 
-// The commands that ask can ask a service over TLS, with a certificate of their own if it wants one, and what goes wrong is
-// said with what to do about it.
-func TestAskOverTLS(t *testing.T) {
+// The commands can connect to a service over TLS, with a client certificate if it requires one, and errors name the fix.
+func TestClientTLS(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	authority, ca, caKey := issue(t, "authority", nil, nil)
 	server, _, _ := issue(t, "server", ca, caKey)
@@ -143,48 +142,48 @@ func TestAskOverTLS(t *testing.T) {
 	stranger, _, _ := issue(t, "stranger", nil, nil)
 	secure := []string{"--tls-cert", server.cert, "--tls-key", server.key}
 	s := startSecure(t, secure...)
-	web := "https://" + s.door["http"]
-	asks{
+	web := "https://" + s.addresses["http"]
+	commandLines{
 		{[]string{"allow", "me", "--ca", authority.cert}, exitOK, "allowed"},
 		{[]string{"allow", "me", "--insecure"}, exitOK, "allowed"},
 		{[]string{"allow", "me"}, exitFailure, "--ca FILE"},
 		{[]string{"allow", "me", "--ca", stranger.cert}, exitFailure, "--ca FILE"},
-		{[]string{"allow", "me", "--ca", me.key}, exitFailure, "no certificates"},
+		{[]string{"allow", "me", "--ca", me.key}, exitFailure, "no PEM certificates"},
 		{[]string{"allow", "me", "--cert", me.cert}, exitFailure, "--key"},
 		{[]string{"allow", "me", "--key", me.key}, exitFailure, "--cert"},
 		{[]string{"allow", "me", "--ca", authority.cert, "--insecure"}, exitFailure, "leave one out"},
 	}.play(t, "--server", web)
-	asks{
-		{[]string{"allow", "me", "--server", "http://" + s.door["http"]}, exitFailure, "wants TLS: ask https://"},
-		{[]string{"allow", "me", "--ca", authority.cert, "--server", "https://localhost:" + portOf(s.door["http"])}, exitFailure, "a name that is in its certificate"},
-		{[]string{"allow", "me", "--insecure", "--server", "https://" + s.door["admin"]}, exitFailure, "there is no TLS at that address: ask http://"},
+	commandLines{
+		{[]string{"allow", "me", "--server", "http://" + s.addresses["http"]}, exitFailure, "requires TLS; use https://"},
+		{[]string{"allow", "me", "--ca", authority.cert, "--server", "https://localhost:" + portOf(s.addresses["http"])}, exitFailure, "a host name that is in its certificate"},
+		{[]string{"allow", "me", "--insecure", "--server", "https://" + s.addresses["admin"]}, exitFailure, "the server does not use TLS; use http://"},
 		{[]string{"allow", "me", "--insecure", "--server", "http://127.0.0.1:1"}, exitFailure, "write https://"},
 		{[]string{"allow", "me", "--insecure", "--store", "redis://127.0.0.1:1"}, exitFailure, "leave them out"},
 		{[]string{"allow", "me", "--server", "http://127.0.0.1:1"}, exitFailure, "is the service running?"},
 	}.play(t)
 	if r := call(t, "allow", "me", "--server", web); strings.Contains(r.err, "is the service running?") {
-		t.Errorf("an untrusted certificate: %s, want no doubt that the service runs", r.err)
+		t.Errorf("untrusted certificate: got %s, want no hint that the service may not be running", r.err)
 	}
 	t.Run("client certificates", func(t *testing.T) {
 		s := startSecure(t, append(secure, "--tls-client-ca", authority.cert)...)
-		asks{
+		commandLines{
 			{[]string{"allow", "me", "--cert", me.cert, "--key", me.key}, exitOK, "allowed"},
 			{[]string{"allow", "me"}, exitFailure, "add --cert FILE and --key FILE"},
 			{[]string{"allow", "me", "--cert", stranger.cert, "--key", stranger.key}, exitFailure, "add --cert FILE and --key FILE"},
-		}.play(t, "--ca", authority.cert, "--server", "https://"+s.door["http"])
+		}.play(t, "--ca", authority.cert, "--server", "https://"+s.addresses["http"])
 	})
 }
 
-// startSecure is startServe with TLS, of which the service does not say how to try it.
+// startSecure is like startServe, but with TLS, where the service does not print how to try it.
 func startSecure(t *testing.T, args ...string) *serving {
 	t.Helper()
 	free := []string{"serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "127.0.0.1:0"}
 	s := launch(t, nil, append(free, args...)...)
 	if !s.await("  admin  ") {
-		t.Fatalf("it does not run:\n%s", s.text())
+		t.Fatalf("the service did not start:\n%s", s.text())
 	}
 	for _, found := range regexp.MustCompile(`(?m)^  (http|admin) +https?://(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(s.text(), -1) {
-		s.door[found[1]] = found[2]
+		s.addresses[found[1]] = found[2]
 	}
 	return s
 }
@@ -194,7 +193,7 @@ func portOf(address string) string {
 	return port
 }
 
-// A watch on a terminal draws over what it showed before, with the rate since then.
+// On a terminal, top --watch overwrites the previous list, and shows the rate since then.
 func TestTopWatchRedraws(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -210,16 +209,16 @@ func TestTopWatchRedraws(t *testing.T) {
 	var out, errs bytes.Buffer
 	status := run(ctx, &console{in: os.Stdin, out: &out, err: &errs, screen: true}, []string{"top", "--watch", "1ms", "--server", fake.URL})
 	if status != exitOK || errs.Len() > 0 {
-		t.Fatalf("status %d: %s", status, errs.String())
+		t.Fatalf("got status %d, %s, want %d and no errors", status, errs.String(), exitOK)
 	}
 	screens := strings.Split(out.String(), toCorner)[1:]
 	if len(screens) < 2 {
-		t.Fatalf("%d screens, want at least 2:\n%q", len(screens), out.String())
+		t.Fatalf("got %d screens, want at least 2:\n%q", len(screens), out.String())
 	}
 	for i, want := range []string{` 1000 +- .* 3/1h +login "k"`, ` 2000 +[1-9][0-9.]* .* 3/1h +login "k"`} {
 		if !regexp.MustCompile(want).MatchString(screens[i]) || !strings.HasSuffix(screens[i], clearLine+"\n"+clearRest) ||
 			strings.Count(screens[i], "\n") != strings.Count(screens[i], clearLine+"\n") {
-			t.Errorf("screen %d is %q, want it to match %s, and to clear what was there", i, screens[i], want)
+			t.Errorf("screen %d: got %q, want a match of %s that clears the previous screen", i, screens[i], want)
 		}
 	}
 }

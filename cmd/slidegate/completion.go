@@ -9,14 +9,14 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completeCommand prints what a shell needs to complete command lines. The script asks the program itself, with words in place of a
-// shell, so that it never knows other flags than the program does.
+// completeCommand prints a script for the completion of command lines. The script calls the program itself, with "words" in place of
+// a shell, so its flags are always those of the program.
 type completeCommand struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish,words" help:"bash, zsh or fish."`
-	Words []string `arg:"" optional:"" passthrough:"" hidden:"" help:"The words of a command line after the program, the last of which is to be completed."`
+	Words []string `arg:"" optional:"" passthrough:"" hidden:"" help:"The words of a command line after the program; the last is the one to complete."`
 }
 
-// completionScripts are the scripts by shell. Where there is nothing to suggest, shells suggest files.
+// completionScripts are the scripts by shell. If there are no suggestions, the shells complete file names.
 var completionScripts = map[string]string{
 	"bash": `# Put this into ~/.bashrc: source <(slidegate completion bash)
 _slidegate() {
@@ -38,7 +38,7 @@ complete -c slidegate -a '(slidegate completion words (commandline -opc)[2..-1] 
 `,
 }
 
-// Run prints the script, or the words that fit.
+// Run prints the script, or the suggestions.
 func (s *completeCommand) Run(c *console) error {
 	text := completionScripts[s.Shell]
 	if s.Shell == "words" {
@@ -50,16 +50,16 @@ func (s *completeCommand) Run(c *console) error {
 	return err
 }
 
-// suggestions returns what the last word may become, in the order of the help.
+// suggestions returns the completions of the last word, in the order of the help.
 func suggestions(root *kong.Node, words []string) (fitting []string) {
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	last, before := words[len(words)-1], words[:len(words)-1]
 	node := root
-	var value *kong.Value // whose value the last word is; nil if it is no flag's
+	var value *kong.Value // the flag whose value the last word is; nil if none
 	for _, word := range before {
-		if value != nil { // this is its value
+		if value != nil { // word is its value
 			value = nil
 			continue
 		}
@@ -68,7 +68,7 @@ func suggestions(root *kong.Node, words []string) (fitting []string) {
 		} else if child := childNamed(node, word); child != nil {
 			node = child
 		} else if len(node.Children) > 0 && !strings.HasPrefix(word, "-") {
-			return nil // there is no such command
+			return nil // unknown command
 		}
 	}
 	for _, word := range wordsAt(node, value, strings.HasPrefix(last, "-")) {
@@ -79,7 +79,7 @@ func suggestions(root *kong.Node, words []string) (fitting []string) {
 	return fitting
 }
 
-// wordsAt returns all words that may follow: the values of a flag, the flags of a command, or its own commands and arguments.
+// wordsAt returns all words that may follow: the values of a flag, the flags of a command, or its subcommands and arguments.
 func wordsAt(node *kong.Node, value *kong.Value, flags bool) (words []string) {
 	switch {
 	case value != nil:
@@ -103,7 +103,7 @@ func wordsAt(node *kong.Node, value *kong.Value, flags bool) (words []string) {
 	return words
 }
 
-// valuesAllowed returns the values that a flag or an argument may have; nil if there are others than can be listed.
+// valuesAllowed returns the values that a flag or an argument accepts; nil if they cannot be listed.
 func valuesAllowed(value *kong.Value) []string {
 	if value.Enum == "" {
 		return nil

@@ -17,7 +17,7 @@ func TestCompletionWords(t *testing.T) {
 		{"proxy --log-format j", "json"},
 		{"proxy --to http://h --rou", "--route"},
 		{"proxy --rewrite-host --web", "--websocket-idle"},
-		{"proxy --to serve --envoy-q", ""}, // serve is the value of a flag here
+		{"proxy --to serve --envoy-q", ""}, // serve is the value of a flag
 		{"config ch", "check"},
 		{"config check --fo", "--for"},
 		{"config check --for ", "serve proxy replay"},
@@ -27,15 +27,15 @@ func TestCompletionWords(t *testing.T) {
 	} {
 		r := call(t, append([]string{"completion", "words"}, strings.Split(test.line, " ")...)...)
 		if got := strings.Join(strings.Fields(r.out), " "); r.status != exitOK || !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
-			t.Errorf("%q: status %d, %q%s, want %q", test.line, r.status, got, r.err, test.want)
+			t.Errorf("%q: got status %d, %q%s, want %q", test.line, r.status, got, r.err, test.want)
 		}
 	}
 	if r := call(t, "completion", "csh"); r.status != exitFailure || !strings.Contains(r.err, `"bash","zsh","fish"`) {
-		t.Errorf("another shell: status %d, %s", r.status, r.err)
+		t.Errorf("unknown shell: got status %d, %s", r.status, r.err)
 	}
 }
 
-// TestCompletionInBash has a real shell read the script and complete a line.
+// A real shell sources the script and completes command lines.
 func TestCompletionInBash(t *testing.T) {
 	bash := need(t, "bash")
 	script := write(t, "completion", []byte(mustCall(t, "completion", "bash")))

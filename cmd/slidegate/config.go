@@ -14,25 +14,25 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// configCommand is about files of policies.
+// configCommand groups the commands for policy files.
 type configCommand struct {
-	Check   configCheckCommand   `cmd:"" help:"Check files, and show all that is wrong in them."`
-	Print   configPrintCommand   `cmd:"" help:"Print a file as it is understood, with all defaults and without passwords."`
-	Running configRunningCommand `cmd:"" help:"Print the policies that a running service has in force, with their hash and when they were loaded."`
-	Schema  configSchemaCommand  `cmd:"" help:"Print a JSON Schema of such files, for editors."`
+	Check   configCheckCommand   `cmd:"" help:"Check files, and show every error in them."`
+	Print   configPrintCommand   `cmd:"" help:"Print a file as the service reads it, with all defaults and without passwords."`
+	Running configRunningCommand `cmd:"" help:"Print the policies in force in a running service, with their hash and the time they were loaded."`
+	Schema  configSchemaCommand  `cmd:"" help:"Print a JSON Schema of policy files, for editors."`
 }
 
 type configCheckCommand struct {
-	Files []string `arg:"" optional:"" name:"file" help:"The files to check, of policies or of Envoy's rules, and folders of them; - is standard input. Policies are read as one, as serve does with several --config."`
-	Envoy []string `placeholder:"PATH" sep:"none" help:"Files of rules in the format of envoyproxy/ratelimit, or folders of them, checked together as serve reads them."`
-	For   string   `enum:"serve,proxy,replay" default:"serve" help:"What the files are for: serve, proxy, replay. A key or a cost may be one that only recorded traffic has if they are for replay."`
-	Each  bool     `help:"Check each file of policies by itself."`
+	Files []string `arg:"" optional:"" name:"file" help:"Policy files, files of Envoy rules, and folders of them; - is standard input. Policy files are read as one, like several --config of serve."`
+	Envoy []string `placeholder:"PATH" sep:"none" help:"File of rules in the format of envoyproxy/ratelimit, or a folder of such files. All are checked together, as serve reads them."`
+	For   string   `enum:"serve,proxy,replay" default:"serve" help:"Command that will use the files: serve, proxy, replay. Only with replay may keys and costs use fields that only recorded traffic has."`
+	Each  bool     `help:"Check each policy file by itself."`
 }
 
-// Run checks all files, also those after one that is wrong.
+// Run checks all files, including those after an invalid one.
 func (cmd *configCheckCommand) Run(c *console) error {
 	if len(cmd.Files)+len(cmd.Envoy) == 0 {
-		return errors.New("there is nothing to check: name a file, - for standard input, or --envoy PATH")
+		return errors.New("nothing to check; name a file, - for standard input, or --envoy PATH")
 	}
 	files, err := yamlfile.Files(cmd.Files...)
 	all := []error{err}
@@ -41,7 +41,7 @@ func (cmd *configCheckCommand) Run(c *console) error {
 		source, err := readConfig(c, path)
 		switch {
 		case err != nil:
-			all = append(all, plain(err))
+			all = append(all, withoutPackage(err))
 		case isRules(source.Text):
 			all = append(all, checkRuleFile(c, source))
 		case cmd.Each:
@@ -62,7 +62,7 @@ func (cmd *configCheckCommand) Run(c *console) error {
 	return errors.Join(all...)
 }
 
-// check checks files of policies that are read as one, and says what is in them.
+// check checks policy files that are read as one, and prints a summary.
 func (cmd *configCheckCommand) check(c *console, sources ...config.Source) error {
 	file, err := config.ParseAllOffline(sources...)
 	if err == nil && cmd.For != "replay" {
@@ -87,19 +87,19 @@ func (cmd *configCheckCommand) check(c *console, sources ...config.Source) error
 	return err
 }
 
-// checkRuleFile checks a file of Envoy's rules, and says which domain it is of.
+// checkRuleFile checks a file of Envoy rules, and prints its domain.
 func checkRuleFile(c *console, source config.Source) error {
 	domain, err := envoy.Parse(source.Name, source.Text)
 	if err == nil {
 		err = server.CheckDomains(domain)
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(c.out, "%s: ok, the domain %q\n", source.Name, domain.Name())
+		_, err = fmt.Fprintf(c.out, "%s: ok, domain %q\n", source.Name, domain.Name())
 	}
 	return err
 }
 
-// slotsNote says which policies are not for clients that only ask.
+// slotsNote names the policies with in-flight limits, whose slots clients must acquire and release: allow and check do not suffice.
 func slotsNote(file *config.File) (note string) {
 	var names, untried []string
 	for i := range file.Policies {
@@ -111,19 +111,19 @@ func slotsNote(file *config.File) (note string) {
 		}
 	}
 	if len(names) > 0 {
-		note = "; with an in-flight limit, and so for /v1/acquire and SG.ACQUIRE, not for /v1/allow, /v1/check and SG.ALLOW: " + fewOf(names)
+		note = "; policies with an in-flight limit, which need /v1/acquire or SG.ACQUIRE instead of /v1/allow, /v1/check or SG.ALLOW: " + firstFew(names)
 	}
 	if len(untried) > 0 {
-		note += "; with an in-flight limit in the candidate, which only slidegate proxy counts: " + fewOf(untried)
+		note += "; policies with an in-flight limit in the candidate, which only slidegate proxy counts: " + firstFew(untried)
 	}
 	return note
 }
 
-// checkFolder checks the rules of a folder together, as serve reads them, where each file is right by itself.
+// checkFolder checks the rules of a folder together, as serve reads them, if each file is valid by itself.
 func checkFolder(path string) error {
 	files, err := yamlfile.Files(path)
 	if err != nil || len(files) < 2 {
-		return nil // which Run has reported, or has checked all there is
+		return nil // Run has reported the error, or has checked the only file
 	}
 	var domains []*envoy.Domain
 	for _, file := range files {
@@ -140,7 +140,7 @@ func checkFolder(path string) error {
 	return server.CheckDomains(domains...)
 }
 
-// checkRules checks files of rules together.
+// checkRules checks several files of rules together.
 func (cmd *configCheckCommand) checkRules(c *console, paths []string) error {
 	domains, err := server.LoadDomains(paths)
 	if err == nil {
@@ -153,7 +153,7 @@ func (cmd *configCheckCommand) checkRules(c *console, paths []string) error {
 	return err
 }
 
-// isRules reports whether a file has the fields of envoyproxy/ratelimit, and not those of policies.
+// isRules reports whether a file has the fields of envoyproxy/ratelimit, and not those of a policy file.
 func isRules(text []byte) bool {
 	var r yamlfile.Reader
 	root, _ := r.Document(text, "", "")
@@ -171,7 +171,7 @@ func isRules(text []byte) bool {
 	return rules
 }
 
-// readConfig returns a file; - is standard input.
+// readConfig reads a file; - is standard input.
 func readConfig(c *console, path string) (config.Source, error) {
 	if path != "-" {
 		text, err := yamlfile.Read(path)
@@ -181,7 +181,7 @@ func readConfig(c *console, path string) (config.Source, error) {
 	return config.Source{Name: "<stdin>", Text: text}, err
 }
 
-// howMany writes a number with the word for one or for several.
+// howMany formats a number with a noun in the singular or the plural.
 func howMany(n int, one, several string) string {
 	if n == 1 {
 		return "1 " + one
@@ -190,10 +190,10 @@ func howMany(n int, one, several string) string {
 }
 
 type configPrintCommand struct {
-	Files []string `arg:"" name:"file" help:"The file to print, or a folder of files; - is standard input. Several are read as one."`
+	Files []string `arg:"" name:"file" help:"Policy file to print, or a folder of files; - is standard input. Several files are read as one."`
 }
 
-// Run prints the files as one.
+// Run prints the files as one file.
 func (cmd *configPrintCommand) Run(c *console) error {
 	files, err := yamlfile.Files(cmd.Files...)
 	if err != nil {
@@ -203,7 +203,7 @@ func (cmd *configPrintCommand) Run(c *console) error {
 	for _, path := range files {
 		source, err := readConfig(c, path)
 		if err != nil {
-			return plain(err)
+			return withoutPackage(err)
 		}
 		sources = append(sources, source)
 	}
@@ -223,8 +223,8 @@ func (*configSchemaCommand) Run(c *console) error {
 	return err
 }
 
-// plain returns the error of a file that cannot be read without the name of the package that tried.
-func plain(err error) error {
+// withoutPackage strips the package name from the error of a file that cannot be read.
+func withoutPackage(err error) error {
 	var unreadable *fs.PathError
 	if errors.As(err, &unreadable) {
 		return unreadable

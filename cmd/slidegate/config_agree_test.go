@@ -14,9 +14,9 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// A file that serve refuses is refused by check too, with the same words and the place in the file, and nothing stands before the
-// name of the file, so that editors find it.
-func TestConfigCheckRefusesWhatServeRefuses(t *testing.T) {
+// A file that serve rejects is rejected by check too, with the same message and position. The line begins with the file name, so that
+// editors find it.
+func TestConfigCheckRejectsWhatServeRejects(t *testing.T) {
 	var forty []string
 	for i := range 40 {
 		forty = append(forty, fmt.Sprintf("1/%ds", i+1))
@@ -36,17 +36,17 @@ func TestConfigCheckRefusesWhatServeRefuses(t *testing.T) {
 			path := write(t, "f.yaml", []byte(test.text))
 			checked := callConfig(t, "check", path)
 			if checked.status != exitFailure || !strings.HasPrefix(checked.err, path) || !strings.Contains(checked.err, test.want) {
-				t.Fatalf("check: status %d, %q, want %s%s", checked.status, checked.err, path, test.want)
+				t.Fatalf("check: got status %d, %q, want %s%s", checked.status, checked.err, path, test.want)
 			}
 			served := callBriefly(t, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off", "--config", path)
 			if _, last, _ := strings.Cut("\n"+served.err, "\n"+path); served.status != exitFailure || path+last != checked.err {
-				t.Errorf("serve says\n%s, check says\n%s, want the same", served.err, checked.err)
+				t.Errorf("serve: got\n%s, check: got\n%s, want the same", served.err, checked.err)
 			}
 		})
 	}
 }
 
-// Random files: check and the service agree, in every word.
+// For random files, check and the service return the same errors.
 func TestConfigCheckAgreesWithServe(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -69,7 +69,7 @@ func TestConfigCheckAgreesWithServe(t *testing.T) {
 		}
 		checked, served := checkErr(path), serveErr(path)
 		if checked != served {
-			t.Fatalf("check says\n%s\nthe service says\n%s\nof\n%s", checked, served, b.String())
+			t.Fatalf("check: got\n%s\nservice: got\n%s\nwant the same for\n%s", checked, served, b.String())
 		}
 	})
 }
@@ -93,7 +93,7 @@ func serveErr(path string) string {
 	return c.errorText(err)
 }
 
-// errorText is what a person would read of an error; empty if there is none.
+// errorText returns the message of an error, or "" for nil.
 func (c *console) errorText(err error) string {
 	if err == nil {
 		return ""
@@ -101,7 +101,7 @@ func (c *console) errorText(err error) string {
 	return c.message(err)
 }
 
-// A password need not be known to whoever checks or replays: neither connects.
+// Checks and replays need no password, because they do not connect to the store.
 func TestConfigCheckNeedsNoPassword(t *testing.T) {
 	for _, text := range []string{
 		"store: redis://:${NO_SUCH_VARIABLE}@localhost:6379\n", "store: ${NO_SUCH_VARIABLE}\n", "store: redis://${NO_SUCH_VARIABLE}:${NO_SUCH_PORT}/1\n",
@@ -112,14 +112,14 @@ func TestConfigCheckNeedsNoPassword(t *testing.T) {
 		path := write(t, "f.yaml", []byte(text+"policies: {api: {limits: [1/1h]}}\n"))
 		for _, args := range [][]string{{"check", path}, {"check", "--for", "replay", path}, {"check", "--for", "proxy", path}, {"print", path}} {
 			if r := callConfig(t, args...); r.status != exitOK {
-				t.Errorf("%s: config %v: status %d, %s", text, args, r.status, r.err)
+				t.Errorf("%s: config %v: got status %d, %s, want success", text, args, r.status, r.err)
 			}
 		}
 		if r := call(t, "replay", "--generate", "steady", "--requests", "10", "--config", path); r.status != exitOK {
-			t.Errorf("%s: replay: status %d, %s", text, r.status, r.err)
+			t.Errorf("%s: replay: got status %d, %s, want success", text, r.status, r.err)
 		}
 		if r := callBriefly(t, "serve", "--config", path); r.status != exitFailure || !strings.Contains(r.err, "NO_SUCH_VARIABLE") {
-			t.Errorf("%s: serve: status %d, %s, want an error about the variable", text, r.status, r.err)
+			t.Errorf("%s: serve: got status %d, %s, want an error about the variable", text, r.status, r.err)
 		}
 	}
 	for text, want := range map[string]string{
@@ -130,24 +130,24 @@ func TestConfigCheckNeedsNoPassword(t *testing.T) {
 		"store: redis://:${NO_SUCH_VARIABLE}@localhost:6379?pro${X}=\n": "",
 	} {
 		if r := callConfig(t, "check", write(t, "f.yaml", []byte(text+"policies: {api: {limits: [1/1h]}}\n"))); want != "" && (r.status != exitFailure || !strings.Contains(r.err, want)) {
-			t.Errorf("%s: status %d, %s, want %s", text, r.status, r.err, want)
+			t.Errorf("%s: got status %d, %s, want %s", text, r.status, r.err, want)
 		}
 	}
 }
 
 func TestConfigCheckStandardInput(t *testing.T) {
 	if r := callConfigIn(t, strings.NewReader(onePolicy), "check", "-"); r.status != exitOK || r.out != "<stdin>: ok, 1 policy, 1 limit\n" {
-		t.Errorf("status %d, %q, %q", r.status, r.out, r.err)
+		t.Errorf("check: got status %d, %q, %q, want a summary of <stdin>", r.status, r.out, r.err)
 	}
 	if r := callConfigIn(t, strings.NewReader(badPolicies), "check", "-"); r.status != exitFailure || !strings.HasPrefix(r.err, "<stdin>:3:5: ") {
-		t.Errorf("status %d, %q", r.status, r.err)
+		t.Errorf("check: got status %d, %q, want an error at <stdin>:3:5", r.status, r.err)
 	}
 	if r := callConfigIn(t, strings.NewReader(onePolicy), "print", "-"); r.status != exitOK || !strings.Contains(r.out, "100/1m") {
-		t.Errorf("status %d, %q", r.status, r.err)
+		t.Errorf("print: got status %d, %q, want the limit 100/1m", r.status, r.err)
 	}
 }
 
-// Files of Envoy's rules are known by their fields, and folders are read as serve reads them.
+// Files of Envoy rules are recognized by their fields, and folders are read as serve reads them.
 func TestConfigCheckEnvoy(t *testing.T) {
 	const rules = "domain: d\ndescriptors:\n- key: k\n  rate_limit: {unit: minute, requests_per_unit: 5}\n"
 	folder := t.TempDir()
@@ -160,10 +160,10 @@ func TestConfigCheckEnvoy(t *testing.T) {
 	bad := write(t, "bad.yaml", []byte(strings.Replace(rules, "minute", "fortnight", 1)))
 	for _, test := range []struct {
 		args []string
-		want string // of standard output; if it begins with !, of the errors
+		want string // on standard output, or, if it begins with !, in the errors
 	}{
-		{[]string{a}, a + ": ok, the domain \"d\"\n"},
-		{[]string{folder}, "the domain \"e\"\n"},
+		{[]string{a}, a + ": ok, domain \"d\"\n"},
+		{[]string{folder}, "domain \"e\"\n"},
 		{[]string{"--envoy", folder}, folder + ": ok, 2 domains\n"},
 		{[]string{bad}, "!" + bad + ":4:"},
 		{[]string{"--envoy", bad}, "!" + bad + ":4:"},
@@ -175,7 +175,7 @@ func TestConfigCheckEnvoy(t *testing.T) {
 		r := callConfig(t, append([]string{"check"}, test.args...)...)
 		want, failing := strings.CutPrefix(test.want, "!")
 		if failing && (r.status != exitFailure || !strings.Contains(r.err, want)) || !failing && (r.status != exitOK || !strings.Contains(r.out, want)) {
-			t.Errorf("%v: status %d, %q, %q, want %q", test.args, r.status, r.out, r.err, test.want)
+			t.Errorf("%v: got status %d, %q, %q, want %q", test.args, r.status, r.out, r.err, test.want)
 		}
 	}
 }

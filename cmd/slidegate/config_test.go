@@ -15,13 +15,13 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// callConfig runs one of the commands about files of policies.
+// callConfig runs one of the config commands.
 func callConfig(t *testing.T, args ...string) result {
 	t.Helper()
 	return callConfigIn(t, strings.NewReader(""), args...)
 }
 
-// callConfigIn is callConfig with something on standard input.
+// callConfigIn is like callConfig, but with standard input.
 func callConfigIn(t *testing.T, in io.Reader, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -53,16 +53,16 @@ func TestConfigCheck(t *testing.T) {
 	r := callConfig(t, "check", "--each", one, three)
 	want := one + ": ok, 1 policy, 1 limit\n" + three + ": ok, 3 policies, 5 limits\n"
 	if r.status != exitOK || r.out != want || r.err != "" {
-		t.Errorf("status %d, %q, %q, want %q", r.status, r.out, r.err, want)
+		t.Errorf("got status %d, %q, %q, want %q", r.status, r.out, r.err, want)
 	}
 
 	r = callConfig(t, "check", "--each", bad, one, "no-such.yaml")
 	if r.status != exitFailure || r.out != one+": ok, 1 policy, 1 limit\n" {
-		t.Errorf("status %d, %q", r.status, r.out)
+		t.Errorf("got status %d, %q, want a failure, and a summary of the valid file", r.status, r.out)
 	}
 	lines := strings.Split(strings.TrimSuffix(r.err, "\n"), "\n")
 	if len(lines) != 3 {
-		t.Fatalf("%d lines, not 3:\n%s", len(lines), r.err)
+		t.Fatalf("got %d lines, want 3:\n%s", len(lines), r.err)
 	}
 	for i, wants := range [][]string{
 		{bad + ":3:5: ", `did you mean "limits"?`},
@@ -70,35 +70,35 @@ func TestConfigCheck(t *testing.T) {
 		{"slidegate: ", "no-such.yaml"},
 	} {
 		if !strings.HasPrefix(lines[i], wants[0]) || !strings.Contains(lines[i], wants[1]) {
-			t.Errorf("line %d is %q, want %q", i+1, lines[i], wants)
+			t.Errorf("line %d: got %q, want %q", i+1, lines[i], wants)
 		}
 	}
 	if r := callConfig(t, "check"); r.status != exitFailure || !strings.Contains(r.err, "file") {
-		t.Errorf("nothing to check: status %d, %q", r.status, r.err)
+		t.Errorf("no files: got status %d, %q, want an error", r.status, r.err)
 	}
 }
 
-// TestConfigOfSeveralFiles: files are one, as serve reads them, and a field of two of them is an error that names both places.
+// Several files are read as one, as serve reads them; a field that two files set is an error that names both positions.
 func TestConfigOfSeveralFiles(t *testing.T) {
 	one, three := write(t, "one.yaml", []byte(onePolicy)), write(t, "three.yaml", []byte(threePolicies))
 	if r := callConfig(t, "check", one, three); r.status != exitOK || r.out != one+", "+three+": ok, 4 policies, 6 limits\n" {
-		t.Errorf("status %d, %q, %q", r.status, r.out, r.err)
+		t.Errorf("check: got status %d, %q, %q, want 4 policies and 6 limits", r.status, r.out, r.err)
 	}
 	if r := callConfig(t, "print", one, three); r.status != exitOK || !strings.Contains(r.out, "\n  api:\n") || !strings.Contains(r.out, "\n  c:\n") {
-		t.Errorf("status %d, %q, %q", r.status, r.out, r.err)
+		t.Errorf("print: got status %d, %q, %q, want the policies of both files", r.status, r.out, r.err)
 	}
 	other := write(t, "other.yaml", []byte("store: 'memory:'\npolicies:\n  b: {key: '{status}', limits: [1/s]}\n"))
 	want := other + ":1:1: \"store\" is given twice; the first is at " + three + ":1:1\n" +
 		other + ":3:3: the policy \"b\" is given twice; the first is at " + three + ":4:3\n"
 	if r := callConfig(t, "check", three, other); r.status != exitFailure || r.err != want {
-		t.Errorf("status %d, got\n%s\nwant\n%s", r.status, r.err, want)
+		t.Errorf("got status %d and\n%s\nwant\n%s", r.status, r.err, want)
 	}
 	if r := callConfig(t, "check", one, other); r.status != exitFailure || !strings.HasPrefix(r.err, other+":3:12: key: {status} is known in recorded traffic only") {
-		t.Errorf("status %d, %s", r.status, r.err)
+		t.Errorf("got status %d, %s, want an error about the key", r.status, r.err)
 	}
 }
 
-// TestConfigCheckOfFolders: the rules of a folder are checked together, since serve refuses two files of one domain.
+// The rules of a folder are checked together, because serve rejects two files of one domain.
 func TestConfigCheckOfFolders(t *testing.T) {
 	folder := t.TempDir()
 	rules := func(name, domain string) {
@@ -111,13 +111,13 @@ func TestConfigCheckOfFolders(t *testing.T) {
 	rules("2.yaml", "shop")
 	for _, args := range [][]string{{"check", folder}, {"check", "--envoy", folder}} {
 		if r := callConfig(t, args...); r.status != exitOK {
-			t.Errorf("%q: two domains: status %d, %q", args, r.status, r.err)
+			t.Errorf("%q: two domains: got status %d, %q, want success", args, r.status, r.err)
 		}
 	}
 	rules("2.yaml", "web")
 	for _, args := range [][]string{{"check", folder}, {"check", "--envoy", folder}} {
 		if r := callConfig(t, args...); r.status != exitFailure || strings.Count(r.err, "has a rate_limit here and in") != 1 {
-			t.Errorf("%q: two files of one domain: status %d, %q", args, r.status, r.err)
+			t.Errorf("%q: two files of one domain: got status %d, %q, want one error", args, r.status, r.err)
 		}
 	}
 }
@@ -125,20 +125,20 @@ func TestConfigCheckOfFolders(t *testing.T) {
 func TestConfigPrint(t *testing.T) {
 	r := callConfig(t, "print", write(t, "three.yaml", []byte(threePolicies)))
 	if r.status != exitOK || strings.Contains(r.out, "hunter2") {
-		t.Fatalf("status %d, %q\n%s", r.status, r.err, r.out)
+		t.Fatalf("got status %d, %q and\n%s\nwant success without the password", r.status, r.err, r.out)
 	}
 	for _, want := range []string{`store: "redis://u:***@localhost:6379"`, "store_timeout: 100ms", "  a:", "      - 1000/1h", "key: \"{address}\""} {
 		if !strings.Contains(r.out, want) {
-			t.Errorf("%s is not in\n%s", want, r.out)
+			t.Errorf("%s is missing in\n%s", want, r.out)
 		}
 	}
 	again := callConfig(t, "print", write(t, "again.yaml", []byte(r.out)))
 	if again.status != exitOK || again.out != r.out {
-		t.Errorf("printed again: status %d, %q\n%s", again.status, again.err, again.out)
+		t.Errorf("printed again: got status %d, %q and\n%s\nwant the same output", again.status, again.err, again.out)
 	}
 	bad := callConfig(t, "print", write(t, "bad.yaml", []byte(badPolicies)))
 	if bad.status != exitFailure || bad.out != "" || strings.Count(bad.err, "\n") != 2 {
-		t.Errorf("status %d, %q, %q", bad.status, bad.out, bad.err)
+		t.Errorf("got status %d, %q, %q, want two errors and no output", bad.status, bad.out, bad.err)
 	}
 }
 
@@ -146,31 +146,31 @@ func TestConfigSchema(t *testing.T) {
 	r := callConfig(t, "schema")
 	var schema map[string]any
 	if err := json.Unmarshal([]byte(r.out), &schema); r.status != exitOK || err != nil {
-		t.Fatalf("status %d, %q, %v", r.status, r.err, err)
+		t.Fatalf("got status %d, %q, %v, want valid JSON", r.status, r.err, err)
 	}
 	if schema["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
-		t.Errorf("it is a schema of %v", schema["$schema"])
+		t.Errorf("got $schema %v, want draft 2020-12", schema["$schema"])
 	}
 }
 
-// TestConfigCheckOfSlots: a policy that clients which only ask cannot use is named, unless the file is for the proxy, which holds slots.
+// Policies with in-flight limits are listed, because allow cannot use them, unless the file is for the proxy, which holds slots.
 func TestConfigCheckOfSlots(t *testing.T) {
 	path := write(t, "slots.yaml", []byte("policies: {api: {limits: [1/1s]}, held: {limits: [5 in-flight ttl=30s]}}\n"))
 	r := callConfig(t, "check", path)
 	if r.status != exitOK || !strings.HasPrefix(r.out, path+": ok, 2 policies, 2 limits; ") || !strings.HasSuffix(r.out, "SG.ALLOW: held\n") {
-		t.Errorf("status %d, %q, %q; want the policy held", r.status, r.out, r.err)
+		t.Errorf("got status %d, %q, %q; want the policy held", r.status, r.out, r.err)
 	}
 	others := write(t, "others.yaml", []byte("policies: {plans: {limits: [1/1s], overrides: [{key: a, limits: [5 in-flight ttl=30s]}]}, "+
 		"tried: {limits: [1/1s], candidate: [5 in-flight ttl=30s]}}\n"))
 	if r := callConfig(t, "check", others); r.status != exitOK || !strings.Contains(r.out, "SG.ALLOW: plans;") || !strings.HasSuffix(r.out, "proxy counts: tried\n") {
-		t.Errorf("status %d, %q, %q; want the policy plans and the candidate of tried", r.status, r.out, r.err)
+		t.Errorf("got status %d, %q, %q; want the policy plans and the candidate of tried", r.status, r.out, r.err)
 	}
 	if r := callConfig(t, "check", "--for", "proxy", path); r.status != exitOK || r.out != path+": ok, 2 policies, 2 limits\n" {
-		t.Errorf("for the proxy: status %d, %q, %q", r.status, r.out, r.err)
+		t.Errorf("for the proxy: got status %d, %q, %q, want no note", r.status, r.out, r.err)
 	}
 }
 
-// TestTryVerb: how to try the service is a command that works.
+// The command that the banner suggests works with the policy.
 func TestTryVerb(t *testing.T) {
 	for text, want := range map[string]string{"5/1m": "allow", "5 in-flight ttl=30s": "acquire"} {
 		if got := tryVerb(&config.Policy{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}); got != want {

@@ -15,11 +15,11 @@ import (
 	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// environmentPrefix is what the names of the program's variables begin with.
+// environmentPrefix is the prefix of the program's environment variables.
 const environmentPrefix = "SLIDEGATE_"
 
-// fromEnvironment lists the commands whose flags can be set by variables: those that containers and services run. For one that a
-// person types, a variable from somewhere else would be a surprise.
+// fromEnvironment lists the commands whose flags can be set by environment variables: those that run in containers and as services.
+// In a command that a person types, a variable set somewhere else would be a surprise.
 var fromEnvironment = []string{"serve", "proxy"}
 
 // variableOf returns the variable that sets a flag: SLIDEGATE_TLS_CERT is --tls-cert.
@@ -27,8 +27,8 @@ func variableOf(flag string) string {
 	return environmentPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// readEnvironment has variables set all flags of the commands that run a server. A flag that is given goes before its variable. A
-// flag that can be repeated has one value a line in its variable, which splitLines takes apart, unless it takes a list.
+// readEnvironment lets environment variables set all flags of the commands that run a server. A flag takes precedence over its
+// variable. The variable of a flag that can be repeated has one value per line, which splitLines splits, unless the flag takes a list.
 func readEnvironment() kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		for _, node := range k.Model.Children {
@@ -41,7 +41,7 @@ func readEnvironment() kong.Option {
 				}
 				name := variableOf(flag.Name)
 				if value, set := os.LookupEnv(name); set && value == "" {
-					_ = os.Unsetenv(name) // as a file of docker compose has it that leaves it out: it must not shut a door
+					_ = os.Unsetenv(name) // docker compose passes an unset variable as empty; that must not disable a listener
 				}
 				flag.Envs, flag.Tag.Envs = []string{name}, []string{name}
 			}
@@ -50,16 +50,16 @@ func readEnvironment() kong.Option {
 	})
 }
 
-// byVariable returns a note for the error of a flag that a variable sets, and not the person who reads it.
+// byVariable returns a note for the error of a flag that a variable has set, not the command line.
 func byVariable(flag string) string {
 	if name := variableOf(flag); os.Getenv(name) != "" {
-		return " (or the variable " + name + ")"
+		return " (or the environment variable " + name + ")"
 	}
 	return ""
 }
 
-// splitLines takes apart the variables that set several values of a flag. The parser could do so too, but would show the end of a
-// line in the help.
+// splitLines splits the variables that set several values of a flag. The parser could split them too, but would show the newline in
+// the help.
 func splitLines(node *kong.Node) {
 	for _, flag := range node.Flags {
 		values, ok := flag.Target.Interface().([]string)
@@ -68,7 +68,7 @@ func splitLines(node *kong.Node) {
 		}
 		var lines []string
 		for _, value := range values {
-			if !strings.Contains(value, "\n") { // what is given by a flag, also if it is empty
+			if !strings.Contains(value, "\n") { // given by a flag, even if empty
 				lines = append(lines, value)
 				continue
 			}
@@ -84,14 +84,14 @@ func splitLines(node *kong.Node) {
 	}
 }
 
-// otherVariables are those that the program reads by itself.
+// otherVariables are the variables that do not belong to a flag.
 var otherVariables = []string{"SLIDEGATE_TOKENS", "SLIDEGATE_TOKEN"}
 
-// ofKubernetes matches what Kubernetes sets for a service that is called slidegate, or whose name begins so.
+// ofKubernetes matches the variables that Kubernetes sets for services whose name is slidegate or starts with slidegate-.
 var ofKubernetes = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
-// warnOfVariables warns of variables that begin like the program's own and set nothing: a limit that somebody wrote must not be
-// absent without a word. Those that the files name are theirs.
+// warnOfVariables logs a warning for each variable that has the program's prefix but sets nothing: a limit that an operator has set
+// must not be ignored silently. Variables that the policy files refer to are known.
 func (c *console) warnOfVariables(log *slog.Logger, environment, paths []string) {
 	if c.node == nil {
 		return
@@ -100,21 +100,21 @@ func (c *console) warnOfVariables(log *slog.Logger, environment, paths []string)
 	for _, flag := range c.node.Flags {
 		known = append(known, flag.Envs...)
 	}
-	var words []string // without what all have in common, which would make them all near one another
+	var words []string // without the common prefix, which would make them all similar
 	for _, name := range known {
 		words = append(words, strings.TrimPrefix(name, environmentPrefix))
 	}
-	sources, _ := config.ReadSources(paths...) // they were read before
+	sources, _ := config.ReadSources(paths...) // errors were reported when the files were loaded
 	for _, entry := range environment {
 		name, _, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, environmentPrefix) || slices.Contains(known, name) || ofKubernetes.MatchString(name) ||
 			slices.ContainsFunc(sources, func(s config.Source) bool { return strings.Contains(string(s.Text), "${"+name+"}") }) {
 			continue
 		}
-		hint := fmt.Sprintf("slidegate %s --help lists those that there are", c.node.Name)
+		hint := fmt.Sprintf("slidegate %s --help lists all variables", c.node.Name)
 		if near, ok := errtext.Nearest(strings.TrimPrefix(name, environmentPrefix), words); ok {
 			hint = fmt.Sprintf("did you mean %s%s?", environmentPrefix, near)
 		}
-		log.Warn("a variable of the environment sets nothing", slog.String("variable", name), slog.String("hint", hint))
+		log.Warn("unknown environment variable", slog.String("variable", name), slog.String("hint", hint))
 	}
 }

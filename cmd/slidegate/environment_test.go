@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// parsed returns the flags of a command line, with the variables that are set.
+// parsed parses a command line with the current environment.
 func parsed(t *testing.T, args ...string) (*commands, *kong.Node) {
 	t.Helper()
 	all := &commands{}
@@ -25,8 +25,8 @@ func parsed(t *testing.T, args ...string) (*commands, *kong.Node) {
 	return all, parsed.Selected()
 }
 
-// Every flag of serve and proxy can be set by a variable, also one that is required; a flag goes before its variable, and a variable
-// that is empty sets nothing.
+// Every flag of serve and proxy can be set by a variable, even a required one; a flag takes precedence over its variable, and an empty
+// variable sets nothing.
 func TestFlagsFromTheEnvironment(t *testing.T) {
 	for name, value := range map[string]string{
 		"SLIDEGATE_HTTP": "", "SLIDEGATE_GRPC": "off", "SLIDEGATE_STATE_EVERY": "3s", "SLIDEGATE_TLS_CERT": "/cert", "SLIDEGATE_IPV6_PREFIX": "56",
@@ -45,21 +45,21 @@ func TestFlagsFromTheEnvironment(t *testing.T) {
 		t.Errorf("lists: got %q and %q", s.Limit, s.AllowedHosts)
 	}
 	if all, _ := parsed(t, "serve", "--limit", "5/1m"); len(all.Serve.Limit) != 1 || all.Serve.Limit[0] != "5/1m" {
-		t.Errorf("a flag and a variable: got %q, want the flag", all.Serve.Limit)
+		t.Errorf("flag and variable: got %q, want the flag", all.Serve.Limit)
 	}
 	if all, _ := parsed(t, "proxy"); all.Proxy.To != "http://localhost:3000" || all.Proxy.MaxConns != 7 {
 		t.Errorf("got %+v", all.Proxy)
 	}
 	if all, _ := parsed(t, "replay", "x.log"); len(all.Replay.Limit) != 0 {
-		t.Errorf("replay has the limit %q of the environment", all.Replay.Limit)
+		t.Errorf("replay: got the limit %q from the environment, want none", all.Replay.Limit)
 	}
 }
 
-// All flags have one, which help names.
+// Every flag has a variable, which the help names.
 func TestEveryFlagHasAVariable(t *testing.T) {
 	for _, command := range fromEnvironment {
 		help := mustCall(t, command, "--help")
-		t.Setenv("SLIDEGATE_TO", "http://localhost:3000") // which proxy requires
+		t.Setenv("SLIDEGATE_TO", "http://localhost:3000") // required by proxy
 		_, node := parsed(t, command)
 		for _, flag := range node.Flags {
 			want := "$" + variableOf(flag.Name)
@@ -67,16 +67,16 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 				continue
 			}
 			if !strings.Contains(strings.Join(strings.Fields(help), " "), want) {
-				t.Errorf("the help of %s does not name %s", command, want)
+				t.Errorf("help of %s: %s is missing", command, want)
 			}
 		}
 	}
 	if r := call(t, "serve", "--help"); strings.Contains(r.out, "SLIDEGATE_HELP") {
-		t.Error("--help has a variable")
+		t.Error("got a variable for --help, want none")
 	}
 }
 
-func TestVariablesThatSetNothing(t *testing.T) {
+func TestWarnsOfUnknownVariables(t *testing.T) {
 	_, node := parsed(t, "serve")
 	path := write(t, "f.yaml", []byte("store: redis://:${SLIDEGATE_REDIS_PASSWORD}@h\npolicies: {a: {limits: [1/s]}}\n"))
 	var out bytes.Buffer
@@ -88,7 +88,7 @@ func TestVariablesThatSetNothing(t *testing.T) {
 	}, []string{path})
 	got := out.String()
 	if strings.Count(got, "\n") != 2 || !strings.Contains(got, `variable=SLIDEGATE_LIMITS hint="did you mean SLIDEGATE_LIMIT?"`) ||
-		!strings.Contains(got, `variable=SLIDEGATE_ROUTE hint="slidegate serve --help lists those that there are"`) || strings.Contains(got, "hunter2") {
-		t.Errorf("got\n%s", got)
+		!strings.Contains(got, `variable=SLIDEGATE_ROUTE hint="slidegate serve --help lists all variables"`) || strings.Contains(got, "hunter2") {
+		t.Errorf("got\n%s\nwant warnings about SLIDEGATE_LIMITS and SLIDEGATE_ROUTE only", got)
 	}
 }

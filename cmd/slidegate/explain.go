@@ -14,19 +14,19 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
-// explainCommand shows what decides about a key.
+// explainCommand shows what decides the requests of a key.
 type explainCommand struct {
-	Key    string `arg:"" help:"Who would ask, also as top prints it; with --policy envoy:DOMAIN, a descriptor: key=value,key=value."`
-	Cost   uint64 `default:"1" help:"How many units would be taken."`
-	Server string `default:"http://127.0.0.1:8082" placeholder:"URL" help:"The admin door of the service. (default: http://127.0.0.1:8082)"`
-	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"The token to show the service."`
+	Key    string `arg:"" help:"The key to explain; it may be quoted as top prints it. With --policy envoy:DOMAIN, a descriptor: key=value,key=value."`
+	Cost   uint64 `default:"1" help:"Number of units the request would cost."`
+	Server string `default:"http://127.0.0.1:8082" placeholder:"URL" help:"URL of the service's admin listener. (default: http://127.0.0.1:8082)"`
+	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"Token to send to the service."`
 	serverTLS
-	Policy string `placeholder:"NAME" help:"The policy; envoy:DOMAIN for a descriptor of Envoy. (default: the service's)"`
-	Plan   string `placeholder:"NAME" help:"The plan that the request would have, where the policy has plans that requests name."`
-	Format string `enum:"text,json" default:"text" help:"How to print the answer: text, json."`
+	Policy string `placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor. (default: the service's default policy)"`
+	Plan   string `placeholder:"NAME" help:"Plan of the request, for policies whose requests name their plan."`
+	Format string `enum:"text,json" default:"text" help:"Output format: text, json."`
 }
 
-// explanation is what the service answers.
+// explanation is the response of the service.
 type explanation struct {
 	Policy    string
 	By        string
@@ -53,40 +53,40 @@ type explainedLimit struct {
 	ResetAfterMicros int64  `json:"reset_after_us"`
 }
 
-// Run asks, and tells.
+// Run prints the explanation.
 func (e *explainCommand) Run(ctx context.Context, c *console) error {
-	asked, err := newClient(e.Server, e.Token, e.serverTLS)
+	service, err := newClient(e.Server, e.Token, e.serverTLS)
 	if err != nil {
 		return err
 	}
-	defer asked.close()
-	query := url.Values{"key": {asPrinted(e.Key)}, "cost": {strconv.FormatUint(e.Cost, 10)}}
+	defer service.close()
+	query := url.Values{"key": {unquoteKey(e.Key)}, "cost": {strconv.FormatUint(e.Cost, 10)}}
 	if e.Policy != "" {
 		query.Set("policy", e.Policy)
 	}
 	if e.Plan != "" {
 		query.Set("plan", e.Plan)
 	}
-	status, text, err := asked.send(ctx, http.MethodGet, "/v1/explain?"+query.Encode(), nil)
+	status, text, err := service.send(ctx, http.MethodGet, "/v1/explain?"+query.Encode(), nil)
 	if err != nil {
 		return err
 	}
 	if status != http.StatusOK {
-		return asked.adminProblem(status, text)
+		return service.adminProblem(status, text)
 	}
 	if e.Format == "json" {
 		_, err := fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
 		return err
 	}
-	var told explanation
-	if err := json.Unmarshal(text, &told); err != nil {
-		return fmt.Errorf("%s: this is not an answer of a Slidegate service: %w", asked.base, err)
+	var reply explanation
+	if err := json.Unmarshal(text, &reply); err != nil {
+		return fmt.Errorf("%s: the response is not from a Slidegate service: %w", service.base, err)
 	}
-	_, err = io.WriteString(c.out, told.String())
+	_, err = io.WriteString(c.out, reply.String())
 	return err
 }
 
-// String is the answer as a person reads it.
+// String formats the explanation for a person.
 func (e *explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy     %s\n", e.Policy)
@@ -106,14 +106,14 @@ func (e *explanation) String() string {
 	line("plan", e.Plan)
 	line("list", e.List)
 	line("note", e.Note)
-	line("answer", e.outcome()+e.reason())
+	line("decision", e.outcome()+e.reason())
 	writeLimits(&b, "limit", e.Limits)
 	writeLimits(&b, "candidate", e.Candidate)
 	writeLimits(&b, "brought", e.Brought)
 	return b.String()
 }
 
-// reason is what decides.
+// reason says what made the decision.
 func (e *explanation) reason() string {
 	if e.By == "unlimited" {
 		return ": no limit applies"
@@ -121,13 +121,13 @@ func (e *explanation) reason() string {
 	return ", by its " + strings.ReplaceAll(e.By, "_", " ")
 }
 
-// outcome is what a client would be told.
+// outcome is the decision that a client would get.
 func (e *explanation) outcome() string {
 	switch {
 	case e.Refused && e.Shadow:
-		return "allowed, because this only watches; it would be refused"
+		return "allowed, because of shadow mode; it would be refused otherwise"
 	case e.Refused && e.QuotaMode:
-		return "over its limit, and in quota mode: refused if all such rules of a request are"
+		return "over its limit, in quota mode: refused if all quota-mode rules of the request are over their limits"
 	case e.Refused:
 		return "refused"
 	}
@@ -139,11 +139,11 @@ func writeLimits(to io.Writer, name string, limits []explainedLimit) {
 		fmt.Fprintf(to, "%-10s %s: %d of %d left, ", name, l.Limit, l.Remaining, l.Quota)
 		switch {
 		case l.Allowed:
-			fmt.Fprintf(to, "all free again in %v\n", micros(l.ResetAfterMicros))
+			fmt.Fprintf(to, "resets in %v\n", micros(l.ResetAfterMicros))
 		case l.RetryAfterMicros == nil:
-			fmt.Fprintln(to, "and it can never be admitted")
+			fmt.Fprintln(to, "can never be admitted")
 		default:
-			fmt.Fprintf(to, "come back in %v\n", micros(*l.RetryAfterMicros))
+			fmt.Fprintf(to, "retry in %v\n", micros(*l.RetryAfterMicros))
 		}
 	}
 }

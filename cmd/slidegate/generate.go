@@ -10,15 +10,15 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/generate"
 )
 
-// shapeFlags say what traffic to make up.
+// shapeFlags configure synthetic traffic.
 type shapeFlags struct {
-	Seed     uint64        `default:"1" help:"Which of many traffics that are alike." group:"Made-up traffic"`
-	Requests int64         `option:"generate.Requests" default:"100000" help:"How many requests." group:"Made-up traffic"`
-	Keys     int           `option:"generate.Keys" default:"1000" help:"How many users; scrapers, bots and edge bursters come in addition." group:"Made-up traffic"`
-	Span     time.Duration `option:"generate.Span" placeholder:"1h" help:"How long it lasts. (default: 1h, diurnal 168h)" group:"Made-up traffic"`
-	From     time.Time     `option:"generate.From" placeholder:"2026-01-05T00:00:00Z" help:"When it begins." group:"Made-up traffic"`
-	Edge     time.Duration `option:"generate.Window" default:"1m" help:"The window whose edges the edge bursters know." group:"Made-up traffic"`
-	MaxCost  int64         `option:"generate.MaxCost" default:"1" help:"The largest cost of a request." group:"Made-up traffic"`
+	Seed     uint64        `default:"1" help:"Seed of the random numbers; the same seed generates the same traffic." group:"Synthetic traffic"`
+	Requests int64         `option:"generate.Requests" default:"100000" help:"Number of requests." group:"Synthetic traffic"`
+	Keys     int           `option:"generate.Keys" default:"1000" help:"Number of users; scrapers, bots and edge bursters come in addition." group:"Synthetic traffic"`
+	Span     time.Duration `option:"generate.Span" placeholder:"1h" help:"Time span of the traffic. (default: 1h, diurnal 168h)" group:"Synthetic traffic"`
+	From     time.Time     `option:"generate.From" placeholder:"2026-01-05T00:00:00Z" help:"Start time of the traffic." group:"Synthetic traffic"`
+	Edge     time.Duration `option:"generate.Window" default:"1m" help:"Window at whose edges the edge bursters send their bursts." group:"Synthetic traffic"`
+	MaxCost  int64         `option:"generate.MaxCost" default:"1" help:"Maximum cost of a request." group:"Synthetic traffic"`
 }
 
 func (f *shapeFlags) traffic(shape string) (*generate.Traffic, error) {
@@ -31,10 +31,10 @@ func (f *shapeFlags) traffic(shape string) (*generate.Traffic, error) {
 	})
 }
 
-// generateCommand writes made-up traffic as a log.
+// generateCommand writes synthetic traffic as a log.
 type generateCommand struct {
 	Shape string `option:"generate.Shape" arg:"" optional:"" default:"mixed" help:"${shapes}"`
-	As    string `enum:"lines,combined" default:"lines" help:"lines (JSON with t, key and cost) or combined (an access log)."`
+	As    string `enum:"lines,combined" default:"lines" help:"Format: lines (JSON with t, key and cost) or combined (an access log)."`
 	shapeFlags
 }
 

@@ -5,16 +5,16 @@ import (
 	"runtime/debug"
 )
 
-// heapRoom is how much a service may throw away before the collector looks for it. Go collects when the heap has doubled, and
-// a service whose requests live for microseconds has next to nothing that stays: it would collect a hundred times a second,
-// which takes a third of the processors' time.
-const heapRoom = 32 << 20
+// ballastSize is how much garbage a service may produce before a collection starts. Go collects when the heap has doubled, and a
+// service whose requests live for microseconds has almost no live heap: it would collect a hundred times a second, which takes a
+// third of the processor time.
+const ballastSize = 32 << 20
 
-// holdRoom returns memory that nobody writes to, so that there is none behind it; the collector counts it as something that
-// stays for as long as it is held. It is nil for those who have told the collector otherwise, by GOGC or a small GOMEMLIMIT.
-func holdRoom() []byte {
-	if _, told := os.LookupEnv("GOGC"); told || debug.SetMemoryLimit(-1) < 8*heapRoom {
+// newBallast returns memory that is never written to, so no physical memory backs it; the collector counts it as live for as long as
+// it is referenced. It returns nil if GOGC or a small GOMEMLIMIT configures the collector.
+func newBallast() []byte {
+	if _, set := os.LookupEnv("GOGC"); set || debug.SetMemoryLimit(-1) < 8*ballastSize {
 		return nil
 	}
-	return make([]byte, heapRoom)
+	return make([]byte, ballastSize)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// nextCollection is how large the heap may get.
+// nextCollection returns the heap size at which the next collection starts.
 func nextCollection() uint64 {
 	runtime.GC()
 	var stats runtime.MemStats
@@ -15,28 +15,28 @@ func nextCollection() uint64 {
 	return stats.NextGC
 }
 
-func TestTheCollectorWaits(t *testing.T) {
-	if told, ok := os.LookupEnv("GOGC"); ok {
+func TestBallastDelaysCollection(t *testing.T) {
+	if value, ok := os.LookupEnv("GOGC"); ok {
 		os.Unsetenv("GOGC")
-		defer os.Setenv("GOGC", told)
+		defer os.Setenv("GOGC", value)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	before := nextCollection()
-	room := holdRoom()
-	if after := nextCollection(); after < before+2*heapRoom-heapRoom/2 {
-		t.Errorf("the collector waits for %d bytes, and for %d before", after, before)
+	ballast := newBallast()
+	if after := nextCollection(); after < before+2*ballastSize-ballastSize/2 {
+		t.Errorf("got the next collection at %d bytes, before at %d, want about twice the ballast more", after, before)
 	}
-	runtime.KeepAlive(room)
+	runtime.KeepAlive(ballast)
 }
 
-func TestTheCollectorIsTold(t *testing.T) {
+func TestNoBallastIfCollectorIsConfigured(t *testing.T) {
 	t.Setenv("GOGC", "100")
-	if room := holdRoom(); room != nil {
-		t.Errorf("GOGC is set, and %d bytes are held", len(room))
+	if ballast := newBallast(); ballast != nil {
+		t.Errorf("GOGC is set: got %d bytes, want nil", len(ballast))
 	}
-	os.Unsetenv("GOGC") // t.Setenv puts it back
+	os.Unsetenv("GOGC") // t.Setenv restores it
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(100 << 20))
-	if room := holdRoom(); room != nil {
-		t.Errorf("GOMEMLIMIT is small, and %d bytes are held", len(room))
+	if ballast := newBallast(); ballast != nil {
+		t.Errorf("GOMEMLIMIT is small: got %d bytes, want nil", len(ballast))
 	}
 }

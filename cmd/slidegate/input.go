@@ -12,17 +12,17 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
 
-// input is the traffic that is replayed, and how far it has been read.
+// input is the traffic to replay, with the progress of reading it.
 type input struct {
 	lines   traffic.Lines
 	readers []*traffic.Reader
-	made    string       // the shape of made-up traffic
-	notes   []string     // what it cannot say about the policies
-	total   int64        // of what done counts, -1 if nobody knows
-	done    func() int64 // bytes, or made-up requests
+	made    string       // the shape of synthetic traffic; empty for logs
+	notes   []string     // what could not be replayed of the policies
+	total   int64        // the final value of done, -1 if unknown
+	done    func() int64 // bytes read, or requests generated
 }
 
-// openFiles opens logs, all before the first is read.
+// openFiles opens all logs before it reads the first.
 func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffic.Options) (in *input, err error) {
 	in = &input{}
 	defer func() {
@@ -36,7 +36,7 @@ func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffi
 		var reader *traffic.Reader
 		if name == "-" {
 			if piped {
-				return in, errors.New("standard input (-) is named twice")
+				return in, errors.New("standard input (-) is given twice")
 			}
 			piped = true
 			reader, err = traffic.NewReader("standard input", interruptible(ctx, stdin), opts)
@@ -66,17 +66,17 @@ func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffi
 	return in, nil
 }
 
-// madeUp is traffic without a log.
-func madeUp(shape string, made *generate.Traffic, requests int64, asked replayed) *input {
+// syntheticInput returns synthetic traffic as an input.
+func syntheticInput(shape string, made *generate.Traffic, requests int64, selected replayed) *input {
 	counted := &counter{lines: made}
 	in := &input{lines: counted, made: shape, total: requests, done: counted.n.Load}
-	if asked.policies != nil {
-		in.lines, in.notes = traffic.Facing(counted, asked.policies, asked.against)
+	if selected.policies != nil {
+		in.lines, in.notes = traffic.Facing(counted, selected.policies, selected.against)
 	}
 	return in
 }
 
-// counter counts the lines that are read through it.
+// counter counts the lines read through it.
 type counter struct {
 	lines traffic.Lines
 	n     atomic.Int64
@@ -94,11 +94,11 @@ func (in *input) sources() (all []traffic.Source) {
 	return all
 }
 
-// title says what was replayed.
+// title names the traffic, for the report.
 func (in *input) title() string {
 	switch {
 	case in.made != "":
-		return "made-up traffic: " + in.made
+		return "synthetic traffic: " + in.made
 	case len(in.readers) == 1:
 		return in.readers[0].Source().Name
 	default:
@@ -106,8 +106,8 @@ func (in *input) title() string {
 	}
 }
 
-// nothing explains why there was no request, if err does not.
-func (in *input) nothing(err error) error {
+// noRequests returns why there was no request to replay, or nil if err says so already.
+func (in *input) noRequests(err error) error {
 	if err != nil {
 		return nil
 	}
@@ -117,21 +117,21 @@ func (in *input) nothing(err error) error {
 		filtered += s.Filtered
 		unmatched += s.Unmatched
 	}
-	why := fmt.Sprintf("no request is left to replay: the filters left out %d of %d lines", filtered, lines)
+	why := fmt.Sprintf("no requests to replay: the filters excluded %d of %d lines", filtered, lines)
 	if unmatched > 0 {
-		why += fmt.Sprintf(", and %d are for no policy (see match)", unmatched)
+		why += fmt.Sprintf(", and %d match no policy (see match)", unmatched)
 	}
 	return errors.New(why)
 }
 
 func (in *input) close() {
 	for _, r := range in.readers {
-		r.Close() // only read from: there is nothing to lose
+		r.Close() // opened for reading, so an error loses nothing
 	}
 }
 
-// interruptible returns a reader of r that ctx can end while it waits for r, as a pipe that somebody holds open. The data
-// is read by a goroutine that ends with r.
+// interruptible returns a reader of r whose Read returns when ctx ends, even while r blocks, such as a pipe that is held open. The
+// data is read by a goroutine that ends when r does.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	if file, ok := r.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
@@ -146,7 +146,7 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return p
 }
 
-// pipe hands data from one goroutine to another, a block at a time.
+// pipe passes data from one goroutine to another, one block at a time.
 type pipe struct {
 	ctx   context.Context
 	full  chan []byte

@@ -12,14 +12,14 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
 )
 
-// listenFlags say how listeners are opened, and how they are closed, so that a restart goes unnoticed.
+// listenFlags configure how listeners are opened and closed, so that clients do not notice a restart.
 type listenFlags struct {
-	ReusePort  bool          `name:"reuse-port" help:"Share the ports with another process that says so too, so that a new one can start before the old one ends." group:"Doors"`
-	SocketMode string        `name:"socket-mode" placeholder:"0660" help:"Who may connect to Unix sockets, as chmod writes it. (default: 0660, the owner and the group)" group:"Doors"`
-	DrainDelay time.Duration `option:"server.DrainDelay" name:"drain-delay" default:"0s" help:"How long doors stay open at the end, while /readyz says no and answers close their connections: as long as load balancers take to notice." group:"Running"`
+	ReusePort  bool          `name:"reuse-port" help:"Share the ports with other processes that also set this flag, so that a new process can start before the old one ends." group:"Listeners"`
+	SocketMode string        `name:"socket-mode" placeholder:"0660" help:"Permissions of Unix sockets, in octal as for chmod. (default: 0660, the owner and the group)" group:"Listeners"`
+	DrainDelay time.Duration `option:"server.DrainDelay" name:"drain-delay" default:"0s" help:"How long listeners stay open at shutdown, while /readyz fails and responses close their connections; set it to the time load balancers take to notice." group:"Running"`
 }
 
-// fill adds what the flags say to the options of a server, and the sockets that systemd passed.
+// fill sets the options of a server from the flags and the sockets that systemd passed.
 func (f *listenFlags) fill(o *server.Options) (err error) {
 	o.ReusePort, o.DrainDelay = f.ReusePort, f.DrainDelay
 	if o.SocketMode, err = socketMode(f.SocketMode); err != nil {
@@ -29,7 +29,8 @@ func (f *listenFlags) fill(o *server.Options) (err error) {
 	return err
 }
 
-// sockets returns the sockets that systemd passed, by the name of their door. The door of a proxy has the name of its flag there.
+// sockets returns the sockets that systemd passed, by the name of their listener. The proxy's listener is called http by systemd, as
+// its flag is.
 func sockets(proxy bool) (map[string]net.Listener, error) {
 	known := []string{"http", "grpc", "resp", "admin", "metrics"}
 	if proxy {
@@ -49,14 +50,14 @@ func sockets(proxy bool) (map[string]net.Listener, error) {
 	return passed, nil
 }
 
-// socketMode reads the mode of Unix sockets; 0 if none is given.
+// socketMode parses the mode of Unix sockets; it returns 0 for an empty text.
 func socketMode(text string) (fs.FileMode, error) {
 	if text == "" {
 		return 0, nil
 	}
 	mode, err := strconv.ParseUint(text, 8, 32)
 	if err != nil || mode == 0 || mode > 0o777 {
-		return 0, inFlag("--socket-mode", fmt.Errorf("%q is not a mode of a file; write 0660, 0600 or 0666, say", text))
+		return 0, inFlag("--socket-mode", fmt.Errorf("invalid file mode %q; write an octal mode such as 0660, 0600 or 0666", text))
 	}
 	return fs.FileMode(mode), nil
 }

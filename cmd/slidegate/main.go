@@ -1,5 +1,5 @@
-// Command slidegate is Slidegate for everyone: a service that programs in any language ask, a proxy in front of one that
-// cannot be changed, and a way to see what limits would have done to recorded traffic.
+// Command slidegate is a rate limit service for programs in any language, a proxy that puts limits in front of an application that
+// cannot be changed, and a tool that shows what limits would have done to recorded traffic.
 package main
 
 import (
@@ -20,56 +20,56 @@ import (
 // Exit statuses.
 const (
 	exitOK          = 0
-	exitRefused     = 1 // a request was refused, which is no failure, and no success either
-	exitFailure     = 2 // a wrong flag, a file that cannot be read, anything else that went wrong
+	exitRefused     = 1 // a request was refused: neither a success nor a failure
+	exitFailure     = 2 // an invalid flag, a file that cannot be read, or any other error
 	exitInterrupted = 130
 )
 
-// console is what a command reads from and writes to.
+// console holds the streams that a command reads from and writes to.
 type console struct {
 	in       io.Reader
 	out      io.Writer
 	err      io.Writer
-	command  string     // how this was called, for reports
-	terminal bool       // err is a terminal that a person looks at
-	screen   bool       // out is one
-	node     *kong.Node // the command that runs, with its flags; nil before it is known
+	command  string     // the command line, for reports
+	terminal bool       // err is a terminal
+	screen   bool       // out is a terminal
+	node     *kong.Node // the selected command with its flags; nil until the command line is parsed
 }
 
 // commands are all commands with their flags.
 type commands struct {
 	Serve    serveCommand     `cmd:"" help:"Run the service: JSON over HTTP, forward-auth, Envoy's rate limit service, and RESP."`
 	Proxy    proxyCommand     `cmd:"" help:"Put limits in front of an application that cannot be changed."`
-	Allow    allowCommand     `cmd:"" help:"Take units, from a running service or from a store."`
-	Peek     peekCommand      `cmd:"" help:"See what Allow would answer, and take nothing."`
-	Charge   chargeCommand    `cmd:"" help:"Charge units that have been used, beyond the quota if need be."`
-	Explain  explainCommand   `cmd:"" help:"Show what decides about a key, and what each of its limits says."`
-	Reset    resetCommand     `cmd:"" help:"Forget what a key has used."`
-	Top      topCommand       `cmd:"" help:"Show the keys that a running service refused the most."`
-	Block    blockCommand     `cmd:"" help:"Refuse a key until a time, whatever it has left."`
+	Allow    allowCommand     `cmd:"" help:"Decide a request and charge it, with a running service or a store."`
+	Peek     peekCommand      `cmd:"" help:"Show what allow would decide, and charge nothing."`
+	Charge   chargeCommand    `cmd:"" help:"Charge units that have already been used, even beyond the quota."`
+	Explain  explainCommand   `cmd:"" help:"Show what decides the requests of a key, and the state of each of its limits."`
+	Reset    resetCommand     `cmd:"" help:"Clear the counts of a key."`
+	Top      topCommand       `cmd:"" help:"Show the keys that a running service has refused most often."`
+	Block    blockCommand     `cmd:"" help:"Refuse a key until a given time, regardless of its quota."`
 	Unblock  unblockCommand   `cmd:"" help:"End the block of a key."`
-	Override overrideCommand  `cmd:"" help:"Give a key other limits, or none, until a time."`
-	Rulings  rulingsCommand   `cmd:"" help:"Show which keys are blocked or have other limits, and who decided it."`
-	Reload   reloadCommand    `cmd:"" help:"Have a running service read its files again, and say what changed."`
-	Config   configCommand    `cmd:"" help:"Check, print and describe files of policies."`
-	Replay   replayCommand    `cmd:"" help:"Show what a limit would have done to recorded traffic."`
-	Generate generateCommand  `cmd:"" help:"Make up traffic, as a log to replay."`
+	Override overrideCommand  `cmd:"" help:"Give a key other limits, or none, until a given time."`
+	Rulings  rulingsCommand   `cmd:"" help:"List the keys that are blocked or have other limits, and who decided it."`
+	Reload   reloadCommand    `cmd:"" help:"Make a running service reload its files, and show what changed."`
+	Config   configCommand    `cmd:"" help:"Check, print and describe policy files."`
+	Replay   replayCommand    `cmd:"" help:"Show what limits would have done to recorded traffic."`
+	Generate generateCommand  `cmd:"" help:"Generate synthetic traffic, as a log to replay."`
 	Migrate  migrateCommand   `cmd:"" name:"migrations" help:"Write the migrations of the PostgreSQL store, for psql, goose or golang-migrate."`
-	Complete completeCommand  `cmd:"" name:"completion" help:"Print a script by which a shell completes command lines."`
+	Complete completeCommand  `cmd:"" name:"completion" help:"Print a shell completion script."`
 	About    versionCommand   `cmd:"" name:"version" help:"Print the version, the commit and the version of Go."`
-	Help     helpCommand      `cmd:"" help:"Show the commands, or the flags of one."`
+	Help     helpCommand      `cmd:"" help:"Show the commands, or the flags of a command."`
 	Version  kong.VersionFlag `help:"Print the version and exit."`
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program immediately
 	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, command: commandLine(os.Args), terminal: isTerminal(os.Stderr), screen: isTerminal(os.Stdout)}
 	os.Exit(run(ctx, c, os.Args[1:]))
 }
 
-// run carries out a command line and returns the exit status.
+// run executes a command line and returns the exit status.
 func run(ctx context.Context, c *console, args []string) (status int) {
 	exited := -1
 	parser, err := kong.New(&commands{},
@@ -84,7 +84,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 		readEnvironment(),
 	)
 	if err != nil {
-		panic(err) // the flags of the program itself are wrong
+		panic(err) // an invalid declaration of flags
 	}
 	parsed, err := parser.Parse(withHelp(args))
 	if exited >= 0 {
@@ -98,7 +98,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 	return c.finish(err)
 }
 
-// finish tells a person about err, if there is something to tell, and returns the exit status.
+// finish prints err, unless it has been reported or needs no message, and returns the exit status.
 func (c *console) finish(err error) int {
 	switch {
 	case err == nil:
@@ -107,13 +107,13 @@ func (c *console) finish(err error) int {
 		return exitInterrupted
 	case errors.Is(err, errRefused):
 		return exitRefused
-	case errors.As(err, new(toldError)):
+	case errors.As(err, new(loggedError)):
 		return exitFailure
 	}
 	for _, one := range separate(err) {
 		name := "slidegate: "
 		if _, inFile := one.(*yamlfile.Error); inFile {
-			name = "" // so that editors find the place
+			name = "" // editors parse file:line:column at the start of a line
 		}
 		for line := range strings.SplitSeq(c.message(one), "\n") {
 			fmt.Fprintf(c.err, "%s%s\n", name, line)
@@ -126,7 +126,7 @@ func (c *console) finish(err error) int {
 	return exitFailure
 }
 
-// usageHint says where help is found.
+// usageHint returns the command that prints the help.
 func usageHint(err *kong.ParseError) string {
 	command := "slidegate"
 	if err.Context != nil {
@@ -141,7 +141,7 @@ func helpVars() kong.Vars {
 	return kong.Vars{"version": longVersion(), "formats": formatsHelp(), "shapes": shapesHelp(), "shapeNames": shapeNames()}
 }
 
-// commandLine writes arguments as a shell would read them.
+// commandLine quotes arguments for a shell.
 func commandLine(args []string) string {
 	words := []string{"slidegate"}
 	for _, arg := range args[1:] {

@@ -17,7 +17,7 @@ var program string
 
 func TestMain(m *testing.M) { testkit.MainWithProgram(m, ".", &program) }
 
-// result is what a command line did.
+// result is the result of a command line.
 type result struct {
 	status int
 	out    string
@@ -36,7 +36,7 @@ func callWith(ctx context.Context, in io.Reader, args ...string) result {
 	return result{status, out.String(), errs.String()}
 }
 
-// mustCall is call for a command line that is to work.
+// mustCall is like call, but fails the test unless the command succeeds. It returns the output.
 func mustCall(t testing.TB, args ...string) string {
 	t.Helper()
 	r := call(t, args...)
@@ -46,7 +46,7 @@ func mustCall(t testing.TB, args ...string) string {
 	return r.out
 }
 
-// write puts a file with content into a folder of the test's own.
+// write creates a file in a temporary folder of its own, and returns its path.
 func write(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

@@ -14,22 +14,22 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// flagError is the error of a flag, as the person who gave it knows it.
+// flagError is an error about a flag, named as on the command line.
 type flagError struct {
-	flag string // or several, and what was given
+	flag string // one flag or several, optionally with the value
 	err  error
 }
 
-// inFlag returns err as the error of a flag.
+// inFlag returns err as an error about a flag.
 func inFlag(flag string, err error) error { return &flagError{flag, err} }
 
-// Error returns the flag and what is wrong with it.
+// Error returns the flag and the text of the error.
 func (e *flagError) Error() string { return e.flag + ": " + e.err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the error without the flag.
 func (e *flagError) Unwrap() error { return e.err }
 
-// joined is the type of several errors in one.
+// joined is the type that errors.Join returns.
 var joined = reflect.TypeOf(errors.Join(io.EOF))
 
 // separate returns the errors that err joins, or err itself.
@@ -43,8 +43,8 @@ func separate(err error) (all []error) {
 	return all
 }
 
-// message returns what err says to a person who called the program: with flags in place of options, and without the names of
-// packages. It goes by the types of errors, and never looks into a text.
+// message returns the text of err for the user of the command line: with flags in place of options, and without package names. It
+// relies on the types of errors, never on their texts.
 func (c *console) message(err error) string {
 	if several := separate(err); len(several) > 1 || several[0] != err {
 		var all []string
@@ -67,10 +67,10 @@ func (c *console) message(err error) string {
 	return err.Error()
 }
 
-// place returns where a person finds an option: the flags that set it, or the field of the file that --config names.
+// place returns where the user finds an option: the flags that set it, or the field of the file that --config names.
 func (c *console) place(e *config.OptionError) (names []string) {
 	flags := c.flagsOf(e.Package + "." + e.Option)
-	// These call options as the file does, but for the policy to take, which only a flag names.
+	// These packages name options as the file does, except for the choice of a policy, which only a flag makes.
 	ofFile := e.Package == "gate" || e.Package == "config" && e.Option != "policy"
 	if ofFile {
 		flags.field = e.Option
@@ -78,7 +78,7 @@ func (c *console) place(e *config.OptionError) (names []string) {
 	file := c.configFile()
 	within := e.Within
 	if ofFile && file == "" {
-		within = "" // a policy that is made of flags has a name that nobody wrote
+		within = "" // the user has not named a policy that is made from flags
 	}
 	switch {
 	case len(flags.given) > 0:
@@ -96,12 +96,12 @@ func (c *console) place(e *config.OptionError) (names []string) {
 // flagNames are the names of the flags that set an option.
 type flagNames struct {
 	all   []string
-	given []string // those that have a value
-	field string   // of a file of policies, which sets the option too; empty if none does
+	given []string // the flags that have a value
+	field string   // the field of a policy file that sets the option too; empty if none does
 }
 
-// flagsOf returns the flags that set an option. The tag "option" of a flag's field says which options it sets, and the tag
-// "file" which field of a file sets the same.
+// flagsOf returns the flags that set an option. The tag "option" of a flag's field names the options that it sets, and the tag
+// "file" the field of a policy file that sets the same.
 func (c *console) flagsOf(option string) (names flagNames) {
 	if c.node == nil {
 		return names
@@ -126,7 +126,7 @@ func (c *console) flagsOf(option string) (names flagNames) {
 	return names
 }
 
-// configFile returns the files of policies that the command was given, and empty if there is none.
+// configFile returns the policy files that the command was given, or "" if there are none.
 func (c *console) configFile() string {
 	if c.node != nil {
 		for _, value := range valuesOf(c.node) {

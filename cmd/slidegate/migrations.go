@@ -12,18 +12,18 @@ import (
 	"github.com/slidegate/slidegate/pgstore"
 )
 
-// migrateCommand writes the migrations of the PostgreSQL store, for those who apply them with a tool of their own.
+// migrateCommand writes the migrations of the PostgreSQL store, for operators who apply them with their own tool.
 type migrateCommand struct {
-	For      string `enum:"psql,goose,golang-migrate" default:"psql" help:"The tool that will apply them: psql, goose, golang-migrate. (default: psql)"`
-	Dir      string `placeholder:"DIR" help:"Write files to this folder, which must exist, instead of printing them."`
-	Down     bool   `help:"Print the way back instead. Files have both ways."`
-	First    int64  `placeholder:"N" help:"The version number of the first file, for a folder that has migrations of your own. (default: 1)"`
-	Schema   string `placeholder:"NAME" help:"Where the table and the functions are, as slidegate_schema in the store's URL. (default: public)"`
-	Prefix   string `placeholder:"TEXT" help:"What their names begin with, as slidegate_prefix in the store's URL. (default: slidegate_)"`
-	Unlogged bool   `help:"Make a table that is faster to write and empty after a crash, as slidegate_unlogged in the store's URL."`
+	For      string `enum:"psql,goose,golang-migrate" default:"psql" help:"Tool that will apply the migrations: psql, goose, golang-migrate. (default: psql)"`
+	Dir      string `placeholder:"DIR" help:"Existing folder to write the files to, instead of printing them."`
+	Down     bool   `help:"Print the down migrations instead. With --dir, both directions are written."`
+	First    int64  `placeholder:"N" help:"Version number of the first file, for a folder that already has migrations. (default: 1)"`
+	Schema   string `placeholder:"NAME" help:"Schema of the table and the functions, as slidegate_schema in the store's URL. (default: public)"`
+	Prefix   string `placeholder:"TEXT" help:"Prefix of their names, as slidegate_prefix in the store's URL. (default: slidegate_)"`
+	Unlogged bool   `help:"Create an unlogged table, which is faster to write and empty after a crash, as slidegate_unlogged in the store's URL."`
 }
 
-// Run prints or writes them.
+// Run prints the migrations, or writes them to files.
 func (m *migrateCommand) Run(c *console) error {
 	files, err := m.files()
 	if err != nil {
@@ -41,7 +41,7 @@ func (m *migrateCommand) Run(c *console) error {
 		switch {
 		case m.Dir != "":
 			err = writeNew(filepath.Join(m.Dir, entry.Name()), text)
-		case m.For == "goose" || strings.HasSuffix(entry.Name(), ".down.sql") == m.Down: // goose has both ways in one file
+		case m.For == "goose" || strings.HasSuffix(entry.Name(), ".down.sql") == m.Down: // goose has both directions in one file
 			_, err = fmt.Fprintf(c.out, "-- %s\n%s\n", entry.Name(), text)
 		}
 		if err != nil {
@@ -51,7 +51,7 @@ func (m *migrateCommand) Run(c *console) error {
 	return nil
 }
 
-// files returns what to write, or the error of the flag that is wrong.
+// files returns the files to write, or an error that names the invalid flag.
 func (m *migrateCommand) files() (fs.FS, error) {
 	tool, err := pgstore.ParseTool(m.For)
 	if err != nil {
@@ -74,13 +74,14 @@ func (m *migrateCommand) files() (fs.FS, error) {
 	return files, nil
 }
 
-// writeNew writes a file that is not there yet. One that is there, and says something else, may have been applied already.
+// writeNew writes a file that does not exist yet. It does not overwrite an existing file with other content, which may have been
+// applied already.
 func writeNew(path string, text []byte) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		there, err := os.ReadFile(path)
-		if err == nil && !bytes.Equal(there, text) {
-			err = fmt.Errorf("%s is there already and differs; move it away, or write to another folder", path)
+		existing, err := os.ReadFile(path)
+		if err == nil && !bytes.Equal(existing, text) {
+			err = fmt.Errorf("%s already exists and differs; move it away, or write to another folder", path)
 		}
 		if err != nil {
 			return inFlag("--dir", err)

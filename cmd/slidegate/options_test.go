@@ -18,8 +18,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// withoutFlag are the options of which errors may tell, and that no flag sets: they are in files of policies, or nobody can
-// set them but the program.
+// withoutFlag are the options that errors may be about and that no flag sets: they are in policy files, or only the program sets them.
 var withoutFlag = []string{
 	"gate.file", "server.File",
 	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "xds.MinWait",
@@ -27,7 +26,7 @@ var withoutFlag = []string{
 	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxIdle",
 }
 
-// computed are the options that calls name by a variable, by the package that makes the calls.
+// computed are the options that calls pass as a variable, by the package of the calls.
 var computed = map[string][]string{
 	"config":  {"cost"},
 	"gate":    {"candidate", "failure", "limits", "overrides"},
@@ -35,8 +34,8 @@ var computed = map[string][]string{
 	"traffic": {"Cost", "Filter.Method", "Filter.Path", "Filter.Status", "Key"},
 }
 
-// TestOptionsHaveFlags: whatever option an error can be about, a flag says that it sets it, or it is known that none does; and
-// no flag says so of an option that no error is about.
+// Every option that an error can be about is in the tag of a flag or in withoutFlag, and no flag names an option that no error is
+// about.
 func TestOptionsHaveFlags(t *testing.T) {
 	var flags []string
 	for _, node := range model(t).Leaves(false) {
@@ -46,22 +45,22 @@ func TestOptionsHaveFlags(t *testing.T) {
 	}
 	options := optionsOf(t, "internal", filepath.Join("..", "..", "config"))
 	if len(options) < 40 {
-		t.Fatalf("found only the options %q: the test does not look where they are", options)
+		t.Fatalf("got only the options %q: the test looks in the wrong place", options)
 	}
 	for _, option := range options {
 		if slices.Contains(flags, option) == slices.Contains(withoutFlag, option) {
-			t.Errorf("%s: give the flag that sets it the tag option, or name it in withoutFlag, and not both", option)
+			t.Errorf("%s: add it to the tag option of the flag that sets it, or to withoutFlag, but not to both", option)
 		}
 	}
 	for _, option := range slices.Concat(flags, withoutFlag) {
 		if !slices.Contains(options, option) {
-			t.Errorf("%s: no error is about it any more", option)
+			t.Errorf("%s: no error is about this option", option)
 		}
 	}
 }
 
-// TestFlagsGoByType: whatever an error says, the flag of its option is named, and its package is not.
-func TestFlagsGoByType(t *testing.T) {
+// Whatever the text of an error, the message names the flag of its option, and not its package.
+func TestMessageNamesFlagOfOption(t *testing.T) {
 	for _, node := range model(t).Leaves(false) {
 		c := &console{node: node}
 		for _, value := range valuesOf(node) {
@@ -70,14 +69,14 @@ func TestFlagsGoByType(t *testing.T) {
 				got := c.message(errors.Join(&config.OptionError{Package: pkg, Option: name, Err: errors.New("server: http: is odd")}))
 				place, text, _ := strings.Cut(got, ": ")
 				if !strings.Contains(place, value.Name) && !strings.Contains(place, "--limit") || text != "server: http: is odd" {
-					t.Errorf("%s: %s: the message is %q", node.Name, option, got)
+					t.Errorf("%s: %s: got %q, want the flag before the text", node.Name, option, got)
 				}
 			}
 		}
 	}
 }
 
-// TestMessage: packages are left out at every depth, and files of policies are named where they are what is wrong.
+// Messages omit package names at every depth, and name the policy file if the error is in it.
 func TestMessage(t *testing.T) {
 	why := errors.New("is odd")
 	store := &config.OptionError{Package: "stores", Option: "URL", Err: why}
@@ -118,13 +117,12 @@ func TestMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := (&console{node: parsed.Selected()}).message(test.err); got != test.want {
-			t.Errorf("%q: %q, want %q", test.args, got, test.want)
+			t.Errorf("%q: got %q, want %q", test.args, got, test.want)
 		}
 	}
 }
 
-// wrong are command lines and the flag that is wrong in each. What the messages go on to say, other tests look at: they may be
-// reworded without a change here.
+// wrong maps command lines to their invalid flag. Other tests check the rest of the messages, so rewording them needs no change here.
 type wrong map[string]string
 
 func wrongForServe(t *testing.T, taken, missing string) wrong {
@@ -264,8 +262,8 @@ func wrongForOthers(t *testing.T, missing string) wrong {
 	}
 }
 
-// TestWrongFlagsAreNamed: every flag whose value a package refuses is named first in the message.
-func TestWrongFlagsAreNamed(t *testing.T) {
+// A message about an invalid flag begins with the flag.
+func TestMessageBeginsWithInvalidFlag(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKENS", "")
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -279,7 +277,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		for args, flag := range all {
 			r := callBriefly(t, strings.Fields(args)...)
 			if r.status != exitFailure || !strings.HasPrefix(r.err, "slidegate: "+flag+": ") {
-				t.Errorf("%s: status %d, and says\n%swant an error of %s", args, r.status, r.err, flag)
+				t.Errorf("%s: got status %d and\n%swant an error about %s", args, r.status, r.err, flag)
 			}
 			flag, _, _ = strings.Cut(flag, " ")
 			seen[flag] = true
@@ -287,10 +285,10 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	}
 	for _, node := range model(t).Leaves(false) {
 		for _, value := range valuesOf(node) {
-			// What --headers and --log-refusals may be, kong checks. What OTLP needs, variables say.
+			// kong checks the values of --headers and --log-refusals, and --otlp is configured by variables.
 			name := "--" + value.Name
 			if value.Tag.Get("option") != "" && value.Flag != nil && !seen[name] && name != "--headers" && name != "--log-refusals" && name != "--otlp" {
-				t.Errorf("%s %s: nothing here is wrong with it", node.Name, name)
+				t.Errorf("%s %s: no test case for an invalid value", node.Name, name)
 			}
 		}
 	}
@@ -306,7 +304,7 @@ func model(t *testing.T) *kong.Node {
 	return parser.Model.Node
 }
 
-// optionsOf returns the options that the packages in folders make errors about, each with its package before it.
+// optionsOf returns the options that the packages in folders return errors about, each as package.option.
 func optionsOf(t *testing.T, folders ...string) (options []string) {
 	t.Helper()
 	for _, folder := range folders {
@@ -332,13 +330,13 @@ func optionsOf(t *testing.T, folders ...string) (options []string) {
 	return slices.Compact(options)
 }
 
-// optionsIn returns the options that a file makes errors about: in calls of invalid, and in OptionErrors that it makes itself.
+// optionsIn returns the options that a file returns errors about: in calls of invalid, and in OptionErrors that it creates itself.
 func optionsIn(t *testing.T, files *token.FileSet, file *ast.File) (options []string) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		var name ast.Expr
 		switch n := node.(type) {
 		case *ast.FuncDecl:
-			return n.Name.Name != "invalid" // which passes on what it is given
+			return n.Name.Name != "invalid" // it passes on its argument
 		case *ast.CallExpr:
 			if called, ok := n.Fun.(*ast.Ident); !ok || called.Name != "invalid" {
 				return true
@@ -358,7 +356,7 @@ func optionsIn(t *testing.T, files *token.FileSet, file *ast.File) (options []st
 		} else if known := computed[file.Name.Name]; known != nil {
 			options = append(options, known...)
 		} else {
-			t.Errorf("%s: the option is not a literal: name it in computed", files.Position(name.Pos()))
+			t.Errorf("%s: the option is not a literal; add it to computed", files.Position(name.Pos()))
 		}
 		return true
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report"
 )
 
-// output is the files that a replay writes. They are opened before the traffic is read: an hour later is too late to find
-// out that a folder is missing.
+// output holds the files that a replay writes. They are opened before the traffic is read: an hour later is too late to find out
+// that a folder is missing.
 type output struct {
 	decisions *os.File
 	page      *os.File
@@ -19,11 +19,11 @@ type output struct {
 	pageDone  bool
 }
 
-// create opens the files, none of which may be one that is read from.
+// create opens the files. None of them may be an input file.
 func (r *replayCommand) create(in *input) (out *output, err error) {
 	out = &output{}
 	for _, name := range []string{r.HTML, r.Decisions} {
-		if err := unlike(name, r.Files); err != nil {
+		if err := checkNotInput(name, r.Files); err != nil {
 			return nil, err
 		}
 	}
@@ -46,18 +46,18 @@ func (r *replayCommand) create(in *input) (out *output, err error) {
 	return out, nil
 }
 
-// unlike returns an error if a file to be written is one of those to be read.
-func unlike(name string, files []string) error {
+// checkNotInput returns an error if the file to write is one of the files to read.
+func checkNotInput(name string, files []string) error {
 	if name == "" {
 		return nil
 	}
 	own, err := os.Stat(name)
 	if err != nil {
-		return nil // it does not exist yet, or opening it will tell
+		return nil // it does not exist yet, or opening it will return the error
 	}
 	for _, file := range files {
 		if info, err := os.Stat(file); err == nil && os.SameFile(own, info) {
-			return fmt.Errorf("%s is to be replayed, and would be overwritten: write to another file", name)
+			return fmt.Errorf("%s is an input file and would be overwritten; write to another file", name)
 		}
 	}
 	return nil

@@ -14,22 +14,21 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 const (
 	barWidth  = 24                     // characters between the brackets
-	drawEvery = 100 * time.Millisecond // a person sees no more
+	drawEvery = 100 * time.Millisecond // faster changes are not visible
 	eraseLine = "\r\x1b[K"
 )
 
-// progress draws a bar with the rate and the time left, where a person can see it. The zero value draws nothing.
+// progress draws a progress bar with the rate and the time left on a terminal. The zero value draws nothing.
 type progress struct {
 	to    io.Writer // nil draws nothing
-	total int64     // negative if nobody knows it
+	total int64     // negative if unknown
 	done  func() int64
 	begun time.Time
 	drawn time.Time // the last time
-	turns int       // how often it was drawn
+	turns int       // number of times it was drawn
 }
 
-// newProgress returns a bar towards total, or one that only turns if that is negative. It draws nothing if w is not a
-// terminal.
+// newProgress returns a bar that is full at total, or a spinner if total is negative. It draws nothing if c.err is not a terminal.
 func newProgress(c *console, total int64, done func() int64) *progress {
 	if !c.terminal {
 		return &progress{}
@@ -47,10 +46,10 @@ func (p *progress) update(requests int64) {
 	p.turns++
 	elapsed := now.Sub(p.begun)
 	rate := float64(requests) / max(elapsed.Seconds(), 1e-3)
-	fmt.Fprintf(p.to, "%s%s requests, %s/s %s", eraseLine, short(float64(requests)), short(rate), p.bar(elapsed)) // what cannot be drawn is not worth an error
+	fmt.Fprintf(p.to, "%s%s requests, %s/s %s", eraseLine, short(float64(requests)), short(rate), p.bar(elapsed)) // a bar that cannot be drawn is not worth an error
 }
 
-// bar returns how much is done, and how long it has taken and will take.
+// bar formats the share that is done, the time elapsed and the time left.
 func (p *progress) bar(elapsed time.Duration) string {
 	spent := elapsed.Round(time.Second)
 	if p.total <= 0 {
@@ -65,7 +64,7 @@ func (p *progress) bar(elapsed time.Duration) string {
 	return fmt.Sprintf("%3.0f%% |%s%s| [%v:%s]", 100*part, strings.Repeat("█", filled), strings.Repeat(" ", barWidth-filled), spent, left)
 }
 
-// close takes the bar away.
+// close erases the bar.
 func (p *progress) close() {
 	if p.to != nil {
 		fmt.Fprint(p.to, eraseLine)
@@ -73,7 +72,7 @@ func (p *progress) close() {
 	}
 }
 
-// short writes a number in three or four characters: 950, 1.2k, 34.5M.
+// short formats a number in a few characters: 950, 1.2k, 34.5M.
 func short(n float64) string {
 	for _, unit := range []string{"", "k", "M", "G"} {
 		if n < 1000 {

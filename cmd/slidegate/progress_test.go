@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A bar is drawn where a person looks, and nowhere else.
+// The bar is drawn only on a terminal.
 func TestProgress(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		var drawn strings.Builder
@@ -17,12 +17,12 @@ func TestProgress(t *testing.T) {
 		}
 		bar.close()
 		if got := strings.Contains(drawn.String(), "requests, "); got != terminal {
-			t.Errorf("terminal %v, and drew %q", terminal, drawn.String())
+			t.Errorf("terminal %v: got %q", terminal, drawn.String())
 		}
 	}
 }
 
-// TestProgressBar: the bar fills up, says how long it will take, and leaves the line empty.
+// The bar fills up, shows the time left, and is erased at the end.
 func TestProgressBar(t *testing.T) {
 	done := int64(0)
 	p := &progress{total: 200, done: func() int64 { return done }}
@@ -33,7 +33,7 @@ func TestProgressBar(t *testing.T) {
 		{0, "  0% |                        | [10s:?]"},
 		{50, " 25% |██████                  | [10s:30s]"},
 		{200, "100% |████████████████████████| [10s:0s]"},
-		{300, "100% |████████████████████████| [10s:0s]"}, // a file that has grown meanwhile
+		{300, "100% |████████████████████████| [10s:0s]"}, // a file that has grown since
 	} {
 		done = test.done
 		if got := p.bar(10 * time.Second); got != test.want {
@@ -41,7 +41,7 @@ func TestProgressBar(t *testing.T) {
 		}
 	}
 	if got := (&progress{total: -1}).bar(10 * time.Second); got != "| [10s]" {
-		t.Errorf("without a total: got %q", got)
+		t.Errorf("without a total: got %q, want a spinner", got)
 	}
 	var drawn strings.Builder
 	bar := newProgress(&console{err: &drawn, terminal: true}, 1000, p.done)
@@ -50,14 +50,14 @@ func TestProgressBar(t *testing.T) {
 	bar.close()
 	bar.update(3)
 	if got := drawn.String(); strings.Count(got, eraseLine) != 2 || !strings.HasSuffix(got, eraseLine) {
-		t.Errorf("drew %q, want one line that is then erased", got)
+		t.Errorf("got %q, want one line that is then erased", got)
 	}
 }
 
 func TestShort(t *testing.T) {
 	for n, want := range map[float64]string{0: "0", 999: "999", 1000: "1.0k", 1_234_567: "1.2M", 5e9: "5.0G", 7e13: "70.0T"} {
 		if got := short(n); got != want {
-			t.Errorf("%v is written %q, not %q", n, got, want)
+			t.Errorf("%v: got %q, want %q", n, got, want)
 		}
 	}
 }

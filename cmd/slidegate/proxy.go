@@ -22,18 +22,18 @@ import (
 
 // proxyCommand puts limits in front of an application.
 type proxyCommand struct {
-	To   string `option:"proxy.To" required:"" placeholder:"URL" help:"Where the application listens, such as http://localhost:3000."`
-	HTTP string `option:"server.Proxy" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen for its clients. (default: 127.0.0.1:8080)"`
+	To   string `option:"proxy.To" required:"" placeholder:"URL" help:"URL of the application, such as http://localhost:3000."`
+	HTTP string `option:"server.Proxy" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Address to accept clients on. (default: 127.0.0.1:8080)"`
 
 	policyFlags
-	Route          []string `option:"config.match gate.match gate.limits" placeholder:"'POST /login=5/1m'" sep:"none" help:"A limit for some requests: a pattern of net/http, =, and the limit. Together with --limit, both hold; alone, all other requests pass. Repeat it for several." group:"Policies"`
-	Key            []string `option:"config.key" placeholder:"TEMPLATE" sep:"none" help:"Who is limited, without a file: {address}, '{header:X-Tenant}', '{address} {path}'. Repeat it for several, of which the first that is there counts. (default: {address})" group:"Policies"`
-	TrustedProxies []string `option:"config.trusted_proxies" placeholder:"PREFIX" help:"Proxies before this one, whose X-Forwarded-For is believed, without a file: addresses, prefixes, loopback, private." group:"Policies"`
+	Route          []string `option:"config.match gate.match gate.limits" placeholder:"'POST /login=5/1m'" sep:"none" help:"Limit for some requests: a pattern of net/http, =, and the limit. Requests also face --limit, if it is given; otherwise requests that match no route are not limited. Repeat the flag for several." group:"Policies"`
+	Key            []string `option:"config.key" placeholder:"TEMPLATE" sep:"none" help:"Key of a request, without a file: {address}, '{header:X-Tenant}', '{address} {path}'. If repeated, the first key whose fields a request has is used. (default: {address})" group:"Policies"`
+	TrustedProxies []string `option:"config.trusted_proxies" placeholder:"PREFIX" help:"Proxies in front of this one whose X-Forwarded-For is trusted, without a file: addresses, prefixes, loopback, private." group:"Policies"`
 
-	RewriteHost bool          `help:"Send the application its own host, and not the one that the client asked for." group:"Running"`
-	Headers     string        `option:"proxy.Headers" enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"How answers tell what is left: ietf, draft03, x, x-delta, none." group:"Running"`
-	Timeout     time.Duration `option:"proxy.Timeout" default:"1m" help:"How long the application has to begin its answer." group:"Running"`
-	SocketIdle  time.Duration `option:"proxy.WebsocketIdle" name:"websocket-idle" default:"10m" help:"How long nothing may pass on a websocket until it is cut off." group:"Running"`
+	RewriteHost bool          `help:"Send the application the host of --to instead of the host that the client requested." group:"Running"`
+	Headers     string        `option:"proxy.Headers" enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"Rate limit headers of responses: ietf, draft03, x, x-delta, none." group:"Running"`
+	Timeout     time.Duration `option:"proxy.Timeout" default:"1m" help:"How long to wait for the application to begin its response." group:"Running"`
+	SocketIdle  time.Duration `option:"proxy.WebsocketIdle" name:"websocket-idle" default:"10m" help:"How long a websocket may be idle before it is closed." group:"Running"`
 	runningFlags
 }
 
@@ -43,37 +43,37 @@ var dialects = map[string]httplimit.Headers{
 	"none": httplimit.HeadersNone,
 }
 
-// Run passes requests on until it is told to end.
+// Run forwards requests until a signal ends it.
 func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 	return p.runningFlags.run(ctx, c, p)
 }
 
-// options are what the server is to do.
+// options returns the options of the server.
 func (p *proxyCommand) options() (o server.Options, err error) {
 	file, err := p.file()
 	if err != nil {
 		return o, err
 	}
 	if address(p.HTTP) == "" {
-		return o, errors.New("--http: a proxy cannot do without it; write host:port, such as 127.0.0.1:8080")
+		return o, errors.New("--http: is required for a proxy; write host:port, such as 127.0.0.1:8080")
 	}
 	to, err := url.Parse(p.To)
 	if err != nil {
 		return o, inFlag("--to", err)
 	}
 	if p.Timeout <= 0 {
-		return o, errors.New("--timeout: must be above 0")
+		return o, errors.New("--timeout: must be positive")
 	}
 	if p.SocketIdle <= 0 {
-		return o, errors.New("--websocket-idle: must be above 0")
+		return o, errors.New("--websocket-idle: must be positive")
 	}
 	return server.Options{File: file, Paths: p.Config, Proxy: p.HTTP, Application: proxy.Options{
 		To: to, RewriteHost: p.RewriteHost, Headers: dialects[p.Headers], Timeout: p.Timeout, WebsocketIdle: p.SocketIdle,
 	}}, nil
 }
 
-// trustedProxies reads the flag as a file's trusted_proxies are read: 10.0.0.1/8 may be meant as one address or as all of 10.0.0.0/8,
-// and must not be taken for the latter.
+// trustedProxies parses the flag like the field trusted_proxies of a file: 10.0.0.1/8 may be meant as one address or as all of
+// 10.0.0.0/8, and must not be taken for the latter.
 func trustedProxies(texts []string) ([]netip.Prefix, error) {
 	for _, text := range texts {
 		if prefix, err := netip.ParsePrefix(text); err == nil && prefix != prefix.Masked() {
@@ -83,11 +83,11 @@ func trustedProxies(texts []string) ([]netip.Prefix, error) {
 	return clientip.ParseProxies(texts...)
 }
 
-// file returns the file, or what the flags say as if they were one.
+// file returns the policy file, or one made from the flags.
 func (p *proxyCommand) file() (*config.File, error) {
 	if len(p.Config) > 0 {
 		if len(p.Route) > 0 || len(p.Key) > 0 || len(p.TrustedProxies) > 0 {
-			return nil, errors.New("--config" + byVariable("config") + ": the file says which requests have which limits, who is limited and who is trusted: " +
+			return nil, errors.New("--config" + byVariable("config") + ": the file sets the routes, the keys and the trusted proxies; " +
 				"leave out --route, --key and --trusted-proxies, or --config")
 		}
 		return p.policyFlags.read()
@@ -110,12 +110,12 @@ func (p *proxyCommand) file() (*config.File, error) {
 		}
 	}
 	if len(p.Route) > 0 && len(p.Limit) == 0 {
-		file.Policies = file.Policies[1:] // nobody asked for the default limit
+		file.Policies = file.Policies[1:] // without the default limit, which was not requested
 	}
 	return file, nil
 }
 
-// templateOf returns the template that makes the key by the first of several whose fields are there.
+// templateOf returns a template that uses the first of several templates whose fields a request has.
 func templateOf(texts []string) (config.Template, error) {
 	templates := make([]config.Template, len(texts))
 	for i, text := range texts {
@@ -127,7 +127,7 @@ func templateOf(texts []string) (config.Template, error) {
 	return config.FirstOf(templates...)
 }
 
-// addRoute adds a limit to the policy of its route, which is made if there is none yet.
+// addRoute adds a limit to the policy of its route, which it creates if there is none.
 func addRoute(file *config.File, text string) error {
 	pattern, limitText, found := strings.Cut(text, "=")
 	pattern = strings.TrimSpace(pattern)
@@ -153,8 +153,8 @@ func addRoute(file *config.File, text string) error {
 	return nil
 }
 
-// routeName makes a name for a policy of its pattern: post-login of POST /login. State and headers go by it, so it is the
-// same at every start.
+// routeName derives the name of a policy from its pattern: post-login from POST /login. The name is part of state and headers, so it
+// is the same at every start.
 func routeName(file *config.File, pattern string) string {
 	words := strings.FieldsFunc(strings.ToLower(pattern), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
@@ -170,7 +170,7 @@ func routeName(file *config.File, pattern string) string {
 	return free
 }
 
-// welcome says where the proxy listens, where it passes requests on to, and what the limits are.
+// welcome prints where the proxy listens, where it forwards requests to, and the limits.
 func (p *proxyCommand) welcome(c *console, running *server.Server, file *config.File) {
 	web := "http"
 	if p.TLSCert != "" {
@@ -186,14 +186,14 @@ func (p *proxyCommand) welcome(c *console, running *server.Server, file *config.
 	fmt.Fprint(c.err, b.String())
 }
 
-// logWelcome is welcome for logs that a program reads.
+// logWelcome is like welcome, but writes to a log that a program reads.
 func (p *proxyCommand) logWelcome(log *slog.Logger, running *server.Server, file *config.File) {
 	log.Info("running", slog.String("version", version()), slog.String("to", p.To), slog.Any("limits", limitLines(file)),
 		slog.String("store", p.storeLine(file)))
 	logListeners(log, running)
 }
 
-// limitLines say which requests have which limits.
+// limitLines describes which requests have which limits, one line per policy.
 func limitLines(file *config.File) (lines []string) {
 	for i := range file.Policies {
 		policy := &file.Policies[i]

@@ -14,37 +14,37 @@ import (
 	"time"
 )
 
-// TestProxyIsOperated: the commands that ask a service ask a proxy's admin listener too, and what was counted outlives a restart.
-func TestProxyIsOperated(t *testing.T) {
+// The commands for operators work with the admin listener of a proxy, and counts survive a restart.
+func TestProxyOperatorCommands(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	args := []string{"--to", hello(t), "--limit", "1/1h", "--metrics", "127.0.0.1:0", "--state", filepath.Join(t.TempDir(), "state")}
 	p := startProxy(t, args...)
 	for i, want := range []int{200, 429, 429} {
-		if got := p.ask("GET", "/"); got != want {
-			t.Errorf("request %d: %d, not %d", i, got, want)
+		if got := p.send("GET", "/"); got != want {
+			t.Errorf("request %d: got %d, want %d", i, got, want)
 		}
 	}
 	if _, page := p.page("metrics", "/readyz"); page != "ready\n" {
-		t.Errorf("readiness: %s", page)
+		t.Errorf("/readyz: got %s, want ready", page)
 	}
 	p.mustEnd(syscall.SIGTERM)
 	p = startProxy(t, args...)
-	if got := p.ask("GET", "/"); got != 429 {
-		t.Errorf("after a restart: %d, not 429", got)
+	if got := p.send("GET", "/"); got != 429 {
+		t.Errorf("after a restart: got %d, want 429", got)
 	}
-	asks{
+	commandLines{
 		{[]string{"top"}, exitOK, `default "127.0.0.1"`},
 		{[]string{"peek", "127.0.0.1"}, exitRefused, "refused by 1/1h"},
 		{[]string{"reset", "127.0.0.1"}, exitOK, "reset"},
 		{[]string{"peek", "127.0.0.1"}, exitOK, "allowed"},
 	}.play(t, "--server", p.url("admin"))
-	if got := p.ask("GET", "/"); got != 200 {
-		t.Errorf("after the reset: %d, not 200", got)
+	if got := p.send("GET", "/"); got != 200 {
+		t.Errorf("after the reset: got %d, want 200", got)
 	}
 	p.interrupt()
 }
 
-// TestProxyJSONLog: all that a proxy says in that format a program can read, where it listens and what is wrong included.
+// With --log-format json, all output of a proxy is JSON, including its listeners and errors.
 func TestProxyJSONLog(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -53,35 +53,35 @@ func TestProxyJSONLog(t *testing.T) {
 	defer taken.Close()
 	s := launch(t, nil, "proxy", "--to", "http://127.0.0.1:1", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json")
 	if !s.await(`"listener":"admin"`) {
-		t.Fatalf("it does not run:\n%s", s.text())
+		t.Fatalf("the proxy did not start:\n%s", s.text())
 	}
-	said := map[any]map[string]any{}
+	logged := map[any]map[string]any{}
 	for _, line := range jsonLines(t, s.text()) {
-		said[line["msg"]] = line
+		logged[line["msg"]] = line
 		if line["listener"] == "proxy" {
-			s.door["listens"], _ = line["address"].(string)
+			s.addresses["listens"], _ = line["address"].(string)
 		}
 	}
 	if status, _ := s.page("listens", "/"); status != http.StatusBadGateway {
-		t.Errorf("before an application that is not there: %d, not 502", status)
+		t.Errorf("application is down: got %d, want 502", status)
 	}
 	s.mustEnd(syscall.SIGTERM)
 	jsonLines(t, s.text())
-	if !s.said(`"msg":"proxy: the application could not be asked"`) || said["running"]["to"] != "http://127.0.0.1:1" {
-		t.Errorf("it said\n%s", s.text())
+	if !s.printed(`"msg":"proxy: the application could not be asked"`) || logged["running"]["to"] != "http://127.0.0.1:1" {
+		t.Errorf("got\n%s\nwant a line about the application and the URL in the first line", s.text())
 	}
 	failed := launch(t, nil, "proxy", "--to", "http://h", "--http", taken.Addr().String(), "--admin", "off", "--log-format", "json")
 	if status := failed.status(); status != exitFailure {
-		t.Errorf("status %d", status)
+		t.Errorf("got status %d, want %d", status, exitFailure)
 	}
 	lines := jsonLines(t, failed.text())
 	if text, _ := lines[len(lines)-1]["error"].(string); !strings.HasPrefix(text, "--http: ") {
-		t.Errorf("it said\n%s", failed.text())
+		t.Errorf("got\n%s\nwant an error about --http", failed.text())
 	}
 }
 
-// TestTracedProxy: with spans for a collector, which name neither client nor path, events are flushed and websockets pass.
-func TestTracedProxy(t *testing.T) {
+// With tracing, events are still flushed and websockets still work; spans contain neither client nor path.
+func TestProxyTracing(t *testing.T) {
 	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
 			_, _ = io.WriteString(w, "first")
@@ -102,11 +102,11 @@ func TestTracedProxy(t *testing.T) {
 	s := launch(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL}, "proxy", "--to", application.URL, "--http", "127.0.0.1:0", "--admin", "off",
 		"--otlp", "--drain", "1s", "--log-format", "json")
 	if !s.await(`"listener":"proxy"`) {
-		t.Fatalf("it does not run:\n%s", s.text())
+		t.Fatalf("the proxy did not start:\n%s", s.text())
 	}
 	for _, line := range jsonLines(t, s.text()) {
 		if line["listener"] == "proxy" {
-			s.door["listens"], _ = line["address"].(string)
+			s.addresses["listens"], _ = line["address"].(string)
 		}
 	}
 	events, err := http.Get(s.url("listens") + "/secret-path?secret-query")
@@ -115,10 +115,10 @@ func TestTracedProxy(t *testing.T) {
 	}
 	first := make([]byte, 5)
 	if _, err := io.ReadFull(events.Body, first); err != nil || string(first) != "first" {
-		t.Errorf("the first event: %q, %v", first, err)
+		t.Errorf("first event: got %q, %v", first, err)
 	}
 	events.Body.Close()
-	conn, err := net.Dial("tcp", s.door["listens"])
+	conn, err := net.Dial("tcp", s.addresses["listens"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestTracedProxy(t *testing.T) {
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 	from := bufio.NewReader(conn)
 	if answer, err := http.ReadResponse(from, nil); err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("no websocket: %+v, %v", answer, err)
+		t.Fatalf("websocket: got %+v, %v, want 101", answer, err)
 	}
 	_, _ = io.WriteString(conn, "x")
 	if b, err := from.ReadByte(); b != 'x' {
@@ -139,11 +139,11 @@ func TestTracedProxy(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.sent["POST /v1/traces"]) == 0 || len(c.sent["POST /v1/metrics"]) == 0 {
-		t.Errorf("metrics or traces are missing:\n%s", s.text())
+		t.Errorf("got no metrics or no traces:\n%s", s.text())
 	}
 	for path, text := range c.sent {
 		if at := bytes.Index(text, []byte("secret")); at >= 0 {
-			t.Errorf("%s has %q", path, text[at:min(len(text), at+20)])
+			t.Errorf("%s: got %q, want no secrets", path, text[at:min(len(text), at+20)])
 		}
 	}
 }

@@ -13,31 +13,31 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// running is the program as a proxy.
+// running is the program running as a proxy.
 type running struct {
 	*serving
-	at      string   // the URL where it listens
-	welcome []string // what it said before it was ready
+	at      string   // the URL of its listener
+	welcome []string // the lines that it printed at the start
 }
 
-// startProxy starts the program and waits until it says where it listens, and what of.
+// startProxy starts the program and waits until it has printed its listeners.
 func startProxy(t *testing.T, args ...string) *running {
 	t.Helper()
 	free := []string{"proxy", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
 	s := launch(t, nil, append(free, args...)...)
-	if !s.await("  store ") { // the last
-		t.Fatalf("it does not run:\n%s", s.text())
+	if !s.await("  store ") { // the last line
+		t.Fatalf("the proxy did not start:\n%s", s.text())
 	}
 	p := &running{serving: s, welcome: strings.Split(s.text(), "\n")}
 	for _, found := range regexp.MustCompile(`(?m)^  (listens|admin|metrics) +http://(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(s.text(), -1) {
-		s.door[found[1]] = found[2]
+		s.addresses[found[1]] = found[2]
 	}
 	p.at = s.url("listens")
 	return p
 }
 
-// ask asks and returns the status.
-func (p *running) ask(method, path string, header ...string) int {
+// send sends a request and returns the status.
+func (p *running) send(method, path string, header ...string) int {
 	p.t.Helper()
 	request, err := http.NewRequest(method, p.at+path, nil)
 	if err != nil {
@@ -55,12 +55,12 @@ func (p *running) ask(method, path string, header ...string) int {
 	return got.StatusCode
 }
 
-// interrupt is Ctrl-C, and expects an orderly end about which there is nothing to complain.
+// interrupt sends the signal of Ctrl-C, and expects a clean shutdown without warnings.
 func (p *running) interrupt() {
 	p.t.Helper()
 	p.mustEnd(os.Interrupt)
-	if p.said("level=WARN") {
-		p.t.Errorf("it said\n%s", p.text())
+	if p.printed("level=WARN") {
+		p.t.Errorf("got warnings:\n%s", p.text())
 	}
 }
 
@@ -81,30 +81,30 @@ func TestProxyByFlags(t *testing.T) {
 		{"POST", "/login", "a", 200}, {"POST", "/login", "a", 200}, {"POST", "//login", "a", 429}, {"POST", "/login", "b", 200},
 		{"GET", "/", "a", 200}, {"GET", "/", "a", 200}, {"GET", "/", "a", 429}, {"GET", "/", "b", 200},
 	} {
-		if got := p.ask(step.method, step.path, "X-Tenant", step.tenant); got != step.want {
-			t.Errorf("%d: %s %s of %s: %d", i, step.method, step.path, step.tenant, got)
+		if got := p.send(step.method, step.path, "X-Tenant", step.tenant); got != step.want {
+			t.Errorf("%d: %s %s of %s: got %d, want %d", i, step.method, step.path, step.tenant, got, step.want)
 		}
 	}
 	p.interrupt()
 	want := []string{"  listens   " + p.at, "  to        " + to, "  limit     every request: 4/1h sliding-log by {header:X-Tenant}",
 		"  limit     POST /login: 2/1h sliding-log, 100/24h by {header:X-Tenant}", "  limit     /static/: 1000/1m by {header:X-Tenant}",
-		"  admin     " + p.url("admin") + "   /metrics, explain, reset, top, rulings", "  store     memory, forgotten at the end; --state FILE keeps it"}
+		"  admin     " + p.url("admin") + "   /metrics, explain, reset, top, rulings", "  store     memory, lost on exit; --state FILE keeps it"}
 	if strings.Join(p.welcome[1:], "\n") != strings.Join(want, "\n") {
-		t.Errorf("it said\n%s\nnot\n%s", strings.Join(p.welcome[1:], "\n"), strings.Join(want, "\n"))
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(p.welcome[1:], "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// TestProxyRoutesAlone: without --limit, only the routes have limits. A proxy that is trusted names the client.
+// Without --limit, only the routes have limits. The client's address is taken from a trusted proxy.
 func TestProxyRoutesAlone(t *testing.T) {
 	p := startProxy(t, "--to", hello(t), "--route", "/api/=1/1h sliding-log", "--trusted-proxies", "loopback", "--headers", "none")
-	for range 101 { // one more than the default
-		if got := p.ask("GET", "/"); got != 200 {
-			t.Fatalf("without a limit: %d", got)
+	for range 101 { // one more than the default limit
+		if got := p.send("GET", "/"); got != 200 {
+			t.Fatalf("without a limit: got %d, want 200", got)
 		}
 	}
 	for i, want := range []int{200, 429, 200} {
-		if got := p.ask("GET", "/api/x", "X-Forwarded-For", []string{"192.0.2.1", "192.0.2.1", "192.0.2.2"}[i]); got != want {
-			t.Errorf("%d: %d, not %d", i, got, want)
+		if got := p.send("GET", "/api/x", "X-Forwarded-For", []string{"192.0.2.1", "192.0.2.1", "192.0.2.2"}[i]); got != want {
+			t.Errorf("%d: got %d, want %d", i, got, want)
 		}
 	}
 	p.interrupt()
@@ -115,22 +115,22 @@ func TestProxyByFile(t *testing.T) {
 	path := write(t, "policies.yaml", []byte(fmt.Sprintf(policy, "1/1h sliding-log")))
 	p := startProxy(t, "--to", hello(t), "--config", path)
 	for i, want := range []int{200, 429} {
-		if got := p.ask("POST", "/login"); got != want {
-			t.Errorf("%d: %d, not %d", i, got, want)
+		if got := p.send("POST", "/login"); got != want {
+			t.Errorf("%d: got %d, want %d", i, got, want)
 		}
 	}
-	// Two of three are left when the file is read again.
+	// Two of three are left after the file is reloaded.
 	if err := os.WriteFile(path, []byte(fmt.Sprintf(policy, "3/1h sliding-log")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "the file is read again", func() bool { return p.ask("POST", "/login") == 200 })
+	testkit.Eventually(t, "the file is reloaded", func() bool { return p.send("POST", "/login") == 200 })
 	if err := os.WriteFile(path, []byte("policies: {login: {limits: [wrong]}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.await("not reloaded")
 	for i, want := range []int{200, 429} {
-		if got := p.ask("POST", "/login"); got != want {
-			t.Errorf("with a wrong file, %d: %d, not %d", i, got, want)
+		if got := p.send("POST", "/login"); got != want {
+			t.Errorf("with an invalid file, %d: got %d, want %d", i, got, want)
 		}
 	}
 	p.interrupt()
@@ -177,7 +177,7 @@ func TestProxyWrongFlags(t *testing.T) {
 		}
 		got := call(t, append([]string{"proxy", "--admin", "off"}, args...)...)
 		if got.status != exitFailure || !strings.Contains(got.err, c.want) {
-			t.Errorf("%s: status %d\n%s", c.args, got.status, got.err)
+			t.Errorf("%s: got status %d and\n%swant %q", c.args, got.status, got.err, c.want)
 		}
 	}
 }

@@ -12,34 +12,34 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 )
 
-// adminFlags say which service to ask what only operators may.
+// adminFlags select the service for commands that only operators may use.
 type adminFlags struct {
-	Server string `default:"http://127.0.0.1:8082" placeholder:"URL" help:"The admin door of the service. (default: http://127.0.0.1:8082)" group:"Whom to ask"`
-	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"The token to show the service." group:"Whom to ask"`
+	Server string `default:"http://127.0.0.1:8082" placeholder:"URL" help:"URL of the service's admin listener. (default: http://127.0.0.1:8082)" group:"Service"`
+	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"Token to send to the service." group:"Service"`
 	serverTLS
 }
 
-// ask sends a request to the admin door and reads the answer into answer.
-func (f *adminFlags) ask(ctx context.Context, method, path string, answer any) error {
-	asked, err := newClient(f.Server, f.Token, f.serverTLS)
+// request sends a request to the admin listener and decodes the response into reply.
+func (f *adminFlags) request(ctx context.Context, method, path string, reply any) error {
+	service, err := newClient(f.Server, f.Token, f.serverTLS)
 	if err != nil {
 		return err
 	}
-	defer asked.close()
-	status, text, err := asked.send(ctx, method, path, nil)
+	defer service.close()
+	status, text, err := service.send(ctx, method, path, nil)
 	if err != nil {
 		return err
 	}
 	if status != http.StatusOK {
-		return asked.adminProblem(status, text)
+		return service.adminProblem(status, text)
 	}
-	if err := json.Unmarshal(text, answer); err != nil {
-		return fmt.Errorf("%s: this is not an answer of a Slidegate service: %w", asked.base, err)
+	if err := json.Unmarshal(text, reply); err != nil {
+		return fmt.Errorf("%s: the response is not from a Slidegate service: %w", service.base, err)
 	}
 	return nil
 }
 
-// inForce is what a service says about its policies.
+// inForce describes the policies in force in a service.
 type inForce struct {
 	Hash   string
 	Loaded time.Time
@@ -47,25 +47,25 @@ type inForce struct {
 	Config string
 }
 
-// reloadCommand has a service read its files again.
+// reloadCommand makes a service reload its files.
 type reloadCommand struct {
 	adminFlags
 }
 
-// Run reloads, and prints what changed.
+// Run reloads the files and prints what changed.
 func (r *reloadCommand) Run(ctx context.Context, c *console) error {
-	var answer struct {
+	var reply struct {
 		server.Changes
 		inForce
 	}
-	if err := r.ask(ctx, http.MethodPost, "/v1/reload", &answer); err != nil {
+	if err := r.request(ctx, http.MethodPost, "/v1/reload", &reply); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "reloaded: %s; the files in force have the hash %s\n", changesLine(&answer.Changes, answer.Loaded), answer.Hash)
+	_, err := fmt.Fprintf(c.out, "reloaded: %s; the files in force have the hash %s\n", changesLine(&reply.Changes, reply.Loaded), reply.Hash)
 	return err
 }
 
-// changesLine says what changed. The service watches its files, and may have noticed a change by itself before it was asked to reload.
+// changesLine describes what changed. The service watches its files, and may have loaded a change before the request to reload.
 func changesLine(changes *server.Changes, loaded time.Time) string {
 	var parts []string
 	for _, policies := range []struct {
@@ -73,14 +73,14 @@ func changesLine(changes *server.Changes, loaded time.Time) string {
 		names []string
 	}{{"added", changes.Added}, {"removed", changes.Removed}, {"changed", changes.Changed}} {
 		if len(policies.names) > 0 {
-			parts = append(parts, policies.what+" "+fewOf(policies.names))
+			parts = append(parts, policies.what+" "+firstFew(policies.names))
 		}
 	}
 	for _, other := range []struct {
 		what    string
 		changed bool
 	}{
-		{"what is set for all policies has changed", changes.Service}, {"new rules of Envoy", changes.Envoy}, {"new tokens", changes.Tokens},
+		{"changed settings for all policies", changes.Service}, {"new Envoy rules", changes.Envoy}, {"new tokens", changes.Tokens},
 		{"new certificates", changes.Certificates},
 	} {
 		if other.changed {
@@ -93,7 +93,7 @@ func changesLine(changes *server.Changes, loaded time.Time) string {
 	return strings.Join(parts, "; ")
 }
 
-// configRunningCommand prints what a service runs with.
+// configRunningCommand prints the policies in force in a service.
 type configRunningCommand struct {
 	adminFlags
 }
@@ -101,7 +101,7 @@ type configRunningCommand struct {
 // Run prints the policies in force.
 func (r *configRunningCommand) Run(ctx context.Context, c *console) error {
 	var now inForce
-	if err := r.ask(ctx, http.MethodGet, "/v1/config", &now); err != nil {
+	if err := r.request(ctx, http.MethodGet, "/v1/config", &now); err != nil {
 		return err
 	}
 	from := "flags"

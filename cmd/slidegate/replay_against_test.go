@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Two files on one log: what each of them does is what it does alone, and what differs is said of the keys that it is about.
+// Two files are replayed on one log: each makes the decisions that it makes alone, and the report lists the keys that differ.
 func TestReplayAgainst(t *testing.T) {
 	before := write(t, "old.yaml", []byte(`
 policies:
@@ -24,28 +24,28 @@ policies:
 	var log []string
 	log = append(log, times(7, "203.0.113.7 GET /api/a")...)    // 4 denied after, 2 before: 2 newly denied
 	log = append(log, times(2, "203.0.113.66 GET /api/b")...)   // newly denied by the list
-	log = append(log, times(4, "203.0.113.7 GET /static/x")...) // 2 newly admitted: no policy is for them any more
+	log = append(log, times(4, "203.0.113.7 GET /static/x")...) // 2 newly admitted: they no longer match a policy
 	log = append(log, times(3, "203.0.113.8 POST /login")...)   // 2 newly denied
-	log = append(log, times(9, "203.0.113.8 GET /")...)         // faces nothing
+	log = append(log, times(9, "203.0.113.8 GET /")...)         // matches no policy
 	access := accessLog(t, log...)
 	args := []string{"--config", after, "--against", before, access}
 	found := findings(t, args...)
 	alone, old := findings(t, "--config", after, access), findings(t, "--config", before, access)
 	a := found.Against
 	if a == nil || a.Outcome.Denied != old.Outcome.Denied || found.Outcome.Denied != alone.Outcome.Denied || a.Outcome.Denied != 4 || found.Outcome.Denied != 8 {
-		t.Fatalf("%+v and %+v, want 8 denied after and 4 before", found.Outcome, a)
+		t.Fatalf("got %+v and %+v, want 8 denied after and 4 before", found.Outcome, a)
 	}
 	if fmt.Sprint(found.Policies) != fmt.Sprint(alone.Policies) || fmt.Sprint(a.Policies) != fmt.Sprint(old.Policies) {
-		t.Errorf("policies %v and %v, want what each does alone: %v and %v", found.Policies, a.Policies, alone.Policies, old.Policies)
+		t.Errorf("got policies %v and %v, want those of each file alone: %v and %v", found.Policies, a.Policies, alone.Policies, old.Policies)
 	}
 	if found.Sources[0].Unmatched != 9 || found.Traffic.Keys != alone.Traffic.Keys {
-		t.Errorf("%d requests for no policy and %d keys, want 9 and %d", found.Sources[0].Unmatched, found.Traffic.Keys, alone.Traffic.Keys)
+		t.Errorf("got %d unmatched requests and %d keys, want 9 and %d", found.Sources[0].Unmatched, found.Traffic.Keys, alone.Traffic.Keys)
 	}
 	if d := a.NewlyDenied; d.Requests != 6 || d.Keys != 3 || len(d.Top) != 3 || d.Top[0].Requests != 2 || d.Profile.Paths[0].Requests != 2 {
-		t.Errorf("newly denied %+v, want 6 of 3 keys, 2 each", d)
+		t.Errorf("newly denied: got %+v, want 6 of 3 keys, 2 each", d)
 	}
 	if d := a.NewlyAdmitted; d.Requests != 2 || d.Keys != 1 || d.Top[0].Policy != "gone" || d.Top[0].Key != "203.0.113.7" || d.Profile.Paths[0].Value != "/static/x" {
-		t.Errorf("newly admitted %+v, want 2 of 203.0.113.7 under gone", d)
+		t.Errorf("newly admitted: got %+v, want 2 of 203.0.113.7 under gone", d)
 	}
 	text := mustCall(t, append([]string{"replay"}, args...)...)
 	page := filepath.Join(t.TempDir(), "page.html")
@@ -56,20 +56,20 @@ policies:
 	}
 	for _, want := range []string{"6 newly denied (3 keys), and 2 newly admitted (1 key)"} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) || !strings.Contains(string(html), want) {
-			t.Errorf("the text or the page does not say %q:\n%s", want, text)
+			t.Errorf("%q is missing in the text or on the page:\n%s", want, text)
 		}
 	}
 	if !strings.Contains(string(html), `data-change="Newly denied"`) {
-		t.Error("the page does not say what is newly denied")
+		t.Error("the page does not list what is newly denied")
 	}
 	same := mustCall(t, "replay", "--config", after, "--against", after, access)
 	if want := "would have decided all 12 requests alike"; !strings.Contains(strings.Join(strings.Fields(same), " "), want) {
-		t.Errorf("the same file against itself does not say %q:\n%s", want, same)
+		t.Errorf("a file against itself: %q is missing in\n%s", want, same)
 	}
 }
 
-// Made-up traffic and several logs are compared too, and all else that replay is asked is about the first file.
-func TestReplayAgainstOnOtherTraffic(t *testing.T) {
+// Synthetic traffic can be compared too, and all other results are about the first file.
+func TestReplayAgainstOnSyntheticTraffic(t *testing.T) {
 	before := write(t, "old.yaml", []byte("policies:\n  a: {key: \"{key}\", limits: [30/1m]}\n"))
 	after := write(t, "new.yaml", []byte("policies:\n  a: {key: \"{key}\", limits: [60/1m]}\n"))
 	made := []string{"--generate", "mixed", "--requests", "20000"}
@@ -77,14 +77,14 @@ func TestReplayAgainstOnOtherTraffic(t *testing.T) {
 	alone := findings(t, append(made, "--config", after, "--compare", "--suggest", "1%", "--sweep", "10..100")...)
 	old := findings(t, append(made, "--config", before)...)
 	if found.Outcome.Denied != alone.Outcome.Denied || found.Against.Outcome.Denied != old.Outcome.Denied || old.Outcome.Denied <= alone.Outcome.Denied {
-		t.Errorf("denied %d and %d, want %d and %d", found.Outcome.Denied, found.Against.Outcome.Denied, alone.Outcome.Denied, old.Outcome.Denied)
+		t.Errorf("got %d and %d denied, want %d and %d", found.Outcome.Denied, found.Against.Outcome.Denied, alone.Outcome.Denied, old.Outcome.Denied)
 	}
 	if change := found.Against.NewlyAdmitted.Requests - found.Against.NewlyDenied.Requests; change != old.Outcome.Denied-alone.Outcome.Denied {
-		t.Errorf("%d more are admitted, want %d", change, old.Outcome.Denied-alone.Outcome.Denied)
+		t.Errorf("got %d more admitted, want %d", change, old.Outcome.Denied-alone.Outcome.Denied)
 	}
 	found.Against = nil
 	if got, want := asJSON(t, found.Findings), asJSON(t, alone.Findings); got != want {
-		t.Errorf("all else is\n%s\nwant what is found of the first file alone:\n%s", got, want)
+		t.Errorf("other findings: got\n%s\nwant those of the first file alone:\n%s", got, want)
 	}
 	for _, wrong := range [][]string{
 		{"--against", before},
@@ -93,7 +93,7 @@ func TestReplayAgainstOnOtherTraffic(t *testing.T) {
 		{"--config", after, "--against", before, "--policy", "b"},
 	} {
 		if got := call(t, append(append([]string{"replay"}, made...), wrong...)...); got.status == 0 || got.err == "" {
-			t.Errorf("%v: exit %d, %q; want an error", wrong, got.status, got.err)
+			t.Errorf("%v: got status %d, %q; want an error", wrong, got.status, got.err)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// BenchmarkReplay is the whole command on a log of 100,000 keys: the metric to look at is requests per second. With -cpu 1
-// it is what one core does.
+// BenchmarkReplay runs the whole command on a log of 100,000 keys. The metric to look at is requests per second; with -cpu 1 it is
+// that of one core.
 func BenchmarkReplay(b *testing.B) {
 	const requests = 2_000_000
 	for _, kind := range []string{"lines", "combined"} {

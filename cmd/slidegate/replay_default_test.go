@@ -9,8 +9,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
-// Made-up traffic of every shape: no minute ever holds more than 60 under the default of 60/1m.
-func TestReplayDefaultNeverShowsMoreThanItsQuota(t *testing.T) {
+// With the default algorithm, 60/1m admits at most 60 in any minute, whatever the shape of the traffic.
+func TestReplayDefaultNeverExceedsItsQuota(t *testing.T) {
 	for _, shape := range []string{"mixed", "edges", "scraper"} {
 		var found replay.Findings
 		args := []string{"replay", "--generate", shape, "--requests", "30000", "--limit", "60/1m", "--format", "json"}
@@ -18,13 +18,13 @@ func TestReplayDefaultNeverShowsMoreThanItsQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 		if highest := found.Outcome.Limits[0].Highest.Units; highest > 60 || found.Outcome.Denied == 0 {
-			t.Errorf("%s: the highest in any minute is %d of 60, with %d denied", shape, highest, found.Outcome.Denied)
+			t.Errorf("%s: got at most %d in any minute and %d denied, want at most 60 and some denied", shape, highest, found.Outcome.Denied)
 		}
 	}
 }
 
-// Flags choose for limits that do not say how they count.
-func TestFlagsChooseForLimits(t *testing.T) {
+// Flags set the options that a limit does not set itself.
+func TestFlagsSetOptionsOfLimits(t *testing.T) {
 	log, window, unnamed, slots := slidegate.SlidingLog, slidegate.SlidingWindow, slidegate.DefaultAlgorithm, slidegate.InFlight
 	one, up, clock := 1, slidegate.OverlapUp, slidegate.AnchorClock
 	for _, tt := range []struct {
@@ -52,24 +52,24 @@ func TestFlagsChooseForLimits(t *testing.T) {
 		bound, _ := slidegate.Bind("", got)
 		wanted, _ := slidegate.Bind("", want)
 		if *bound.Rule() != *wanted.Rule() {
-			t.Errorf("%s with %+v: %v, want %v", tt.limit, tt.flags, got, want)
+			t.Errorf("%s with %+v: got %v, want %v", tt.limit, tt.flags, got, want)
 		}
 	}
 }
 
-// A sweep and a page say what a default is, and what cannot be.
+// Calendar windows can be swept and compared; limits that cannot be replayed are errors with the fix.
 func TestReplayOfNewKindsOfLimits(t *testing.T) {
 	made := []string{"replay", "--generate", "mixed", "--requests", "5000"}
 	text := mustCall(t, append(made, "--limit", "200/day zone=Europe/Berlin", "--compare", "--sweep", "100,300")...)
 	for _, want := range []string{"highest in any calendar day", "Other quotas per calendar day", "Not compared: other algorithms"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the report does not say %q:\n%s", want, text)
+			t.Errorf("%q is missing in the report:\n%s", want, text)
 		}
 	}
 	for _, args := range [][]string{{"--limit", "50 in-flight ttl=30s"}, {"--limit", "60/1m", "--sweep", "50,20000"}} {
 		got := call(t, append(made, args...)...)
 		if got.status == 0 || !strings.Contains(got.err, "leave it out") && !strings.Contains(got.err, "60/1m sliding-window") {
-			t.Errorf("%v: exit %d, %s; want an error with the fix", args, got.status, got.err)
+			t.Errorf("%v: got status %d, %s; want an error with the fix", args, got.status, got.err)
 		}
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// What is wrong gets a clear message and exit status 2, and leaves nothing behind.
+// Errors have a clear message and exit status 2, and leave no files behind.
 
-// log is a good log of three lines.
+// log is a valid log of three lines.
 const log = `{"t":1767600000000,"key":"a","cost":1}
 {"t":1767600000001,"key":"a","cost":1}
 {"t":1767600000002,"key":"b","cost":1}
 `
 
-func TestWrongInput(t *testing.T) {
+func TestInvalidInput(t *testing.T) {
 	good := write(t, "good.jsonl", []byte(log))
 	for _, test := range []struct {
 		name string
@@ -36,7 +36,7 @@ func TestWrongInput(t *testing.T) {
 		{"truncated gzip", []string{"replay", write(t, "cut.gz", cut(t))}, []string{"cut.gz", "truncated"}},
 		{"empty gzip", []string{"replay", write(t, "none.gz", zip(t, ""))}, []string{"none.gz", "empty"}},
 		{"limit", []string{"replay", "--limit", "100", good}, []string{"--limit", "100/1m"}},
-		{"limit that cannot be", []string{"replay", "--limit", "20000/1m", "--algorithm", "sliding-log", good}, []string{"10000", "whole"}},
+		{"invalid limit", []string{"replay", "--limit", "20000/1m", "--algorithm", "sliding-log", good}, []string{"10000", "whole"}},
 		{"algorithm", []string{"replay", "--algorithm", "sliding", good}, []string{"--algorithm", "sliding-window"}},
 		{"same limit twice", []string{"replay", "--limit", "5/1m", "--limit", "5/1m", good}, []string{"duplicate"}},
 		{"format", []string{"replay", "--log", "combned", good}, []string{"combned", "combined"}},
@@ -60,15 +60,15 @@ func TestWrongInput(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := callWith(t.Context(), strings.NewReader(log), test.args...)
 			if r.status != exitFailure {
-				t.Errorf("status %d, not %d", r.status, exitFailure)
+				t.Errorf("got status %d, want %d", r.status, exitFailure)
 			}
 			for _, want := range test.want {
 				if !strings.Contains(r.err, want) {
-					t.Errorf("the message does not say %q:\n%s", want, r.err)
+					t.Errorf("%q is missing in the message:\n%s", want, r.err)
 				}
 			}
 			if !strings.HasPrefix(r.err, "slidegate: ") || strings.Count(r.err, "\n") > 6 {
-				t.Errorf("not a short message:\n%s", r.err)
+				t.Errorf("got a long message:\n%s", r.err)
 			}
 		})
 	}
@@ -77,11 +77,11 @@ func TestWrongInput(t *testing.T) {
 	}
 }
 
-// A log that ends in the middle is reported as far as it goes, and the status still says that something is wrong.
-func TestCutLogIsReported(t *testing.T) {
+// A truncated log is reported as far as it goes, but the exit status is that of an error.
+func TestTruncatedLogIsReported(t *testing.T) {
 	r := call(t, "replay", "--limit", "1/1m", write(t, "cut.gz", cut(t)))
 	if r.status != exitFailure || !strings.Contains(r.out, "What 1/1m would have done") {
-		t.Errorf("status %d, and printed\n%s", r.status, r.out)
+		t.Errorf("got status %d and\n%swant a failure with a report", r.status, r.out)
 	}
 }
 
@@ -89,35 +89,35 @@ func TestUnreadableLinesAreShown(t *testing.T) {
 	text := strings.Replace(log, `{"t":1767600000001`, `{"t":"yesterday"`, 1)
 	r := call(t, "replay", write(t, "part.jsonl", []byte(text)))
 	if r.status != exitOK {
-		t.Fatalf("status %d: %s", r.status, r.err)
+		t.Fatalf("got status %d, %s, want %d", r.status, r.err, exitOK)
 	}
 	for _, want := range []string{"unreadable", "yesterday", "2"} {
 		if !strings.Contains(r.out, want) {
-			t.Errorf("the report does not say %q:\n%s", want, r.out)
+			t.Errorf("%q is missing in the report:\n%s", want, r.out)
 		}
 	}
 }
 
-// A page that could not be made leaves no file behind, and an older one as it was.
-func TestFailureLeavesPagesAlone(t *testing.T) {
+// If the page cannot be written, a new file is removed and an old one is left unchanged.
+func TestFailureLeavesOldPageUnchanged(t *testing.T) {
 	fresh := filepath.Join(t.TempDir(), "page.html")
 	old := write(t, "old.html", []byte("an older report"))
 	for _, page := range []string{fresh, old} {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if r := callWith(ctx, strings.NewReader(""), "replay", "--html", page, "-"); r.status == exitOK {
-			t.Errorf("status %d from an empty standard input", r.status)
+			t.Errorf("got status %d for an empty standard input, want an error", r.status)
 		}
 	}
 	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
 		t.Errorf("a page was left behind: %v", err)
 	}
 	if text, _ := os.ReadFile(old); string(text) != "an older report" {
-		t.Errorf("the older page is now %q", text)
+		t.Errorf("got %q in the old page, want it unchanged", text)
 	}
 }
 
-// cut returns the first part of a gzip of a log.
+// cut returns the first half of a gzipped log.
 func cut(t *testing.T) []byte {
 	all := zip(t, mustCall(t, "generate", "steady", "--requests", "5000"))
 	return all[:len(all)/2]

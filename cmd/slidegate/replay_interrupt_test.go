@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Ctrl-C prints what is known so far, also while the program waits for a pipe that nobody writes to.
+// Ctrl-C prints the results so far, even while the program waits for input from an idle pipe.
 func TestInterrupt(t *testing.T) {
 	command := exec.Command(program, "replay", "--limit", "1/1h", "--sort", "0", "-")
 	in, err := command.StdinPipe()
@@ -35,25 +35,25 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := command.Wait(); err == nil {
-		t.Error("the program ended as if nothing had happened")
+		t.Error("got exit status 0 after an interrupt, want an error")
 	}
 	in.Close()
 	if status := command.ProcessState.ExitCode(); status != exitInterrupted {
-		t.Errorf("status %d, not %d; it said\n%s", status, exitInterrupted, errs.String())
+		t.Errorf("got status %d, want %d:\n%s", status, exitInterrupted, errs.String())
 	}
 	for _, want := range []string{"not read to its end", "What 1/1h would have done", "admitted"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report does not say %q:\n%s", want, out.String())
+			t.Errorf("%q is missing in the report:\n%s", want, out.String())
 		}
 	}
 }
 
-// An interrupted wait for a pipe ends although the pipe does not.
+// Read returns when the context ends, although the pipe stays open.
 func TestInterruptibleEndsWithContext(t *testing.T) {
 	held, hold := io.Pipe()
 	defer hold.Close()
 	r := interruptible(canceled(t), held)
 	if _, err := r.Read(make([]byte, 1)); err == nil {
-		t.Error("read from a pipe that nothing was written to")
+		t.Error("got no error from an empty pipe after the context ended")
 	}
 }

@@ -13,18 +13,18 @@ import (
 
 var piped = flag.Int("piped", 2_000_000, "how many requests TestMemoryIsBoundedByKeys sends through a pipe")
 
-// Memory is bounded by keys, not by requests: ten times the requests of the same keys, through a pipe, take about the same.
+// Memory is bounded by the number of keys, not of requests: ten times the requests of the same keys need about the same memory.
 func TestMemoryIsBoundedByKeys(t *testing.T) {
 	few, fewBytes := peakMemory(t, *piped/10)
 	many, manyBytes := peakMemory(t, *piped)
-	t.Logf("most memory: %d kB for %d bytes of log, %d kB for %d", few, fewBytes, many, manyBytes)
+	t.Logf("peak memory: %d kB for %d bytes of log, %d kB for %d", few, fewBytes, many, manyBytes)
 	if many > few*3/2 {
-		t.Errorf("ten times the requests took %d kB instead of %d kB", many, few)
+		t.Errorf("ten times the requests: got %d kB, want at most 1.5 times %d kB", many, few)
 	}
 }
 
-// peakMemory pipes a thousand requests a second of 20,000 keys into a replay. It returns the most memory that this had, in kB, and how
-// many bytes went through the pipe.
+// peakMemory pipes a log with a thousand requests per second of 20,000 keys into a replay. It returns the peak memory of the replay in
+// kB, and the number of bytes piped.
 func peakMemory(t *testing.T, requests int) (memory, bytes int64) {
 	t.Helper()
 	generate := exec.Command(program, "generate", "steady", "--keys", "20000", "--requests", strconv.Itoa(requests),
@@ -49,7 +49,7 @@ func peakMemory(t *testing.T, requests int) (memory, bytes int64) {
 	return replay.ProcessState.SysUsage().(*syscall.Rusage).Maxrss, count.bytes
 }
 
-// counted counts what is written through it.
+// counted counts the bytes written through it.
 type counted struct {
 	to    io.Writer
 	bytes int64

@@ -12,20 +12,20 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// suggestedName is what a suggested policy is called that is not one of a file.
+// suggestedName is the name of a suggested policy that is not based on a policy of a file.
 const suggestedName = "suggested"
 
-// paste returns the suggested limit as a policy for a file, or "" if there is no suggestion. Replayed on the same traffic, the
-// policy decides exactly as the suggestion did.
+// paste returns the suggested limit as a policy to paste into a file, or "" if there is no suggestion. Replayed on the same traffic,
+// the policy makes exactly the decisions of the suggestion.
 func (r *replayCommand) paste(q replayed, in *input, found *replay.Findings) string {
 	if found.Suggestion == nil {
 		return ""
 	}
 	limit, err := slidegate.ParseLimit(found.Suggestion.Outcome.Limits[0].Limit)
 	if err != nil {
-		return "" // it has been replayed
+		return "" // impossible: it has been replayed
 	}
-	file := config.File{Policies: []config.Policy{r.suggestedPolicy(q, in, named(limit))}}
+	file := config.File{Policies: []config.Policy{r.suggestedPolicy(q, in, withAlgorithm(limit))}}
 	file.Service.AddressGroups = clientip.Grouping{V4: r.V4, V6: r.V6}
 	if q.policies != nil {
 		file.Service.AddressGroups = q.policies.Grouping(file.Service.AddressGroups)
@@ -39,13 +39,13 @@ func (r *replayCommand) paste(q replayed, in *input, found *replay.Findings) str
 		lines = append(lines, "# "+note)
 	}
 	if _, err := config.HTTP(&file); err != nil {
-		lines = append(lines, "# For replay alone; the service refuses it: "+strings.ReplaceAll(err.Error(), "\n", " "))
+		lines = append(lines, "# For replay only; the service rejects it: "+strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	return strings.Join(append(lines, concise(&file)...), "\n") + "\n"
 }
 
-// named returns a limit that says how it counts also where that is the default.
-func named(limit slidegate.Limit) slidegate.Limit {
+// withAlgorithm returns the limit with its algorithm named even if it is the default.
+func withAlgorithm(limit slidegate.Limit) slidegate.Limit {
 	bound, err := slidegate.Bind("", limit)
 	if err != nil {
 		return limit
@@ -56,7 +56,7 @@ func named(limit slidegate.Limit) slidegate.Limit {
 	return limit
 }
 
-// suggestedPolicy returns the policy that was replayed with another first limit.
+// suggestedPolicy returns the policy that was replayed, with its first limit replaced.
 func (r *replayCommand) suggestedPolicy(q replayed, in *input, limit slidegate.Limit) config.Policy {
 	policy := config.Policy{Name: suggestedName, Limits: slices.Clone(q.limits)}
 	if q.policies != nil {
@@ -69,7 +69,7 @@ func (r *replayCommand) suggestedPolicy(q replayed, in *input, limit slidegate.L
 	first := slices.IndexFunc(policy.Limits, func(l slidegate.Limit) bool { return l.Algorithm != slidegate.InFlight })
 	policy.Limits[first] = limit
 	if r.Key != "" {
-		policy.Key, _ = config.ParseTemplate(r.Key) // reading the traffic has parsed it
+		policy.Key, _ = config.ParseTemplate(r.Key) // opening the traffic has checked it
 	}
 	if policy.Key.IsZero() {
 		usual := "{address}"
@@ -80,15 +80,15 @@ func (r *replayCommand) suggestedPolicy(q replayed, in *input, limit slidegate.L
 	}
 	if r.Cost != "" {
 		policy.Cost, _ = config.ParseCost(r.Cost)
-		policy.Match = config.Routes(policy.Patterns()...) // whose own costs it takes the place of
+		policy.Match = config.Routes(policy.Patterns()...) // without the routes' own costs, which the flag replaces
 	}
 	return policy
 }
 
-// patterns returns what match of a policy could say in place of the filters, or nil if it cannot.
+// patterns returns the patterns that could replace the filters in the match of a policy, or nil if none can.
 func (r *replayCommand) patterns() *facing.Patterns {
 	routes := r.routes()
-	if len(routes) == 0 || len(r.Config) > 0 { // which has a match of its own
+	if len(routes) == 0 || len(r.Config) > 0 { // the policies of a file have their own match
 		return nil
 	}
 	patterns, err := facing.NewPatterns(routes)
@@ -98,7 +98,7 @@ func (r *replayCommand) patterns() *facing.Patterns {
 	return patterns
 }
 
-// routes returns the filters as patterns, or nil if there are no such patterns: they can say neither statuses nor what is left out.
+// routes returns the filters as patterns, or nil if patterns cannot express them: they have neither statuses nor exclusions.
 func (r *replayCommand) routes() (routes []config.Route) {
 	if len(r.Status) > 0 || len(r.Method)+len(r.Path) == 0 {
 		return nil
@@ -131,13 +131,13 @@ func (r *replayCommand) routes() (routes []config.Route) {
 	return routes
 }
 
-// match returns the patterns that take the same requests as the filters did, and else a note that says so.
+// match returns the patterns that match the same requests as the filters, or a note if there are none.
 func (r *replayCommand) match(in *input) (match []config.Route, note string) {
 	if len(r.Method)+len(r.Path)+len(r.Status) == 0 {
 		return nil, ""
 	}
 	if r.patterns() == nil {
-		return nil, "The figures are those with " + r.filters() + ", which match does not say: replay it with the same."
+		return nil, "The figures apply with " + r.filters() + ", which match cannot express: replay with the same filters."
 	}
 	var differing int64
 	for _, s := range in.sources() {
@@ -145,7 +145,7 @@ func (r *replayCommand) match(in *input) (match []config.Route, note string) {
 	}
 	if differing > 0 {
 		policy := config.Policy{Match: r.routes()}
-		return nil, fmt.Sprintf("The figures are those with %s: replay it with the same. match: %q would differ, in %d of the lines.",
+		return nil, fmt.Sprintf("The figures apply with %s: replay with the same filters. match: %q would differ in %d of the lines.",
 			r.filters(), policy.Patterns(), differing)
 	}
 	return r.routes(), ""
@@ -165,8 +165,8 @@ func (r *replayCommand) filters() string {
 	return strings.Join(flags, " ")
 }
 
-// concise returns the lines of a file with one policy, without what goes without saying: all that a policy with nothing but
-// limits has as well, except for its key and its cost.
+// concise returns the lines of a file with one policy, without the defaults: it omits every line that a policy with nothing but limits
+// has as well, except for its key and its cost.
 func concise(file *config.File) (kept []string) {
 	plain := config.File{Policies: []config.Policy{{Name: file.Policies[0].Name, Limits: file.Policies[0].Limits}}}
 	usual := strings.Split(string(config.Format(&plain)), "\n")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// busyLog writes a combined log in which some clients ask much and others little, for several paths.
+// busyLog writes a combined log with several paths, in which some clients send many requests and others few.
 func busyLog(t *testing.T, requests int) string {
 	t.Helper()
 	r := rand.New(rand.NewPCG(3, 5))
@@ -23,7 +23,7 @@ func busyLog(t *testing.T, requests int) string {
 	return write(t, "busy.log", []byte(b.String()))
 }
 
-// The policy that a suggestion prints, put into a file and replayed on the same traffic, does what was promised.
+// The suggested policy, replayed from a file on the same traffic, gives the promised figures.
 func TestSuggestedPolicyKeepsItsPromise(t *testing.T) {
 	lines := write(t, "made.jsonl", []byte(mustCall(t, "generate", "mixed", "--requests", "20000")))
 	busy := busyLog(t, 20_000)
@@ -46,9 +46,9 @@ policies:
 	for _, tt := range []struct {
 		name  string
 		input []string
-		asked []string
-		again []string // what must be said again
-		says  string
+		flags []string
+		again []string // flags to repeat with the policy
+		want  string
 	}{
 		{"made up", []string{"--generate", "mixed", "--requests", "20000"}, []string{"--limit", "30/1m"}, nil, "    key: \"{key}\"\n"},
 		{"JSON lines", []string{lines}, []string{"--limit", "300/1m fixed-window anchor=first"}, nil, " fixed-window anchor=first\n"},
@@ -58,12 +58,12 @@ policies:
 		{"bucket", []string{busy}, []string{"--limit", "9/1m token-bucket", "--sweep", "1..200"}, nil, " token-bucket # burst="},
 		{"calendar", []string{busy}, []string{"--limit", "9/day zone=Europe/Berlin"}, nil, "/day zone=Europe/Berlin"},
 		{"key and cost", []string{busy}, []string{"--limit", "5/1m", "--key", "{address} {path}", "--cost", "3"}, nil, "    key: \"{address} {path}\"\n    cost: 3\n"},
-		{"bytes", []string{busy}, []string{"--limit", "5000/1m", "--cost", "bytes"}, nil, "# For replay alone"},
+		{"bytes", []string{busy}, []string{"--limit", "5000/1m", "--cost", "bytes"}, nil, "# For replay only"},
 		{"prefix", []string{busy}, []string{"--limit", "5/1m", "--ipv4-prefix", "28"}, nil, "address_groups: {ipv4: 28"},
 		{"filter", []string{busy}, []string{"--limit", "5/1m", "--path", "/api/*", "--method", "post"}, nil, "    match: \"POST /api/\"\n"},
 		{"filters", []string{busy}, []string{"--limit", "5/1m", "--path", "/api/*", "--path", "/login", "--method", "POST", "--method", "PUT"}, nil, "PUT /login"},
 		{"one path", []string{busy}, []string{"--limit", "5/1m", "--path", "/login"}, nil, "    match: \"/login\"\n"},
-		{"status", []string{busy}, []string{"--limit", "5/1m", "--status", "!429"}, []string{"--status", "!429"}, "which match does not say"},
+		{"status", []string{busy}, []string{"--limit", "5/1m", "--status", "!429"}, []string{"--status", "!429"}, "which match cannot express"},
 		{"haproxy", []string{samples("haproxy.log")}, []string{"--limit", "1/1m"}, nil, "sliding-log"},
 		{"alb", []string{samples("alb.log")}, []string{"--limit", "1/1m", "--key", "{host}"}, nil, "sliding-log"},
 		{"cloudfront", []string{samples("cloudfront.log")}, []string{"--limit", "1/1m", "--key", "header:User-Agent"}, nil, "sliding-log"},
@@ -71,11 +71,11 @@ policies:
 		{"policy of a file", []string{busy}, []string{"--config", file, "--policy", "api"}, nil, "5 in-flight ttl=30s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			args := append(append([]string{"--suggest", "10%"}, tt.asked...), tt.input...)
+			args := append(append([]string{"--suggest", "10%"}, tt.flags...), tt.input...)
 			found := findings(t, args...)
 			promise, text := found.Suggestion.Promise(), found.SuggestedPolicy
-			if !strings.Contains(text, tt.says) {
-				t.Errorf("the policy does not say %q:\n%s", tt.says, text)
+			if !strings.Contains(text, tt.want) {
+				t.Errorf("%q is missing in the policy:\n%s", tt.want, text)
 			}
 			if !strings.Contains(mustCall(t, append([]string{"replay"}, args...)...), "\n    policies:\n") {
 				t.Error("the text report has no policy")
@@ -84,21 +84,21 @@ policies:
 			again := findings(t, append(append(tt.again, "--config", pasted), tt.input...)...).Outcome
 			if again.Admitted != promise.Admitted || again.Denied != promise.Denied || again.KeysTouched != promise.KeysTouched ||
 				again.UnitsAdmitted != promise.UnitsAdmitted || again.Lockout.Length != promise.Lockout.Length {
-				t.Errorf("%s\nadmitted %d, denied %d, touched %d; promised were %d, %d, %d", text,
+				t.Errorf("%s\ngot %d admitted, %d denied, %d touched; want %d, %d, %d as promised", text,
 					again.Admitted, again.Denied, again.KeysTouched, promise.Admitted, promise.Denied, promise.KeysTouched)
 			}
 			if tt.input[0] == busy && (promise.Denied == 0) == (tt.name != "default above 100") {
-				t.Errorf("%d denied: the case tries nothing", promise.Denied)
+				t.Errorf("got %d denied: the case tests nothing", promise.Denied)
 			}
 		})
 	}
 }
 
-// A filter that a match would not follow in this log stays a filter.
-func TestSuggestedPolicyLeavesOutAMatchThatDiffers(t *testing.T) {
+// A filter is not turned into a match that would select other requests of this log.
+func TestSuggestedPolicyOmitsMatchThatDiffers(t *testing.T) {
 	log := accessLog(t, append(times(9, "203.0.113.7 GET /api/a"), "203.0.113.7 GET //api/a", "203.0.113.7 GET /other")...)
 	found := findings(t, "--limit", "2/1m", "--path", "/api/*", "--suggest", "1%", log)
-	want := `# The figures are those with --path '/api/*': replay it with the same. match: ["/api/"] would differ, in 1 of the lines.`
+	want := `# The figures apply with --path '/api/*': replay with the same filters. match: ["/api/"] would differ in 1 of the lines.`
 	if text := found.SuggestedPolicy; strings.Contains(text, "    match:") || !strings.Contains(text, want) {
 		t.Errorf("got\n%s\nwant no match, and\n%s", text, want)
 	}

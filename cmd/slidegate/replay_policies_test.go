@@ -30,7 +30,7 @@ func times(n int, request string) (all []string) {
 	return all
 }
 
-// findings replays and returns what the JSON of the report says.
+// findings replays and returns the findings of the JSON report.
 func findings(t *testing.T, args ...string) (found struct {
 	replay.Findings
 	Sources         []traffic.Source
@@ -59,7 +59,7 @@ policies:
       - {keys: "2001:*", unlimited: true}
 `
 
-// A policy counts the requests that its match, its overrides and its lists make it count, and no others.
+// A policy counts the requests that its match, its overrides and its lists select, and no others.
 func TestReplayOfPolicies(t *testing.T) {
 	file := write(t, "slidegate.yaml", []byte(sitePolicies))
 	var log []string
@@ -84,20 +84,20 @@ func TestReplayOfPolicies(t *testing.T) {
 	} {
 		found := findings(t, append(test.policy, "--config", file, access)...)
 		if o := found.Outcome; o.Admitted != test.admitted || o.Denied != test.denied || found.Sources[0].Unmatched != test.unmatched {
-			t.Errorf("%v: admitted %d, denied %d, for no policy %d; want %d, %d and %d", test.policy, o.Admitted, o.Denied,
+			t.Errorf("%v: got %d admitted, %d denied, %d unmatched; want %d, %d and %d", test.policy, o.Admitted, o.Denied,
 				found.Sources[0].Unmatched, test.admitted, test.denied, test.unmatched)
 		}
 		if got := fmt.Sprint(found.Policies); got != test.byPolicy {
-			t.Errorf("%v: the policies are %s, want %s", test.policy, got, test.byPolicy)
+			t.Errorf("%v: got the policies %s, want %s", test.policy, got, test.byPolicy)
 		}
 		if len(found.Notes) > 0 {
-			t.Errorf("%v: notes %q, want none: the log has all that the policies ask for", test.policy, found.Notes)
+			t.Errorf("%v: got the notes %q, want none: the log has all fields of the policies", test.policy, found.Notes)
 		}
 	}
 }
 
-// What a log cannot tell is said in the text, on the page and in the JSON.
-func TestReplaySaysWhatALogCannotTell(t *testing.T) {
+// What could not be replayed for lack of fields is noted in the text, on the page and in the JSON.
+func TestReplayNotesMissingFields(t *testing.T) {
 	file := write(t, "slidegate.yaml", []byte(`
 policies:
   shop: {match: shop.example/, limits: [2/1h]}
@@ -118,29 +118,29 @@ policies:
 		"The candidate of the policy tried was not replayed",
 		"The penalty of the policy tried was not replayed",
 	} {
-		for where, said := range map[string]string{"text": text, "page": string(html), "JSON": strings.Join(found.Notes, "\n")} {
-			if !strings.Contains(said, want) {
-				t.Errorf("the %s does not say %q:\n%s", where, want, said[:min(len(said), 3000)])
+		for where, got := range map[string]string{"text": text, "page": string(html), "JSON": strings.Join(found.Notes, "\n")} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %q is missing in\n%s", where, want, got[:min(len(got), 3000)])
 			}
 		}
 	}
 	if o := found.Outcome; o.Admitted != 2 || o.Denied != 3 {
-		t.Errorf("admitted %d and denied %d, want 2 and 3: the shop's limit decides, and the shadow refuses nobody", o.Admitted, o.Denied)
+		t.Errorf("got %d admitted and %d denied, want 2 and 3: the limit of shop decides, and the shadow policy denies nothing", o.Admitted, o.Denied)
 	}
 	alone := findings(t, "--config", file, "--policy", "tried", access)
 	if alone.Outcome.Denied != 3 || !strings.Contains(strings.Join(alone.Notes, "\n"), "tried is a shadow policy") {
-		t.Errorf("a shadow by itself denies %d, and the notes are %q; want 3 and a note", alone.Outcome.Denied, alone.Notes)
+		t.Errorf("shadow policy alone: got %d denied and the notes %q; want 3 and a note", alone.Outcome.Denied, alone.Notes)
 	}
 	if wrong := call(t, "replay", "--config", file, "--policy", "partners", access); wrong.status != exitFailure || !strings.Contains(wrong.err, "X-Api-Key") {
-		t.Errorf("status %d for a policy whose key the log does not have: %s", wrong.status, wrong.err)
+		t.Errorf("policy whose key the log does not have: got status %d, %s", wrong.status, wrong.err)
 	}
 	if wrong := call(t, "replay", "--config", file, "--sweep", "1..9", access); wrong.status != exitFailure || !strings.Contains(wrong.err, "shop") {
-		t.Errorf("status %d for a sweep over several policies: %s", wrong.status, wrong.err)
+		t.Errorf("sweep over several policies: got status %d, %s", wrong.status, wrong.err)
 	}
 }
 
-// Keys of hosts and paths are those of live requests: a port, capitals and a dot at the end make no other key, nor do two
-// slashes or a percent-encoded letter.
+// Hosts and paths are normalized in keys as for live requests: a port, capitals and a trailing dot make no different key, nor do
+// double slashes or a percent-encoded letter.
 func TestReplayKeysAreCanonical(t *testing.T) {
 	var b strings.Builder
 	for i, host := range []string{"shop.example", "SHOP.example", "shop.example.", "shop.example:1", "shop.example:99999", "shop.example..:80"} {
@@ -150,21 +150,21 @@ func TestReplayKeysAreCanonical(t *testing.T) {
 	access := write(t, "caddy.log", []byte(b.String()))
 	for _, key := range []string{"{host}", "{header:Host}", "{path}", "{host} {path}"} {
 		if found := findings(t, "--key", key, "--limit", "1/1h", access); found.Traffic.Keys != 1 {
-			t.Errorf("%s: %d keys, want 1", key, found.Traffic.Keys)
+			t.Errorf("%s: got %d keys, want 1", key, found.Traffic.Keys)
 		}
 	}
 }
 
-// A replay connects to nothing, so that it needs no password.
+// A replay does not connect to the store, so it needs no password.
 func TestReplayNeedsNoPassword(t *testing.T) {
 	file := write(t, "slidegate.yaml", []byte("store: redis://:${SLIDEGATE_TEST_UNSET}@localhost:6379\n"+sitePolicies))
 	if found := findings(t, "--config", file, accessLog(t, times(5, "203.0.113.7 POST /login")...)); found.Outcome.Denied != 2 {
-		t.Errorf("%d denied, want 2", found.Outcome.Denied)
+		t.Errorf("got %d denied, want 2", found.Outcome.Denied)
 	}
 }
 
-// The page says who was limited, by the fields of the key alone, whatever stands between them.
-func TestReplayNamesTheKey(t *testing.T) {
+// The page describes the key by its fields, without the text between them.
+func TestReplayPageDescribesTheKey(t *testing.T) {
 	log := write(t, "access.log", []byte(`203.0.113.7 - ann [10/Oct/2026:13:00:00 +0000] "GET / HTTP/1.1" 200 5 "http://shop.example/" "curl/8"`+"\n"))
 	each := func(args ...string) string {
 		path := filepath.Join(t.TempDir(), "page.html")
@@ -192,11 +192,11 @@ func TestReplayNamesTheKey(t *testing.T) {
 		}
 	}
 	if got := each("--key", "{address}/{method}"); got != "address and method" {
-		t.Errorf("--key: got %q", got)
+		t.Errorf("--key: got %q, want address and method", got)
 	}
 }
 
-// The patterns of a list share one budget, each at its own cost.
+// The patterns of a list share one quota, each with its own cost.
 func TestReplayOfCostsByRoute(t *testing.T) {
 	file := write(t, "slidegate.yaml", []byte(`
 policies:
@@ -212,10 +212,10 @@ policies:
 	log = append(log, times(3, "203.0.113.7 GET /")...)
 	found := findings(t, "--config", file, accessLog(t, log...))
 	if found.Outcome.Admitted != 7 || found.Outcome.Denied != 3 {
-		t.Errorf("%d were admitted and %d denied, want 7 and 3", found.Outcome.Admitted, found.Outcome.Denied)
+		t.Errorf("got %d admitted and %d denied, want 7 and 3", found.Outcome.Admitted, found.Outcome.Denied)
 	}
 	if notes := strings.Join(found.Notes, "\n"); !strings.Contains(notes, "The log has no header:X-Cost, so requests with that cost under the policy api were counted as 1 each.") {
-		t.Errorf("the notes are %s, want one about X-Cost", notes)
+		t.Errorf("got the notes %s, want one about X-Cost", notes)
 	}
 }
 
@@ -225,11 +225,11 @@ func TestReplayNotesPenalty(t *testing.T) {
 	found := findings(t, "--config", file, accessLog(t, times(9, "203.0.113.7 GET /api/a")...))
 	want := "The penalty of the policy api was not replayed: the service would deny keys for 10m0s after an excess, and so deny more."
 	if got := found.Sources[0].Notes; len(got) != 1 || got[0] != want {
-		t.Errorf("the notes are %q, want %q", got, want)
+		t.Errorf("got the notes %q, want %q", got, want)
 	}
 }
 
-// A log that has the header of plans is held against the limits of each request's plan; of one that has not, a note says so.
+// If the log has the header of the plan, each request faces the limits of its plan; otherwise a note says so.
 func TestReplayOfPlans(t *testing.T) {
 	file := write(t, "slidegate.yaml", []byte(`
 policies:
@@ -246,15 +246,15 @@ policies:
 		}
 	}
 	line(5, "203.0.113.1", "pro")      // 2 denied
-	line(5, "203.0.113.2", "gold")     // 4 denied, for there is no such plan
+	line(5, "203.0.113.2", "gold")     // 4 denied: unknown plan
 	line(5, "203.0.113.3", "internal") // none
 	line(5, "203.0.113.9", "pro")      // 3 denied by the override
 	found := findings(t, "--config", file, write(t, "caddy.log", []byte(log.String())))
 	if o := found.Outcome; o.Admitted != 11 || o.Denied != 9 || len(found.Notes) > 0 {
-		t.Errorf("%d were admitted and %d denied, want 11 and 9; the notes are %q", o.Admitted, o.Denied, found.Notes)
+		t.Errorf("got %d admitted, %d denied and the notes %q, want 11, 9 and none", o.Admitted, o.Denied, found.Notes)
 	}
 	text := mustCall(t, "replay", "--config", file, accessLog(t, times(3, "203.0.113.7 GET /")...))
 	if want := "The log has no header:X-Plan, so all requests under the policy api were counted as having no plan."; !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
-		t.Errorf("the report is\n%s\nwant in it: %s", text, want)
+		t.Errorf("got\n%s\nwant in the report: %s", text, want)
 	}
 }

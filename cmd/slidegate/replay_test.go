@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
-// All forms of a report say the same numbers.
+// All output formats contain the same figures.
 func TestFormatsAgree(t *testing.T) {
 	args := []string{"replay", "--generate", "mixed", "--requests", "20000", "--limit", "30/1m", "--compare", "--sweep", "10..100", "--suggest", "1%"}
 	var found replay.Findings
@@ -27,7 +27,7 @@ func TestFormatsAgree(t *testing.T) {
 	text := mustCall(t, args...)
 	for label, n := range map[string]int64{"admitted": o.Admitted, "denied": o.Denied, "keys touched": o.KeysTouched} {
 		if !regexp.MustCompile(label + `\s+` + grouped(n) + `\s`).MatchString(text) {
-			t.Errorf("the text does not say %s %s:\n%s", label, grouped(n), text)
+			t.Errorf("text: %s %s is missing in\n%s", label, grouped(n), text)
 		}
 	}
 	rows, err := csv.NewReader(strings.NewReader(mustCall(t, append(args, "--format", "csv")...))).ReadAll()
@@ -35,11 +35,11 @@ func TestFormatsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := 1 + 1 + len(found.Compare) + len(found.Sweep.Points) + 1; len(rows) != want {
-		t.Errorf("%d rows of CSV, not %d", len(rows), want)
+		t.Errorf("got %d rows of CSV, want %d", len(rows), want)
 	}
 	for i, name := range rows[0] {
 		if name == "denied" && rows[1][i] != strconv.FormatInt(o.Denied, 10) {
-			t.Errorf("the CSV says denied %s, the JSON %d", rows[1][i], o.Denied)
+			t.Errorf("got denied %s in the CSV, want %d as in the JSON", rows[1][i], o.Denied)
 		}
 	}
 	page := filepath.Join(t.TempDir(), "page.html")
@@ -49,11 +49,11 @@ func TestFormatsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(html), grouped(o.Denied)) {
-		t.Errorf("the page does not say %s", grouped(o.Denied))
+		t.Errorf("page: %s is missing", grouped(o.Denied))
 	}
 }
 
-// grouped writes a number as reports do.
+// grouped formats a number as reports do, with commas.
 func grouped(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -62,21 +62,21 @@ func grouped(n int64) string {
 	return text
 }
 
-// The policy of a file counts as its limits given by hand do.
+// A policy of a file gives the same results as its limits given by flags.
 func TestPolicy(t *testing.T) {
 	file := write(t, "slidegate.yaml", []byte("policies:\n  api:\n    key: \"{key}\"\n    limits:\n      - 3/1m\n      - quota: 20\n        window: 1h\n        algorithm: sliding-log\n"))
 	lines := write(t, "some.jsonl", []byte(mustCall(t, "generate", "zipf", "--requests", "3000", "--keys", "50")))
 	byFile := mustCall(t, "replay", "--config", file, "--format", "csv", lines)
 	byHand := mustCall(t, "replay", "--limit", "3/1m", "--limit", "20/1h sliding-log", "--format", "csv", lines)
 	if byFile != byHand {
-		t.Errorf("by file:\n%sby hand:\n%s", byFile, byHand)
+		t.Errorf("got by file:\n%swant as by flags:\n%s", byFile, byHand)
 	}
 	if wrong := call(t, "replay", "--config", file, "--policy", "ap", lines); wrong.status != exitFailure || !strings.Contains(wrong.err, `"api"`) {
-		t.Errorf("status %d for a policy that does not exist: %s", wrong.status, wrong.err)
+		t.Errorf("unknown policy: got status %d, %s", wrong.status, wrong.err)
 	}
 }
 
-// The choices of the flags apply to limits that have not made them.
+// The options of flags apply to limits that do not set them.
 func TestChoices(t *testing.T) {
 	for _, pair := range [][2][]string{
 		{{"--limit", "5/1m", "--algorithm", "fixed-window", "--anchor", "first", "--count-denied"}, {"--limit", "5/1m fixed-window anchor=first count-denied"}},
@@ -89,12 +89,12 @@ func TestChoices(t *testing.T) {
 		first := mustCall(t, append(args, pair[0]...)...)
 		second := mustCall(t, append(args, pair[1]...)...)
 		if first != second {
-			t.Errorf("%v gives\n%s%v gives\n%s", pair[0], first, pair[1], second)
+			t.Errorf("%v: got\n%swant as with %v:\n%s", pair[0], first, pair[1], second)
 		}
 	}
 }
 
-// The cost of a flag replaces that of JSON lines.
+// The flag --cost replaces the costs of JSON lines.
 func TestCost(t *testing.T) {
 	lines := write(t, "costs.jsonl", []byte(`{"t":1767600000000,"key":"a","cost":3}`+"\n"+`{"t":1767600000001,"key":"a","cost":3}`+"\n"))
 	for _, test := range []struct {
@@ -107,7 +107,7 @@ func TestCost(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found.Traffic.Units != test.units {
-			t.Errorf("%v: %d units, not %d", test.flags, found.Traffic.Units, test.units)
+			t.Errorf("%v: got %d units, want %d", test.flags, found.Traffic.Units, test.units)
 		}
 	}
 }

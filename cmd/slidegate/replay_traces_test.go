@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// Does the command reproduce every recorded decision of the limiters that Slidegate replaces?
+// The command reproduces every recorded decision of the limiters that Slidegate replaces.
 
-// choices are the flags that reproduce a system.
+// choices are the flags that reproduce a limiter, by its name.
 var choices = map[string][]string{
 	"deno-kv":    {"--overlap", "down", "--anchor", "clock", "--count-denied"},
 	"pg-sliding": {"--overlap", "up", "--anchor", "first"},
@@ -24,7 +24,7 @@ var choices = map[string][]string{
 	"redis-zset": {"--algorithm", "sliding-log", "--count-denied"},
 }
 
-// decided is a line of a recording, or of what the command wrote.
+// decided is a line of a recording, or of the output of --decisions.
 type decided struct {
 	T       json.RawMessage
 	Key     string
@@ -39,7 +39,7 @@ type decided struct {
 func TestTraces(t *testing.T) {
 	files, err := filepath.Glob(filepath.FromSlash("../../rule/testdata/traces/*/*.out.jsonl.gz"))
 	if err != nil || len(files) < 10 {
-		t.Fatalf("%d recordings, %v", len(files), err)
+		t.Fatalf("got %d recordings, %v, want at least 10", len(files), err)
 	}
 	for _, file := range files {
 		system := filepath.Base(filepath.Dir(file))
@@ -56,30 +56,30 @@ func TestTraces(t *testing.T) {
 func compare(t *testing.T, quota int64, theirs, ours []decided) {
 	t.Helper()
 	if len(theirs) != len(ours) || len(ours) == 0 {
-		t.Fatalf("%d decisions were recorded, %d written", len(theirs), len(ours))
+		t.Fatalf("want %d decisions as recorded, got %d", len(theirs), len(ours))
 	}
 	denied := 0
 	for i, o := range ours {
 		r := theirs[i]
 		if o.Allowed != r.Allowed || !bytes.Equal(o.T, r.T) || o.Key != r.Key || o.Cost != r.Cost {
-			t.Fatalf("line %d: wrote %+v, want what was recorded: %+v", i+1, o, r)
+			t.Fatalf("line %d: got %+v, want %+v as recorded", i+1, o, r)
 		}
 		if o.Remaining == nil || o.ResetAfterUS == nil {
-			t.Fatalf("line %d lacks a field: %+v", i+1, o)
+			t.Fatalf("line %d: a field is missing: %+v", i+1, o)
 		}
 		if never := o.Cost > quota; never != (o.RetryAfterUS == nil) || !never && o.Allowed != (*o.RetryAfterUS == 0) {
-			t.Fatalf("line %d: cost %d, allowed %v, with a wrong retry_after_us", i+1, o.Cost, o.Allowed)
+			t.Fatalf("line %d: cost %d, allowed %v: wrong retry_after_us", i+1, o.Cost, o.Allowed)
 		}
 		if !o.Allowed {
 			denied++
 		}
 	}
 	if denied == 0 || denied == len(ours) {
-		t.Errorf("%d of %d were denied: the recording says little", denied, len(ours))
+		t.Errorf("got %d of %d denied: the recording tests little", denied, len(ours))
 	}
 }
 
-// recordedLimit returns the limit of a recording: its quota, and all of it as the flag takes it.
+// recordedLimit returns the limit of a recording: its quota, and the limit as the value of --limit.
 func recordedLimit(t *testing.T, file string) (quota int64, limit string) {
 	t.Helper()
 	text, err := os.ReadFile(strings.TrimSuffix(file, ".out.jsonl.gz") + ".json")

@@ -17,59 +17,59 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
-// operatorFlags are those of commands that change what a running service does.
+// operatorFlags are the flags of commands that change rulings.
 type operatorFlags struct {
-	Policy string `placeholder:"NAME" help:"The policy; envoy:DOMAIN for a descriptor of Envoy, whose key is key=value,key=value. (default: the service's)" group:"What"`
-	Why    string `placeholder:"TEXT" help:"The reason, for the log." group:"What"`
-	Who    string `placeholder:"NAME" help:"Who decides, for the log. (default: you, as user@host)" group:"What"`
+	Policy string `placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor, whose key is key=value,key=value. (default: the service's default policy)" group:"Ruling"`
+	Why    string `placeholder:"TEXT" help:"Reason, for the log." group:"Ruling"`
+	Who    string `placeholder:"NAME" help:"Name of the operator, for the log. (default: you, as user@host)" group:"Ruling"`
 	printingFlags
 }
 
-// printingFlags are adminFlags and how to print the answer.
+// printingFlags are adminFlags with an output format.
 type printingFlags struct {
 	adminFlags
-	Format string `enum:"text,json" default:"text" help:"How to print the answer: text, json." group:"Whom to ask"`
+	Format string `enum:"text,json" default:"text" help:"Output format: text, json." group:"Service"`
 }
 
-// endFlags say when a ruling ends.
+// endFlags set the end of a ruling.
 type endFlags struct {
-	For   string `placeholder:"1h30m" help:"How long, such as 15m or 7d. (default: until it is ended)" group:"What" xor:"end"`
-	Until string `placeholder:"18:00" help:"Until when: a time of day, the next to come, or a time such as 2026-01-31T18:00:00Z." group:"What" xor:"end"`
+	For   string `placeholder:"1h30m" help:"Duration of the ruling, such as 15m or 7d. (default: until it is ended)" group:"Ruling" xor:"end"`
+	Until string `placeholder:"18:00" help:"End of the ruling: the next occurrence of a time of day, or a time such as 2026-01-31T18:00:00Z." group:"Ruling" xor:"end"`
 }
 
-// blockCommand refuses a key.
+// blockCommand blocks a key.
 type blockCommand struct {
-	Key string `arg:"" help:"Whom to refuse, also as top prints it."`
+	Key string `arg:"" help:"The key to block; it may be quoted as top prints it."`
 	endFlags
 	operatorFlags
 }
 
-// Help is what the command's help adds.
+// Help returns the details in the command's help.
 func (*blockCommand) Help() string {
-	return "All instances that share the store refuse the key within two seconds, before any limit, list or override, and also while the store is down. It takes the place of an override of the key. See also unblock, and rulings for what is in force."
+	return "All instances that share the store refuse the key within two seconds. A block takes precedence over limits, lists and overrides, holds while the store is down, and replaces an override of the key. See also unblock, and rulings, which lists what is in force."
 }
 
-// Run blocks, and tells.
+// Run blocks the key and prints the ruling.
 func (b *blockCommand) Run(ctx context.Context, c *console) error {
-	return b.rule(ctx, c, &b.endFlags, change{Key: asPrinted(b.Key), Kind: rulings.Block})
+	return b.rule(ctx, c, &b.endFlags, change{Key: unquoteKey(b.Key), Kind: rulings.Block})
 }
 
 // overrideCommand gives a key other limits.
 type overrideCommand struct {
-	Key       string   `arg:"" help:"Whose limits to change, also as top prints it."`
-	Limits    []string `arg:"" optional:"" name:"limit" help:"In place of the limits that the key has, such as 1000/1m. With several, all hold."`
-	Unlimited bool     `help:"Admit everything, and charge nothing." group:"What"`
-	End       bool     `help:"End the override that the key has." group:"What"`
+	Key       string   `arg:"" help:"The key whose limits to replace; it may be quoted as top prints it."`
+	Limits    []string `arg:"" optional:"" name:"limit" help:"New limit of the key, such as 1000/1m. If there are several, all apply."`
+	Unlimited bool     `help:"Admit all requests and charge nothing." group:"Ruling"`
+	End       bool     `help:"End the override of the key." group:"Ruling"`
 	endFlags
 	operatorFlags
 }
 
-// Help is what the command's help adds.
+// Help returns the details in the command's help.
 func (*overrideCommand) Help() string {
-	return "All instances that share the store obey within two seconds. What the key has used still counts, where a limit has the window of one that the policy has. It takes the place of a block of the key."
+	return "All instances that share the store apply the override within two seconds. What the key has used still counts for new limits with the same window as a limit of the policy. An override replaces a block of the key."
 }
 
-// Run overrides, and tells.
+// Run sets or ends the override and prints the ruling.
 func (o *overrideCommand) Run(ctx context.Context, c *console) error {
 	ways := 0
 	for _, given := range []bool{len(o.Limits) > 0, o.Unlimited, o.End} {
@@ -77,11 +77,11 @@ func (o *overrideCommand) Run(ctx context.Context, c *console) error {
 			ways++
 		}
 	}
-	switch key := asPrinted(o.Key); {
+	switch key := unquoteKey(o.Key); {
 	case ways != 1:
 		return errors.New("give limits, such as 1000/1m, or --unlimited, or --end")
 	case o.End && o.endFlags != endFlags{}:
-		return errors.New("--end ends the override now: leave out --for and --until")
+		return errors.New("--end ends the override now; leave out --for and --until")
 	case o.End:
 		return o.end(ctx, c, change{Key: key, Kind: rulings.Override})
 	case o.Unlimited:
@@ -93,16 +93,16 @@ func (o *overrideCommand) Run(ctx context.Context, c *console) error {
 
 // unblockCommand ends a block.
 type unblockCommand struct {
-	Key string `arg:"" help:"Whom to let in again, also as top prints it."`
+	Key string `arg:"" help:"The key to unblock; it may be quoted as top prints it."`
 	operatorFlags
 }
 
-// Run unblocks, and tells.
+// Run unblocks the key and prints the ruling that it has ended.
 func (u *unblockCommand) Run(ctx context.Context, c *console) error {
-	return u.end(ctx, c, change{Key: asPrinted(u.Key), Kind: rulings.Block})
+	return u.end(ctx, c, change{Key: unquoteKey(u.Key), Kind: rulings.Block})
 }
 
-// change is what the service is asked to change.
+// change is a request to change a ruling.
 type change struct {
 	Policy string       `json:"policy,omitempty"`
 	Key    string       `json:"key"`
@@ -114,93 +114,93 @@ type change struct {
 	Why    string       `json:"why,omitempty"`
 }
 
-// listedRuling is a ruling as the service tells of it.
+// listedRuling is a ruling with the note that the service adds.
 type listedRuling struct {
 	rulings.Ruling
 	Note string
 }
 
-// rule asks the service to put a ruling in force.
-func (f *operatorFlags) rule(ctx context.Context, c *console, end *endFlags, asked change) (err error) {
-	if asked.Until, err = end.time(time.Now()); err != nil {
+// rule puts a ruling in force.
+func (f *operatorFlags) rule(ctx context.Context, c *console, end *endFlags, wanted change) (err error) {
+	if wanted.Until, err = end.time(time.Now()); err != nil {
 		return err
 	}
 	if end.For != "" {
 		if _, err := rulings.ParseFor(end.For); err != nil {
 			return fmt.Errorf("--for: %w", err)
 		}
-		asked.For = end.For
+		wanted.For = end.For
 	}
-	var told struct {
+	var reply struct {
 		Ruling   listedRuling
 		Replaced *rulings.Ruling
 	}
-	if done, err := f.send(ctx, c, "/v1/rulings", asked, &told); done || err != nil {
+	if done, err := f.send(ctx, c, "/v1/rulings", wanted, &reply); done || err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%q under the policy %s: %s\n", told.Ruling.Key, told.Ruling.Policy, effect(&told.Ruling.Ruling, time.Now()))
-	if told.Replaced != nil {
-		fmt.Fprintf(c.out, "in place of: %s%s\n", effect(told.Replaced, time.Now()), by(told.Replaced))
+	fmt.Fprintf(c.out, "%q under the policy %s: %s\n", reply.Ruling.Key, reply.Ruling.Policy, effect(&reply.Ruling.Ruling, time.Now()))
+	if reply.Replaced != nil {
+		fmt.Fprintf(c.out, "in place of: %s%s\n", effect(reply.Replaced, time.Now()), by(reply.Replaced))
 	}
-	if told.Ruling.Note != "" {
-		fmt.Fprintf(c.out, "but %s\n", told.Ruling.Note)
+	if reply.Ruling.Note != "" {
+		fmt.Fprintf(c.out, "but %s\n", reply.Ruling.Note)
 	}
 	return nil
 }
 
-// end asks the service to end a ruling.
-func (f *operatorFlags) end(ctx context.Context, c *console, asked change) error {
-	var told struct{ Ended *rulings.Ruling }
-	if done, err := f.send(ctx, c, "/v1/rulings/clear", asked, &told); done || err != nil || told.Ended == nil {
+// end ends a ruling.
+func (f *operatorFlags) end(ctx context.Context, c *console, wanted change) error {
+	var reply struct{ Ended *rulings.Ruling }
+	if done, err := f.send(ctx, c, "/v1/rulings/clear", wanted, &reply); done || err != nil || reply.Ended == nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "%q under the policy %s: ended, it was %s%s\n", told.Ended.Key, told.Ended.Policy, effect(told.Ended, time.Now()), by(told.Ended))
+	_, err := fmt.Fprintf(c.out, "%q under the policy %s: ended; it was %s%s\n", reply.Ended.Key, reply.Ended.Policy, effect(reply.Ended, time.Now()), by(reply.Ended))
 	return err
 }
 
-// send asks the service for a change and reads its answer, or prints it as it is.
-func (f *operatorFlags) send(ctx context.Context, c *console, path string, asked change, told any) (printed bool, err error) {
-	asked.Policy, asked.Who, asked.Why = f.Policy, cmp.Or(f.Who, whoIsThis()), f.Why
-	return f.printingFlags.send(ctx, c, http.MethodPost, path, asked, told)
+// send sends a change to the service and decodes the response into reply, or prints the JSON if that is the output format.
+func (f *operatorFlags) send(ctx context.Context, c *console, path string, wanted change, reply any) (printed bool, err error) {
+	wanted.Policy, wanted.Who, wanted.Why = f.Policy, cmp.Or(f.Who, currentUser()), f.Why
+	return f.printingFlags.send(ctx, c, http.MethodPost, path, wanted, reply)
 }
 
-// send asks the service and reads its answer, or prints it as it is if that is asked for.
-func (f *printingFlags) send(ctx context.Context, c *console, method, path string, body, told any) (printed bool, err error) {
-	asked, err := newClient(f.Server, f.Token, f.serverTLS)
+// send sends a request to the service and decodes the response into reply, or prints the JSON if that is the output format.
+func (f *printingFlags) send(ctx context.Context, c *console, method, path string, body, reply any) (printed bool, err error) {
+	service, err := newClient(f.Server, f.Token, f.serverTLS)
 	if err != nil {
 		return false, err
 	}
-	defer asked.close()
-	status, text, err := asked.sendUpTo(ctx, maxRulingsText, method, path, body)
+	defer service.close()
+	status, text, err := service.sendUpTo(ctx, maxRulingsText, method, path, body)
 	switch {
 	case err != nil:
 		return false, err
 	case status != http.StatusOK:
-		return false, asked.adminProblem(status, text)
+		return false, service.adminProblem(status, text)
 	case f.Format == "json":
 		_, err := fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
 		return true, err
 	}
-	if err := json.Unmarshal(text, told); err != nil {
-		return false, fmt.Errorf("%s: this is not an answer of a Slidegate service: %w", asked.base, err)
+	if err := json.Unmarshal(text, reply); err != nil {
+		return false, fmt.Errorf("%s: the response is not from a Slidegate service: %w", service.base, err)
 	}
 	return false, nil
 }
 
-// maxRulingsText is how long a list of all rulings may be.
+// maxRulingsText is the maximum size of a list of all rulings, in bytes.
 const maxRulingsText = 64 << 20
 
-// whoIsThis names the user, for the log.
-func whoIsThis() string {
+// currentUser returns the user as user@host, for the log.
+func currentUser() string {
 	name := os.Getenv("USER")
 	if u, err := user.Current(); err == nil {
 		name = u.Username
 	}
-	host, _ := os.Hostname() // without it, the name of the user has to do
+	host, _ := os.Hostname() // without it, the user name must suffice
 	return strings.TrimSuffix(cmp.Or(name, "unknown")+"@"+host, "@")
 }
 
-// time returns when a ruling ends as the service reads it; empty if Until is not given.
+// time returns the end of a ruling in the format of the service, or "" if Until is not given.
 func (f *endFlags) time(now time.Time) (string, error) {
 	if f.Until == "" {
 		return "", nil
@@ -219,15 +219,15 @@ func (f *endFlags) time(now time.Time) (string, error) {
 			return end.Format(time.RFC3339), nil
 		}
 	}
-	return "", fmt.Errorf("--until: must be a time of day such as 18:00, or a time such as 2026-01-31T18:00:00Z, not %q", f.Until)
+	return "", fmt.Errorf("--until: must be a time of day such as 18:00, or a time such as 2026-01-31T18:00:00Z, got %q", f.Until)
 }
 
-// effect says what a ruling does, and how long.
+// effect describes what a ruling does, and until when.
 func effect(r *rulings.Ruling, now time.Time) string {
-	return deed(r) + ", " + until(r, now)
+	return action(r) + ", " + until(r, now)
 }
 
-func deed(r *rulings.Ruling) string {
+func action(r *rulings.Ruling) string {
 	switch r.Kind {
 	case rulings.Block:
 		return "blocked"
@@ -239,7 +239,7 @@ func deed(r *rulings.Ruling) string {
 	return string(r.Kind)
 }
 
-// until says when a ruling ends, in local time.
+// until describes when a ruling ends, in local time.
 func until(r *rulings.Ruling, now time.Time) string {
 	if r.Until.IsZero() {
 		return "until it is ended"
@@ -247,7 +247,7 @@ func until(r *rulings.Ruling, now time.Time) string {
 	return fmt.Sprintf("until %s (%v)", r.Until.Local().Format(time.DateTime), r.Until.Sub(now).Round(time.Second))
 }
 
-// by says who decided, and why.
+// by describes who made a ruling, and why.
 func by(r *rulings.Ruling) string {
 	if r.Why == "" {
 		return ", by " + r.Who
@@ -255,16 +255,16 @@ func by(r *rulings.Ruling) string {
 	return ", by " + r.Who + ": " + r.Why
 }
 
-// rulingsCommand lists what is in force, or what was changed.
+// rulingsCommand lists the rulings in force, or the log of changes.
 type rulingsCommand struct {
-	Log bool `help:"Show the changes, the newest first, and who made them."`
-	N   int  `short:"n" default:"100" help:"How many changes to show, at most 1000."`
+	Log bool `help:"Show the log of changes, newest first, and who made them."`
+	N   int  `short:"n" default:"100" help:"Number of changes to show, at most 1000."`
 	printingFlags
 }
 
-// Run lists, once.
+// Run prints the list.
 func (r *rulingsCommand) Run(ctx context.Context, c *console) error {
-	var told struct {
+	var reply struct {
 		Rulings []listedRuling
 		Log     []rulings.Ruling
 	}
@@ -272,15 +272,15 @@ func (r *rulingsCommand) Run(ctx context.Context, c *console) error {
 	if r.Log {
 		path = fmt.Sprintf("/v1/rulings/log?n=%d", r.N)
 	}
-	if done, err := r.send(ctx, c, http.MethodGet, path, nil, &told); done || err != nil {
+	if done, err := r.send(ctx, c, http.MethodGet, path, nil, &reply); done || err != nil {
 		return err
 	}
 	var b strings.Builder
 	switch {
 	case r.Log:
-		writeLog(&b, told.Log)
+		writeLog(&b, reply.Log)
 	default:
-		writeRulings(&b, told.Rulings)
+		writeRulings(&b, reply.Rulings)
 	}
 	_, err := io.WriteString(c.out, b.String())
 	return err
@@ -299,21 +299,21 @@ func writeRulings(to io.Writer, all []listedRuling) {
 		if r.Note != "" {
 			why = strings.TrimSpace(why + " [" + r.Note + "]")
 		}
-		fmt.Fprintf(t, "%s\t%q\t%s\t%s\t%s\t%s\n", r.Policy, r.Key, deed(&r.Ruling), untilCell(&r.Ruling), r.Who, why)
+		fmt.Fprintf(t, "%s\t%q\t%s\t%s\t%s\t%s\n", r.Policy, r.Key, action(&r.Ruling), untilCell(&r.Ruling), r.Who, why)
 	}
 	_ = t.Flush() // it is written to memory
 }
 
 func writeLog(to io.Writer, log []rulings.Ruling) {
 	if len(log) == 0 {
-		fmt.Fprintln(to, "nothing was changed yet")
+		fmt.Fprintln(to, "no changes yet")
 		return
 	}
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "when\twho\tpolicy\tkey\truling\tuntil\twhy")
 	for i := range log {
 		r := &log[i]
-		what, end := deed(r), untilCell(r)
+		what, end := action(r), untilCell(r)
 		if r.Kind == rulings.Clear {
 			what, end = "ended", ""
 		}

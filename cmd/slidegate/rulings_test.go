@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// An operator blocks, raises and frees keys from the command line, and sees who did what.
-func TestRulingsByHand(t *testing.T) {
+// An operator blocks, overrides and unblocks keys from the command line, and sees who did what.
+func TestRulingCommands(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	s := startServe(t, "--limit", "1/1h sliding-log")
 	admin := s.url("admin")
 	for _, step := range []struct {
 		args   []string
 		status int
-		want   []string // in what is printed
+		want   []string // parts of the output
 	}{
 		{[]string{"rulings"}, exitOK, []string{"no rulings are in force"}},
-		{[]string{"rulings", "--log"}, exitOK, []string{"nothing was changed yet"}},
+		{[]string{"rulings", "--log"}, exitOK, []string{"no changes yet"}},
 		{[]string{"block", "alice", "--for", "1h", "--why", "abuse", "--who", "eve"}, exitOK, []string{`"alice" under the policy default: blocked, until 20`, "(1h0m0s)"}},
-		{[]string{"explain", "alice"}, exitOK, []string{"ruling     blocked, until 20", "by eve: abuse", "answer     refused, by its ruling"}},
-		{[]string{"peek", "alice", "--server", s.url("http")}, exitRefused, []string{"refused by a ruling: come back in "}},
+		{[]string{"explain", "alice"}, exitOK, []string{"ruling     blocked, until 20", "by eve: abuse", "decision   refused, by its ruling"}},
+		{[]string{"peek", "alice", "--server", s.url("http")}, exitRefused, []string{"refused by a ruling: retry in "}},
 		{[]string{"override", `"alice"`, "50/1h", "9/1s", "--until", "23:59:59"}, exitOK, []string{`"alice" under the policy default: 50/1h, 9/1s, until 20`, "in place of: blocked", "by eve: abuse"}},
 		{[]string{"peek", "alice", "--server", s.url("http")}, exitOK, []string{"of 9 left"}},
 		{[]string{"unblock", "alice"}, exitFailure, []string{"not block but limits"}},
-		{[]string{"override", "alice", "--end", "--why", "enough"}, exitOK, []string{"ended, it was 50/1h, 9/1s"}},
+		{[]string{"override", "alice", "--end", "--why", "enough"}, exitOK, []string{"ended; it was 50/1h, 9/1s"}},
 		{[]string{"override", "alice", "--end"}, exitFailure, []string{"there is no ruling about this key"}},
 		{[]string{"block", "2001:DB8::3"}, exitOK, []string{`"2001:db8::/64" under the policy default: blocked, until it is ended`}},
-		{[]string{"peek", "2001:db8::9", "--server", s.url("http")}, exitRefused, []string{"refused by a ruling, without an end"}},
+		{[]string{"peek", "2001:db8::9", "--server", s.url("http")}, exitRefused, []string{"refused by a ruling, with no end"}},
 		{[]string{"override", "bob", "--unlimited"}, exitOK, []string{`"bob" under the policy default: unlimited, until it is ended`}},
 		{[]string{"peek", "bob", "--server", s.url("http")}, exitOK, []string{"allowed without limits: unlimited"}},
 		{[]string{"rulings"}, exitOK, []string{`default  "2001:db8::/64"  blocked    -`, `default  "bob"            unlimited  -`}},
-		{[]string{"unblock", "2001:db8::7"}, exitOK, []string{`"2001:db8::/64" under the policy default: ended, it was blocked`}},
+		{[]string{"unblock", "2001:db8::7"}, exitOK, []string{`"2001:db8::/64" under the policy default: ended; it was blocked`}},
 		{[]string{"rulings", "--log", "-n", "20"}, exitOK, []string{"eve", "abuse", "ended", "enough", "unlimited", "50/1h, 9/1s"}},
 		{[]string{"rulings", "--format", "json"}, exitOK, []string{`"rulings":[{"policy":"default","key":"bob","kind":"unlimited"`}},
 		{[]string{"block", "x", "--policy", "nosuch"}, exitFailure, []string{"policy: ", `"nosuch"`}},
@@ -42,7 +42,7 @@ func TestRulingsByHand(t *testing.T) {
 		{[]string{"override", "x"}, exitFailure, []string{"give limits, such as 1000/1m"}},
 		{[]string{"override", "x", "--end", "--for", "1h"}, exitFailure, []string{"--end ends the override now"}},
 		{[]string{"override", "x", "1/fortnight"}, exitFailure, []string{"limits: ", "fortnight"}},
-		{[]string{"block", "x", "--server", s.url("http")}, exitFailure, []string{"is not the admin door"}},
+		{[]string{"block", "x", "--server", s.url("http")}, exitFailure, []string{"is not the admin listener"}},
 	} {
 		args := step.args
 		if !strings.Contains(strings.Join(args, " "), "--server") {
@@ -51,13 +51,13 @@ func TestRulingsByHand(t *testing.T) {
 		r := call(t, args...)
 		for _, want := range step.want {
 			if r.status != step.status || !strings.Contains(r.out+r.err, want) {
-				t.Errorf("%q: status %d, %s%s; want status %d and %q", step.args, r.status, r.out, r.err, step.status, want)
+				t.Errorf("%q: got status %d, %s%s; want status %d and %q", step.args, r.status, r.out, r.err, step.status, want)
 			}
 		}
 	}
 }
 
-// A time of day is the next one to come, in local time.
+// A time of day means its next occurrence, in local time.
 func TestEndOfRulings(t *testing.T) {
 	zone := time.FixedZone("", 2*60*60)
 	now := time.Date(2026, 3, 31, 17, 30, 0, 0, zone)

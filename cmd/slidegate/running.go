@@ -20,33 +20,33 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// runningFlags are the flags of all commands that run a server: who may watch over it, what it keeps, how it ends, and what it tells.
+// runningFlags are the flags of all commands that run a server: its admin listeners, state, shutdown, logs and security.
 type runningFlags struct {
-	Admin   string `option:"server.Admin" placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, peek, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
-	Metrics string `option:"server.Metrics" placeholder:"HOST:PORT" default:"off" help:"Only /metrics, /healthz and /readyz, without a token and without TLS, for Prometheus. No key is in them. (default: off)" group:"Doors"`
+	Admin   string `option:"server.Admin" placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Address for operators: metrics, explain, peek, reset and top. Its responses contain keys. (default: 127.0.0.1:8082)" group:"Listeners"`
+	Metrics string `option:"server.Metrics" placeholder:"HOST:PORT" default:"off" help:"Address for Prometheus: only /metrics, /healthz and /readyz, without a token and without TLS. Its responses contain no keys. (default: off)" group:"Listeners"`
 
-	State      string        `option:"server.State" placeholder:"FILE" help:"Keep what is in memory across restarts, in this file. With memcached, only rulings and the key of reservations, in files beside it." group:"Running"`
-	StateEvery time.Duration `option:"server.StateEvery" default:"10s" help:"How often that file is written; a crash loses at most this." group:"Running"`
+	State      string        `option:"server.State" placeholder:"FILE" help:"File that keeps the state of the memory store across restarts. With memcached, only rulings and the reservation key are kept, in files next to it." group:"Running"`
+	StateEvery time.Duration `option:"server.StateEvery" default:"10s" help:"How often the state file is written; a crash loses at most this much." group:"Running"`
 	listenFlags
-	Drain      time.Duration `option:"server.Drain" default:"10s" help:"How long requests that are under way have at the end." group:"Running"`
-	MaxConns   int           `option:"server.MaxConnections" name:"max-connections" default:"65536" help:"Connections that each door holds at once." group:"Running"`
-	MaxPerAddr int           `option:"server.MaxConnectionsPerAddress" name:"max-connections-per-address" placeholder:"N" help:"How many of them one address may hold; trusted proxies may hold all. (default: a quarter)" group:"Running"`
-	LogFormat  string        `enum:"text,json" default:"text" help:"How to write the log: text, json." group:"Running"`
-	LogLevel   slog.Level    `placeholder:"LEVEL" default:"info" help:"debug, info, warn or error. (default: info)" group:"Running"`
-	Refusals   string        `option:"server.LogRefusals" name:"log-refusals" enum:"off,hashed,keys" default:"off" help:"Log a sample of the refusals: a line for a key each 10 seconds, ten lines a second. hashed writes a hash of the key, keys the key itself, which may be personal data. (default: off)" group:"Running"`
-	OTLP       bool          `option:"server.OTLP" name:"otlp" help:"Send metrics and traces over HTTP to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
+	Drain      time.Duration `option:"server.Drain" default:"10s" help:"How long requests in progress may take at shutdown." group:"Running"`
+	MaxConns   int           `option:"server.MaxConnections" name:"max-connections" default:"65536" help:"Maximum number of connections per listener." group:"Running"`
+	MaxPerAddr int           `option:"server.MaxConnectionsPerAddress" name:"max-connections-per-address" placeholder:"N" help:"Maximum number of connections per client address; trusted proxies are exempt. (default: a quarter of --max-connections)" group:"Running"`
+	LogFormat  string        `enum:"text,json" default:"text" help:"Log format: text, json." group:"Running"`
+	LogLevel   slog.Level    `placeholder:"LEVEL" default:"info" help:"Log level: debug, info, warn or error. (default: info)" group:"Running"`
+	Refusals   string        `option:"server.LogRefusals" name:"log-refusals" enum:"off,hashed,keys" default:"off" help:"Log a sample of the refusals: at most one line per key in 10 seconds, and ten lines per second. hashed logs a hash of the key; keys logs the key itself, which may be personal data. (default: off)" group:"Running"`
+	OTLP       bool          `option:"server.OTLP" name:"otlp" help:"Send metrics and traces over HTTP to the collector at OTEL_EXPORTER_OTLP_ENDPOINT." group:"Running"`
 
 	tlsFlags
-	AllowedHosts    []string `option:"server.AllowedHosts" placeholder:"NAME" help:"Names under which a door on loopback without tokens answers, apart from localhost. A web page could have its own name point to this machine." group:"Security"`
-	AdminTokensFile string   `option:"server.AdminTokens server.AdminTokensFile" also:"SLIDEGATE_ADMIN_TOKENS" placeholder:"FILE" help:"Tokens of operators, one a line: the admin door then takes no others, and only they reset and refund. The variable SLIDEGATE_ADMIN_TOKENS has them too." group:"Security"`
-	TokensFile      string   `option:"server.Tokens server.TokensFile" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens, one a line. Clients must show one of them. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
+	AllowedHosts    []string `option:"server.AllowedHosts" placeholder:"NAME" help:"Host names, in addition to localhost, that a loopback listener without tokens accepts. Others are rejected, because a web page could make its own name point to this machine." group:"Security"`
+	AdminTokensFile string   `option:"server.AdminTokens server.AdminTokensFile" also:"SLIDEGATE_ADMIN_TOKENS" placeholder:"FILE" help:"File of operator tokens, one per line. The admin listener then accepts no others, and only they may reset and refund. The environment variable SLIDEGATE_ADMIN_TOKENS sets them too." group:"Security"`
+	TokensFile      string   `option:"server.Tokens server.TokensFile" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"File of accepted client tokens, one per line. The environment variable SLIDEGATE_TOKENS sets them too, separated by commas." group:"Security"`
 }
 
-// tlsFlags say how connections are secured.
+// tlsFlags configure TLS.
 type tlsFlags struct {
-	TLSCert     string `option:"server.TLS.Cert" name:"tls-cert" placeholder:"FILE" help:"The server's certificate, in PEM form." group:"Security"`
-	TLSKey      string `option:"server.TLS.Key" name:"tls-key" placeholder:"FILE" help:"Its key." group:"Security"`
-	TLSClientCA string `option:"server.TLS.ClientCA" name:"tls-client-ca" placeholder:"FILE" help:"Who must have signed the clients' certificates; without it, clients need none." group:"Security"`
+	TLSCert     string `option:"server.TLS.Cert" name:"tls-cert" placeholder:"FILE" help:"Server certificate, as PEM." group:"Security"`
+	TLSKey      string `option:"server.TLS.Key" name:"tls-key" placeholder:"FILE" help:"Private key of the server certificate, as PEM." group:"Security"`
+	TLSClientCA string `option:"server.TLS.ClientCA" name:"tls-client-ca" placeholder:"FILE" help:"CA certificate that client certificates must be signed by, as PEM. Without it, clients need no certificate." group:"Security"`
 }
 
 func (f *tlsFlags) read() server.TLS {
@@ -55,20 +55,20 @@ func (f *tlsFlags) read() server.TLS {
 
 // serverCommand is a command that runs a server.
 type serverCommand interface {
-	// options returns what the command itself says; run adds what runningFlags say.
+	// options returns the options that the command sets itself; run adds those of runningFlags.
 	options() (server.Options, error)
-	// welcome says to a person where the server listens, and logWelcome to a log that a program reads.
+	// welcome prints where the server listens, for a person; logWelcome logs it, for a program.
 	welcome(c *console, running *server.Server, file *config.File)
 	logWelcome(log *slog.Logger, running *server.Server, file *config.File)
 }
 
-// run runs a server until it is told to end. In a log that a program reads, an error is a line like all others.
+// run runs a server until ctx ends. In a JSON log, an error is a line like all others.
 func (f *runningFlags) run(ctx context.Context, c *console, command serverCommand) error {
 	log := f.logger(c)
 	err := f.runWith(ctx, c, command, log)
 	if err != nil && f.LogFormat == "json" && !errors.Is(err, context.Canceled) {
 		log.Error("the service ended", slog.String("error", c.message(err)))
-		return toldError{err}
+		return loggedError{err}
 	}
 	return err
 }
@@ -89,7 +89,7 @@ func (f *runningFlags) runWith(ctx context.Context, c *console, command serverCo
 	if f.OTLP {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", slog.Any("error", err)) }))
 	}
-	signals := make(chan os.Signal, 4) // before anybody can know that it runs: an unheeded SIGHUP would end it
+	signals := make(chan os.Signal, 4) // before the server is reachable: an unhandled SIGHUP would end the process
 	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	running, err := server.New(ctx, opts)
@@ -103,49 +103,49 @@ func (f *runningFlags) runWith(ctx context.Context, c *console, command serverCo
 	}
 	ended := make(chan struct{})
 	defer close(ended)
-	go heed(running, signals, ended)
-	defer runtime.KeepAlive(holdRoom())
+	go handleSignals(running, signals, ended)
+	defer runtime.KeepAlive(newBallast())
 	return running.Run(ctx)
 }
 
-// fill adds what the flags say to the options of a server.
+// fill sets the options of a server from the flags.
 func (f *runningFlags) fill(o *server.Options, log *slog.Logger) {
 	o.Admin, o.Metrics = address(f.Admin), address(f.Metrics)
 	o.State, o.StateEvery, o.Drain = f.State, f.StateEvery, f.Drain
 	o.MaxConnections, o.MaxConnectionsPerAddress = f.MaxConns, f.MaxPerAddr
 	o.TLS, o.Tokens, o.TokensFile, o.AllowedHosts = f.tlsFlags.read(), givenTokens("SLIDEGATE_TOKENS"), f.TokensFile, f.AllowedHosts
 	o.AdminTokens, o.AdminTokensFile = givenTokens("SLIDEGATE_ADMIN_TOKENS"), f.AdminTokensFile
-	o.LogRefusals = address(f.Refusals) // off is none
+	o.LogRefusals = address(f.Refusals) // empty if off
 	o.Logger, o.OTLP, o.Version, o.Commit = log, f.OTLP, version(), commit()
 }
 
-// checkNumbers refuses 0, which to the server means its default.
+// checkNumbers rejects 0, which means the default in the options of the server.
 func (f *runningFlags) checkNumbers() error {
 	switch {
 	case f.StateEvery <= 0:
-		return errors.New("--state-every: must be above 0")
+		return errors.New("--state-every: must be positive")
 	case f.Drain <= 0:
-		return errors.New("--drain: must be above 0")
+		return errors.New("--drain: must be positive")
 	case f.MaxConns <= 0:
-		return errors.New("--max-connections: must be above 0")
+		return errors.New("--max-connections: must be positive")
 	}
 	return nil
 }
 
-// heed reloads on SIGHUP, and ends the drain when the end is asked for a second time. A third time gets it at
-// once, and loses what is not saved yet.
-func heed(running *server.Server, signals chan os.Signal, ended chan struct{}) {
-	asked := 0
+// handleSignals reloads on SIGHUP, and cuts the drain short on the second SIGINT or SIGTERM. The third ends the process immediately,
+// and loses what is not saved yet.
+func handleSignals(running *server.Server, signals chan os.Signal, ended chan struct{}) {
+	ends := 0
 	for {
 		select {
 		case <-ended:
 			return
 		case got := <-signals:
 			if got == syscall.SIGHUP {
-				_ = running.Reload() // it logs what is wrong
+				_ = running.Reload() // it logs its errors
 				continue
 			}
-			if asked++; asked == 2 {
+			if ends++; ends == 2 {
 				running.Hurry()
 				signal.Reset(os.Interrupt, syscall.SIGTERM)
 			}
@@ -153,7 +153,7 @@ func heed(running *server.Server, signals chan os.Signal, ended chan struct{}) {
 	}
 }
 
-// address is what a door's flag says; empty for a door that stays shut.
+// address returns the value of a listener's flag; it is empty for a listener that is off.
 func address(flag string) string {
 	if flag == "off" {
 		return ""
@@ -170,15 +170,15 @@ func (f *runningFlags) logger(c *console) *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.err, opts))
 }
 
-// explainListen says what to do about an address that is taken.
+// explainListen adds advice to the error of an address that is in use.
 func explainListen(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return errors.Join(err, errors.New("something listens there already; give another address, or off"))
+		return errors.Join(err, errors.New("another process already listens there; give another address, or off"))
 	}
 	return err
 }
 
-// operatorLines say where operators find the server, as lines of a welcome.
+// operatorLines returns the addresses for operators, as lines of a welcome.
 func (f *runningFlags) operatorLines(running *server.Server) string {
 	var b strings.Builder
 	if at := reachable(running.Address("admin")); at != "" {
@@ -190,7 +190,7 @@ func (f *runningFlags) operatorLines(running *server.Server) string {
 	return b.String()
 }
 
-// webAddress is a URL, or the address of a Unix socket, as --server takes it.
+// webAddress returns a URL, or the address of a Unix socket, as --server accepts it.
 func webAddress(scheme, at string) string {
 	if listen.IsUnix(at) {
 		return at
@@ -198,7 +198,7 @@ func webAddress(scheme, at string) string {
 	return scheme + "://" + at
 }
 
-// adminScheme is how to reach the admin door, which has no TLS if only this machine can.
+// adminScheme returns the scheme of the admin listener, which does not use TLS on loopback.
 func (f *runningFlags) adminScheme(at string) string {
 	host, _, _ := net.SplitHostPort(at)
 	if ip := net.ParseIP(host); f.TLSCert == "" || host == "localhost" || ip.IsLoopback() {
@@ -207,7 +207,7 @@ func (f *runningFlags) adminScheme(at string) string {
 	return "https"
 }
 
-// reachable is an address that can be pasted into a command: a door that listens everywhere is also here.
+// reachable returns an address that can be pasted into a command: localhost for a listener on all addresses.
 func reachable(at string) string {
 	host, port, err := net.SplitHostPort(at)
 	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
@@ -216,7 +216,7 @@ func reachable(at string) string {
 	return at
 }
 
-// storeLine says where counts are kept, without the rest of the URL, which may have a password in it.
+// storeLine describes where counts are kept, without the rest of the URL, which may contain a password.
 func (f *runningFlags) storeLine(file *config.File) string {
 	kind, _, _ := strings.Cut(file.Service.Store, ":")
 	switch {
@@ -225,11 +225,11 @@ func (f *runningFlags) storeLine(file *config.File) string {
 	case f.State != "":
 		return "memory, kept in " + f.State
 	default:
-		return "memory, forgotten at the end; --state FILE keeps it"
+		return "memory, lost on exit; --state FILE keeps it"
 	}
 }
 
-// givenTokens returns the tokens of a variable.
+// givenTokens returns the tokens in an environment variable.
 func givenTokens(variable string) (tokens []string) {
 	for token := range strings.SplitSeq(os.Getenv(variable), ",") {
 		for line := range strings.Lines(token) {

@@ -22,42 +22,42 @@ import (
 type serveCommand struct {
 	policyFlags
 
-	HTTP string `option:"server.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. unix:/path is a Unix socket, and off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
-	GRPC string `option:"server.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
-	RESP string `option:"server.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
+	HTTP string `option:"server.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Address for JSON and forward-auth. unix:/path is a Unix socket; off, here and below, disables a listener. (default: 127.0.0.1:8080)" group:"Listeners"`
+	GRPC string `option:"server.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Address for Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Listeners"`
+	RESP string `option:"server.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"Address for Redis clients. (default: 127.0.0.1:6380)" group:"Listeners"`
 
-	Envoy []string `option:"server.Envoy envoy.domains" placeholder:"PATH" sep:"none" help:"A file of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat it for several." group:"Envoy"`
+	Envoy []string `option:"server.Envoy envoy.domains" placeholder:"PATH" sep:"none" help:"File of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat the flag for several." group:"Envoy"`
 	envoyXDSFlags
-	EnvoyHeaders  string `enum:"response,request,both,none" default:"response" help:"Who gets headers that tell of the limit: the client with the response, the upstream with the request, both or none." group:"Envoy"`
-	EnvoyMetadata bool   `help:"Give Envoy dynamic metadata: the domain and the descriptors, as it sent them, and the metadata of rules." group:"Envoy"`
-	EnvoyShadow   bool   `help:"Answer OK whatever the limits say; the statuses still tell." group:"Envoy"`
+	EnvoyHeaders  string `enum:"response,request,both,none" default:"response" help:"Where to add rate limit headers: to the response for the client, to the request for the upstream, both or none." group:"Envoy"`
+	EnvoyMetadata bool   `help:"Send Envoy dynamic metadata: the domain and the descriptors as Envoy sent them, and the metadata of rules." group:"Envoy"`
+	EnvoyShadow   bool   `help:"Always respond OK; the status of each descriptor still shows the decision." group:"Envoy"`
 	EnvoyQuota    bool   `help:"Put all rules in quota mode: refuse a request only if all of its rules are over their limits." group:"Envoy"`
 
-	LeaseThrottle bool `name:"lease-throttle" help:"Take units of busy keys of CL.THROTTLE in blocks, as policies with lease: true do." group:"Running"`
+	LeaseThrottle bool `name:"lease-throttle" help:"Lease units for busy keys of CL.THROTTLE, as policies with lease: true do." group:"Running"`
 
 	runningFlags
-	KeyFile string `option:"server.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"A secret, the same for all instances, from which the key is derived that signs reservations. (default: a random key, kept in the store; with memcached, which may forget it, each process has its own)" group:"Security"`
+	KeyFile string `option:"server.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"File with a secret, the same for all instances, from which the key that signs reservations is derived. (default: a random key, kept in the store; with memcached, which may lose it, each process has its own)" group:"Security"`
 }
 
-// policyFlags say what is decided and where: by a file, or in short by a limit or two.
+// policyFlags set the policies and the store: by a file, or by a few flags.
 type policyFlags struct {
-	Limit    []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"What every key faces, without a file: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Policies"`
-	Store    string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"Where counts are kept, without a file: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT, or nats:embedded?dir=FOLDER, in this process. (default: memory:)" group:"Policies"`
-	Failure  string   `option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"What happens when the store cannot answer, without a file: open, closed, local, optimistic. (default: open)" group:"Policies"`
-	Optimism *int64   `option:"config.optimism" file:"optimism" placeholder:"10" help:"How many units of a key each process admits with --failure optimistic, without a file. (default: 10)" group:"Policies"`
-	V4       *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many bits are one client, without a file. (default: 32)" group:"Policies"`
+	Limit    []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"Limit for every key, without a file: '100/1m', '20/1s token-bucket burst=40'. Repeat the flag to apply several limits together. (default: 100/1m)" group:"Policies"`
+	Store    string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"URL of the store that keeps the counts, without a file: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT, or nats:embedded?dir=FOLDER for a store in this process. (default: memory:)" group:"Policies"`
+	Failure  string   `option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"Failure mode while the store does not answer, without a file: open, closed, local, optimistic. (default: open)" group:"Policies"`
+	Optimism *int64   `option:"config.optimism" file:"optimism" placeholder:"10" help:"Number of units per key that each process admits with --failure optimistic, without a file. (default: 10)" group:"Policies"`
+	V4       *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many leading bits are one client, without a file. (default: 32)" group:"Policies"`
 	V6       *int     `option:"config.address_groups.ipv6" name:"ipv6-prefix" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
-	Config   []string `placeholder:"FILE" sep:"none" help:"A file of policies, which also says where the store is, or a folder of such files. It is read again when it changes, and on SIGHUP. Repeat it for several, which are read as one." group:"Policies"`
+	Config   []string `placeholder:"FILE" sep:"none" help:"Policy file, which also sets the store, or a folder of such files. It is reloaded when it changes, and on SIGHUP. Repeat the flag for several, which are read as one." group:"Policies"`
 }
 
-// defaultPolicy is the policy of those who have no file.
+// defaultPolicy is the name of the policy that is made from flags.
 const defaultPolicy = "default"
 
-// read returns the file, or what the flags say as if they were one.
+// read returns the policy file, or one made from the flags.
 func (f *policyFlags) read() (*config.File, error) {
 	if len(f.Config) > 0 {
 		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" || f.Optimism != nil || f.V4 != nil || f.V6 != nil {
-			return nil, errors.New("--config" + byVariable("config") + ": the file says what the limits are, where the store is, what happens when it fails and which addresses are one client: leave out --limit, --store, --failure, --optimism, --ipv4-prefix and --ipv6-prefix, or --config")
+			return nil, errors.New("--config" + byVariable("config") + ": the file sets the limits, the store, its failure mode and the address groups; leave out --limit, --store, --failure, --optimism, --ipv4-prefix and --ipv6-prefix, or --config")
 		}
 		return loadConfig(config.Load, f.Config...)
 	}
@@ -67,8 +67,8 @@ func (f *policyFlags) read() (*config.File, error) {
 	}
 	service := config.Service{Store: f.Store, Failure: f.Failure}
 	if f.Optimism != nil {
-		if service.Optimism = *f.Optimism; service.Optimism == 0 { // which stands for the default
-			return nil, inFlag("--optimism", errors.New("must be 1 or more, not 0"))
+		if service.Optimism = *f.Optimism; service.Optimism == 0 { // 0 means the default in config.Service
+			return nil, inFlag("--optimism", errors.New("must be at least 1, got 0"))
 		}
 	}
 	if service.AddressGroups.V4, err = prefixLength("--ipv4-prefix", f.V4, 32); err != nil {
@@ -80,18 +80,19 @@ func (f *policyFlags) read() (*config.File, error) {
 	return config.Plain(defaultPolicy, limits, service)
 }
 
-// prefixLength returns what a flag says, or 0 if it was not given, which stands for the default. To write 0 is an error, as in a file.
-func prefixLength(flag string, given *int, most int) (int, error) {
+// prefixLength returns the value of a flag, or 0, which means the default, if it was not given. An explicit 0 is an error, as in a
+// file.
+func prefixLength(flag string, given *int, maxBits int) (int, error) {
 	if given == nil {
 		return 0, nil
 	}
-	if *given < 1 || *given > most {
-		return 0, inFlag(flag, fmt.Errorf("must be a prefix length of 1 to %d, not %d", most, *given))
+	if *given < 1 || *given > maxBits {
+		return 0, inFlag(flag, fmt.Errorf("must be a prefix length of 1 to %d, got %d", maxBits, *given))
 	}
 	return *given, nil
 }
 
-// located returns an error about the files with its line and column, if there are files and they can be read.
+// located adds the line and column to an error about the policy files, if there are files and they can be read.
 func (f *policyFlags) located(err error) error {
 	sources, unreadable := config.ReadSources(f.Config...)
 	if unreadable != nil {
@@ -100,12 +101,12 @@ func (f *policyFlags) located(err error) error {
 	return config.Locate(err, sources...)
 }
 
-// loadConfig reads the files that --config names, by config.Load or, where nothing is connected to, config.LoadOffline.
+// loadConfig reads the files of --config with config.Load, or with config.LoadOffline in commands that do not connect to the store.
 func loadConfig(load func(...string) (*config.File, error), paths ...string) (*config.File, error) {
 	return loadNamed("--config", load, paths...)
 }
 
-// loadNamed is loadConfig for the files that another flag names.
+// loadNamed is like loadConfig, but for the files of another flag.
 func loadNamed(flag string, load func(...string) (*config.File, error), paths ...string) (*config.File, error) {
 	file, err := load(paths...)
 	var unreadable *fs.PathError
@@ -115,12 +116,12 @@ func loadNamed(flag string, load func(...string) (*config.File, error), paths ..
 	return file, err
 }
 
-// Run serves until it is told to end.
+// Run serves until a signal ends it.
 func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	return s.runningFlags.run(ctx, c, s)
 }
 
-// options are what the server is to do.
+// options returns the options of the server.
 func (s *serveCommand) options() (o server.Options, err error) {
 	file, err := s.policyFlags.read()
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *serveCommand) envoyAnswers() envoy.Options {
 	}
 }
 
-// welcome says where the service listens, and how to try it.
+// welcome prints where the service listens, and how to try it.
 func (s *serveCommand) welcome(c *console, running *server.Server, file *config.File) {
 	tokens := running.NeedsToken()
 	var b strings.Builder
@@ -181,7 +182,7 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 		if path := listen.Path(at); path != "" {
 			socket, base = "--unix-socket "+path+" ", web+"://localhost"
 		}
-		// Not --json, which curl has only since 7.82.
+		// Not --json, which needs curl 7.82.
 		fmt.Fprintf(&b, "Try it:\n  curl -i %s-H 'Content-Type: application/json' -d '%s' %s%s/v1/%s\n", socket, tryBody(policy.Name), token, base, tryVerb(&policy))
 	} else if at := reachable(running.Address("resp")); at != "" && s.TLSCert == "" && !tokens {
 		host, port, _ := net.SplitHostPort(at)
@@ -194,7 +195,7 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 	fmt.Fprint(c.err, b.String())
 }
 
-// tryBody is a question to try; the default policy need not be named.
+// tryBody returns the body of a request to try; the default policy need not be named.
 func tryBody(policy string) string {
 	if policy == defaultPolicy {
 		return `{"key":"me"}`
@@ -202,23 +203,23 @@ func tryBody(policy string) string {
 	return `{"policy":"` + policy + `","key":"me"}`
 }
 
-// tryVerb is how to ask a policy: a slot must be held.
+// tryVerb returns the operation to try a policy with: acquire if it has slots, otherwise allow.
 func tryVerb(p *config.Policy) string {
-	if slices.ContainsFunc(p.Limits, func(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight }) { // which the key me faces
+	if slices.ContainsFunc(p.Limits, func(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight }) { // they apply to the key me
 		return "acquire"
 	}
 	return "allow"
 }
 
-// policiesLine says which policies there are. With --envoy alone nobody wrote one: what JSON, forward-auth and RESP are answered by is
-// not what Envoy is.
+// policiesLine lists the policies. With --envoy alone the policy is the built-in one: it decides the requests of JSON, forward-auth
+// and RESP, but not those of Envoy.
 func (s *serveCommand) policiesLine(file *config.File) string {
 	if n := len(file.Policies); n > 1 {
 		var names []string
 		for i := range file.Policies {
 			names = append(names, file.Policies[i].Name)
 		}
-		return fmt.Sprintf("%d: %s", n, fewOf(names))
+		return fmt.Sprintf("%d: %s", n, firstFew(names))
 	}
 	p := file.Policies[0]
 	var limits []string
@@ -227,12 +228,12 @@ func (s *serveCommand) policiesLine(file *config.File) string {
 	}
 	line := fmt.Sprintf("%s: %s", p.Name, strings.Join(limits, ", "))
 	if (len(s.Envoy) > 0 || s.XDS != "") && len(s.Config) == 0 && len(s.Limit) == 0 {
-		line += " (built in, and not for Envoy; --limit or --config sets others)"
+		line += " (built in, not for Envoy; --limit or --config sets others)"
 	}
 	return line
 }
 
-// readReservationKey reads the secret of the file; nil if there is no file.
+// readReservationKey reads the secret from a file; it returns nil if path is empty.
 func readReservationKey(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -242,7 +243,7 @@ func readReservationKey(path string) ([]byte, error) {
 		return nil, inFlag("--reservation-key-file", err)
 	}
 	if text = bytes.TrimSpace(text); len(text) == 0 {
-		return nil, fmt.Errorf("--reservation-key-file: %s is empty; write a long random text into it", path)
+		return nil, fmt.Errorf("--reservation-key-file: %s is empty; write a long random secret to it", path)
 	}
 	return text, nil
 }

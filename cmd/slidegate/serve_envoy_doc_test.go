@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// originalSettings are all settings of envoyproxy/ratelimit, by what its name for them begins with where there are many.
+// originalSettings are all settings of envoyproxy/ratelimit; a name that ends in _ is the prefix of several.
 var originalSettings = strings.Fields(`
 	PROTO HOST PORT DEBUG_HOST DEBUG_PORT GRPC_UDS GRPC_HOST GRPC_PORT GRPC_MAX_CONNECTION_AGE GRPC_MAX_CONNECTION_AGE_GRACE
 	GRPC_SERVER_USE_TLS GRPC_SERVER_TLS_CERT GRPC_CLIENT_TLS_CACERT GRPC_CLIENT_TLS_SAN LOG_LEVEL LOG_FORMAT CONFIG_TYPE
@@ -22,8 +22,8 @@ var originalSettings = strings.Fields(`
 	REDIS_PIPELINE_LIMIT REDIS_PERSECOND REDIS_PERSECOND_ REDIS_HEALTH_CHECK_ACTIVE_CONNECTION MEMCACHE_ SHADOW_MODE QUOTA_MODE
 	MERGE_DOMAIN_CONFIG TRACING_`)
 
-// TestEnvoyDoc: docs/envoy.md says of every setting of the original what it is here, and names only flags that there are. Its
-// Envoy does not add headers of its own beside those that Slidegate adds by default.
+// docs/envoy.md covers every setting of envoyproxy/ratelimit, and names only flags that exist. Its Envoy configuration adds no headers
+// of its own to those that Slidegate adds by default.
 func TestEnvoyDoc(t *testing.T) {
 	read, err := os.ReadFile(filepath.Join("..", "..", "docs", "envoy.md"))
 	if err != nil {
@@ -39,11 +39,11 @@ func TestEnvoyDoc(t *testing.T) {
 	nameFlags(reflect.TypeOf(serveCommand{}), flags)
 	for _, flag := range regexp.MustCompile("`--[a-z][a-z-]*").FindAllString(text, -1) {
 		if !flags[flag[1:]] {
-			t.Errorf("there is no %s", flag[1:])
+			t.Errorf("unknown flag %s", flag[1:])
 		}
 	}
 	envoy, _, _ := strings.Cut(text, "And the rules:")
 	if strings.Contains(envoy, "enable_x_ratelimit_headers") {
-		t.Error("clients of the Envoy in the docs get two sets of headers")
+		t.Error("the configuration of Envoy adds a second set of headers")
 	}
 }

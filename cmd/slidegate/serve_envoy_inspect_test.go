@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// askEnvoy sends a request of one descriptor to the gRPC door, as Envoy does. The descriptor is keys and values in turn.
-func (s *serving) askEnvoy(domain string, hits uint32, descriptor ...string) string {
+// sendEnvoy sends a request with one descriptor to the gRPC listener, as Envoy does. The descriptor is alternating keys and values.
+func (s *serving) sendEnvoy(domain string, hits uint32, descriptor ...string) string {
 	s.t.Helper()
-	conn, err := grpc.NewClient(s.door["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(s.addresses["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -31,16 +31,16 @@ func (s *serving) askEnvoy(domain string, hits uint32, descriptor ...string) str
 	return got.GetOverallCode().String()
 }
 
-// TestEnvoyIsSeen: a client that a rule for Envoy refuses is in top by its rule's path of keys, is explained, and is freed by reset.
-func TestEnvoyIsSeen(t *testing.T) {
+// A client that an Envoy rule refuses is listed by top with the path of the rule, explained by explain, and admitted again after reset.
+func TestEnvoyOperatorCommands(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	rules := write(t, "rules.yaml", []byte("domain: api\ndescriptors:\n- key: path\n  value: /export/*\n  descriptors:\n"+
 		"  - {key: client, rate_limit: {unit: day, requests_per_unit: 2}}\n"))
 	s := startServe(t, "--envoy", rules)
 	want := func(code string) {
 		t.Helper()
-		if got := s.askEnvoy("api", 1, "path", "/export/a,b", "client", "ann"); got != code {
-			t.Fatalf("Envoy gets %s, want %s", got, code)
+		if got := s.sendEnvoy("api", 1, "path", "/export/a,b", "client", "ann"); got != code {
+			t.Fatalf("got %s, want %s", got, code)
 		}
 	}
 	want("OK")
@@ -50,49 +50,49 @@ func TestEnvoyIsSeen(t *testing.T) {
 	r := call(t, append([]string{"top"}, admin...)...)
 	found := regexp.MustCompile(`(?m)^ *1 .* 2/24h fixed-window count-denied +envoy:api +api\.path_/export/\*\.client +(".*")$`).FindStringSubmatch(r.out)
 	if found == nil || found[1] != `"path=/export/a%2Cb,client=ann"` {
-		t.Fatalf("top: status %d\n%s%s", r.status, r.out, r.err)
+		t.Fatalf("top: got status %d and\n%s%s", r.status, r.out, r.err)
 	}
 	key := found[1]
 	if _, page := s.page("admin", "/v1/top"); !strings.Contains(page, `"rule":"api.path_/export/*.client"`) {
-		t.Errorf("/v1/top: %s", page)
+		t.Errorf("/v1/top: got %s, want the rule", page)
 	}
-	asks{
-		{[]string{"explain", key, "--policy", "envoy:api"}, exitOK, "rule       api.path_/export/*.client\nanswer     refused, by its limits\nlimit      2/24h fixed-window count-denied: 0 of 2 left, come back in "},
+	commandLines{
+		{[]string{"explain", key, "--policy", "envoy:api"}, exitOK, "rule       api.path_/export/*.client\ndecision   refused, by its limits\nlimit      2/24h fixed-window count-denied: 0 of 2 left, retry in "},
 		{[]string{"explain", "path=/export/x,client=bob", "--policy", "envoy:api"}, exitOK, "2 of 2 left"},
 		{[]string{"explain", "path=/import,client=bob", "--policy", "envoy:api"}, exitOK, `no rule matches: api has no descriptor for entry 1, "path"`},
 		{[]string{"explain", key, "--policy", "envoy:apo"}, exitFailure, `did you mean "envoy:api"?`},
 		{[]string{"explain", "path=a=b", "--policy", "envoy:api"}, exitFailure, "key: envoy: invalid key: entry 1 of the descriptor has two ="},
-		{[]string{"explain", "me"}, exitOK, "policy     default\nanswer     allowed, by its limits\nlimit      100/1m: 100 of 100 left"},
+		{[]string{"explain", "me"}, exitOK, "policy     default\ndecision   allowed, by its limits\nlimit      100/1m: 100 of 100 left"},
 		{[]string{"explain", "me", "--cost=-1"}, exitFailure, "--cost"},
 		{[]string{"reset", "path=/import", "--policy", "envoy:api"}, exitFailure, "no rule matches"},
 	}.play(t, admin...)
-	asks{{[]string{"peek", key, "--policy", "envoy:api"}, exitRefused, "refused by api.path_/export/*.client: 0 of 2 left, come back in "}}.play(t, "--server", s.url("http"))
-	asks{{[]string{"explain", key}, exitFailure, "is not the admin door"}}.play(t, "--server", s.url("http"))
-	asks{{[]string{"reset", key, "--policy", "envoy:api"}, exitOK, "reset"}}.play(t, admin...)
+	commandLines{{[]string{"peek", key, "--policy", "envoy:api"}, exitRefused, "refused by api.path_/export/*.client: 0 of 2 left, retry in "}}.play(t, "--server", s.url("http"))
+	commandLines{{[]string{"explain", key}, exitFailure, "is not the admin listener"}}.play(t, "--server", s.url("http"))
+	commandLines{{[]string{"reset", key, "--policy", "envoy:api"}, exitOK, "reset"}}.play(t, admin...)
 	want("OK")
 	if _, page := s.page("admin", "/metrics"); !strings.Contains(page, `rule="api.path_/export/*.client"`) {
-		t.Error("the rule is not in the metrics by its path")
+		t.Error("/metrics: the path of the rule is missing")
 	}
 }
 
-// TestEnvoyIsRuled: what operators decide about a descriptor holds for the requests of Envoy, until it ends.
-func TestEnvoyIsRuled(t *testing.T) {
+// A ruling about a descriptor applies to the requests of Envoy until it ends.
+func TestEnvoyRulings(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	rules := write(t, "rules.yaml", []byte("domain: api\ndescriptors:\n- {key: client, rate_limit: {unit: day, requests_per_unit: 2}}\n"))
 	s := startServe(t, "--envoy", rules)
 	want := func(code string) {
 		t.Helper()
-		if got := s.askEnvoy("api", 1, "client", "ann"); got != code {
-			t.Errorf("Envoy gets %s, want %s", got, code)
+		if got := s.sendEnvoy("api", 1, "client", "ann"); got != code {
+			t.Errorf("got %s, want %s", got, code)
 		}
 	}
-	play := func(status int, said string, args ...string) {
+	play := func(status int, output string, args ...string) {
 		t.Helper()
-		asks{{append(args, "--policy", "envoy:api", "--server", s.url("admin")), status, said}}.play(t)
+		commandLines{{append(args, "--policy", "envoy:api", "--server", s.url("admin")), status, output}}.play(t)
 	}
 	play(exitOK, "", "block", "client=ann", "--for", "1h", "--why", "scraper")
 	want("OVER_LIMIT")
-	play(exitOK, "answer     refused, by its ruling", "explain", "client=ann")
+	play(exitOK, "decision   refused, by its ruling", "explain", "client=ann")
 	play(exitOK, "", "unblock", "client=ann")
 	want("OK")
 	want("OK")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestServeManyWindows: whoever may ask can bring windows of any length, with descriptors and with CL.THROTTLE. However many
-// they bring, a policy that nobody has asked yet answers, and it does so after a restart.
+// Clients can send windows of any length, with descriptors and with CL.THROTTLE. However many they send, a policy that has not been
+// used yet still works, even after a restart.
 func TestServeManyWindows(t *testing.T) {
 	rules := write(t, "rules.yaml", []byte("domain: d\ndescriptors:\n- {key: k, rate_limit: {window: 77s, requests_per_unit: 5}}\n"))
 	policies := write(t, "slidegate.yaml", []byte("policies:\n"+
@@ -34,18 +34,18 @@ func TestServeManyWindows(t *testing.T) {
 		statuses[bring(fmt.Sprintf(`{"entries":[{"key":"x"}],"limit":{"requestsPerUnit":5,"unit":"MINUTE","unitMultiplier":%d}}`, multiplier+2))]++
 	}
 	if statuses[http.StatusOK] < 60 || statuses[http.StatusTooManyRequests] < 200 {
-		t.Errorf("statuses of 300 windows: %v", statuses)
+		t.Errorf("statuses of 300 windows: got %v, want at least 60 of 200 and 200 of 429", statuses)
 	}
-	throttle(t, s.door["resp"], 300)
+	throttle(t, s.addresses["resp"], 300)
 	check := func() {
 		t.Helper()
 		for _, policy := range []string{"login", "default"} {
 			if status, text := s.post("/v1/allow", `{"policy":"`+policy+`","key":"me"}`); status != http.StatusOK {
-				t.Errorf("%s: %d %s", policy, status, text)
+				t.Errorf("%s: got %d %s, want 200", policy, status, text)
 			}
 		}
 		if status := bring(`{"entries":[{"key":"k"}]}`); status != http.StatusOK {
-			t.Errorf("the rule of the file: %d", status)
+			t.Errorf("rule of the file: got %d, want 200", status)
 		}
 	}
 	check()
@@ -54,7 +54,7 @@ func TestServeManyWindows(t *testing.T) {
 	check()
 }
 
-// throttle asks CL.THROTTLE for so many different periods; what it answers does not matter.
+// throttle sends CL.THROTTLE with the given number of different periods, and ignores the replies.
 func throttle(t *testing.T, address string, periods int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -75,16 +75,16 @@ func throttle(t *testing.T, address string, periods int) {
 			return
 		}
 	}
-	t.Fatal("no answer")
+	t.Fatal("no reply")
 }
 
-// Without rules there is nothing to ask about, and an answer would always be OK.
+// Without rules /json is not served: its response would always be OK.
 func TestServeJSONNeedsRules(t *testing.T) {
 	s := startServe(t, "--limit", "5/1h")
 	if status, _ := s.post("/json", `{"domain":"d","descriptors":[{"entries":[{"key":"k"}]}]}`); status != http.StatusNotFound {
-		t.Errorf("POST /json without --envoy: %d, want 404", status)
+		t.Errorf("POST /json without --envoy: got %d, want 404", status)
 	}
 	if status, _ := s.page("http", "/healthcheck"); status != http.StatusOK {
-		t.Errorf("/healthcheck: %d", status)
+		t.Errorf("/healthcheck: got %d, want 200", status)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestServeEnvoyFlags: what the original is told by its environment is told by flags.
+// The flags set what environment variables set in envoyproxy/ratelimit.
 func TestServeEnvoyFlags(t *testing.T) {
 	rules := write(t, "rules.yaml", []byte("domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: hour, requests_per_unit: 0}}\n- {key: other, rate_limit: {unit: hour, requests_per_unit: 9}}\n"))
 	for _, c := range []struct {
@@ -24,15 +24,15 @@ func TestServeEnvoyFlags(t *testing.T) {
 		if status != c.status {
 			t.Errorf("%s: got %d %s, want %d", c.flags, status, text, c.status)
 		}
-		body := strings.ReplaceAll(text, " ", "") // protojson puts some in, and not always the same
+		body := strings.ReplaceAll(text, " ", "") // protojson inserts spaces at random
 		for _, part := range c.has {
 			if !strings.Contains(body, part) {
-				t.Errorf("%s: %s is not in %s", c.flags, part, body)
+				t.Errorf("%s: %s is missing in %s", c.flags, part, body)
 			}
 		}
 		for _, part := range c.not {
 			if strings.Contains(body, part) {
-				t.Errorf("%s: %s is in %s", c.flags, part, body)
+				t.Errorf("%s: got %s in %s", c.flags, part, body)
 			}
 		}
 	}

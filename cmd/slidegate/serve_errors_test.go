@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestServeWrongFlags: whatever is wrong is told in a line or two that name the flag and what to write instead, with exit
-// status 2, and never with a password.
+// Errors are short messages that name the flag and the fix, never contain a password, and end the program with exit status 2.
 func TestServeWrongFlags(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKENS", "")
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,10 +64,10 @@ func TestServeWrongFlags(t *testing.T) {
 		{"--tls-client-ca x.pem", []string{"--tls-client-ca", "give a certificate and its key"}},
 		{"--envoy no-such.yaml", []string{"--envoy", "no-such.yaml"}},
 		{"--envoy " + bad, []string{bad + ":1:1: ", bad}},
-		{"--drain 0s", []string{"--drain", "above 0"}},
+		{"--drain 0s", []string{"--drain", "positive"}},
 		{"--drain soon", []string{"--drain", "soon"}},
-		{"--max-connections=-1", []string{"--max-connections", "above 0"}},
-		{"--state-every=-1s", []string{"--state-every", "above 0"}},
+		{"--max-connections=-1", []string{"--max-connections", "positive"}},
+		{"--state-every=-1s", []string{"--state-every", "positive"}},
 		{"--log-level loud", []string{"--log-level", "loud"}},
 		{"--log-format xml", []string{"--log-format", "json"}},
 	} {
@@ -81,27 +80,27 @@ func TestServeWrongFlags(t *testing.T) {
 			}
 			r := callBriefly(t, append(args, strings.Fields(test.args)...)...)
 			if r.status != exitFailure || r.out != "" {
-				t.Errorf("status %d, and printed %q", r.status, r.out)
+				t.Errorf("got status %d and the output %q, want a failure without output", r.status, r.out)
 			}
 			for _, want := range test.want {
 				if !strings.Contains(r.err, want) {
-					t.Errorf("the message does not say %q:\n%s", want, r.err)
+					t.Errorf("%q is missing in the message:\n%s", want, r.err)
 				}
 			}
 			inFile := strings.HasPrefix(r.err, test.want[0]) && strings.HasPrefix(test.want[0], "/")
 			if !inFile && !strings.HasPrefix(r.err, "slidegate: ") || strings.Count(r.err, "\n") > 3 {
-				t.Errorf("not a short message:\n%s", r.err)
+				t.Errorf("got a long message:\n%s", r.err)
 			}
 			for _, never := range []string{"hunter2", "ter2", "server: ", "stores: ", " config: "} {
 				if strings.Contains(r.err, never) {
-					t.Errorf("the message says %q:\n%s", never, r.err)
+					t.Errorf("got %q in the message:\n%s", never, r.err)
 				}
 			}
 		})
 	}
 }
 
-// TestWelcome: what is printed at the start can be used as it stands, also where the defaults do not hold.
+// The addresses and commands that are printed at the start can be used as they are, with all flags.
 func TestWelcome(t *testing.T) {
 	policies := write(t, "policies.yaml", []byte("policies:\n  api: {limits: [1/1m]}\n  web: {limits: [2/1m]}\n"))
 	for _, test := range []struct {
@@ -120,22 +119,22 @@ func TestWelcome(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := startServeWith(t, test.env, test.args...)
 			for _, want := range test.want {
-				if !s.said(want) {
-					t.Errorf("it does not say %q:\n%s", want, s.text())
+				if !s.printed(want) {
+					t.Errorf("%q is missing in\n%s", want, s.text())
 				}
 			}
 			for _, not := range test.not {
-				if s.said(not) {
-					t.Errorf("it says %q:\n%s", not, s.text())
+				if s.printed(not) {
+					t.Errorf("got %q in\n%s", not, s.text())
 				}
 			}
 			s.mustEnd(os.Interrupt)
 		})
 	}
 	s := startServe(t)
-	for _, door := range []string{"http", "admin"} {
-		if status, text := s.page(door, "/"); status != http.StatusOK || !strings.Contains(text, "Slidegate") {
-			t.Errorf("the first page of %s: %d, %s", door, status, text)
+	for _, listener := range []string{"http", "admin"} {
+		if status, text := s.page(listener, "/"); status != http.StatusOK || !strings.Contains(text, "Slidegate") {
+			t.Errorf("first page of %s: got %d, %s", listener, status, text)
 		}
 	}
 	s.mustEnd(os.Interrupt)

@@ -16,25 +16,25 @@ import (
 	"time"
 )
 
-// serving is the program as a service.
+// serving is the program running as a service.
 type serving struct {
-	t       *testing.T
-	command *exec.Cmd
-	door    map[string]string // where it listens, by the door's name
+	t         *testing.T
+	command   *exec.Cmd
+	addresses map[string]string // by the name of the listener
 
 	mu    sync.Mutex
 	lines []string      // of standard error
-	news  chan struct{} // has a word in it when there are lines that await has not seen
+	news  chan struct{} // signals lines that await has not seen
 	ended chan struct{}
 }
 
-// startServe starts the program with all doors on free ports, and waits until it says where they are.
+// startServe starts the program with all listeners on free ports, and waits until it has printed their addresses.
 func startServe(t *testing.T, args ...string) *serving {
 	t.Helper()
 	return startServeWith(t, nil, args...)
 }
 
-// startServeWith is startServe with more variables in the environment.
+// startServeWith is like startServe, with additional environment variables.
 func startServeWith(t *testing.T, env []string, args ...string) *serving {
 	t.Helper()
 	free := []string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
@@ -44,15 +44,15 @@ func startServeWith(t *testing.T, env []string, args ...string) *serving {
 		last, where = `"listener":"admin"`, `"listener":"([a-z]+)","address":"(127\.0\.0\.1:\d+)"`
 	}
 	if !s.await(last) {
-		t.Fatalf("it does not run:\n%s", s.text())
+		t.Fatalf("the service did not start:\n%s", s.text())
 	}
 	for _, found := range regexp.MustCompile(where).FindAllStringSubmatch(s.text(), -1) {
-		s.door[found[1]] = found[2]
+		s.addresses[found[1]] = found[2]
 	}
 	return s
 }
 
-// launch starts the program.
+// launch starts the program without the variables of Slidegate and OpenTelemetry, except for those in env.
 func launch(t *testing.T, env []string, args ...string) *serving {
 	t.Helper()
 	command := exec.Command(program, args...)
@@ -62,11 +62,11 @@ func launch(t *testing.T, env []string, args ...string) *serving {
 	return follow(t, command)
 }
 
-// follow starts a command and collects what it says.
+// follow starts a command and collects its standard error.
 func follow(t *testing.T, command *exec.Cmd) *serving {
 	t.Helper()
-	s := &serving{t: t, command: command, door: map[string]string{}, news: make(chan struct{}, 1), ended: make(chan struct{})}
-	said, err := s.command.StderrPipe()
+	s := &serving{t: t, command: command, addresses: map[string]string{}, news: make(chan struct{}, 1), ended: make(chan struct{})}
+	output, err := s.command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,13 +75,13 @@ func follow(t *testing.T, command *exec.Cmd) *serving {
 	}
 	go func() {
 		defer close(s.ended)
-		for lines := bufio.NewScanner(said); lines.Scan(); {
+		for lines := bufio.NewScanner(output); lines.Scan(); {
 			s.mu.Lock()
 			s.lines = append(s.lines, lines.Text())
 			s.mu.Unlock()
 			select {
 			case s.news <- struct{}{}:
-			default: // the word is there already
+			default: // already signaled
 			}
 		}
 		_ = s.command.Wait() // see status
@@ -90,9 +90,9 @@ func follow(t *testing.T, command *exec.Cmd) *serving {
 	return s
 }
 
-// kill ends it as a power cut does.
+// kill ends the process without a clean shutdown.
 func (s *serving) kill() {
-	_ = s.command.Process.Kill() // it may be over
+	_ = s.command.Process.Kill() // it may have ended
 	<-s.ended
 }
 
@@ -105,14 +105,14 @@ func (s *serving) over() bool {
 	}
 }
 
-// text is all that it said so far.
+// text returns the output so far.
 func (s *serving) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.lines, "\n")
 }
 
-func (s *serving) said(text string) bool { return strings.Contains(s.text(), text) }
+func (s *serving) printed(text string) bool { return strings.Contains(s.text(), text) }
 
 // signal sends a signal.
 func (s *serving) signal(signal os.Signal) {
@@ -122,37 +122,37 @@ func (s *serving) signal(signal os.Signal) {
 	}
 }
 
-// status waits for the end and returns the exit status.
+// status waits until the process has ended, and returns the exit status.
 func (s *serving) status() int {
 	s.t.Helper()
 	select {
 	case <-s.ended:
 	case <-time.After(time.Minute):
-		s.t.Fatalf("it does not end:\n%s", s.text())
+		s.t.Fatalf("the process did not end:\n%s", s.text())
 	}
 	return s.command.ProcessState.ExitCode()
 }
 
-// mustEnd sends a signal and expects an orderly end.
+// mustEnd sends a signal and expects a clean shutdown.
 func (s *serving) mustEnd(signal os.Signal) {
 	s.t.Helper()
 	s.signal(signal)
 	if status := s.status(); status != exitOK {
-		s.t.Errorf("status %d:\n%s", status, s.text())
+		s.t.Errorf("got status %d, want %d:\n%s", status, exitOK, s.text())
 	}
 }
 
-// url is the one of a door.
-func (s *serving) url(door string) string { return "http://" + s.door[door] }
+// url returns the URL of a listener.
+func (s *serving) url(listener string) string { return "http://" + s.addresses[listener] }
 
-// allow asks for a unit and returns the answer's status.
+// allow requests one unit and returns the status of the response.
 func (s *serving) allow(key string) int {
 	s.t.Helper()
-	question, err := json.Marshal(map[string]string{"key": key})
+	body, err := json.Marshal(map[string]string{"key": key})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	status, _ := s.post("/v1/allow", string(question))
+	status, _ := s.post("/v1/allow", string(body))
 	return status
 }
 
@@ -160,7 +160,7 @@ func (s *serving) post(path, body string) (int, string) {
 	s.t.Helper()
 	got, err := http.Post(s.url("http")+path, "application/json", strings.NewReader(body))
 	if err != nil {
-		s.t.Fatalf("no answer: %v\n%s", err, s.text())
+		s.t.Fatalf("no response: %v\n%s", err, s.text())
 	}
 	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)
@@ -170,10 +170,10 @@ func (s *serving) post(path, body string) (int, string) {
 	return got.StatusCode, string(text)
 }
 
-// page reads a page of a door.
-func (s *serving) page(door, path string) (int, string) {
+// page gets a page from a listener.
+func (s *serving) page(listener, path string) (int, string) {
 	s.t.Helper()
-	got, err := http.Get(s.url(door) + path)
+	got, err := http.Get(s.url(listener) + path)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -185,12 +185,12 @@ func (s *serving) page(door, path string) (int, string) {
 	return got.StatusCode, string(text)
 }
 
-// use takes all units of a limit of n, and sees that the next is refused.
+// use takes all n units of a limit, and checks that the next request is refused.
 func (s *serving) use(key string, n int) {
 	s.t.Helper()
 	for i := range n {
 		if got := s.allow(key); got != http.StatusOK {
-			s.t.Fatalf("%d of %d: %d", i+1, n, got)
+			s.t.Fatalf("request %d of %d: got %d, want 200", i+1, n, got)
 		}
 	}
 	s.refused(key)
@@ -199,20 +199,21 @@ func (s *serving) use(key string, n int) {
 func (s *serving) refused(key string) {
 	s.t.Helper()
 	if got := s.allow(key); got != http.StatusTooManyRequests {
-		s.t.Errorf("a key that has used all: %d", got)
+		s.t.Errorf("key without units left: got %d, want 429", got)
 	}
 }
 
-// longWait is how long a test waits for what it is sure of.
+// longWait is the timeout for conditions that are certain to occur.
 const longWait = 30 * time.Second
 
-// await waits until the program has said all of texts, or is over, which it tells. It fails the test if neither comes.
-func (s *serving) await(texts ...string) (said bool) {
+// await waits until the output contains all texts, or the program has ended. It reports whether it contains them, and fails the test
+// if neither happens.
+func (s *serving) await(texts ...string) (found bool) {
 	s.t.Helper()
 	late := time.After(longWait)
 	for {
-		over := s.over() // before the lines: there are none after it
-		if !slices.ContainsFunc(texts, func(text string) bool { return !s.said(text) }) {
+		over := s.over() // checked before the lines, since none follow the end
+		if !slices.ContainsFunc(texts, func(text string) bool { return !s.printed(text) }) {
 			return true
 		}
 		if over {
@@ -222,26 +223,26 @@ func (s *serving) await(texts ...string) (said bool) {
 		case <-s.news:
 		case <-s.ended:
 		case <-late:
-			s.t.Fatalf("it never said %q:\n%s", texts, s.text())
+			s.t.Fatalf("%q was never printed:\n%s", texts, s.text())
 		}
 	}
 }
 
-// awaitPage reads a page of a door until a text is on it; to ask is to wait for it.
-func (s *serving) awaitPage(door, path, text string) {
+// awaitPage gets a page from a listener until it contains a text. The requests themselves are the wait.
+func (s *serving) awaitPage(listener, path, text string) {
 	s.t.Helper()
 	for end := time.Now().Add(longWait); ; {
-		_, page := s.page(door, path)
+		_, page := s.page(listener, path)
 		if strings.Contains(page, text) {
 			return
 		}
 		if time.Now().After(end) {
-			s.t.Fatalf("%s was never on %s:\n%s", text, path, page)
+			s.t.Fatalf("%s never appeared on %s:\n%s", text, path, page)
 		}
 	}
 }
 
-// need skips the test without a program, unless TEST_REQUIRE names it: then the test fails.
+// need skips the test if a program is not installed, or fails it if TEST_REQUIRE names the program.
 func need(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -249,13 +250,13 @@ func need(t *testing.T, name string) string {
 		return path
 	}
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
-		t.Fatalf("there is no %s, and TEST_REQUIRE asks for it", name)
+		t.Fatalf("%s is not installed, and TEST_REQUIRE names it", name)
 	}
-	t.Skipf("SKIPPED: there is no %s", name)
+	t.Skipf("SKIPPED: %s is not installed", name)
 	return ""
 }
 
-// callBriefly is call for a service that should not run: if it does, it is ended.
+// callBriefly is like call, for a service that should fail to start; if it starts, it is ended.
 func callBriefly(t *testing.T, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

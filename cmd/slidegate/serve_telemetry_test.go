@@ -24,7 +24,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// collector is where metrics and traces are sent.
+// collector is a server that receives metrics and traces.
 type collector struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -55,7 +55,7 @@ func newCollector(t *testing.T) *collector {
 	return c
 }
 
-// traffic asks at every door, with keys that tell themselves, and has some of it refused.
+// traffic sends requests to every listener, with recognizable keys. Some are refused.
 func (s *serving) traffic() {
 	s.t.Helper()
 	for range 3 {
@@ -79,7 +79,7 @@ func (s *serving) traffic() {
 		}
 		got.Body.Close()
 	}
-	conn, err := grpc.NewClient(s.door["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("secret-agent"))
+	conn, err := grpc.NewClient(s.addresses["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("secret-agent"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func (s *serving) traffic() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	client, err := net.Dial("tcp", s.door["resp"])
+	client, err := net.Dial("tcp", s.addresses["resp"])
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func (s *serving) traffic() {
 	}
 }
 
-// busy are flags for a service that all of traffic finds something at.
+// busy returns the flags of a service with policies and rules for the requests of traffic.
 func busy(t *testing.T) []string {
 	t.Helper()
 	return []string{
@@ -110,7 +110,7 @@ func busy(t *testing.T) []string {
 	}
 }
 
-// TestCollector: metrics and traces arrive at the collector, the last of them at the end, and no key is in any of them.
+// Metrics and traces arrive at the collector, including those flushed at shutdown, and contain no keys.
 func TestCollector(t *testing.T) {
 	c := newCollector(t)
 	s := startServeWith(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL}, append(busy(t), "--otlp", "--log-level", "info")...)
@@ -124,23 +124,23 @@ func TestCollector(t *testing.T) {
 	} {
 		for _, want := range wants {
 			if !bytes.Contains(c.sent[path], []byte(want)) {
-				t.Errorf("%s: %q is not in the %d bytes", path, want, len(c.sent[path]))
+				t.Errorf("%s: %q is missing in the %d bytes", path, want, len(c.sent[path]))
 			}
 		}
 		for _, never := range []string{"secret", "203.0.113.77"} {
 			if i := bytes.Index(c.sent[path], []byte(never)); i >= 0 {
-				t.Errorf("%s: a key: %q", path, c.sent[path][max(0, i-60):min(len(c.sent[path]), i+40)])
+				t.Errorf("%s: got a key: %q", path, c.sent[path][max(0, i-60):min(len(c.sent[path]), i+40)])
 			}
 		}
 	}
-	if s.said("secret") || s.said("203.0.113.77") {
-		t.Errorf("a key is in the log:\n%s", s.text())
+	if s.printed("secret") || s.printed("203.0.113.77") {
+		t.Errorf("got a key in the log:\n%s", s.text())
 	}
 }
 
-// TestCollectorDown: a collector that refuses, or that never answers, does not hold up the end, which still is an orderly one.
+// A collector that refuses connections or never responds does not delay a clean shutdown.
 func TestCollectorDown(t *testing.T) {
-	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts and is silent
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never responds
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,19 +149,19 @@ func TestCollectorDown(t *testing.T) {
 		s := startServeWith(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + at}, append(busy(t), "--otlp", "--log-format", "json")...)
 		s.traffic()
 		s.mustEnd(syscall.SIGTERM)
-		if !s.said(`"msg":"the last metrics and traces were not sent"`) {
-			t.Errorf("it does not say so:\n%s", s.text())
+		if !s.printed(`"msg":"the last metrics and traces were not sent"`) {
+			t.Errorf("the warning is missing:\n%s", s.text())
 		}
 		_, log, _ := strings.Cut(s.text(), "/v1/allow\n")
 		for line := range strings.Lines(log) {
 			if !strings.HasPrefix(line, "{") {
-				t.Errorf("not a line of JSON: %s", line)
+				t.Errorf("invalid JSON: %s", line)
 			}
 		}
 	}
 }
 
-// TestServiceDoc: docs/service.md names only flags and metrics that there are.
+// docs/service.md names only flags and metrics that exist.
 func TestServiceDoc(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "service.md"))
 	if err != nil {
@@ -173,11 +173,11 @@ func TestServiceDoc(t *testing.T) {
 	}
 	found := regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1)
 	if len(found) < 15 {
-		t.Errorf("only %d flags were found", len(found))
+		t.Errorf("got only %d flags", len(found))
 	}
 	for _, flag := range found {
 		if !flags[flag] {
-			t.Errorf("there is no %s", flag)
+			t.Errorf("unknown flag %s", flag)
 		}
 	}
 
@@ -187,13 +187,13 @@ func TestServiceDoc(t *testing.T) {
 	s.signal(syscall.SIGHUP)
 	metrics := regexp.MustCompile(`slidegate_[a-z_]+(?:\{[^}]*\})?`).FindAllString(string(text), -1)
 	if len(metrics) < 5 {
-		t.Errorf("only %d metrics were found", len(metrics))
+		t.Errorf("got only %d metrics", len(metrics))
 	}
-	far := startServe(t, "--store", "redis://127.0.0.1:1") // there is nothing, and it starts all the same
+	far := startServe(t, "--store", "redis://127.0.0.1:1") // the store is down, and it starts nevertheless
 	for _, metric := range metrics {
 		name, _, _ := strings.Cut(metric, "{")
 		where := s
-		if strings.HasPrefix(name, "slidegate_leases_") { // of stores that are a network away
+		if strings.HasPrefix(name, "slidegate_leases_") { // only with remote stores
 			where = far
 		}
 		where.awaitPage("admin", "/metrics", "\n# TYPE "+name+" ")
@@ -201,10 +201,10 @@ func TestServiceDoc(t *testing.T) {
 	_, page := s.page("admin", "/metrics")
 	for _, never := range []string{"secret", "203.0.113.77"} {
 		if strings.Contains(page, never) {
-			t.Errorf("a key is on /metrics:\n%s", page)
+			t.Errorf("got a key on /metrics:\n%s", page)
 		}
 	}
-	// The label that the documentation names, on a file that is wrong.
+	// The label in the documentation is that of a failed reload.
 	if err := os.WriteFile(args[1], []byte("policies: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -218,12 +218,12 @@ func TestServiceDoc(t *testing.T) {
 		status, _ := s.page("admin", path[1])
 		public, _ := s.page("http", path[1])
 		if status == http.StatusNotFound && public == http.StatusNotFound {
-			t.Errorf("there is no %s", path[1])
+			t.Errorf("unknown path %s", path[1])
 		}
 	}
 }
 
-// TestObservabilityDoc: docs/observability.md names all metrics that there are, and only those, and flags that there are.
+// docs/observability.md names exactly the metrics that exist, and only flags that exist.
 func TestObservabilityDoc(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "observability.md"))
 	if err != nil {
@@ -233,7 +233,7 @@ func TestObservabilityDoc(t *testing.T) {
 	nameFlags(reflect.TypeOf(serveCommand{}), flags)
 	for _, flag := range regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1) {
 		if !flags[flag] {
-			t.Errorf("there is no %s", flag)
+			t.Errorf("unknown flag %s", flag)
 		}
 	}
 	args := busy(t)
@@ -242,7 +242,7 @@ func TestObservabilityDoc(t *testing.T) {
 	}
 	near := startServe(t, append(args, "--state", filepath.Join(t.TempDir(), "state"))...)
 	near.traffic()
-	far := startServe(t, "--store", "redis://127.0.0.1:1") // there is nothing, and it starts all the same
+	far := startServe(t, "--store", "redis://127.0.0.1:1") // the store is down, and it starts nevertheless
 	far.allow("key")
 	there := map[string]bool{}
 	for _, s := range []*serving{near, far} {
@@ -252,14 +252,14 @@ func TestObservabilityDoc(t *testing.T) {
 		}
 	}
 	if len(there) < 30 {
-		t.Errorf("only %d metrics were found", len(there))
+		t.Errorf("got only %d metrics", len(there))
 	}
 	documented := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		for _, name := range regexp.MustCompile(`slidegate_[a-z_]+`).FindAllString(line, -1) {
 			documented[name] = true
-			if !there[name] && !strings.Contains(line, "from the first one on") && name != "slidegate_decision_duration_seconds" { // of a sample
-				t.Errorf("there is no %s", name)
+			if !there[name] && !strings.Contains(line, "starts with the first one") && name != "slidegate_decision_duration_seconds" { // part of a sample
+				t.Errorf("unknown metric %s", name)
 			}
 		}
 	}
@@ -270,7 +270,7 @@ func TestObservabilityDoc(t *testing.T) {
 	}
 }
 
-// TestExposeDoc: so does docs/before-you-expose-it.md, which has flags of the proxy too.
+// docs/before-you-expose-it.md names only flags of serve, proxy and reload that exist, and its links lead to files.
 func TestExposeDoc(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "before-you-expose-it.md"))
 	if err != nil {
@@ -282,16 +282,16 @@ func TestExposeDoc(t *testing.T) {
 	}
 	found := regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1)
 	if len(found) < 10 {
-		t.Errorf("only %d flags were found", len(found))
+		t.Errorf("got only %d flags", len(found))
 	}
 	for _, flag := range found {
 		if !flags[flag] {
-			t.Errorf("there is no %s", flag)
+			t.Errorf("unknown flag %s", flag)
 		}
 	}
 	for _, linked := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllSubmatch(text, -1) {
 		if _, err := os.Stat(filepath.Join("..", "..", "docs", string(linked[1]))); err != nil {
-			t.Errorf("a link leads nowhere: %v", err)
+			t.Errorf("broken link: %v", err)
 		}
 	}
 }

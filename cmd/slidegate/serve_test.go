@@ -19,19 +19,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// TestFirstMinute: what a newcomer sees. The program says where it listens and what to type; typed as it stands, that is
-// answered until the quota is used, and then with a time to come back that is true.
+// A newcomer's first minute: the program prints its listeners and a command to try. The command is admitted until the quota is used,
+// and then refused with the exact Retry-After.
 func TestFirstMinute(t *testing.T) {
 	need(t, "curl")
 	s := startServe(t, "--limit", "3/1h sliding-log")
-	for _, door := range []string{"http", "grpc", "resp", "admin"} {
-		if s.door[door] == "" {
-			t.Errorf("it does not say where %s is:\n%s", door, s.text())
+	for _, listener := range []string{"http", "grpc", "resp", "admin"} {
+		if s.addresses[listener] == "" {
+			t.Errorf("the address of %s is missing:\n%s", listener, s.text())
 		}
 	}
 	found := regexp.MustCompile(`(?m)^  (curl .*)$`).FindStringSubmatch(s.text())
 	if found == nil {
-		t.Fatalf("it does not say what to type:\n%s", s.text())
+		t.Fatalf("the command to try is missing:\n%s", s.text())
 	}
 	var last string
 	for i, want := range []string{"200 OK", "200 OK", "200 OK", "429 Too Many Requests"} {
@@ -48,34 +48,34 @@ func TestFirstMinute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A second look, later: what is left then cannot be more than the header said, and with the time that went by between the
-	// two looks, by the service's own clock, it is the same.
+	// A later peek must give the same time of admission: by the clock of the service, the remaining wait has shrunk by the time that
+	// has passed.
 	var first, second struct {
 		At    int64 `json:"at_us"`
 		Retry int64 `json:"retry_after_us"`
 	}
 	_, body, _ := strings.Cut(last, "\r\n\r\n")
 	if err := json.Unmarshal([]byte(body), &first); err != nil {
-		t.Fatalf("not a decision: %v: %s", err, body)
+		t.Fatalf("invalid decision: %v: %s", err, body)
 	}
 	_, text := s.post("/v1/peek", `{"key":"me"}`)
 	if err := json.Unmarshal([]byte(text), &second); err != nil {
-		t.Fatalf("not a decision: %v: %s", err, text)
+		t.Fatalf("invalid decision: %v: %s", err, text)
 	}
 	if want := (first.Retry + 999_999) / 1_000_000; seconds != want || seconds > 3600 {
-		t.Errorf("Retry-After: %d, but it is %d microseconds", seconds, first.Retry)
+		t.Errorf("got Retry-After: %d, want %d microseconds, rounded up", seconds, first.Retry)
 	}
 	if first.At+first.Retry != second.At+second.Retry || second.At <= first.At {
-		t.Errorf("at %d it is free in %d, at %d in %d: not the same moment", first.At, first.Retry, second.At, second.Retry)
+		t.Errorf("got retry-after %[2]d at %[1]d and %[4]d at %[3]d, want the same time of admission", first.At, first.Retry, second.At, second.Retry)
 	}
-	if s.said("domains") {
-		t.Errorf("noise:\n%s", s.text())
+	if s.printed("domains") {
+		t.Errorf("got a line about domains without any:\n%s", s.text())
 	}
 	s.mustEnd(os.Interrupt)
 }
 
-// TestStateOutlivesTheProcess: an orderly end loses nothing, a crash what was not saved yet.
-func TestStateOutlivesTheProcess(t *testing.T) {
+// A clean shutdown loses no state, a crash only what was not saved yet.
+func TestStateSurvivesRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	begin := func(every string) *serving {
 		t.Helper()
@@ -88,20 +88,20 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	s = begin("20ms")
 	s.refused("ann")
 	s.use("bob", 3)
-	awaitSaves(t, path, 2) // all of the second is later
+	awaitSaves(t, path, 2) // the second save began after the requests
 	s.kill()
 
 	s = begin("1h")
 	s.refused("ann")
 	s.refused("bob")
 	s.use("cid", 3)
-	s.kill() // before it was saved: that is lost, and nothing else
+	s.kill() // before a save: only the requests of cid are lost
 
 	s = begin("1h")
 	s.refused("ann")
 	s.refused("bob")
 	s.use("cid", 3)
-	s.begun() // which does not finish, so that the second SIGTERM is needed, and finds somebody
+	s.begun() // never finishes, so the drain needs the second SIGTERM
 	s.signal(syscall.SIGTERM)
 	s.await("draining")
 	s.mustEnd(syscall.SIGTERM)
@@ -110,13 +110,13 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	s.refused("cid")
 	s.mustEnd(syscall.SIGTERM)
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
-		t.Errorf("there is more than the state: %v, %v", left, err)
+		t.Errorf("got the files %v, %v, want only the state", left, err)
 	}
 }
 
-// TestStateOfOneProcess: a second process with the same file ends at once and says who has it, however the path is written; when
-// the first one is gone, however it went, the next one starts.
-func TestStateOfOneProcess(t *testing.T) {
+// A second process with the same state file fails and names the process that uses it, however the path is written. Once the first has
+// ended, cleanly or not, the next one starts.
+func TestStateIsLocked(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "state")
 	link := filepath.Join(t.TempDir(), "link")
@@ -129,20 +129,20 @@ func TestStateOfOneProcess(t *testing.T) {
 		for _, other := range []string{path, folder + "/./state", filepath.Join(link, "state")} {
 			second := launch(t, nil, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--admin", "127.0.0.1:0", "--limit", "3/1h", "--state", other)
 			if code := second.status(); code != exitFailure {
-				t.Errorf("%s: exit status %d, want %d", other, code, exitFailure)
+				t.Errorf("%s: got exit status %d, want %d", other, code, exitFailure)
 			}
-			if want := "process " + strconv.Itoa(s.command.Process.Pid); !second.said(want) || !second.said("--state") {
-				t.Errorf("%s: it says\n%s\nwant --state and %q", other, second.text(), want)
+			if want := "process " + strconv.Itoa(s.command.Process.Pid); !second.printed(want) || !second.printed("--state") {
+				t.Errorf("%s: got\n%s\nwant --state and %q", other, second.text(), want)
 			}
 		}
-		s.allow("ann") // it is not disturbed
+		s.allow("ann") // the first process still works
 		end(s)
 	}
 	s := startServe(t, "--limit", "3/1h", "--state", path)
 	s.mustEnd(syscall.SIGTERM)
 }
 
-// awaitSaves waits until a file has been put into its place n times.
+// awaitSaves waits until a file has been saved n times.
 func awaitSaves(t *testing.T, path string, n int) {
 	t.Helper()
 	watcher, err := fsnotify.NewWatcher()
@@ -156,19 +156,19 @@ func awaitSaves(t *testing.T, path string, n int) {
 	for late := time.After(longWait); n > 0; {
 		select {
 		case event := <-watcher.Events:
-			if event.Name == path && event.Has(fsnotify.Create) { // under its own name: it was renamed
+			if event.Name == path && event.Has(fsnotify.Create) { // renamed from a temporary file
 				n--
 			}
 		case err := <-watcher.Errors:
 			t.Fatal(err)
 		case <-late:
-			t.Fatalf("%s: %d more saves never came", path, n)
+			t.Fatalf("%s: got %d saves too few", path, n)
 		}
 	}
 }
 
-// TestWrongState: a state that cannot be kept is an error at the start, and a damaged one stays as it is.
-func TestWrongState(t *testing.T) {
+// A state file that cannot be used is an error at the start, and a damaged file is left unchanged.
+func TestInvalidState(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "state")
 	s := startServe(t, "--state", whole)
 	s.allow("me")
@@ -183,7 +183,7 @@ func TestWrongState(t *testing.T) {
 		path := write(t, name, content)
 		r := callBriefly(t, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off", "--state", path)
 		if r.status != exitFailure || !strings.Contains(r.err, "--state: "+path) || !strings.Contains(r.err, "move it away") {
-			t.Errorf("%s: status %d\n%s", name, r.status, r.err)
+			t.Errorf("%s: got status %d and\n%swant an error about --state with the fix", name, r.status, r.err)
 		}
 		if now, err := os.ReadFile(path); err != nil || string(now) != string(content) {
 			t.Errorf("%s was changed", name)
@@ -199,15 +199,15 @@ func TestWrongState(t *testing.T) {
 		}
 		r := callBriefly(t, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off", "--state", path)
 		if r.status != exitFailure || !strings.Contains(r.err, "--state: ") || !strings.Contains(r.err, filepath.Dir(path)) {
-			t.Errorf("%s: status %d\n%s", path, r.status, r.err)
+			t.Errorf("%s: got status %d and\n%swant an error about --state", path, r.status, r.err)
 		}
 	}
 }
 
-// begun begins a request and does not end it. The service has read its header when this returns.
+// begun starts a request and does not finish it. When it returns, the service has read the header.
 func (s *serving) begun() net.Conn {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", s.door["http"])
+	conn, err := net.Dial("tcp", s.addresses["http"])
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -224,8 +224,8 @@ func (s *serving) begun() net.Conn {
 	return conn
 }
 
-// TestEndAnswers: a request that is under way when the end comes is answered, whoever asks for the end.
-func TestEndAnswers(t *testing.T) {
+// A request in progress at shutdown gets its response, with either signal.
+func TestShutdownFinishesRequests(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
 			s := startServe(t, "--drain", "1m")
@@ -240,25 +240,25 @@ func TestEndAnswers(t *testing.T) {
 				t.Errorf("got %v, %v, want 200", got, err)
 			}
 			if status := s.status(); status != exitOK {
-				t.Errorf("status %d:\n%s", status, s.text())
+				t.Errorf("got status %d, want %d:\n%s", status, exitOK, s.text())
 			}
 		})
 	}
 }
 
-// TestSecondSignal: who asks twice does not wait for those who do not finish.
-func TestSecondSignal(t *testing.T) {
+// A second signal ends the drain without waiting for requests that do not finish.
+func TestSecondSignalEndsDrain(t *testing.T) {
 	s := startServe(t, "--drain", "1h")
 	s.begun()
 	s.signal(syscall.SIGTERM)
 	s.await("draining")
 	s.mustEnd(syscall.SIGTERM)
-	if !s.said("cut off") {
-		t.Errorf("it does not say that a request was cut off:\n%s", s.text())
+	if !s.printed("cut off") {
+		t.Errorf("the message about the request that was cut off is missing:\n%s", s.text())
 	}
 }
 
-// TestHangup: SIGHUP reads the file again; a wrong one changes nothing, and the log says where it is wrong.
+// SIGHUP reloads the file. An invalid file changes nothing, and the position of the error is logged.
 func TestHangup(t *testing.T) {
 	text := func(limit string) []byte { return []byte("policies:\n  default:\n    limits: [" + limit + "]\n") }
 	path := write(t, "policies.yaml", text("1/1h sliding-log"))
@@ -275,30 +275,30 @@ func TestHangup(t *testing.T) {
 	}
 	s.signal(syscall.SIGHUP)
 	s.await("policies reloaded")
-	s.use("me", 2) // the first is remembered
+	s.use("me", 2) // the first request still counts
 	s.mustEnd(syscall.SIGTERM)
 
-	s = startServe(t) // without a file, SIGHUP does no harm
+	s = startServe(t) // without a file, SIGHUP has no effect
 	s.signal(syscall.SIGHUP)
 	if got := s.allow("me"); got != http.StatusOK {
-		t.Errorf("after SIGHUP: %d", got)
+		t.Errorf("after SIGHUP: got %d, want 200", got)
 	}
 	s.mustEnd(syscall.SIGTERM)
 }
 
-// TestFewFiles: with no file descriptors left the service waits until there are some, and does not end.
-func TestFewFiles(t *testing.T) {
+// Without free file descriptors the service keeps running and waits until some are free.
+func TestSurvivesFileDescriptorLimit(t *testing.T) {
 	const files = 60
 	shell := exec.Command("sh", "-c", `ulimit -n 60 && exec "$0" "$@"`, program, "serve",
 		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "off")
 	s := follow(t, shell)
 	s.await("/v1/allow")
 	for _, found := range regexp.MustCompile(`(?m)^  (http|grpc|resp) +(?:http://)?(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(s.text(), -1) {
-		s.door[found[1]] = found[2]
+		s.addresses[found[1]] = found[2]
 	}
 	var conns []net.Conn
 	for i := range 3 * files {
-		conn, err := net.Dial("tcp", s.door[[]string{"http", "grpc", "resp"}[i%3]])
+		conn, err := net.Dial("tcp", s.addresses[[]string{"http", "grpc", "resp"}[i%3]])
 		if err != nil {
 			t.Fatalf("connection %d: %v\n%s", i, err, s.text())
 		}
@@ -310,7 +310,7 @@ func TestFewFiles(t *testing.T) {
 		conn.Close()
 	}
 	if got := s.allow("me"); got != http.StatusOK {
-		t.Errorf("once they have left: %d", got)
+		t.Errorf("after the connections were closed: got %d, want 200", got)
 	}
 	s.mustEnd(syscall.SIGTERM)
 }

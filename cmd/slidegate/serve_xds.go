@@ -7,25 +7,25 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy/xds"
 )
 
-// envoyXDSFlags say which management server has rules for Envoy.
+// envoyXDSFlags configure the management server that sends Envoy rules.
 type envoyXDSFlags struct {
-	XDS         string            `option:"xds.Address" name:"envoy-xds" placeholder:"HOST:PORT" help:"A management server that sends rules, as envoyproxy/ratelimit takes them (ADS, state of the world). They are put together with those of --envoy." group:"Envoy"`
-	XDSNode     string            `name:"envoy-xds-node" placeholder:"ID" default:"default" help:"The node identifier to show it. (default: default)" group:"Envoy"`
-	XDSMetadata map[string]string `name:"envoy-xds-metadata" placeholder:"NAME=VALUE" mapsep:"none" help:"Metadata of the node. Repeat it for several." group:"Envoy"`
-	XDSHeader   map[string]string `name:"envoy-xds-header" placeholder:"NAME=VALUE" mapsep:"none" help:"A header to send it. Repeat it for several." group:"Envoy"`
-	XDSTLS      bool              `name:"envoy-xds-tls" help:"Use TLS to reach it, also if none of the following is given." group:"Envoy"`
-	XDSCA       string            `option:"xds.TLS.CA" name:"envoy-xds-ca" placeholder:"FILE" help:"Who must have signed its certificate. (default: the system's authorities)" group:"Envoy"`
-	XDSCert     string            `option:"xds.TLS.Cert" name:"envoy-xds-cert" placeholder:"FILE" help:"The certificate to show it, in PEM form." group:"Envoy"`
-	XDSKey      string            `option:"xds.TLS.Key" name:"envoy-xds-key" placeholder:"FILE" help:"Its key." group:"Envoy"`
-	XDSName     string            `name:"envoy-xds-server-name" placeholder:"NAME" help:"The name that its certificate must have. (default: the host)" group:"Envoy"`
+	XDS         string            `option:"xds.Address" name:"envoy-xds" placeholder:"HOST:PORT" help:"Management server that sends rules, as for envoyproxy/ratelimit (ADS, state of the world). They are combined with the rules of --envoy." group:"Envoy"`
+	XDSNode     string            `name:"envoy-xds-node" placeholder:"ID" default:"default" help:"Node identifier to send to it. (default: default)" group:"Envoy"`
+	XDSMetadata map[string]string `name:"envoy-xds-metadata" placeholder:"NAME=VALUE" mapsep:"none" help:"Metadata of the node. Repeat the flag for several." group:"Envoy"`
+	XDSHeader   map[string]string `name:"envoy-xds-header" placeholder:"NAME=VALUE" mapsep:"none" help:"Header to send to it. Repeat the flag for several." group:"Envoy"`
+	XDSTLS      bool              `name:"envoy-xds-tls" help:"Connect with TLS, even if none of the following flags is given." group:"Envoy"`
+	XDSCA       string            `option:"xds.TLS.CA" name:"envoy-xds-ca" placeholder:"FILE" help:"CA certificate to verify it with, as PEM. (default: the system's CAs)" group:"Envoy"`
+	XDSCert     string            `option:"xds.TLS.Cert" name:"envoy-xds-cert" placeholder:"FILE" help:"Client certificate to send to it, as PEM." group:"Envoy"`
+	XDSKey      string            `option:"xds.TLS.Key" name:"envoy-xds-key" placeholder:"FILE" help:"Private key of the client certificate, as PEM." group:"Envoy"`
+	XDSName     string            `name:"envoy-xds-server-name" placeholder:"NAME" help:"Name that its certificate must have. (default: the host)" group:"Envoy"`
 }
 
-// check refuses flags about a management server that is not named.
+// check rejects flags for a management server if --envoy-xds does not name one.
 func (f *envoyXDSFlags) check() error {
 	alone := *f
 	alone.XDSNode = ""
 	if f.XDS == "" && (f.XDSNode != defaultNode || !reflect.DeepEqual(alone, envoyXDSFlags{})) {
-		return errors.New("--envoy-xds: is missing; the flags that begin with --envoy-xds- say how to reach the management server that it names")
+		return errors.New("--envoy-xds: is missing; the flags that begin with --envoy-xds- apply to the management server that it names")
 	}
 	return nil
 }

@@ -14,40 +14,40 @@ import (
 	"time"
 )
 
-// topCommand shows whom a service refuses the most.
+// topCommand shows the keys that a service has refused most often.
 type topCommand struct {
-	Server string `default:"http://127.0.0.1:8082" placeholder:"URL" help:"The admin door of the service. (default: http://127.0.0.1:8082)"`
-	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"The token to show the service."`
+	Server string `default:"http://127.0.0.1:8082" placeholder:"URL" help:"URL of the service's admin listener. (default: http://127.0.0.1:8082)"`
+	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"Token to send to the service."`
 	serverTLS
-	N      int           `short:"n" default:"20" help:"How many keys to show."`
-	Watch  time.Duration `placeholder:"2s" help:"Show them again and again, so often."`
-	Format string        `enum:"text,json" default:"text" help:"How to print them: text, json."`
+	N      int           `short:"n" default:"20" help:"Number of keys to show."`
+	Watch  time.Duration `placeholder:"2s" help:"Refresh the list at this interval."`
+	Format string        `enum:"text,json" default:"text" help:"Output format: text, json."`
 }
 
-// refusedKey is a line of the list.
+// refusedKey is one line of the list.
 type refusedKey struct {
 	Policy  string
 	Key     string
-	Rule    string // of Envoy
+	Rule    string // the Envoy rule, if any
 	Refused int64
 	TooMany int64 `json:"too_many"`
 	Last    time.Time
 	Limits  []string
 }
 
-// Run prints the list, once or until it is told to end.
+// Run prints the list, once or, with --watch, until ctx ends.
 func (t *topCommand) Run(ctx context.Context, c *console) error {
-	asked, err := newClient(t.Server, t.Token, t.serverTLS)
+	service, err := newClient(t.Server, t.Token, t.serverTLS)
 	if err != nil {
 		return err
 	}
-	defer asked.close()
+	defer service.close()
 	if t.Watch < 0 {
-		return errors.New("--watch: must be above 0")
+		return errors.New("--watch: must be positive")
 	}
 	watched := &watch{redraws: c.screen && t.Watch > 0 && t.Format == "text", every: t.Watch}
 	for {
-		err := t.show(ctx, c, asked, watched)
+		err := t.show(ctx, c, service, watched)
 		if t.Watch == 0 || err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -62,13 +62,13 @@ func (t *topCommand) Run(ctx context.Context, c *console) error {
 	}
 }
 
-func (t *topCommand) show(ctx context.Context, c *console, asked *client, watched *watch) error {
-	status, text, err := asked.send(ctx, http.MethodGet, fmt.Sprintf("/v1/top?n=%d", t.N), nil)
+func (t *topCommand) show(ctx context.Context, c *console, service *client, watched *watch) error {
+	status, text, err := service.send(ctx, http.MethodGet, fmt.Sprintf("/v1/top?n=%d", t.N), nil)
 	if err != nil {
 		return err
 	}
 	if status != http.StatusOK {
-		return asked.adminProblem(status, text)
+		return service.adminProblem(status, text)
 	}
 	if t.Format == "json" {
 		_, err := fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
@@ -76,32 +76,32 @@ func (t *topCommand) show(ctx context.Context, c *console, asked *client, watche
 	}
 	var list struct{ Keys []refusedKey }
 	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("%s: this is not an answer of a Slidegate service: %w", asked.base, err)
+		return fmt.Errorf("%s: the response is not from a Slidegate service: %w", service.base, err)
 	}
 	_, err = io.WriteString(c.out, watched.screen(list.Keys, time.Now()))
 	return err
 }
 
-// watch is what a list that is shown again and again remembers.
+// watch is the state of a list that is shown repeatedly.
 type watch struct {
-	redraws bool // in place of what was shown before, as a terminal can
+	redraws bool // overwrites the previous list, on a terminal
 	every   time.Duration
-	shown   time.Time        // when the last list was; zero if none was
-	counts  map[string]int64 // of that list
+	shown   time.Time        // time of the last list; zero if there was none
+	counts  map[string]int64 // refusals in the last list
 }
 
-// What a terminal is told: to go to the upper left corner, and to clear a line to its end, or everything that follows.
+// Terminal control sequences: move to the upper left corner, clear to the end of the line, clear to the end of the screen.
 const (
 	toCorner  = "\x1b[H"
 	clearLine = "\x1b[K"
 	clearRest = "\x1b[J"
 )
 
-// screen returns what a list looks like, with how often keys were refused since the last one.
+// screen formats a list, with the rate of refusals since the last one.
 func (w *watch) screen(keys []refusedKey, now time.Time) string {
 	var b strings.Builder
 	if w.redraws {
-		fmt.Fprintf(&b, "Refused most since the service started, every %v, at %s\n\n", w.every, now.Local().Format(time.TimeOnly))
+		fmt.Fprintf(&b, "Most refused since the service started, every %v, at %s\n\n", w.every, now.Local().Format(time.TimeOnly))
 	}
 	w.table(&b, keys, now)
 	counts := make(map[string]int64, len(keys))
@@ -117,7 +117,7 @@ func (w *watch) screen(keys []refusedKey, now time.Time) string {
 
 func (w *watch) table(to io.Writer, keys []refusedKey, now time.Time) {
 	if len(keys) == 0 {
-		fmt.Fprintln(to, "nobody was refused yet")
+		fmt.Fprintln(to, "no key has been refused yet")
 		return
 	}
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -147,7 +147,8 @@ func (w *watch) table(to io.Writer, keys []refusedKey, now time.Time) {
 	_ = t.Flush() // it is written to memory
 }
 
-// rate says how often a key was refused per second since the last list. One that was not in it may have been refused before.
+// rate returns the refusals of a key per second since the last list. It is unknown for a key that was not in that list, which may
+// have been refused before.
 func (w *watch) rate(k *refusedKey, now time.Time) string {
 	before, known := w.counts[k.Policy+"\x00"+k.Key]
 	seconds := now.Sub(w.shown).Seconds()

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// Whatever key top prints can be reset as it was printed, in its quotes or as a shell passes it on, and so can every other way to
-// write its address; the service that runs as a process of its own and its command line mean the same key.
-func TestResetTakesWhatTopPrints(t *testing.T) {
+// Every key that top prints can be reset as printed, with its quotes or as a shell passes it on, and so can other notations of an
+// address: the command line and the service derive the same key.
+func TestResetAcceptsKeysAsTopPrintsThem(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	s := startServe(t, "--limit", "1/1h sliding-log")
 	for _, key := range []string{"2001:db8::3", "::ffff:203.0.113.7", "alice", "a b", "quo\"te\\", "tab\t"} {
@@ -18,28 +18,28 @@ func TestResetTakesWhatTopPrints(t *testing.T) {
 	r := call(t, "top", "--server", s.url("admin"))
 	printed := regexp.MustCompile(`(?m) (".*")$`).FindAllStringSubmatch(r.out, -1)
 	if len(printed) != 6 {
-		t.Fatalf("top prints\n%s\nwant six keys", r.out)
+		t.Fatalf("top: got\n%s\nwant six keys", r.out)
 	}
 	for _, match := range printed {
 		key := match[1]
 		if r := call(t, "peek", key, "--server", s.url("http")); r.status != exitRefused {
-			t.Errorf("peek %s: status %d, %s%s, want a refusal", key, r.status, r.out, r.err)
+			t.Errorf("peek %s: got status %d, %s%s, want a refusal", key, r.status, r.out, r.err)
 		}
 		if r := call(t, "reset", key, "--server", s.url("admin")); r.status != exitOK {
-			t.Errorf("reset %s: status %d, %s", key, r.status, r.err)
+			t.Errorf("reset %s: got status %d, %s, want success", key, r.status, r.err)
 		}
 		if r := call(t, "peek", key, "--server", s.url("http")); r.status != exitOK {
-			t.Errorf("peek %s after the reset: status %d, %s", key, r.status, r.out)
+			t.Errorf("peek %s after the reset: got status %d, %s, want admitted", key, r.status, r.out)
 		}
 	}
 	for _, key := range []string{"2001:db8::9", "2001:db8::/64", "64:ff9b::cb00:7107", "alice", `quo"te\`} {
 		s.allow(key)
 		if got := s.allow(key); got != 429 {
-			t.Errorf("the second request of %s is answered %d, want 429", key, got)
+			t.Errorf("second request of %s: got %d, want 429", key, got)
 		}
 		call(t, "reset", key, "--server", s.url("admin"))
 		if r := call(t, "peek", key, "--server", s.url("http")); r.status != exitOK {
-			t.Errorf("peek %s after the reset: status %d, %s%s", key, r.status, r.out, r.err)
+			t.Errorf("peek %s after the reset: got status %d, %s%s, want admitted", key, r.status, r.out, r.err)
 		}
 	}
 }

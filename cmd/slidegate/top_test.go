@@ -16,11 +16,11 @@ func TestTop(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	s := startServe(t, "--limit", "1/1h sliding-log")
 	at := []string{"--server", s.url("admin")}
-	asks{
-		{[]string{"top"}, exitOK, "nobody was refused yet\n"},
+	commandLines{
+		{[]string{"top"}, exitOK, "no key has been refused yet\n"},
 		{[]string{"top", "--format", "json"}, exitOK, `{"keys":[]}`},
 	}.play(t, at...)
-	for key, n := range map[string]int{"twice": 3, "never": 1, "once\t\x1b[2J": 2} { // as often as they ask, of which one is admitted
+	for key, n := range map[string]int{"twice": 3, "never": 1, "once\t\x1b[2J": 2} { // requests per key, of which one is admitted
 		for range n {
 			s.allow(key)
 		}
@@ -28,26 +28,26 @@ func TestTop(t *testing.T) {
 	r := call(t, append([]string{"top"}, at...)...)
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	if len(lines) != 3 || !strings.HasPrefix(strings.TrimSpace(lines[0]), "refused") {
-		t.Fatalf("status %d\n%s%s\nwant a heading and two keys", r.status, r.out, r.err)
+		t.Fatalf("got status %d and\n%s%s\nwant a heading and two keys", r.status, r.out, r.err)
 	}
 	for i, want := range []string{`^ *2 .* default "twice"$`, `^ *1 .*"once\\t\\x1b\[2J"$`} {
 		if !regexp.MustCompile(want).MatchString(lines[1+i]) {
-			t.Errorf("line %d is %q, want it to match %s", 1+i, lines[1+i], want)
+			t.Errorf("line %d: got %q, want a match of %s", 1+i, lines[1+i], want)
 		}
 	}
 	r = call(t, append([]string{"top", "-n", "1", "--format", "json"}, at...)...)
 	var list struct{ Keys []refusedKey }
 	if err := json.Unmarshal([]byte(r.out), &list); err != nil || len(list.Keys) != 1 || list.Keys[0].Key != "twice" || list.Keys[0].Refused != 2 {
-		t.Errorf("status %d: %s, %v, want one key, twice, refused 2 times", r.status, r.out, err)
+		t.Errorf("got status %d, %s, %v, want one key, twice, refused 2 times", r.status, r.out, err)
 	}
-	asks{
+	commandLines{
 		{[]string{"top", "-n", "0"}, exitFailure, "n: must be 1 to"},
 		{[]string{"top", "--watch=-1s"}, exitFailure, "--watch"},
 	}.play(t, at...)
-	asks{{[]string{"top"}, exitFailure, "is not the admin door"}}.play(t, "--server", s.url("http"))
+	commandLines{{[]string{"top"}, exitFailure, "is not the admin listener"}}.play(t, "--server", s.url("http"))
 }
 
-// TestTopWatch: it goes on until it is told to end, which is no failure.
+// top --watch runs until its context ends, which is not a failure.
 func TestTopWatch(t *testing.T) {
 	s := startServe(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -56,14 +56,14 @@ func TestTopWatch(t *testing.T) {
 	var errs bytes.Buffer
 	status := run(ctx, &console{in: strings.NewReader(""), out: out, err: &errs}, []string{"top", "--watch", "1ms", "--server", s.url("admin")})
 	if status != exitOK || errs.String() != "" {
-		t.Errorf("status %d: %s", status, errs.String())
+		t.Errorf("got status %d, %s, want %d and no errors", status, errs.String(), exitOK)
 	}
-	if got := strings.Count(out.text.String(), "nobody was refused yet\n"); got != 3 {
-		t.Errorf("shown %d times, not 3:\n%s", got, out.text.String())
+	if got := strings.Count(out.text.String(), "no key has been refused yet\n"); got != 3 {
+		t.Errorf("got %d lists, want 3:\n%s", got, out.text.String())
 	}
 }
 
-// shown is a screen that has seen enough after three lists.
+// shown is an output that calls enough after three lists.
 type shown struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
@@ -74,14 +74,14 @@ func (s *shown) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, err := s.text.Write(p)
-	if strings.Count(s.text.String(), "nobody") == 3 {
+	if strings.Count(s.text.String(), "no key") == 3 {
 		s.enough()
 	}
 	return n, err
 }
 
-// TestTopWatchEndsInTheMiddle: an end that comes while the service is asked is no failure either.
-func TestTopWatchEndsInTheMiddle(t *testing.T) {
+// The end of the context during a request is not a failure either.
+func TestTopWatchEndsDuringRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -90,6 +90,6 @@ func TestTopWatchEndsInTheMiddle(t *testing.T) {
 	}))
 	defer slow.Close()
 	if r := callWith(ctx, strings.NewReader(""), "top", "--watch", "1ms", "--server", slow.URL); r.status != exitOK || r.err != "" {
-		t.Errorf("status %d: %s", r.status, r.err)
+		t.Errorf("got status %d, %s, want %d and no errors", r.status, r.err, exitOK)
 	}
 }

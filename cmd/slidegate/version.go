@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// versionCommand prints what --version does.
+// versionCommand prints the same as --version.
 type versionCommand struct{}
 
-// Run prints it.
+// Run prints the version.
 func (*versionCommand) Run(c *console) error {
 	_, err := fmt.Fprintln(c.out, longVersion())
 	return err
 }
 
-// helpCommand is --help for those who write it as a command. It never runs: withHelp makes the flag of it.
+// helpCommand is --help as a command. It never runs: withHelp turns it into the flag.
 type helpCommand struct {
-	Command []string `arg:"" optional:"" help:"The command to show the flags of."`
+	Command []string `arg:"" optional:"" help:"Command to show the flags of."`
 }
 
-// withHelp returns arguments with --help where they ask for help in another way, or for nothing.
+// withHelp returns the arguments with --help if they are empty or begin with the command help.
 func withHelp(args []string) []string {
 	switch {
 	case len(args) == 0:
@@ -32,7 +32,7 @@ func withHelp(args []string) []string {
 	return args
 }
 
-// version is the module's version, or that of the checkout it was built from.
+// version returns the version of the module, or of the checkout that the program was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -41,7 +41,7 @@ func version() string {
 	return info.Main.Version
 }
 
-// longVersion says exactly what this program was built from.
+// longVersion returns the version, the commit, the version of Go and the platform.
 func longVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -50,7 +50,7 @@ func longVersion() string {
 	return fmt.Sprintf("slidegate %s (%s, %s, %s/%s)", version(), commitOf(info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// commit names the commit that this program was built from.
+// commit returns the commit that this program was built from.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -59,7 +59,7 @@ func commit() string {
 	return strings.TrimPrefix(commitOf(info), "commit ")
 }
 
-// commitOf names the commit that a program was built from.
+// commitOf returns the commit that a program was built from.
 func commitOf(info *debug.BuildInfo) string {
 	commit, changed := "commit unknown", ""
 	for _, setting := range info.Settings {

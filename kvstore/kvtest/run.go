@@ -1,8 +1,8 @@
-// Package kvtest checks an Engine of kvstore against its contract. It is for those who write one.
+// Package kvtest checks an implementation of kvstore.Engine against its contract.
 //
 //	func TestEngine(t *testing.T) { kvtest.Run(t, engine) }
 //
-// storetest.Run over a kvstore.Store with the engine checks the rest: that limits are kept.
+// It does not check that limits are kept: call storetest.Run with a kvstore.Store over the engine for that.
 package kvtest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/slidegate/slidegate/kvstore"
 )
 
-// Run checks an engine. It uses names that no other run has. It waits a few seconds for the engine to forget a value.
+// Run checks an engine. Its names are unique to the run. It waits a few seconds for the engine to forget a value.
 func Run(t *testing.T, engine kvstore.Engine) {
 	t.Helper()
 	e := &kit{engine, "kvtest-" + strings.ToLower(rand.Text()[:16])}
@@ -41,7 +41,7 @@ type kit struct {
 
 const keep = time.Hour
 
-// get reads a value that must be the given one, or absent if that is nil.
+// get reads a value and checks that it is want, or absent if want is nil.
 func (k *kit) get(t *testing.T, name string, want []byte) (revision uint64) {
 	t.Helper()
 	got, revision, err := k.engine.Get(t.Context(), name)
@@ -49,7 +49,7 @@ func (k *kit) get(t *testing.T, name string, want []byte) (revision uint64) {
 		t.Fatalf("Get: %v", err)
 	}
 	if !bytes.Equal(got, want) || (revision == 0) != (want == nil) {
-		t.Fatalf("Get returns %d bytes of revision %d, want %d bytes", len(got), revision, len(want))
+		t.Fatalf("Get returned %d bytes of revision %d, want %d bytes", len(got), revision, len(want))
 	}
 	return revision
 }
@@ -57,13 +57,13 @@ func (k *kit) get(t *testing.T, name string, want []byte) (revision uint64) {
 // put swaps a value in and returns its revision.
 func (k *kit) put(t *testing.T, name string, value []byte, revision uint64, keep time.Duration) uint64 {
 	t.Helper()
-	told, err := k.engine.Swap(t.Context(), name, value, revision, keep)
+	reported, err := k.engine.Swap(t.Context(), name, value, revision, keep)
 	if err != nil {
 		t.Fatalf("Swap: %v", err)
 	}
 	found := k.get(t, name, value)
-	if told != 0 && told != found {
-		t.Fatalf("Swap returns revision %d, and Get returns %d", told, found)
+	if reported != 0 && reported != found {
+		t.Fatalf("Swap returned revision %d, and Get returned %d", reported, found)
 	}
 	if found == revision {
 		t.Fatalf("the revision is still %d after a Swap", found)
@@ -71,21 +71,21 @@ func (k *kit) put(t *testing.T, name string, value []byte, revision uint64, keep
 	return found
 }
 
-// refuse tries a swap that must find a conflict.
-func (k *kit) refuse(t *testing.T, name string, revision uint64) {
+// conflict tries a swap that must return ErrConflict.
+func (k *kit) conflict(t *testing.T, name string, revision uint64) {
 	t.Helper()
 	if _, err := k.engine.Swap(t.Context(), name, []byte("conflict"), revision, keep); !errors.Is(err, kvstore.ErrConflict) {
-		t.Fatalf("a Swap with a wrong revision returns %v, want ErrConflict", err)
+		t.Fatalf("a Swap with a wrong revision returned %v, want ErrConflict", err)
 	}
 }
 
 func (k *kit) create(t *testing.T) {
 	name := k.prefix + "-create"
 	k.get(t, name, nil)
-	k.refuse(t, name, 7)
+	k.conflict(t, name, 7)
 	k.get(t, name, nil)
 	k.put(t, name, []byte("a"), 0, keep)
-	k.refuse(t, name, 0)
+	k.conflict(t, name, 0)
 	k.get(t, name, []byte("a"))
 }
 
@@ -96,10 +96,10 @@ func (k *kit) swap(t *testing.T) {
 	for _, value := range []string{"a", "b", "a", "a"} {
 		before := revision
 		if revision = k.put(t, name, []byte(value), revision, keep); seen[revision] {
-			t.Fatalf("revision %d comes twice", revision)
+			t.Fatalf("revision %d was used twice", revision)
 		}
 		seen[revision] = true
-		k.refuse(t, name, before)
+		k.conflict(t, name, before)
 		k.get(t, name, []byte(value))
 	}
 }
@@ -130,7 +130,7 @@ func (k *kit) names(t *testing.T) {
 	k.get(t, name, []byte("long"))
 }
 
-// concurrent counts in several goroutines: no swap may be lost.
+// concurrent increments a counter in several goroutines: no swap may be lost.
 func (k *kit) concurrent(t *testing.T) {
 	const goroutines, each = 8, 20
 	name := k.prefix + "-concurrent"
@@ -171,15 +171,15 @@ func (k *kit) endedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := k.engine.Get(ctx, name); !errors.Is(err, context.Canceled) {
-		t.Errorf("Get with a canceled context returns %v", err)
+		t.Errorf("Get with a canceled context returned %v, want context.Canceled", err)
 	}
 	if _, err := k.engine.Swap(ctx, name, []byte("a"), 0, keep); !errors.Is(err, context.Canceled) {
-		t.Errorf("Swap with a canceled context returns %v", err)
+		t.Errorf("Swap with a canceled context returned %v, want context.Canceled", err)
 	}
 }
 
-// forgets checks that a value goes after its time, and that a swap gives it another one: of two values with a short time, the one
-// that is swapped stays.
+// forgets checks that the engine removes a value after its time, and that a swap replaces that time: a value with a short time
+// stays if it is swapped with a longer one.
 func (k *kit) forgets(t *testing.T) {
 	short, renewed := k.prefix+"-short", k.prefix+"-renewed"
 	revision := k.put(t, renewed, []byte("a"), 0, time.Second)
@@ -188,16 +188,16 @@ func (k *kit) forgets(t *testing.T) {
 	revision = k.put(t, short, []byte("b"), revision, time.Second)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	looks := time.NewTicker(50 * time.Millisecond)
-	defer looks.Stop()
-	for gone := false; !gone; <-looks.C {
+	ticks := time.NewTicker(50 * time.Millisecond)
+	defer ticks.Stop()
+	for gone := false; !gone; <-ticks.C {
 		_, found, err := k.engine.Get(ctx, short)
 		if err != nil {
-			t.Fatalf("waiting for a value of one second to go: %v", err)
+			t.Fatalf("waiting for a value with a time of one second to be removed: %v", err)
 		}
 		gone = found == 0
 	}
-	k.refuse(t, short, revision)
+	k.conflict(t, short, revision)
 	k.put(t, short, []byte("c"), 0, keep)
 	k.get(t, renewed, []byte("b"))
 }
@@ -212,6 +212,6 @@ func (k *kit) clock(t *testing.T) {
 		before = now
 	}
 	if apart := time.Since(before.Time()).Abs(); apart > time.Hour {
-		t.Errorf("the clock is %v away from this machine's", apart)
+		t.Errorf("the clock differs from this machine's by %v", apart)
 	}
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Table is an Engine in the memory of this process, for tests. The zero value is empty and ready to use. It is safe for concurrent
+// Table is an Engine in memory, for tests. The zero value is empty and ready to use. It is safe for concurrent
 // use once its fields are set.
 type Table struct {
-	// Before is called before every call takes effect. If it returns an error, the call returns that error and has no effect.
+	// Before is called before a call takes effect. If it returns an error, the call returns that error and has no effect.
 	Before func(ctx context.Context, call Call) error
-	// After is called when a call has taken effect. If it returns an error, the call returns that error all the same.
+	// After is called after a call has taken effect. If it returns an error, the call returns that error although it has taken
+	// effect.
 	After func(ctx context.Context, call Call) error
 	// MaxValue is Traits.MaxValue.
 	MaxValue int
@@ -26,7 +27,7 @@ type Table struct {
 	counts   Counts
 }
 
-// Call is a call of Get or Swap.
+// Call describes a call of Get or Swap.
 type Call struct {
 	Swap     bool
 	Name     string
@@ -35,7 +36,7 @@ type Call struct {
 	Keep     time.Duration
 }
 
-// Counts are how many calls a Table has had.
+// Counts holds the number of calls of a Table.
 type Counts struct{ Gets, Swaps, Conflicts int }
 
 type value struct {
@@ -107,13 +108,13 @@ func before(ctx context.Context, hook func(context.Context, Call) error, call Ca
 	return hook(ctx, call)
 }
 
-// Now returns the time of this machine.
+// Now returns the time by this machine's clock.
 func (t *Table) Now() rule.Micros { return rule.Micros(time.Now().UnixMicro()) }
 
 // Traits reports what a Table can do.
 func (t *Table) Traits() kvstore.Traits { return kvstore.Traits{Name: "table", MaxValue: t.MaxValue} }
 
-// Counts returns how many calls took effect so far, and how many swaps were refused.
+// Counts returns how many calls there were so far, and how many swaps failed with a conflict.
 func (t *Table) Counts() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()

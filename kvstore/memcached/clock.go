@@ -18,7 +18,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// clock is what an engine decides by.
+// clock is the clock of an engine.
 type clock interface {
 	now() rule.Micros
 	skew() time.Duration
@@ -34,15 +34,15 @@ func (machineClock) skew() time.Duration  { return 0 }
 func (machineClock) serverSeconds() int64 { return time.Now().Unix() }
 func (machineClock) close()               {}
 
-// serverClock is the clock of a server. memcached has a second one, for expiry: it counts from the server's start, and is not set when
-// the first one is.
+// serverClock is the clock of a server. memcached has a second clock, for expiry: it counts from the server's start, and is not
+// adjusted when the first one is set.
 type serverClock struct {
 	*serverclock.Clock
 	dial   func(context.Context) (net.Conn, error)
 	expiry atomic.Pointer[seconds]
 }
 
-// seconds is what the clock for expiry showed.
+// seconds is a reading of the clock for expiry.
 type seconds struct {
 	shown int64
 	at    time.Time
@@ -58,8 +58,8 @@ func openServerClock(ctx context.Context, client *memcache.Client, addr string) 
 	}
 	c := &serverClock{dial: func(ctx context.Context) (net.Conn, error) { return dial(ctx, network, addr) }}
 	var err error
-	if c.Clock, err = serverclock.Start(ctx, c.look); err != nil {
-		return nil, fmt.Errorf("memcached: the clock of the server: %w", err)
+	if c.Clock, err = serverclock.Start(ctx, c.readClock); err != nil {
+		return nil, fmt.Errorf("memcached: reading the server's clock: %w", err)
 	}
 	return c, nil
 }
@@ -73,75 +73,75 @@ func (c *serverClock) serverSeconds() int64 {
 	return seen.shown + int64(time.Since(seen.at)/time.Second) + 1
 }
 
-// questions is how many times a look asks.
-const questions = 3
+// probes is the number of readings per call of readClock.
+const probes = 3
 
-// look watches the server's log of reads, reads a few names that do not exist, and finds in the log when the server was asked for them.
-// It skips lines about what others read.
-func (c *serverClock) look(ctx context.Context) ([]serverclock.Reading, error) {
+// readClock watches the server's log of reads, reads a few names that do not exist, and finds in the log when the server received
+// those reads. It skips lines about other reads.
+func (c *serverClock) readClock(ctx context.Context) ([]serverclock.Reading, error) {
 	watcher, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer watcher.close()
-	if line, err := watcher.ask("watch fetchers\r\n"); err != nil {
+	if line, err := watcher.call("watch fetchers\r\n"); err != nil {
 		return nil, err
 	} else if line != "OK" {
-		return nil, fmt.Errorf("it refuses to be watched: %q; start it without -W, or set MachineClock", line)
+		return nil, fmt.Errorf("the server rejects \"watch\": %q; start it without -W, or set MachineClock", line)
 	}
-	asker, err := c.connect(ctx)
+	requester, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer asker.close()
-	if err := c.readSeconds(asker); err != nil {
+	defer requester.close()
+	if err := c.readSeconds(requester); err != nil {
 		return nil, err
 	}
-	asked := map[string]serverclock.Reading{}
-	for range questions {
+	probed := map[string]serverclock.Reading{}
+	for range probes {
 		name, r := "slidegate-clock-"+rand.Text(), serverclock.Reading{Sent: time.Now()}
-		line, err := asker.ask("get " + name + "\r\n")
+		line, err := requester.call("get " + name + "\r\n")
 		if err != nil {
 			return nil, err
 		}
 		if r.Heard = time.Now(); line != "END" {
-			return nil, fmt.Errorf("it answers %q to get", line)
+			return nil, fmt.Errorf("unexpected response %q to get", line)
 		}
-		asked[name] = r
+		probed[name] = r
 	}
-	return watcher.find(asked)
+	return watcher.find(probed)
 }
 
 // readSeconds reads the server's clock for expiry.
-func (c *serverClock) readSeconds(asker *conn) error {
-	line, err := asker.ask("stats\r\n")
+func (c *serverClock) readSeconds(requester *conn) error {
+	line, err := requester.call("stats\r\n")
 	found := false
-	for ; err == nil && line != "END"; line, err = asker.line() {
+	for ; err == nil && line != "END"; line, err = requester.line() {
 		if text, is := strings.CutPrefix(line, "STAT time "); is {
 			shown, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
-				return fmt.Errorf("it says that its time is %q", text)
+				return fmt.Errorf("invalid time %q in stats", text)
 			}
 			c.expiry.Store(&seconds{shown, time.Now()})
 			found = true
 		} else if !strings.HasPrefix(line, "STAT ") {
-			return fmt.Errorf("it answers %q to stats", line)
+			return fmt.Errorf("unexpected response %q to stats", line)
 		}
 	}
 	if err == nil && !found {
-		err = errors.New("its stats have no time")
+		err = errors.New("stats contain no time")
 	}
 	return err
 }
 
-// conn is a connection of a look.
+// conn is a connection used by readClock.
 type conn struct {
 	net  net.Conn
 	read *bufio.Reader
 	stop func() bool
 }
 
-// connect returns a connection that ends with ctx.
+// connect returns a connection whose reads and writes fail when ctx ends.
 func (c *serverClock) connect(ctx context.Context) (*conn, error) {
 	n, err := c.dial(ctx)
 	if err != nil {
@@ -156,8 +156,8 @@ func (c *conn) close() {
 	_ = c.net.Close()
 }
 
-// ask sends a command and returns the first line of the answer.
-func (c *conn) ask(command string) (string, error) {
+// call sends a command and returns the first line of the response.
+func (c *conn) call(command string) (string, error) {
 	if _, err := c.net.Write([]byte(command)); err != nil {
 		return "", err
 	}
@@ -169,15 +169,15 @@ func (c *conn) line() (string, error) {
 	return strings.TrimRight(line, "\r\n"), err
 }
 
-// find reads the log until it has found everything that was asked, and returns the readings.
-func (c *conn) find(asked map[string]serverclock.Reading) (found []serverclock.Reading, err error) {
-	for len(found) < len(asked) {
+// find reads the log until it has found all probes, and returns the readings.
+func (c *conn) find(probed map[string]serverclock.Reading) (found []serverclock.Reading, err error) {
+	for len(found) < len(probed) {
 		line, err := c.line()
 		if err != nil {
 			return nil, err
 		}
-		at, name, ok := parseSeen(line)
-		if r, ours := asked[name]; ok && ours {
+		at, name, ok := parseLogLine(line)
+		if r, ours := probed[name]; ok && ours {
 			r.Shown = at
 			found = append(found, r)
 		}
@@ -185,9 +185,9 @@ func (c *conn) find(asked map[string]serverclock.Reading) (found []serverclock.R
 	return found, nil
 }
 
-// parseSeen parses a line of the log such as "ts=1794849424.77975 gid=2 type=item_get key=name status=not_found". The digits after the
-// point are a number of microseconds without leading zeros: .77975 means .077975.
-func parseSeen(line string) (at time.Time, name string, ok bool) {
+// parseLogLine parses a line of the log such as "ts=1794849424.77975 gid=2 type=item_get key=name status=not_found". The digits
+// after the point are a number of microseconds without leading zeros: .77975 means .077975.
+func parseLogLine(line string) (at time.Time, name string, ok bool) {
 	var micros int64
 	for field := range strings.FieldsSeq(line) {
 		key, value, _ := strings.Cut(field, "=")

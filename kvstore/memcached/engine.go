@@ -16,18 +16,18 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Options are the choices of an Engine. One of the two fields is required.
+// Options configures an Engine. Set exactly one of the two fields.
 type Options struct {
-	// ClockServer is the address of the server whose clock decides, written as for the client. Use the first of the client's servers:
-	// it must be the same one in every process.
+	// ClockServer is the address of the server whose clock is used, written as for the client. Use the first of the client's
+	// servers: it must be the same one in every process.
 	ClockServer string
-	// MachineClock decides by the clock of this machine instead of a server's. If the clocks of two processes differ by d, a window
+	// MachineClock uses the clock of this machine instead of a server's. If the clocks of two processes differ by d, a window
 	// that they share may be too short by d. It is for servers that do not allow "watch", such as those started with -W.
 	MachineClock bool
 }
 
-// Engine is a kvstore.Engine over one memcached server, or over several if the client has several. It is safe for concurrent use. The
-// zero value is not usable; Open makes it, and Close ends it. The client stays the caller's.
+// Engine is a kvstore.Engine over one memcached server, or over several if the client has several. It is safe for concurrent use.
+// The zero value is not usable; call Open, and Close after the last use. Close does not close the client.
 type Engine struct {
 	client *memcache.Client
 	clock  clock
@@ -35,12 +35,12 @@ type Engine struct {
 
 // Open returns an engine over a client, and reads the server's clock; it fails if that fails. The client's Timeout bounds a single
 // read or write, and kvstore.Options.Timeout a decision. When a connection turns out to be broken, the engine closes the client's
-// idle connections, since a restart of the server has probably broken them all. Set the client's MaxIdleConns to how many
-// decisions are made at once.
+// idle connections, since a restart of the server has probably broken them all. Set the client's MaxIdleConns to the number of
+// concurrent decisions.
 func Open(ctx context.Context, client *memcache.Client, opts Options) (*Engine, error) {
 	switch {
 	case client == nil:
-		return nil, errors.New("memcached: client: must not be nil; memcache.New makes one")
+		return nil, errors.New("memcached: client: must not be nil; create one with memcache.New")
 	case opts.ClockServer == "" && !opts.MachineClock:
 		return nil, errors.New("memcached: ClockServer: must not be empty; name the first of the client's servers, such as localhost:11211, or set MachineClock")
 	case opts.ClockServer != "" && opts.MachineClock:
@@ -55,13 +55,13 @@ func Open(ctx context.Context, client *memcache.Client, opts Options) (*Engine, 
 	return &Engine{client: client, clock: clock}, nil
 }
 
-// Close stops looking at the server's clock.
+// Close stops following the server's clock.
 func (e *Engine) Close() { e.clock.close() }
 
 // Get returns the value of a name.
 func (e *Engine) Get(ctx context.Context, name string) ([]byte, uint64, error) {
 	item, err := within(ctx, func() (*memcache.Item, error) { return e.client.Get(name) })
-	if broken(err) { // nothing has happened yet, so it is safe to ask again
+	if broken(err) { // a read changes nothing, so it is safe to repeat
 		_ = e.client.Close()
 		item, err = within(ctx, func() (*memcache.Item, error) { return e.client.Get(name) })
 	}
@@ -71,13 +71,13 @@ func (e *Engine) Get(ctx context.Context, name string) ([]byte, uint64, error) {
 	case err != nil:
 		return nil, 0, fmt.Errorf("memcached: %w", err)
 	case item.CasID == 0:
-		return nil, 0, errors.New("memcached: the server does not number its entries, so nothing can be swapped; start it without -C")
+		return nil, 0, errors.New("memcached: the server does not number its entries, so compare-and-swap is impossible; start it without -C")
 	}
 	return item.Value, item.CasID, nil
 }
 
-// Swap writes a value if nobody has written the name since the revision was read. It reports no revision: the client does not
-// return one.
+// Swap writes a value if the name has not been written since the revision was read. It reports no revision, because the client
+// returns none.
 func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
 	item := &memcache.Item{Key: name, Value: value, CasID: revision, Expiration: expiration(e.clock.serverSeconds(), keep)}
 	write := e.client.CompareAndSwap
@@ -98,8 +98,8 @@ func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision u
 	return 0, fmt.Errorf("memcached: %w", err)
 }
 
-// within calls do and returns its result, or an error when ctx ends first. The client takes no context, so do then goes on until the
-// client's own timeout.
+// within calls do and returns its result, or an error if ctx ends first. The client takes no context, so do then continues until
+// the client's own timeout.
 func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -133,11 +133,11 @@ func broken(err error) bool {
 }
 
 const (
-	// longestRelative is the largest number of seconds that memcached takes as a time to live. It takes larger numbers as Unix times.
-	longestRelative = 30 * 24 * 60 * 60
-	// behind is how many seconds memcached's clock for expiry can be late: it has whole seconds, and is set once a second.
+	// maxRelative is the largest number of seconds that memcached takes as a time to live. It takes larger numbers as Unix times.
+	maxRelative = 30 * 24 * 60 * 60
+	// behind is how many seconds memcached's clock for expiry can be late: it counts whole seconds, and is updated once a second.
 	behind = 2
-	// latest is the last Unix time that the client can send, in 2038.
+	// latest is the last Unix time that the client can send, in the year 2038.
 	latest = 1<<31 - 1
 )
 
@@ -148,7 +148,7 @@ func expiration(serverSeconds int64, keep time.Duration) int32 {
 	if keep%time.Second > 0 {
 		seconds++
 	}
-	if seconds > longestRelative {
+	if seconds > maxRelative {
 		seconds += serverSeconds
 	}
 	if seconds > latest {
@@ -160,7 +160,7 @@ func expiration(serverSeconds int64, keep time.Duration) int32 {
 // Now returns the time by the server's clock, or by this machine's with MachineClock.
 func (e *Engine) Now() rule.Micros { return e.clock.now() }
 
-// Skew reports by how much Now may differ from the server's clock. It is 0 with MachineClock, since nothing is known then.
+// Skew reports by how much Now may differ from the server's clock. It is 0, for unknown, with MachineClock.
 func (e *Engine) Skew() time.Duration { return e.clock.skew() }
 
 // Traits reports what memcached can do with its default of a megabyte per item (-I), which the name is part of.

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/kvstore/memcached"
 )
 
-// It is not run: it needs a server.
+// This example is not run, because it needs a server.
 func Example() {
 	ctx := context.Background()
 	const server = "localhost:11211" // started with -M

@@ -18,23 +18,23 @@ func TestExpiration(t *testing.T) {
 		{time.Second + 1, 4},
 		{time.Hour, 3602},
 		{30*day - 2*time.Second, 30 * 86_400},
-		{30*day - 2*time.Second + 1, now + 30*86_400 + 1}, // more would be a moment in 1970
+		{30*day - 2*time.Second + 1, now + 30*86_400 + 1}, // as a relative time it would be taken for a date in 1970
 		{30 * day, now + 30*86_400 + 2},
 		{366 * day, now + 366*86_400 + 2},
 		{latest*time.Second - (now+behind)*time.Second, latest},
-		{latest*time.Second - (now+behind)*time.Second + 1, 0}, // kept for ever
+		{latest*time.Second - (now+behind)*time.Second + 1, 0}, // kept forever
 		{math.MaxInt64, 0},
 	} {
 		if got := expiration(now, test.keep); got != test.want {
-			t.Errorf("to keep a value for %v the server is told %d, want %d", test.keep, got, test.want)
+			t.Errorf("expiration for %v is %d, want %d", test.keep, got, test.want)
 		}
 	}
 }
 
-func TestParseSeen(t *testing.T) {
+func TestParseLogLine(t *testing.T) {
 	for _, test := range []struct {
 		line   string
-		micros int64 // 0 if the line says nothing
+		micros int64 // 0 if the line cannot be parsed
 		name   string
 	}{
 		{"ts=1794849424.777975 gid=2 type=item_get key=a-B1 status=not_found clsid=0 cfd=24 size=0", 1794849424_777975, "a-B1"},
@@ -47,7 +47,7 @@ func TestParseSeen(t *testing.T) {
 		{"key=a", 0, ""},
 		{"", 0, ""},
 	} {
-		at, name, ok := parseSeen(test.line)
+		at, name, ok := parseLogLine(test.line)
 		if ok != (test.micros != 0) || ok && (at.UnixMicro() != test.micros || name != test.name) {
 			t.Errorf("%q: got %d, %q, %v, want %d, %q", test.line, at.UnixMicro(), name, ok, test.micros, test.name)
 		}

@@ -17,7 +17,7 @@ import (
 // patience is how long a cluster may take to agree: elections take up to nine seconds.
 const patience = 60 * time.Second
 
-// freeAddresses returns addresses of loopback that nobody listens on.
+// freeAddresses returns unused addresses on loopback.
 func freeAddresses(t *testing.T, n int) (addresses []string) {
 	t.Helper()
 	for range n {
@@ -56,7 +56,7 @@ func connect(t *testing.T, s *Server) jetstream.JetStream {
 	return js
 }
 
-// eventually asks until it is answered without an error.
+// eventually calls ask until it returns no error.
 func eventually[T any](t *testing.T, what string, ask func(ctx context.Context) (T, error)) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -84,8 +84,9 @@ func bucket(t *testing.T, js jetstream.JetStream) jetstream.KeyValue {
 	})
 }
 
-// Three servers are a cluster that opens no port for clients, goes on without one of them, and takes it back with what it missed.
-func TestClusterSurvivesTheLossOfOne(t *testing.T) {
+// A cluster of three servers opens no port for clients, keeps working without one of them, and brings it up to date when it
+// returns.
+func TestClusterSurvivesLossOfOneServer(t *testing.T) {
 	t.Parallel()
 	routes := freeAddresses(t, 3)
 	options := make([]Options, 3)
@@ -108,7 +109,7 @@ func TestClusterSurvivesTheLossOfOne(t *testing.T) {
 	if again.Name() != servers[2].Name() {
 		t.Errorf("the server's name was %q, and after a restart it is %q", servers[2].Name(), again.Name())
 	}
-	servers[1].Close() // so that the one that was away is needed
+	servers[1].Close() // so that the restarted one is needed for a majority
 	put(3)
 	kv = bucket(t, connect(t, again))
 	got := eventually(t, "a read", func(ctx context.Context) (jetstream.KeyValueEntry, error) { return kv.Get(ctx, "key") })
@@ -117,8 +118,8 @@ func TestClusterSurvivesTheLossOfOne(t *testing.T) {
 	}
 }
 
-// A server with another secret is not let into the cluster, and says so.
-func TestClusterTurnsAwayOtherSecrets(t *testing.T) {
+// A server with another secret cannot join the cluster, and logs that.
+func TestClusterRejectsOtherSecrets(t *testing.T) {
 	t.Parallel()
 	routes := freeAddresses(t, 3)
 	options := make([]Options, 3)
@@ -142,7 +143,7 @@ func TestClusterTurnsAwayOtherSecrets(t *testing.T) {
 	stranger.Close()
 	options[2].Secret = "one"
 	start(t, options[2])
-	eventually(t, "three agree", func(ctx context.Context) (*jetstream.AccountInfo, error) { return js.AccountInfo(ctx) })
+	eventually(t, "a majority of three", func(ctx context.Context) (*jetstream.AccountInfo, error) { return js.AccountInfo(ctx) })
 }
 
 // lines collects a log.

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// folder is where a server keeps everything, locked for as long as this process uses it.
+// folder is a server's directory, locked for as long as this process uses it.
 type folder struct {
 	identity
 	lock *os.File
 }
 
-// identity is what a folder remembers of the server that it belongs to.
+// identity is stored in a folder and identifies the server that the folder belongs to.
 type identity struct {
 	Name    string `json:"name"`
-	Cluster bool   `json:"cluster"` // the files of a server alone and of one of a cluster are not the same
+	Cluster bool   `json:"cluster"` // a single server and a member of a cluster cannot use each other's files
 }
 
 const (
@@ -28,10 +28,10 @@ const (
 	lockFile     = "slidegate.lock"
 )
 
-// errLocked is returned where somebody else has a lock.
+// errLocked is returned if another server holds the lock.
 var errLocked = errors.New("locked")
 
-// openFolder locks a folder and finds out whose it is. One that is new becomes that of the server with the given name.
+// openFolder locks a folder and reads its identity. A new folder is assigned to the server with the given name.
 func openFolder(dir, name string, cluster bool) (*folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("natsembed: dir: %w", err)
@@ -42,7 +42,7 @@ func openFolder(dir, name string, cluster bool) (*folder, error) {
 	}
 	f := &folder{lock: lock}
 	if err = flock(lock); errors.Is(err, errLocked) {
-		err = fmt.Errorf("natsembed: dir: %s is in use by another server; give each a folder of its own", dir)
+		err = fmt.Errorf("natsembed: dir: %s is in use by another server; give each server its own folder", dir)
 	}
 	if err == nil {
 		f.identity, err = identify(dir, name, cluster)
@@ -54,15 +54,15 @@ func openFolder(dir, name string, cluster bool) (*folder, error) {
 	return f, nil
 }
 
-// release lets go of the folder. The lock's file stays: the next one locks it again.
+// release unlocks the folder. The lock file stays, for the next server to lock.
 func (f *folder) release() { _ = f.lock.Close() }
 
-// identify returns the identity in a folder, and writes it if there is none.
+// identify returns the identity stored in a folder, and writes one if there is none.
 func identify(dir, name string, cluster bool) (identity, error) {
 	file := filepath.Join(dir, identityFile)
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return found(dir, name, cluster)
+		return assign(dir, name, cluster)
 	}
 	var known identity
 	if err == nil {
@@ -74,22 +74,22 @@ func identify(dir, name string, cluster bool) (identity, error) {
 	case name != "" && name != known.Name:
 		return known, fmt.Errorf("natsembed: name: %s belongs to the server %q, not %q; use that name, or an empty folder", dir, known.Name, name)
 	case known.Cluster && !cluster:
-		return known, fmt.Errorf("natsembed: peers: %s belongs to a server of a cluster; set route and peers, or use an empty folder", dir)
+		return known, fmt.Errorf("natsembed: peers: %s belongs to a member of a cluster; set route and peers, or use an empty folder", dir)
 	case cluster && !known.Cluster:
-		return known, fmt.Errorf("natsembed: peers: %s belongs to a single server, which cannot become one of a cluster; use an empty folder", dir)
+		return known, fmt.Errorf("natsembed: peers: %s belongs to a single server, which cannot join a cluster; use an empty folder", dir)
 	}
 	return known, nil
 }
 
-// found makes a folder that of a new server.
-func found(dir, name string, cluster bool) (identity, error) {
+// assign stores the identity of a new server in a folder.
+func assign(dir, name string, cluster bool) (identity, error) {
 	if name == "" {
 		name = "slidegate-" + strings.ToLower(rand.Text()[:12])
 	}
 	own := identity{Name: name, Cluster: cluster}
 	text, err := json.Marshal(own)
 	if err == nil {
-		err = writeWhole(filepath.Join(dir, identityFile), append(text, '\n'))
+		err = writeAtomically(filepath.Join(dir, identityFile), append(text, '\n'))
 	}
 	if err != nil {
 		return own, fmt.Errorf("natsembed: dir: %w", err)
@@ -97,8 +97,8 @@ func found(dir, name string, cluster bool) (identity, error) {
 	return own, nil
 }
 
-// writeWhole writes a file so that after a crash there is all of it or none.
-func writeWhole(name string, text []byte) error {
+// writeAtomically writes a file so that after a crash it is either complete or missing.
+func writeAtomically(name string, text []byte) error {
 	temporary := name + ".new"
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

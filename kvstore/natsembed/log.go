@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// log takes what a server logs, and keeps what it gives up for.
+// log is the logger of a NATS server. It keeps the server's first fatal error for Start.
 type log struct {
 	to      *slog.Logger
 	cluster bool
@@ -27,22 +27,22 @@ func (l *log) write(level slog.Level, format string, v []any) {
 	}
 }
 
-// Noticef is for what goes as expected.
+// Noticef logs a notice, at debug level.
 func (l *log) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
 
-// Warnf is for warnings.
+// Warnf logs a warning, except for the one that the unusable client port causes in a cluster.
 func (l *log) Warnf(format string, v ...any) {
-	if text := fmt.Sprintf(format, v...); !l.cluster || !strings.Contains(text, "failed to be ready for connections") { // of clients, as intended
+	if text := fmt.Sprintf(format, v...); !l.cluster || !strings.Contains(text, "failed to be ready for connections") {
 		l.write(slog.LevelWarn, "%s", []any{text})
 	}
 }
 
-// Errorf is for errors.
+// Errorf logs an error.
 func (l *log) Errorf(format string, v ...any) { l.write(slog.LevelError, format, v) }
 
-// Fatalf is for what a server cannot go on after. The program goes on; Start returns the error.
+// Fatalf logs an error after which the server cannot continue. The program continues, and Start returns the error.
 func (l *log) Fatalf(format string, v ...any) {
-	if l.cluster && strings.HasPrefix(format, "Error listening on port") { // the one that clients do not get
+	if l.cluster && strings.HasPrefix(format, "Error listening on port") { // the unusable client port
 		return
 	}
 	l.write(slog.LevelError, format, v)
@@ -52,11 +52,11 @@ func (l *log) Fatalf(format string, v ...any) {
 	}
 }
 
-// cause returns why a server has given up.
+// cause returns the error of a fatal message.
 func cause(format string, v []any) error {
 	for _, arg := range v {
 		if err, ok := arg.(error); ok && strings.HasPrefix(format, "Error listening on router port") {
-			return fmt.Errorf("route: %w; choose an address of this machine that nobody else listens on", err)
+			return fmt.Errorf("route: %w; choose an unused address of this machine", err)
 		}
 	}
 	return fmt.Errorf(format, v...)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Options configure a Server. Dir is required; with nothing else set, the server is not part of a cluster.
+// Options configures a Server. Dir is required; with nothing else set, the server is not part of a cluster.
 type Options struct {
 	// Dir is the folder for all of the server's files. It is created if it does not exist. Only one server can use it at a time.
 	Dir string
@@ -19,13 +19,15 @@ type Options struct {
 	Name string
 	// Route is the address, host:port, on which the server listens for the other members of its cluster. It is empty without a cluster.
 	Route string
-	// Peers are the routes of all members of the cluster, each a host:port. This server's own may be left out, unless Route listens on
-	// all interfaces. Their number determines what a majority is, so list every member, including those that will be started later.
+	// Peers are the routes of all members of the cluster, each a host:port. The route of this server may be left out, unless it
+	// listens on all interfaces. Their number determines what a majority is, so list every member, including those that will be
+	// started later.
 	Peers []string
-	// Secret authenticates the members of the cluster to one another; all have the same. It is required unless Route is on loopback.
+	// Secret authenticates the members of the cluster to one another; all members have the same secret. It is required unless Route
+	// is on loopback.
 	Secret string
-	// SyncAlways syncs every write to disk before it is acknowledged, so that a loss of power loses nothing. A write then takes as long as
-	// the disk does, often several milliseconds.
+	// SyncAlways syncs every write to disk before it is acknowledged, so that a power failure loses nothing. A write then takes as
+	// long as the disk does, often several milliseconds.
 	SyncAlways bool
 	// MaxStore limits the bytes of messages on disk; 0 means 4 GiB. Writes beyond it fail. The files can be larger until the server
 	// compacts them.
@@ -46,15 +48,15 @@ func (o *Options) check() error {
 	case o.Dir == "":
 		return errors.New("natsembed: dir: must not be empty; name a folder that survives restarts")
 	case strings.ContainsAny(o.Name, " \t\r\n.*>/"):
-		return fmt.Errorf("natsembed: name: %q: leave out spaces, dots, slashes, * and >", o.Name)
+		return fmt.Errorf("natsembed: name: %q is invalid; leave out spaces, dots, slashes, * and >", o.Name)
 	case o.MaxStore < 0:
-		return fmt.Errorf("natsembed: max store: must not be negative, it is %d; 0 means %d", o.MaxStore, int64(defaultMaxStore))
+		return fmt.Errorf("natsembed: max store: must not be negative, got %d; 0 means %d", o.MaxStore, int64(defaultMaxStore))
 	case o.MaxMemory < 0:
-		return fmt.Errorf("natsembed: max memory: must not be negative, it is %d; 0 means %d", o.MaxMemory, defaultMaxMemory)
+		return fmt.Errorf("natsembed: max memory: must not be negative, got %d; 0 means %d", o.MaxMemory, defaultMaxMemory)
 	case o.Route == "" && len(o.Peers) > 0:
-		return errors.New("natsembed: route: must not be empty with peers; name the host:port that the peers reach this server at")
+		return errors.New("natsembed: route: must not be empty with peers; set the host:port at which the peers reach this server")
 	case o.Route != "" && len(o.Peers) == 0:
-		return errors.New("natsembed: peers: must not be empty with a route; name the routes of all servers of the cluster")
+		return errors.New("natsembed: peers: must not be empty with a route; list the routes of all servers of the cluster")
 	case o.Route == "":
 		return nil
 	}
@@ -67,20 +69,20 @@ func (o *Options) checkRoutes() error {
 		return fmt.Errorf("natsembed: route: %w", err)
 	}
 	if o.Secret == "" && !onLoopback(host) {
-		return fmt.Errorf("natsembed: secret: must not be empty, since others than this machine can reach the route %s; give all servers the same one", o.Route)
+		return fmt.Errorf("natsembed: secret: must not be empty, since other machines can reach the route %s; give all servers the same secret", o.Route)
 	}
 	for i, peer := range o.Peers {
 		if _, _, err := splitAddress(peer); err != nil {
 			return fmt.Errorf("natsembed: peers: %w", err)
 		}
 		if slices.Contains(o.Peers[:i], peer) {
-			return fmt.Errorf("natsembed: peers: %s is there twice; name every server once", peer)
+			return fmt.Errorf("natsembed: peers: %s is listed twice; list every server once", peer)
 		}
 	}
 	return nil
 }
 
-// members returns the routes of all servers of the cluster, this one included: their number decides what a majority is.
+// members returns the routes of all servers of the cluster, including this one: their number determines what a majority is.
 func (o *Options) members() ([]string, error) {
 	host, port, err := splitAddress(o.Route)
 	if err != nil {
@@ -88,23 +90,23 @@ func (o *Options) members() ([]string, error) {
 	}
 	own := func(peer string) bool {
 		peerHost, peerPort, _ := splitAddress(peer)
-		return peer == o.Route || peerPort == port && samePlace(host, peerHost)
+		return peer == o.Route || peerPort == port && sameHost(host, peerHost)
 	}
 	members := slices.Clone(o.Peers)
 	if !slices.ContainsFunc(members, own) {
 		if onAll(host) {
-			return nil, fmt.Errorf("natsembed: peers: none of them is this server, which listens on %s; add the address that the others reach it at", o.Route)
+			return nil, fmt.Errorf("natsembed: peers: none of them is this server, which listens on %s; add the address at which the others reach it", o.Route)
 		}
 		members = append(members, o.Route)
 	}
 	if len(members) < 2 {
-		return nil, errors.New("natsembed: peers: only this server is there; name the others, or leave out route and peers for a single server")
+		return nil, errors.New("natsembed: peers: only this server is listed; list the others, or leave out route and peers for a single server")
 	}
 	return members, nil
 }
 
-// samePlace reports whether a peer's host is the one that this server listens on.
-func samePlace(own, peer string) bool {
+// sameHost reports whether a peer's host is the one that this server listens on.
+func sameHost(own, peer string) bool {
 	theirs, err := net.LookupIP(peer)
 	if err != nil {
 		return false // it may not have started yet
@@ -123,7 +125,7 @@ func samePlace(own, peer string) bool {
 	return slices.ContainsFunc(theirs, func(ip net.IP) bool { return slices.ContainsFunc(ours, ip.Equal) })
 }
 
-// splitAddress returns the two parts of a host:port.
+// splitAddress splits a host:port.
 func splitAddress(address string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(address)
 	if err == nil {

@@ -13,18 +13,18 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// clusterName is that of every cluster of this package: servers of another one are turned away.
+// clusterName is the name of every cluster of this package. NATS rejects servers of a cluster with another name.
 const clusterName = "slidegate"
 
-// Server is a NATS server in this process. It is safe for concurrent use. The zero value is not usable; Start makes it.
+// Server is a NATS server in this process. It is safe for concurrent use. The zero value is not usable; call Start.
 type Server struct {
 	nats   *server.Server
 	folder *folder
 	close  sync.Once
 }
 
-// Start starts a server and returns when it takes connections. It does not wait for the other servers of its cluster: until they are
-// there, whatever asks for JetStream fails.
+// Start starts a server and returns when it accepts connections. It does not wait for the other servers of its cluster: until a
+// majority has joined, JetStream requests fail.
 func Start(opts Options) (*Server, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func Start(opts Options) (*Server, error) {
 	return &Server{nats: s, folder: folder}, nil
 }
 
-// settings returns those of a server alone.
+// settings returns the settings of a single server.
 func (o *Options) settings(name string) *server.Options {
 	settings := &server.Options{
 		ServerName: name, DontListen: true, NoSigs: true, JetStream: true, StoreDir: o.Dir, SyncAlways: o.SyncAlways,
@@ -71,18 +71,18 @@ func (o *Options) settings(name string) *server.Options {
 // noPort is a port that cannot be listened on.
 const noPort = 1 << 16
 
-// join makes the settings those of one of a cluster. NATS starts the routes when it has done with the port for clients, and not at
-// all if it is told not to listen on one. So it is told to listen on one that cannot be, which fails and opens nothing.
+// join changes the settings to those of a member of a cluster. NATS opens its route after the port for clients, and does not open
+// it at all with DontListen. So join sets a client port that cannot be listened on: that fails and opens nothing.
 func (o *Options) join(settings *server.Options, members []string) {
 	settings.DontListen, settings.Host, settings.Port = false, "127.0.0.1", noPort
-	host, port, _ := splitAddress(o.Route) // which was checked
+	host, port, _ := splitAddress(o.Route) // checked by check
 	settings.Cluster = server.ClusterOpts{Name: clusterName, Host: host, Port: port, NoAdvertise: true}
 	if host == "" {
 		settings.Cluster.Host = "0.0.0.0"
 	}
 	var user *url.Userinfo
 	if o.Secret != "" {
-		sum := sha256.Sum256([]byte("slidegate route " + o.Secret)) // NATS would take a secret like $2a$... for a hash
+		sum := sha256.Sum256([]byte("slidegate route " + o.Secret)) // hashed, because NATS would take a secret like $2a$... for a bcrypt hash
 		settings.Cluster.Username, settings.Cluster.Password = clusterName, hex.EncodeToString(sum[:])
 		user = url.UserPassword(settings.Cluster.Username, settings.Cluster.Password)
 	}
@@ -107,12 +107,12 @@ func run(settings *server.Options, log *log) (*server.Server, error) {
 	return s, nil
 }
 
-// startWithin is how long a server may take to open its route.
-const startWithin = 10 * time.Second
+// startTimeout is how long a server may take to open its route.
+const startTimeout = 10 * time.Second
 
-// waitReady waits until the route is open, if there is to be one, or the server has failed.
+// waitReady waits until the route is open, if the server has one, or the server has failed.
 func (l *log) waitReady(s *server.Server, route bool) error {
-	late := time.After(startWithin)
+	late := time.After(startTimeout)
 	ticks := time.NewTicker(time.Millisecond)
 	defer ticks.Stop()
 	for {
@@ -130,8 +130,8 @@ func (l *log) waitReady(s *server.Server, route bool) error {
 	}
 }
 
-// Connect returns a connection to the server that uses no network. It connects again whenever it has to, and what cannot be sent at once
-// fails, unless opts say otherwise. It is the caller's to close, before the server.
+// Connect returns a connection to the server that uses no network. Unless opts change that, it reconnects whenever necessary, and
+// requests that cannot be sent immediately fail. The caller must close it before the server.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	opts = append([]nats.Option{
 		nats.InProcessServer(s.nats), nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond), nats.ReconnectBufSize(-1),
@@ -146,7 +146,7 @@ func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 // Name returns the server's name in its cluster.
 func (s *Server) Name() string { return s.folder.Name }
 
-// Close ends the server: it hands over what it leads, writes what is not written, and waits until that is done. Later calls do nothing.
+// Close stops the server: it hands over its leaderships, flushes its files, and waits until that is done. Later calls do nothing.
 func (s *Server) Close() {
 	s.close.Do(func() {
 		s.nats.Shutdown()

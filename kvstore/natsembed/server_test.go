@@ -37,7 +37,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	}
 	got, err := kv.Get(t.Context(), "key")
 	if err != nil || string(got.Value()) != "value" || got.Revision() != revision {
-		t.Errorf("after a restart there is %v with the error %v", got, err)
+		t.Errorf("after a restart, got %v, error %v", got, err)
 	}
 }
 
@@ -57,39 +57,39 @@ func TestStartRefuses(t *testing.T) {
 	}
 	const a, b = "127.0.0.1:1001", "127.0.0.1:1002"
 	for want, opts := range map[string]Options{
-		"dir: must not be empty":                    {},
-		"dir: mkdir":                                {Dir: filepath.Join(broken, identityFile, "x")},
-		"is in use by another server":               {Dir: used},
-		`belongs to the server "a", not "b"`:        {Dir: alone, Name: "b"},
-		"belongs to a single server":                {Dir: alone, Route: a, Peers: []string{b}},
-		"restore the file":                          {Dir: broken},
-		`name: "a b"`:                               {Dir: "x", Name: "a b"},
-		"max store: must not be negative":           {Dir: "x", MaxStore: -1},
-		"max memory: must not be negative":          {Dir: "x", MaxMemory: -1},
-		"route: must not be empty":                  {Dir: "x", Peers: []string{b}},
-		"peers: must not be empty":                  {Dir: "x", Route: a},
-		`route: "127.0.0.1" is not host:port`:       {Dir: "x", Route: "127.0.0.1", Peers: []string{b}},
-		`peers: "x:0" is not host:port`:             {Dir: "x", Route: a, Peers: []string{"x:0"}},
-		"is there twice":                            {Dir: "x", Route: a, Peers: []string{b, b}},
-		"secret: must not be empty":                 {Dir: "x", Route: "0.0.0.0:1001", Peers: []string{b}},
-		"only this server is there":                 {Dir: "x", Route: a, Peers: []string{"localhost:1001"}},
-		"none of them is this server":               {Dir: "x", Route: ":1001", Peers: []string{b}, Secret: "s"},
-		"address already in use; choose an address": {Dir: t.TempDir(), Route: taken.Addr().String(), Peers: []string{b}},
+		"dir: must not be empty":                           {},
+		"dir: mkdir":                                       {Dir: filepath.Join(broken, identityFile, "x")},
+		"is in use by another server":                      {Dir: used},
+		`belongs to the server "a", not "b"`:               {Dir: alone, Name: "b"},
+		"belongs to a single server":                       {Dir: alone, Route: a, Peers: []string{b}},
+		"restore the file":                                 {Dir: broken},
+		`name: "a b"`:                                      {Dir: "x", Name: "a b"},
+		"max store: must not be negative":                  {Dir: "x", MaxStore: -1},
+		"max memory: must not be negative":                 {Dir: "x", MaxMemory: -1},
+		"route: must not be empty":                         {Dir: "x", Peers: []string{b}},
+		"peers: must not be empty":                         {Dir: "x", Route: a},
+		`route: "127.0.0.1" is not host:port`:              {Dir: "x", Route: "127.0.0.1", Peers: []string{b}},
+		`peers: "x:0" is not host:port`:                    {Dir: "x", Route: a, Peers: []string{"x:0"}},
+		"is listed twice":                                  {Dir: "x", Route: a, Peers: []string{b, b}},
+		"secret: must not be empty":                        {Dir: "x", Route: "0.0.0.0:1001", Peers: []string{b}},
+		"only this server is listed":                       {Dir: "x", Route: a, Peers: []string{"localhost:1001"}},
+		"none of them is this server":                      {Dir: "x", Route: ":1001", Peers: []string{b}, Secret: "s"},
+		"address already in use; choose an unused address": {Dir: t.TempDir(), Route: taken.Addr().String(), Peers: []string{b}},
 	} {
 		s, err := Start(opts)
 		if err == nil {
 			s.Close()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "natsembed: ") {
-			t.Errorf("Start(%+v) returned %v, want an error about %q", opts, err, want)
+			t.Errorf("Start(%+v) returned error %v, want one that contains %q", opts, err, want)
 		}
 	}
 	if _, err := os.Stat("x"); err == nil {
-		t.Error("a folder was made for options that are wrong")
+		t.Error("a folder was created although the options are invalid")
 	}
 }
 
-// A cluster has as many members as there are servers, whether or not the list of them includes this one.
+// The members of a cluster include this server, whether or not the list of peers does.
 func TestMembersIncludeThisServer(t *testing.T) {
 	for _, test := range []struct {
 		route string
@@ -110,7 +110,7 @@ func TestMembersIncludeThisServer(t *testing.T) {
 	}
 }
 
-// A full store is an error, and keeps what it has.
+// Writing to a full store is an error, and the store keeps what it has.
 func TestFullStoreIsAnError(t *testing.T) {
 	js := connect(t, start(t, Options{Dir: t.TempDir(), MaxStore: 64 << 10}))
 	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "b"})
@@ -130,7 +130,7 @@ func TestFullStoreIsAnError(t *testing.T) {
 	t.Logf("%d writes of 4 KiB succeeded, then: %v", written-1, err)
 }
 
-// The log has warnings and errors as such, and nothing else at the default level.
+// Warnings and errors keep their levels, and nothing else is logged at the default level.
 func TestLogLevels(t *testing.T) {
 	lines := &lines{}
 	s := start(t, Options{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(lines, nil))})

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Options are the choices of an Engine. The zero value is a bucket "slidegate" on one server's disk.
+// Options configures an Engine. The zero value means a bucket named "slidegate" on one server's disk.
 type Options struct {
 	// Bucket is the name of the bucket: letters, digits, "-" and "_"; if it is empty, "slidegate" is used. It is created if it does not
 	// exist.
@@ -27,11 +27,11 @@ type Options struct {
 func (o *Options) check() error {
 	switch {
 	case strings.ContainsFunc(o.Bucket, notInBucket):
-		return fmt.Errorf("natskv: bucket: %q: use letters, digits, - and _", o.Bucket)
+		return fmt.Errorf("natskv: bucket: %q is invalid; use letters, digits, - and _", o.Bucket)
 	case o.Replicas < 0 || o.Replicas > 5:
-		return fmt.Errorf("natskv: replicas: must be 1 to 5, or 0 for 1, not %d", o.Replicas)
+		return fmt.Errorf("natskv: replicas: must be 1 to 5, or 0 for 1, got %d", o.Replicas)
 	case o.MaxBytes < 0:
-		return fmt.Errorf("natskv: max bytes: must not be negative, it is %d; 0 means no limit", o.MaxBytes)
+		return fmt.Errorf("natskv: max bytes: must not be negative, got %d; 0 means no limit", o.MaxBytes)
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func (o *Options) openStream(ctx context.Context, js jetstream.JetStream) (jetst
 	stream, err := js.Stream(ctx, o.streamName())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = js.CreateStream(ctx, o.streamConfig())
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // by another process, at the same moment
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process has just created it
 			stream, err = js.Stream(ctx, o.streamName())
 		}
 	}
@@ -81,19 +81,19 @@ func (o *Options) streamConfig() jetstream.StreamConfig {
 func (o *Options) fits(config *jetstream.StreamConfig) error {
 	switch {
 	case len(config.Subjects) != 1 || config.Subjects[0] != o.subjects():
-		return fmt.Errorf("its stream has the subjects %q and must have %q alone; change them", config.Subjects, o.subjects())
+		return fmt.Errorf("its stream has the subjects %q; set them to %q only", config.Subjects, o.subjects())
 	case config.Retention != jetstream.LimitsPolicy:
-		return fmt.Errorf("its messages are kept by %v; set retention to limits", config.Retention)
+		return fmt.Errorf("its stream has the retention policy %v; set retention to limits", config.Retention)
 	case config.Mirror != nil || len(config.Sources) > 0 || config.Sealed:
-		return errors.New("it is a copy of other streams, or sealed; use one that can be written")
+		return errors.New("it is a mirror, has sources, or is sealed; use a bucket that can be written")
 	case config.NoAck:
-		return errors.New("it does not acknowledge what is written; clear no_ack")
+		return errors.New("it does not acknowledge writes; clear no_ack")
 	case config.MaxMsgsPerSubject != 1:
-		return fmt.Errorf("it keeps %d values of a key and must keep 1; set history to 1", config.MaxMsgsPerSubject)
+		return fmt.Errorf("it keeps %d values per key; set history to 1", config.MaxMsgsPerSubject)
 	case !config.AllowMsgTTL:
 		return errors.New("its messages cannot have a time to live; set allow_msg_ttl (NATS 2.11 or later)")
 	case config.AllowDirect:
-		return errors.New("it allows direct reads, which may be of the past; clear allow_direct")
+		return errors.New("it allows direct reads, which may be out of date; clear allow_direct")
 	case config.MaxAge != 0:
 		return fmt.Errorf("it forgets everything after %v; set max_age to 0, since entries have their own times to live", config.MaxAge)
 	case config.Discard != jetstream.DiscardNew && (config.MaxBytes > 0 || config.MaxMsgs > 0):
@@ -101,11 +101,11 @@ func (o *Options) fits(config *jetstream.StreamConfig) error {
 	case config.AllowMsgCounter:
 		return errors.New("its messages are counters; clear allow_msg_counter")
 	case config.PersistMode == jetstream.AsyncPersistMode:
-		return errors.New("it acknowledges what it has not written yet; set persist_mode to default")
+		return errors.New("it acknowledges writes before they are stored; set persist_mode to default")
 	case config.Replicas < o.Replicas:
-		return fmt.Errorf("it has %d replicas and %d were asked for; raise its number, ask for fewer", config.Replicas, o.Replicas)
+		return fmt.Errorf("it has %d replicas, and %d are required; add replicas, require fewer", config.Replicas, o.Replicas)
 	case config.Storage == jetstream.MemoryStorage && !o.Memory:
-		return errors.New("it is in memory and one on disk was asked for; set Memory")
+		return errors.New("it is in memory, and storage on disk is required; set Memory")
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Engine is a bucket of JetStream. It is safe for concurrent use. The zero value is not usable; Open makes it. Close it; the connection
-// stays the caller's.
+// Engine is a kvstore.Engine over a JetStream bucket. It is safe for concurrent use. The zero value is not usable; call Open, and
+// Close after the last use. Close does not close the connection.
 type Engine struct {
 	conn    *nats.Conn
 	js      jetstream.JetStream
@@ -38,7 +38,7 @@ type Engine struct {
 // its methods fail while the servers cannot be reached, and work again afterwards.
 func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 	if conn == nil {
-		return nil, errors.New("natskv: conn: must not be nil; nats.Connect makes one")
+		return nil, errors.New("natskv: conn: must not be nil; create one with nats.Connect")
 	}
 	if opts.Bucket == "" {
 		opts.Bucket = "slidegate"
@@ -58,7 +58,7 @@ func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 	if info := e.stream.CachedInfo(); info.Config.Replicas > 1 {
 		e.pulse = newPulse(ledFor(info))
 	}
-	if e.clock, err = serverclock.Start(ctx, e.look); err != nil {
+	if e.clock, err = serverclock.Start(ctx, e.readClock); err != nil {
 		return nil, fmt.Errorf("natskv: the server's clock: %w", err)
 	}
 	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -88,7 +88,7 @@ func (e *Engine) keepPulse(ctx context.Context) {
 			continue
 		}
 		within, cancel := context.WithTimeout(ctx, beatEvery)
-		_, _ = e.write(within, e.message(e.checkName, nil, ownLasts)) // if it fails, reads are confirmed
+		_, _ = e.write(within, e.message(e.checkName, nil, ownTTL)) // if it fails, reads are confirmed
 		cancel()
 	}
 }
@@ -106,17 +106,17 @@ func (e *Engine) Now() rule.Micros { return e.clock.Now() }
 // Skew reports by how much Now may differ from the leader's clock.
 func (e *Engine) Skew() time.Duration { return e.clock.Error() }
 
-// headerBytes is room for the headers of a message, which count against the server's limit on its size.
+// headerBytes is reserved for the headers of a message, which count toward the server's limit on its size.
 const headerBytes = 256
 
-// Traits reports what JetStream can do. The server says how large a message may be, a megabyte unless it is configured otherwise.
+// Traits reports what JetStream can do. The server limits the size of a message, to a megabyte unless it is configured otherwise.
 func (e *Engine) Traits() kvstore.Traits {
 	largest := int(e.js.Conn().MaxPayload()) - headerBytes
 	return kvstore.Traits{Name: "nats", MaxName: 128, MaxValue: largest, ServerClock: true, Skew: 2 * e.Skew()}
 }
 
 // errOffline is returned while there is no connection. The client might otherwise keep a request and send it much later.
-var errOffline = errors.New("there is no connection to a NATS server")
+var errOffline = errors.New("not connected to a NATS server")
 
 // Get returns the value of a name as the leader of the stream has it.
 func (e *Engine) Get(ctx context.Context, name string) (value []byte, revision uint64, err error) {
@@ -126,7 +126,7 @@ func (e *Engine) Get(ctx context.Context, name string) (value []byte, revision u
 		msg, err = e.readOrNone(ctx, name)
 	}
 	if err == nil && !(steady && e.steady()) {
-		msg, err = e.readSurely(ctx, name)
+		msg, err = e.readConfirmed(ctx, name)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("natskv: %w", err)
@@ -137,7 +137,7 @@ func (e *Engine) Get(ctx context.Context, name string) (value []byte, revision u
 // steady reports whether there is only one leader, so that its answers can be trusted.
 func (e *Engine) steady() bool { return e.pulse == nil || e.pulse.steady(e.conn.ConnectedServerId()) }
 
-// readOrNone is like read, but returns an empty message if there is none.
+// readOrNone is like read, but returns an empty message if the name has none.
 func (e *Engine) readOrNone(ctx context.Context, name string) (*jetstream.RawStreamMsg, error) {
 	msg, err := e.read(ctx, name)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -146,11 +146,11 @@ func (e *Engine) readOrNone(ctx context.Context, name string) (*jetstream.RawStr
 	return msg, err
 }
 
-// read asks the leader for the last message of a name. It asks again if there is no answer, since a server that has just handed over
-// its leadership drops requests.
+// read requests the last message of a name from the leader. It repeats the request if there is no response, since a server that has
+// just handed over its leadership drops requests.
 func (e *Engine) read(ctx context.Context, name string) (msg *jetstream.RawStreamMsg, err error) {
 	for patience := firstPatience; ; patience *= 2 {
-		msg, err = untilTaken(ctx, e.conn.IsConnected, func() (*jetstream.RawStreamMsg, error) {
+		msg, err = untilAccepted(ctx, e.conn.IsConnected, func() (*jetstream.RawStreamMsg, error) {
 			once, cancel := context.WithTimeout(ctx, patience)
 			defer cancel()
 			return e.stream.GetLastMsgForSubject(once, e.subject+name)
@@ -162,8 +162,8 @@ func (e *Engine) read(ctx context.Context, name string) (msg *jetstream.RawStrea
 }
 
 // Swap writes a value if the last message of the name still has the given sequence number. An error that does not wrap
-// kvstore.ErrConflict leaves open whether the value was written, except that a full bucket and a connection that is down mean
-// that it was not.
+// kvstore.ErrConflict does not say whether the value was written, except that it was not if the bucket is full or the connection is
+// down.
 func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
 	msg := e.message(name, value, keep)
 	expect(msg, revision)
@@ -180,7 +180,7 @@ func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision u
 	case steady && e.steady():
 		err = kvstore.ErrConflict
 	default:
-		revision, err = e.wasRefused(ctx, msg, name, revision, err)
+		revision, err = e.resolveRejected(ctx, msg, name, revision, err)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("natskv: %w", err)
@@ -209,7 +209,7 @@ func (e *Engine) message(name string, value []byte, keep time.Duration) *nats.Ms
 
 // write publishes a message, and returns when a majority of the replicas has it.
 func (e *Engine) write(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
-	return untilTaken(ctx, e.conn.IsConnected, func() (*jetstream.PubAck, error) {
+	return untilAccepted(ctx, e.conn.IsConnected, func() (*jetstream.PubAck, error) {
 		sent := e.pulse.start(e.conn.ConnectedServerId())
 		ack, err := e.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 		if err == nil {
@@ -220,38 +220,38 @@ func (e *Engine) write(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, e
 }
 
 const (
-	firstPatience = 100 * time.Millisecond // the first wait for an answer before a read is repeated
+	firstPatience = 100 * time.Millisecond // the first wait for a response before a read is repeated
 	lastPatience  = 3 * time.Second
 
-	handover   = 300 * time.Millisecond // the longest time for a leader to hand over to another
-	askAgain   = 10 * time.Millisecond  // the pause before a request is repeated that no server has taken
-	notThere   = jetstream.ErrorCode(10008)
-	notLeading = jetstream.ErrorCode(10009)
+	handover         = 300 * time.Millisecond // the longest time for a leader to hand over to another
+	retryPause       = 10 * time.Millisecond  // the pause before a request that no server accepted is repeated
+	codeNotAvailable = jetstream.ErrorCode(10008)
+	codeNotLeader    = jetstream.ErrorCode(10009)
 )
 
-// untilTaken repeats a request until a leader takes it. While one leader hands over to another, which takes some milliseconds, no
-// server does. If the leader has died, it takes seconds until there is another, and the request fails.
-func untilTaken[T any](ctx context.Context, online func() bool, ask func() (T, error)) (answer T, err error) {
+// untilAccepted repeats a request until a leader accepts it. While one leader hands over to another, which takes some milliseconds,
+// no server does. If the leader has died, the next election takes seconds, and the request fails.
+func untilAccepted[T any](ctx context.Context, online func() bool, ask func() (T, error)) (answer T, err error) {
 	for late := time.Now().Add(handover); ; {
 		if !online() {
 			return answer, errOffline
 		}
 		answer, err = ask()
-		if !untaken(err) || time.Now().After(late) {
+		if !notAccepted(err) || time.Now().After(late) {
 			return answer, err
 		}
 		select {
 		case <-ctx.Done():
 			return answer, err
-		case <-time.After(askAgain):
+		case <-time.After(retryPause):
 		}
 	}
 }
 
-// untaken reports whether an error means that no server has acted on a request.
-func untaken(err error) bool {
+// notAccepted reports whether an error means that no server has acted on a request.
+func notAccepted(err error) bool {
 	code := codeOf(err)
-	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || code == notThere || code == notLeading
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || code == codeNotAvailable || code == codeNotLeader
 }
 
 // codeOf returns the code of an error that a server has returned, or 0.
@@ -263,11 +263,11 @@ func codeOf(err error) jetstream.ErrorCode {
 	return 0
 }
 
-// explain adds to an error what can be done about it.
+// explain adds a remedy to an error.
 func (e *Engine) explain(err error) error {
 	switch codeOf(err) {
 	case 10002, 10023, 10028, 10047, 10077: // limits of the account, the server and the stream
-		return fmt.Errorf("bucket %s is full, or its account or server is; raise max_bytes, or what the account or the server may store: %w", e.opts.Bucket, err)
+		return fmt.Errorf("bucket %s, its account or its server is full; raise max_bytes, or the storage limit of the account or the server: %w", e.opts.Bucket, err)
 	}
 	return err
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/slidegate/slidegate/internal/testkit"
 )
 
-// There is one leader for certain as long as writes over one connection have been acknowledged without a gap, and if there was a gap,
-// long after it.
+// A pulse is steady while writes over one connection are acknowledged without a gap, and again long after a gap.
 func TestPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPulse(unaware)
@@ -38,7 +37,7 @@ func TestPulse(t *testing.T) {
 		check("after many", "a", true)
 		p.acknowledged(p.start("b"))
 		check("after a reconnect", "b", true)
-		testkit.Pass(beatLasts)
+		testkit.Pass(beatLifetime)
 		check("after a gap", "b", false)
 		late := p.start("b")
 		p.acknowledged(late)
@@ -52,7 +51,7 @@ func TestPulse(t *testing.T) {
 	})
 }
 
-// A process that starts when the stream has just got its leader does not rely on there being one alone.
+// A process that starts just after an election does not assume that there is only one leader.
 func TestPulseOfNewLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPulse(unaware - time.Second)
@@ -80,12 +79,12 @@ func TestLedFor(t *testing.T) {
 	}{
 		{since(time.Second), time.Hour, time.Second},
 		{since(time.Minute), time.Hour, time.Minute},
-		{since(time.Second), 2 * time.Second, unaware}, // it is new: nobody has led it before
+		{since(time.Second), 2 * time.Second, unaware}, // it is new, so no other server has led it
 		{nil, time.Hour, unaware},
 	} {
 		info := &jetstream.StreamInfo{Cluster: test.cluster, TimeStamp: now, Created: now.Add(-test.age)}
 		if got := ledFor(info); got != test.want {
-			t.Errorf("a stream of the age %v has had its leader for %v, want %v", test.age, got, test.want)
+			t.Errorf("ledFor a stream of age %v is %v, want %v", test.age, got, test.want)
 		}
 	}
 }
@@ -94,38 +93,38 @@ func TestLastSequence(t *testing.T) {
 	for text, want := range map[string]uint64{"wrong last sequence: 17": 17, "wrong last sequence: 0": 0} {
 		err := fmt.Errorf("nats: %w", &jetstream.APIError{Description: text})
 		if got, known := lastSequence(err); got != want || !known {
-			t.Errorf("%q names %d, %v; want %d", text, got, known, want)
+			t.Errorf("lastSequence(%q) = %d, %v; want %d", text, got, known, want)
 		}
 	}
 	for _, err := range []error{errors.New("wrong last sequence: 17"), &jetstream.APIError{Description: "wrong last sequence"}} {
 		if got, known := lastSequence(err); known {
-			t.Errorf("%v names %d, want nothing", err, got)
+			t.Errorf("lastSequence(%v) = %d, want none", err, got)
 		}
 	}
 }
 
-// A request that no server has taken is sent again for as long as a handover may take. Any other error is final.
-func TestUntilTaken(t *testing.T) {
+// A request that no server has accepted is repeated for as long as a handover may take. Any other error is final.
+func TestUntilAccepted(t *testing.T) {
 	other := errors.New("other")
 	always := func() bool { return true }
 	for _, test := range []struct {
 		name   string
 		online func() bool
 		err    error         // of every attempt
-		until  time.Duration // from then on there is none
+		until  time.Duration // from then on attempts succeed
 		want   error
 		took   time.Duration
 	}{
-		{"taken", always, nil, 0, nil, 0},
-		{"not taken for a while", always, nats.ErrNoResponders, 100 * time.Millisecond, nil, 100 * time.Millisecond},
-		{"nobody leads for a while", always, &jetstream.APIError{ErrorCode: notThere}, 50 * time.Millisecond, nil, 50 * time.Millisecond},
-		{"never taken", always, jetstream.ErrNoStreamResponse, time.Hour, jetstream.ErrNoStreamResponse, handover + askAgain},
+		{"accepted", always, nil, 0, nil, 0},
+		{"not accepted for a while", always, nats.ErrNoResponders, 100 * time.Millisecond, nil, 100 * time.Millisecond},
+		{"no leader for a while", always, &jetstream.APIError{ErrorCode: codeNotAvailable}, 50 * time.Millisecond, nil, 50 * time.Millisecond},
+		{"never accepted", always, jetstream.ErrNoStreamResponse, time.Hour, jetstream.ErrNoStreamResponse, handover + retryPause},
 		{"failed", always, other, time.Hour, other, 0},
 		{"offline", func() bool { return false }, nil, 0, errOffline, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
-			_, err := untilTaken(t.Context(), test.online, func() (int, error) {
+			_, err := untilAccepted(t.Context(), test.online, func() (int, error) {
 				if time.Since(begin) < test.until {
 					return 0, test.err
 				}

@@ -1,7 +1,7 @@
-// Package serverclock follows the clock of a server that can be read only now and then, and not exactly: it is for engines of
-// package kvstore. The server's time was somewhere between the moments at which a question was sent and its answer was heard;
-// several readings together narrow that down. Between readings this machine's monotonic clock goes on, so that setting the wall
-// clock of this machine changes nothing.
+// Package serverclock follows the clock of a server that can be read only now and then, and not exactly. It is for engines of
+// package kvstore. The server's clock was read at some time between sending a request and receiving its response; several readings
+// together narrow that down. Between readings the package uses this machine's monotonic clock, so setting the wall clock of this
+// machine has no effect.
 package serverclock
 
 import (
@@ -14,42 +14,42 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Reading is what one question to the server told: at some moment between Sent and Heard, its clock showed Shown.
+// Reading is the result of one request to the server: at some time between Sent and Heard, its clock showed Shown.
 type Reading struct {
 	Sent, Heard time.Time // by this machine; their monotonic readings count
 	Shown       time.Time // by the server
 }
 
 const (
-	lookEvery  = 5 * time.Second
-	lookWithin = 2 * time.Second
-	retryAfter = time.Second // when the next look is after one that failed
-	drift      = 200         // millionths by which two clocks may drift apart
-	patience   = time.Second // how far back the server's clock may be set so that Now waits for it
+	queryEvery   = 5 * time.Second
+	queryTimeout = 2 * time.Second
+	retryAfter   = time.Second // the pause after a query that failed
+	drift        = 200         // parts per million by which two clocks may drift apart
+	patience     = time.Second // if the server's clock is set back by up to this much, Now stands still; by more, it goes back too
 )
 
-// Clock is the clock of a server, as far as it can be known from here. It is safe for concurrent use. The zero value is not
-// usable; Start makes it.
+// Clock is the clock of a server, as far as it can be known from here. It is safe for concurrent use. The zero value is not usable;
+// call Start.
 type Clock struct {
-	look  func(context.Context) ([]Reading, error)
-	base  time.Time // from which the monotonic clock counts
+	query func(context.Context) ([]Reading, error)
+	base  time.Time // the origin of the monotonic times
 	known atomic.Pointer[known]
 
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 }
 
-// known is what readings have told: by how much the server's clock is ahead of the monotonic clock, at a moment of the latter.
+// known holds bounds, derived from readings, on how far the server's clock is ahead of the monotonic clock at a time of the latter.
 type known struct {
 	at        time.Duration
 	low, high time.Duration // at least, and at most
 	latest    *atomic.Int64 // the latest time that Now has returned
 }
 
-// Start reads the clock once, and then every few seconds until Stop is called. The function look asks the server, and returns at
-// least one reading or an error. A look that fails later is repeated, and Error grows meanwhile.
-func Start(ctx context.Context, look func(context.Context) ([]Reading, error)) (*Clock, error) {
-	c := &Clock{look: look, base: time.Now()}
+// Start reads the clock once, and then every few seconds until Stop is called. The function query reads the server's clock, and
+// returns at least one reading or an error. If a later query fails, it is repeated, and Error grows in the meantime.
+func Start(ctx context.Context, query func(context.Context) ([]Reading, error)) (*Clock, error) {
+	c := &Clock{query: query, base: time.Now()}
 	if err := c.read(ctx); err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func Start(ctx context.Context, look func(context.Context) ([]Reading, error)) (
 	return c, nil
 }
 
-// Stop ends the looks, and waits until the last one is over. Now goes on by the monotonic clock.
+// Stop stops reading the clock, and waits for a query that is under way. Now then continues by the monotonic clock.
 func (c *Clock) Stop() {
 	c.cancel()
 	c.ended.Wait()
@@ -66,7 +66,7 @@ func (c *Clock) Stop() {
 
 // follow reads the clock until ctx ends.
 func (c *Clock) follow(ctx context.Context) {
-	timer := time.NewTimer(lookEvery)
+	timer := time.NewTimer(queryEvery)
 	defer timer.Stop()
 	for {
 		select {
@@ -75,20 +75,20 @@ func (c *Clock) follow(ctx context.Context) {
 		case <-timer.C:
 		}
 		if c.read(ctx) == nil {
-			timer.Reset(lookEvery)
+			timer.Reset(queryEvery)
 		} else {
 			timer.Reset(retryAfter)
 		}
 	}
 }
 
-// read looks at the clock once.
+// read queries the server once.
 func (c *Clock) read(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	readings, err := c.look(ctx)
+	readings, err := c.query(ctx)
 	if err == nil && len(readings) == 0 {
-		err = errors.New("the server did not tell its time")
+		err = errors.New("the query returned no reading")
 	}
 	if err != nil {
 		return err
@@ -101,11 +101,11 @@ func (c *Clock) read(ctx context.Context) error {
 	return nil
 }
 
-// with returns what is known after one more reading. A reading that contradicts all that was known means that the server's clock
-// was set, or is another server's: then only that reading counts.
+// with returns the bounds after one more reading. A reading outside the known bounds means that the server's clock was set, or that
+// another server answered: then only that reading counts.
 func (k *known) with(r *Reading, base time.Time) *known {
 	sent, heard, shown := r.Sent.Sub(base), r.Heard.Sub(base), r.Shown.Sub(time.Unix(0, 0))
-	// What a clock shows in whole microseconds was reached less than a microsecond ago.
+	// A clock that shows whole microseconds is less than a microsecond ahead of what it shows.
 	found := &known{at: heard, low: shown - heard, high: shown + time.Microsecond - sent}
 	if k == nil {
 		found.latest = new(atomic.Int64)
@@ -116,20 +116,20 @@ func (k *known) with(r *Reading, base time.Time) *known {
 	switch {
 	case found.low <= high && low <= found.high:
 		found.low, found.high = max(found.low, low), min(found.high, high)
-	case found.high < low-patience: // far back: as with every other store, the server's clock decides
+	case found.high < low-patience: // far back: follow the server's clock, as every other store does
 		found.latest = new(atomic.Int64)
 	}
 	return found
 }
 
-// boundsAt returns what is known at a later moment, by which the clocks may have drifted apart.
+// boundsAt returns the bounds at a later time, widened by how far the clocks may have drifted apart.
 func (k *known) boundsAt(now time.Duration) (low, high time.Duration) {
 	apart := max(0, now-k.at) * drift / 1_000_000
 	return k.low - apart, k.high + apart
 }
 
-// Now returns the server's time. It does not go backwards, unless the server's clock is set back by more than a second: up to that
-// it stands still until the server's clock has caught up.
+// Now returns the server's time. It does not go backwards, unless the server's clock is set back by more than a second. If the
+// clock is set back by less, Now stands still until the clock has caught up.
 func (c *Clock) Now() rule.Micros {
 	k := c.known.Load()
 	now := (k.low + (k.high-k.low)/2 + time.Since(c.base)).Microseconds()
@@ -144,8 +144,8 @@ func (c *Clock) Now() rule.Micros {
 	}
 }
 
-// Error reports by how much Now may differ from the server's clock: half of what the round trips left open, and what the clocks may
-// have drifted apart since the last look. It does not cover a clock that was set since then.
+// Error reports by how much Now may differ from the server's clock: half of the uncertainty that the round trips leave, and how far
+// the clocks may have drifted apart since the last query. It does not cover a clock that was set since then.
 func (c *Clock) Error() time.Duration {
 	low, high := c.known.Load().boundsAt(time.Since(c.base))
 	return (high - low + 1) / 2

@@ -13,19 +13,19 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// server is a clock that is ahead of ours, and may run faster or slower, behind a way that takes time.
+// server is a clock that is ahead of ours, may run faster or slower, and takes time to reach.
 type server struct {
 	mu          sync.Mutex
 	start       time.Time
 	ahead       time.Duration
-	fast        time.Duration // in a million
-	there, back time.Duration // how long the way takes
+	fast        time.Duration // parts per million
+	there, back time.Duration // durations of the two ways
 	jitter      *rand.Rand
 	down        error
-	looks       int
+	queries     int
 }
 
-// set changes the server while clocks look at it.
+// set changes the server while clocks read it.
 func (s *server) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,10 +47,10 @@ func (s *server) pass(most time.Duration) {
 	testkit.Delay(most)
 }
 
-// look returns a look of some readings each.
-func (s *server) look(readings int) func(context.Context) ([]Reading, error) {
+// query returns a function that reads the clock the given number of times.
+func (s *server) query(readings int) func(context.Context) ([]Reading, error) {
 	return func(context.Context) (found []Reading, err error) {
-		if s.set(func() { s.looks++; err = s.down }); err != nil {
+		if s.set(func() { s.queries++; err = s.down }); err != nil {
 			return nil, err
 		}
 		for range readings {
@@ -68,7 +68,7 @@ func (s *server) look(readings int) func(context.Context) ([]Reading, error) {
 func started(t *testing.T, s *server, readings int) *Clock {
 	t.Helper()
 	s.set(func() { s.start = time.Now() })
-	c, err := Start(t.Context(), s.look(readings))
+	c, err := Start(t.Context(), s.query(readings))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func started(t *testing.T, s *server, readings int) *Clock {
 	return c
 }
 
-// off is how far the clock is from the server's.
+// off returns how far the clock is from the server's.
 func (s *server) off(c *Clock) time.Duration {
 	d := c.Now() - rule.Micros(s.now().UnixMicro())
 	return max(d, -d).Duration()
@@ -94,10 +94,10 @@ func TestErrorIsABound(t *testing.T) {
 			for range 40 {
 				testkit.Pass(time.Duration(random.Int64N(int64(2 * time.Second))))
 				if off, most := s.off(c), c.Error()+time.Microsecond; off > most {
-					t.Fatalf("seed %d: the clock is off by %v and says at most %v", seed, off, most)
+					t.Fatalf("seed %d: the clock is off by %v and reports at most %v", seed, off, most)
 				}
-				if most := c.Error(); most > 4*time.Millisecond+2*lookEvery*drift/1_000_000 {
-					t.Fatalf("seed %d: the clock may be off by %v although the way takes at most 6ms", seed, most)
+				if most := c.Error(); most > 4*time.Millisecond+2*queryEvery*drift/1_000_000 {
+					t.Fatalf("seed %d: the clock may be off by %v although a round trip takes at most 6ms", seed, most)
 				}
 			}
 			c.Stop()
@@ -105,13 +105,13 @@ func TestErrorIsABound(t *testing.T) {
 	})
 }
 
-// Many readings say more than the best of them: how long the way there takes varies, and how long the way back does.
+// Many readings together are more exact than the best of them, since the durations of both ways vary.
 func TestReadingsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{there: 10 * time.Millisecond, back: 10 * time.Millisecond, jitter: rand.New(rand.NewPCG(1, 2))}
 		few, many := started(t, s, 1), started(t, s, 200)
 		if few.Error() < 10*many.Error() {
-			t.Errorf("one reading leaves %v open, and 200 leave %v: want less than a tenth", few.Error(), many.Error())
+			t.Errorf("the error is %v after one reading and %v after 200, want less than a tenth", few.Error(), many.Error())
 		}
 	})
 }
@@ -140,7 +140,7 @@ func TestServerClockIsSet(t *testing.T) {
 					before = now
 				}
 				if off := s.off(c); off > c.Error() {
-					t.Errorf("seven seconds later the clock is off by %v and says at most %v", off, c.Error())
+					t.Errorf("seven seconds later the clock is off by %v and reports at most %v", off, c.Error())
 				}
 				if back := -lowest.Duration(); max(back-test.back, test.back-back) > 50*time.Millisecond {
 					t.Errorf("the clock went back by %v, want %v", back, test.back)
@@ -150,11 +150,11 @@ func TestServerClockIsSet(t *testing.T) {
 	}
 }
 
-func TestServerIsAway(t *testing.T) {
+func TestServerIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{there: time.Millisecond, back: time.Millisecond, down: errors.New("away")}
-		if _, err := Start(t.Context(), s.look(1)); !errors.Is(err, s.down) {
-			t.Errorf("Start without a server returns %v, want its error", err)
+		if _, err := Start(t.Context(), s.query(1)); !errors.Is(err, s.down) {
+			t.Errorf("Start without a server returned %v, want its error", err)
 		}
 		s.set(func() { s.down = nil })
 		c := started(t, s, 1)
@@ -164,27 +164,27 @@ func TestServerIsAway(t *testing.T) {
 			t.Errorf("after an hour without the server the clock is off by %v", off)
 		}
 		if most := c.Error(); most < time.Hour*drift/1_000_000 {
-			t.Errorf("after an hour without the server the clock says it is off by %v at most: clocks may drift further apart", most)
+			t.Errorf("after an hour without the server the clock reports an error of at most %v, but clocks may drift further apart", most)
 		}
-		if looks := s.looks; looks < 1_000 || looks > 4_000 {
-			t.Errorf("it has looked %d times in an hour, want about one a second", looks)
+		if queries := s.queries; queries < 1_000 || queries > 4_000 {
+			t.Errorf("%d queries in an hour, want about one per second", queries)
 		}
 		s.set(func() { s.down = nil })
-		testkit.Pass(lookEvery)
+		testkit.Pass(queryEvery)
 		if most := c.Error(); most > 3*time.Millisecond {
-			t.Errorf("the server is back and the clock may still be off by %v", most)
+			t.Errorf("the server is back, but the clock reports an error of %v", most)
 		}
 		c.Stop()
-		looks := s.looks
+		queries := s.queries
 		testkit.Pass(time.Minute)
-		if s.looks != looks {
-			t.Error("it looks after Stop")
+		if s.queries != queries {
+			t.Error("a query was made after Stop")
 		}
 	})
 }
 
-func TestNothingRead(t *testing.T) {
+func TestQueryWithoutReading(t *testing.T) {
 	if _, err := Start(t.Context(), func(context.Context) ([]Reading, error) { return nil, nil }); err == nil {
-		t.Error("a look without a reading is no error")
+		t.Error("Start accepted a query without a reading")
 	}
 }

@@ -23,7 +23,7 @@ func NoProgram(t testing.TB, name string) {
 // given are the ports that this process has handed out, so that it does not hand one out twice before it is taken.
 var given sync.Map
 
-// FreePort returns a port of the loopback interface that nobody listens on. Another process can still take it before the server
+// FreePort returns an unused port of the loopback interface. Another process can still take it before the server
 // does; then the server ends at once, and its caller tries another port.
 func FreePort() (int, error) {
 	for range 100 {

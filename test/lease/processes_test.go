@@ -101,27 +101,39 @@ func (f *fleet) noted() (all []record) {
 
 // Three processes of 16 callers request one key. One is stopped across the end of a part, one is killed and started
 // again, and the server's replies are delayed, lost or cut off. By the clock readings that spends were checked against,
-// no window has more than the quota, net of what callers returned.
+// no window has more than the quota, net of what callers returned. On a busy machine the callers may not come near the
+// quota, and one unit too many would not be detected; then they try again.
 func TestNeverOver(t *testing.T) {
+	const rounds = 5
 	overServers(t, func(t *testing.T, s server) {
-		f := launch(t, s, processes, *leaseLength)
-		faults := f.disturb()
-		all := f.land()
-		for _, limit := range []slidegate.Limit{narrow, wide, loose} {
-			verify(t, f.seed, all, limit)
-		}
-		t.Log(faults)
-		for _, name := range []string{"stop", "kill", "slow"} {
-			if faults[name] == 0 {
-				t.Errorf("there was no time for the fault %q: it took too long to start", name)
+		var idle []string // limits whose quota was not nearly used up
+		for range rounds {
+			f := launch(t, s, processes, *leaseLength)
+			faults := f.disturb()
+			all := f.land()
+			idle = nil
+			for _, limit := range []slidegate.Limit{narrow, wide, loose} {
+				if !verify(t, f.seed, all, limit) {
+					idle = append(idle, limit.Name)
+				}
+			}
+			t.Log(faults)
+			for _, name := range []string{"stop", "kill", "slow"} {
+				if faults[name] == 0 {
+					idle = append(idle, name)
+				}
+			}
+			if len(idle) == 0 || t.Failed() {
+				return
 			}
 		}
+		t.Errorf("in %d rounds some quotas were never nearly used up, or some faults never happened: %v", rounds, idle)
 	})
 }
 
-// verify fails a test in which more was admitted than the quota in some window, or in which that could not have been
-// detected.
-func verify(t *testing.T, seed uint64, all []record, limit slidegate.Limit) {
+// verify fails a test in which more was admitted than the quota in some window. It reports whether the quota was nearly used
+// up, so that one unit too many would have been detected.
+func verify(t *testing.T, seed uint64, all []record, limit slidegate.Limit) bool {
 	t.Helper()
 	for _, err := range []error{checkLeases(all, limit), timeline{}.checkEnds(all, limit)} {
 		if err != nil {
@@ -137,9 +149,7 @@ func verify(t *testing.T, seed uint64, all []record, limit slidegate.Limit) {
 	if parted > limit.Quota || window > limit.Quota {
 		t.Errorf("seed %d: %s: %d were admitted in one window and %d in its parts, of a quota of %d", seed, limit.Name, window, parted, limit.Quota)
 	}
-	if parted < limit.Quota*9/10 {
-		t.Errorf("%s: the quota was never nearly used up, so one unit too many would not be detected", limit.Name)
-	}
+	return parted >= limit.Quota*9/10
 }
 
 // summary describes how much was spent from leases.

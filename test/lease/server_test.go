@@ -69,7 +69,7 @@ var servers = []kind{
 	}},
 }
 
-// natsServer is a kind too, but its servers do not use the C library, so nobody can set their clock.
+// natsServer is a kind too, but its servers do not use the C library, so tests cannot set their clock.
 var natsServer = kind{name: "NATS", start: func(t *testing.T, _ *serverclock.Clock) server {
 	addr := strings.TrimPrefix(natstest.StartNode(t).URL(), "nats://")
 	s := server{addr: addr, via: func(addr string) string { return "nats nats://" + addr }}

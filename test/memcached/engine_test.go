@@ -132,11 +132,11 @@ func TestOptionErrors(t *testing.T) {
 		opts   memcached.Options
 		want   string
 	}{
-		{"no client", nil, memcached.Options{ClockServer: s.Addr()}, "memcached: client: must not be nil; memcache.New makes one"},
+		{"no client", nil, memcached.Options{ClockServer: s.Addr()}, "memcached: client: must not be nil; create one with memcache.New"},
 		{"no clock", s.Client(t), memcached.Options{}, "memcached: ClockServer: must not be empty; name the first of the client's servers"},
 		{"two clocks", s.Client(t), memcached.Options{ClockServer: s.Addr(), MachineClock: true}, "memcached: MachineClock: must be false"},
 		{"not watched", unwatched.Client(t), memcached.Options{ClockServer: unwatched.Addr()}, "start it without -W, or set MachineClock"},
-		{"no server", ended.Client(t), memcached.Options{ClockServer: ended.Addr()}, "memcached: the clock of the server: dial"},
+		{"no server", ended.Client(t), memcached.Options{ClockServer: ended.Addr()}, "memcached: reading the server's clock: dial"},
 	} {
 		engine, err := memcached.Open(t.Context(), test.client, test.opts)
 		if err == nil {

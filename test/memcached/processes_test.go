@@ -58,7 +58,7 @@ var raceLimits = []slidegate.Limit{
 	{Name: "slots", Quota: raceQuota, Window: time.Hour, Algorithm: rule.InFlight},
 }
 
-// raceOrder is what a process is told to do in a round.
+// raceOrder is the instruction to a process for one round.
 type raceOrder struct {
 	Limit    int // its place in raceLimits
 	Key      string

@@ -20,7 +20,7 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-// Server is one server. It is not safe for concurrent use, except for Addr. The zero value is not usable; Start makes it.
+// Server is one server. It is not safe for concurrent use, except for Addr. The zero value is not usable; call Start.
 type Server struct {
 	t       testing.TB
 	program string

@@ -25,7 +25,7 @@ func TestRestartForgets(t *testing.T) {
 	s.Kill()
 	if conn, err := net.Dial("tcp", addr); err == nil {
 		conn.Close()
-		t.Error("somebody answers after Kill")
+		t.Error("the server still answers after Kill")
 	}
 	s.Restart()
 	if _, err := s.Client(t).Get("key"); !errors.Is(err, memcache.ErrCacheMiss) || s.Addr() != addr {

@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-// entry is one that a process is told to swap in.
+// entry is an entry that a process has to swap in.
 type entry struct {
 	Name     string
 	Revision uint64 // that it has

@@ -118,7 +118,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"", func(*jetstream.StreamConfig) {}, natskv.Options{}},
 		{"", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, natskv.Options{Memory: true}},
 		{"set Memory", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, natskv.Options{}},
-		{"1 replicas and 3 were asked for", func(*jetstream.StreamConfig) {}, natskv.Options{Replicas: 3}},
+		{"1 replicas, and 3 are required", func(*jetstream.StreamConfig) {}, natskv.Options{Replicas: 3}},
 		{"set history to 1", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 5 }, natskv.Options{}},
 		{"set allow_msg_ttl", func(c *jetstream.StreamConfig) { c.AllowMsgTTL = false }, natskv.Options{}},
 		{"clear allow_direct", func(c *jetstream.StreamConfig) { c.AllowDirect = true }, natskv.Options{}},
@@ -136,10 +136,10 @@ func TestOpenRefuses(t *testing.T) {
 		checkOpen(t, test.want, func() (*natskv.Engine, error) { return natskv.Open(t.Context(), conn, test.opts) })
 	}
 	for want, opts := range map[string]natskv.Options{
-		`bucket: "a b": use letters`: {Bucket: "a b"},
-		"replicas: must be 1 to 5":   {Replicas: 6},
-		"max bytes: must not be":     {MaxBytes: -1},
-		"replicas > 1 not supported": {Bucket: "three", Replicas: 3},
+		`bucket: "a b" is invalid; use letters`: {Bucket: "a b"},
+		"replicas: must be 1 to 5":              {Replicas: 6},
+		"max bytes: must not be":                {MaxBytes: -1},
+		"replicas > 1 not supported":            {Bucket: "three", Replicas: 3},
 	} {
 		checkOpen(t, want, func() (*natskv.Engine, error) { return natskv.Open(t.Context(), conn, opts) })
 	}
@@ -173,7 +173,7 @@ func TestServerKilled(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // one that was on its way when the server died has no answer
 		defer cancel()
 		_, _, err := engine.Get(ctx, "name-0")
-		return err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "no connection")
+		return err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "not connected")
 	})
 	node.Restart()
 	kit.Eventually(t, "the server to answer", func() bool { return alive(t.Context(), engine) == nil })

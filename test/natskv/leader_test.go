@@ -47,8 +47,8 @@ func testHandover(t *testing.T, cluster *natstest.Cluster) {
 	}
 }
 
-// A leader that is cut off does not know that the others have chosen another one, and answers reads as before. The engine of a process
-// that is connected to it returns nothing that is older than what another process has been told is written.
+// A leader that is cut off does not know that the others have elected another one, and answers reads as before. The engine of a
+// process that is connected to it returns nothing older than what was acknowledged to another process.
 func TestIsolatedLeader(t *testing.T) {
 	t.Parallel()
 	cluster := natstest.StartCluster(t, 3)
@@ -75,7 +75,7 @@ func TestIsolatedLeader(t *testing.T) {
 	})
 	t.Logf("another leader was there after %v", time.Since(begun))
 	if answers == 0 {
-		t.Error("the leader that was cut off answered nothing at all, so nobody would see an answer that is too old")
+		t.Error("the leader that was cut off did not answer, so an outdated answer could not be noticed")
 	}
 	for range 20 {
 		if value, revision, err := getWithin(t, inside, 50*time.Millisecond); err == nil && revision < written {

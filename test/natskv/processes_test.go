@@ -82,7 +82,7 @@ var raceLimits = []slidegate.Limit{
 	{Name: "denied", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true},
 }
 
-// raceOrder is what a process is told to do in a round.
+// raceOrder is the instruction to a process for one round.
 type raceOrder struct {
 	Limit int // its place in raceLimits
 	Key   string
@@ -149,7 +149,7 @@ func race(st store.Store, text []byte) (admitted int64, err error) {
 	return count.Load(), nil
 }
 
-// take asks for units, and for a slot that nobody else holds.
+// take requests units, and a slot that no other process holds.
 func take(st store.Store, limit *store.Limit, key string, cost int64) (rule.Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()

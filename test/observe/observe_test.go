@@ -191,11 +191,11 @@ func TestContract(t *testing.T) {
 
 // Counting, timing and OnDecision allocate nothing.
 func TestAllocations(t *testing.T) {
-	var told atomic.Int64
+	var seen atomic.Int64
 	for name, opts := range map[string]observe.Options{
 		"sample": {},
 		"every":  {DurationEvery: 1},
-		"hook":   {OnDecision: func(e observe.Event) { told.Add(int64(len(e.Limits))) }, Keys: true},
+		"hook":   {OnDecision: func(e observe.Event) { seen.Add(int64(len(e.Limits))) }, Keys: true},
 	} {
 		opts.MeterProvider = newMeter(t).provider
 		for _, inner := range []store.Store{newMemory(t, nil), batchOnly{newMemory(t, nil)}} {

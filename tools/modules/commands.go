@@ -11,7 +11,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// workshop is a copy of the tree, and a proxy made of it.
+// workshop is a copy of the tree, and a module proxy made from it.
 type workshop struct {
 	tree    *tree
 	proxy   *proxy
@@ -19,7 +19,7 @@ type workshop struct {
 	scratch string // for programs that use the modules
 }
 
-// open copies the tree and publishes the copy, under a version of its own. Call close when done.
+// open copies the tree and publishes the copy under a new version. Call close when done.
 func open(from *tree, all bool) (*workshop, error) {
 	dir, err := os.MkdirTemp("", "slidegate-modules-")
 	if err != nil {
@@ -33,7 +33,7 @@ func open(from *tree, all bool) (*workshop, error) {
 	return w, w.tree.publish(w.proxy, w.version, all)
 }
 
-// close removes all that open made, in the module cache too.
+// close removes everything that open created, including in the module cache.
 func (w *workshop) close() error {
 	if w == nil {
 		return nil
@@ -44,8 +44,8 @@ func (w *workshop) close() error {
 	return forget(w.version)
 }
 
-// tidy tidies all modules of the tree. They keep the version by which they require one another, and go.sum says nothing of
-// it: what it stands for is known when it is released.
+// tidy tidies all modules of the tree. They keep the version by which they require one another. go.sum files have no checksums of
+// that version, which are known only when it is released.
 func tidy(t *tree) (err error) {
 	w, err := open(t, true)
 	defer func() { err = firstOf(err, w.close()) }()
@@ -55,8 +55,8 @@ func tidy(t *tree) (err error) {
 	return w.copyBack(t, "")
 }
 
-// copyBack takes the tidied go.mod and go.sum files over. Siblings are required by version; if that is empty, by the one
-// they had, if any, and without a checksum.
+// copyBack copies the tidied go.mod and go.sum files to the tree. Siblings are required at version or, if that is empty, at the
+// version they had, if any, without a checksum.
 func (w *workshop) copyBack(t *tree, version string) error {
 	for _, m := range t.modules {
 		from, to := filepath.Join(w.tree.dir, m.dir), filepath.Join(t.dir, m.dir)
@@ -109,8 +109,8 @@ func copyMod(from, to, version string) error {
 	return os.WriteFile(filepath.Join(to, "go.mod"), text, 0o644)
 }
 
-// releasedVersion returns the version by which a go.mod requires modules of the tree: all by the same one, or none before
-// the first release, for a version that nobody can download would keep even go.work from finding anything.
+// releasedVersion returns the version by which a go.mod requires modules of the tree: the same for all, or none before the first
+// release, because with a version that cannot be downloaded even go.work would find nothing.
 func releasedVersion(mod *modfile.File) string {
 	for _, require := range mod.Require {
 		if ours(require.Mod.Path) {
@@ -120,7 +120,7 @@ func releasedVersion(mod *modfile.File) string {
 	return ""
 }
 
-// check builds all that is released as a user would get it.
+// check builds everything that is released as a user would.
 func check(t *tree) (err error) {
 	w, err := open(t, false)
 	defer func() { err = firstOf(err, w.close()) }()
@@ -143,7 +143,7 @@ func (w *workshop) checkAll() error {
 	return nil
 }
 
-// use installs a module that is a program, and imports all packages of any other into a new program and builds that.
+// use installs a module that is a program; of any other module it imports all packages into a new program and builds that.
 func (w *workshop) use(m *module) error {
 	dir := filepath.Join(w.scratch, strings.ReplaceAll(m.dir, string(filepath.Separator), "-"))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -193,7 +193,7 @@ func (w *workshop) packages(m *module) (paths []string, err error) {
 	return paths, err
 }
 
-// release makes the tree ready for a version: what requires what, with checksums, as it is going to be published.
+// release prepares the tree for a version: requirements and checksums as they will be published.
 func release(t *tree, version string) (err error) {
 	w, err := open(t, true)
 	defer func() { err = firstOf(err, w.close()) }()
@@ -240,7 +240,7 @@ func (w *workshop) apply(t *tree, version string) error {
 // modFiles are the contents of go.mod and go.sum files by their paths; nil for one that does not exist.
 type modFiles map[string][]byte
 
-// readModFiles reads those of all modules of a tree.
+// readModFiles reads the go.mod and go.sum files of all modules of a tree.
 func readModFiles(t *tree) (modFiles, error) {
 	files := modFiles{}
 	for _, m := range t.modules {
@@ -268,8 +268,8 @@ func (f modFiles) restore() (err error) {
 	return err
 }
 
-// verify writes the checksums of the version, and builds every module with them and from a proxy that has this version
-// alone. The version is not published yet, so the module cache must not learn of it: verify has one of its own.
+// verify writes the checksums of the version, and builds every module with them from a proxy that has only this version. The
+// version is not published yet, so it must not get into the module cache: verify uses a separate one.
 func (w *workshop) verify(t *tree, version string) error {
 	copied, err := writeSums(t, version, filepath.Join(w.scratch, "release"))
 	if err != nil {

@@ -1,7 +1,6 @@
-// Command modules keeps the Go modules of this repository together. They are released in lockstep and require one
-// another by versions that are not published yet while somebody works on them, which go mod tidy and GOWORK=off cannot
-// see. So it makes a module proxy of the tree, a folder, module by module in the order in which they require one another,
-// and lets the go command use that.
+// Command modules keeps the Go modules of this repository together. They are released in lockstep. During development they require
+// one another at versions that are not published yet, which go mod tidy and GOWORK=off cannot resolve. So it creates a module proxy
+// from the tree, in a folder, module by module in the order of their requirements, and makes the go command use that.
 //
 //	modules tidy              go mod tidy for every module
 //	modules check             build every released module, and install the program, from the proxy alone, without go.work

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// usersOwn is what a user's program might require by itself, at versions that are not the newest.
+// usersOwn lists what a user's program might require itself, at versions that are not the newest.
 var usersOwn = []string{
 	"google.golang.org/grpc v1.75.0",
 	"google.golang.org/protobuf v1.36.8",
@@ -58,7 +58,7 @@ func TestRaisesNothing(t *testing.T) {
 	}
 }
 
-// A module of ours that requires something shows up in the same count: the check above can fail.
+// A module that requires something is noticed by the same count, so the check above can fail.
 func TestRaisesWhatItRequires(t *testing.T) {
 	w := openWorkshop(t)
 	before, after := resolve(t, w), resolve(t, w, repository+"/cmd/slidegate")
@@ -120,7 +120,7 @@ func resolve(t *testing.T, w *workshop, ours ...string) map[string]string {
 	return versions
 }
 
-// requirements returns what a module requires by itself.
+// requirements returns what a module itself requires.
 func requirements(t *testing.T, path, version string) (paths []string) {
 	t.Helper()
 	out, err := exec.Command("go", "mod", "download", "-json", path+"@"+version).Output()
@@ -157,7 +157,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// An import that no module has is an error with its whole path.
+// An import that is in no module is an error that contains its whole path.
 func TestOwnerMissing(t *testing.T) {
 	store := &module{dir: "store", path: repository + "/store", imports: []string{repository + "/rule/sub"}}
 	if _, err := inOrder([]*module{store}); err == nil || !strings.Contains(err.Error(), "store: imports "+repository+"/rule/sub, which is in no module") {
@@ -231,7 +231,7 @@ func TestReleasedNeedsReleased(t *testing.T) {
 	}
 }
 
-// The core requires nothing but what its tests need and what requires nothing itself.
+// The core requires only what its tests need, and that only if it requires nothing itself.
 func TestCoreRequiresNothing(t *testing.T) {
 	mod, err := readMod("../..")
 	if err != nil {

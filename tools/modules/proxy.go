@@ -58,9 +58,9 @@ func writeZip(file string, write func(io.Writer) error) error {
 	return out.Close()
 }
 
-// env is the environment of a go command that finds the repository's modules in the proxy and nowhere else, and all
-// others where it always does. What it downloads from the proxy goes to the module cache, so versions in the proxy must
-// never stand for two different trees there: see newVersion.
+// env returns the environment of a go command that finds the repository's modules only in the proxy, and all others where it
+// usually does. What it downloads from the proxy goes to the module cache, so a version must never stand for two different trees:
+// see newVersion.
 func (p *proxy) env() []string {
 	others := os.Getenv("GOPROXY")
 	if others == "" {

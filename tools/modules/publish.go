@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// publish publishes the modules of a tree, which it changes, to a proxy: each has its requirements of siblings set to the
-// version and is tidied when those are there. Modules that are never released are tidied too if all is set.
+// publish publishes the modules of a tree, which it changes, to a proxy: the siblings that a module requires are set to the
+// version, and the module is tidied once they are published. Modules that are never released are tidied too if all is set.
 func (t *tree) publish(p *proxy, version string, all bool) error {
 	for _, m := range t.modules {
 		if !m.released() && !all {
@@ -52,7 +52,7 @@ func setSiblings(dir string, siblings []string, version string) error {
 	return dropSiblingSums(dir)
 }
 
-// dropSiblingSums removes the checksums of the repository's own modules: those of an earlier tree are wrong by now.
+// dropSiblingSums removes the checksums of the repository's own modules, which belong to an earlier tree.
 func dropSiblingSums(dir string) error {
 	file := filepath.Join(dir, "go.sum")
 	text, err := os.ReadFile(file)
@@ -74,8 +74,8 @@ func dropSiblingSums(dir string) error {
 	return os.WriteFile(file, []byte(kept.String()), 0o644)
 }
 
-// newVersion returns a version that no other run has: two that run at once share the module cache, and each removes what it
-// has put there.
+// newVersion returns a version that is unique to this run: concurrent runs share the module cache, and each removes what it has put
+// there.
 func newVersion() string {
 	return "v0.0.0-tree." + strings.ToLower(rand.Text())
 }

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// writeSums writes the checksums of the repository's own modules at a version into the go.sum files of the released
-// modules, in order: a checksum covers the go.sum of the module itself. They are what the go command will compute of the
-// tags. It returns the copy of the tree that they were computed of.
+// writeSums writes the checksums of the repository's own modules at a version into the go.sum files of the released modules, in
+// order: a checksum covers the go.sum of the module itself. They are what the go command will compute from the tags. It returns the
+// copy of the tree that they were computed from.
 func writeSums(t *tree, version, scratch string) (*tree, error) {
 	copied, err := t.copyTo(scratch)
 	if err != nil {

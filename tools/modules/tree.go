@@ -27,11 +27,11 @@ type module struct {
 	dir      string // below the tree's
 	path     string
 	imports  []string // the packages of the tree that its packages import
-	siblings []string // the paths of the modules of the tree that those are in, but for itself
+	siblings []string // the paths of the other modules of the tree that those packages are in
 }
 
-// untagged are the folders whose modules are never released: they serve those who work on the project, and may require
-// what no user should have to. So does a module inside an internal folder.
+// untagged lists the folders whose modules are never released: they are for development, and may require what no user should have
+// to. The same holds for a module inside an internal folder.
 var untagged = []string{"bench", "examples", "test", "tools"}
 
 func (m *module) released() bool {
@@ -75,8 +75,8 @@ func readModule(tree, dir string) (*module, error) {
 	return m, err
 }
 
-// importsOf returns what the packages of a module import of the repository, in tests too. A go.mod does not tell: before
-// the first release there is no version of a sibling that it could require.
+// importsOf returns what the packages of a module import of the repository, in tests too. The go.mod does not list them: before the
+// first release there is no version of a sibling that it could require.
 func importsOf(root string) (imports []string, err error) {
 	err = walkModule(root, func(file string) error {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
@@ -130,8 +130,8 @@ func readMod(dir string) (*modfile.File, error) {
 	return modfile.Parse(file, text, nil)
 }
 
-// inOrder sorts modules so that each comes after those that it requires. It refuses a released module that requires one
-// that is not: nobody could install it.
+// inOrder sorts modules so that each comes after those that it requires. It rejects a released module that requires one that is
+// not, since users could not install it.
 func inOrder(found []*module) ([]*module, error) {
 	byPath := map[string]*module{}
 	for _, m := range found {
@@ -192,7 +192,7 @@ func names(found, others []*module) (dirs []string) {
 	return dirs
 }
 
-// copyTo copies what git knows of the tree, and what is new and not ignored, to another folder.
+// copyTo copies the files that git tracks, and new files that are not ignored, to another folder.
 func (t *tree) copyTo(dir string) (*tree, error) {
 	list := exec.Command("git", "-C", t.dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	out, err := list.Output()
@@ -229,7 +229,7 @@ func (t *tree) addLicenses() error {
 func copyFile(from, to string) error {
 	text, err := os.ReadFile(from)
 	if os.IsNotExist(err) {
-		return nil // deleted, and git has not been told yet
+		return nil // deleted, but still tracked by git
 	}
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Command pictures draws the pictures of docs/ that show what a program does: the same traffic under several algorithms, as
+// Command pictures draws the pictures of docs/ that show what the program does: the same traffic under several algorithms, as
 // slidegate replay decides it, and the packages of this repository with their imports.
 //
 //	pictures -slidegate ../bin/slidegate -docs ../docs

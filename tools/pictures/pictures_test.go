@@ -15,12 +15,12 @@ func TestInWindow(t *testing.T) {
 	}
 }
 
-// Arrows begin and end at rooms that are drawn, at their edges, and none points up.
+// Arrows begin and end at the edges of rooms, and none points up.
 func TestArrowsTouchRooms(t *testing.T) {
 	find := func(name string) room {
 		i := slices.IndexFunc(rooms, func(r room) bool { return r.name == name })
 		if i < 0 {
-			t.Fatalf("no room is called %q", name)
+			t.Fatalf("no room is named %q", name)
 		}
 		return rooms[i]
 	}
@@ -36,7 +36,7 @@ func TestArrowsTouchRooms(t *testing.T) {
 	}
 }
 
-// A change of the rooms needs make pictures.
+// The picture is up to date: after a change of the rooms, run make pictures.
 func TestPictureIsUpToDate(t *testing.T) {
 	drawn, err := os.ReadFile("../../docs/architecture.svg")
 	if err != nil {

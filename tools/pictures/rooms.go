@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// room is a box in the picture of the house. Folders name its packages, as the go command does, so that a test can compare the
-// arrows with the imports.
+// room is a box in the picture of the architecture. Folders lists its packages as patterns of the go command, so that a test can
+// compare the arrows with the imports.
 type room struct {
 	name, about              string
 	folders                  string
@@ -42,7 +42,7 @@ var rooms = []room{
 	{name: "rule", about: "the decision, in integers, without a clock, a lock or memory of its own", folders: "rule", left: 240, top: 956, right: 720, bottom: 1004},
 }
 
-// arrow is an import: the corners of its line, x and y in turn.
+// arrow is an import, drawn as a line: the corners are x and y in turn.
 type arrow struct {
 	from, to string
 	line     []int

@@ -30,7 +30,7 @@ const (
 	windowMilli = 60_000
 )
 
-// limits are what the rows of a picture show.
+// limits holds the limits of a picture's rows.
 var limits = []struct{ text, about string }{
 	{"20/1m", "the default: sliding-log"},
 	{"20/1m sliding-window", "the default above 100"},
@@ -46,7 +46,7 @@ type decision struct {
 	Allowed bool  `json:"allowed"`
 }
 
-// replay lets slidegate decide a recording under a limit.
+// replay runs slidegate replay on a recording with a limit.
 func replay(program, log, limit string) ([]decision, error) {
 	folder, err := os.MkdirTemp("", "pictures")
 	if err != nil {
@@ -74,15 +74,15 @@ func replay(program, log, limit string) ([]decision, error) {
 	return decisions, nil
 }
 
-// step is how much was admitted in the window that ends at a moment.
+// step is the number of units admitted in the window that ends at a time.
 type step struct {
 	at    int64
 	units int
 }
 
-// inWindow returns the steps of what was admitted within the last window, and the most of them.
+// inWindow returns how many units were admitted within the last window, as steps, and their maximum.
 func inWindow(decisions []decision) (steps []step, most int) {
-	var live []int64 // when each unit was admitted that still counts
+	var live []int64 // admission times of the units that still count
 	leave := func(until int64) {
 		for len(live) > 0 && live[0]+windowMilli <= until {
 			at := live[0] + windowMilli
@@ -131,7 +131,7 @@ func drawTraffic(program, docs string, t traffic) ([]byte, error) {
 // spanMinutes is how much of the recording is shown; all of them begin at a full minute.
 const spanMinutes = 4
 
-// x is where a moment of the recording is drawn.
+// x returns the horizontal position of a time of the recording.
 func x(milli int64) float64 {
 	return left + float64(milli)/float64(spanMinutes*windowMilli)*width
 }

@@ -11,7 +11,7 @@ import (
 // anchors gives headings the anchors that GitHub gives them, so that links work in both places.
 type anchors map[string]bool
 
-// Generate returns the anchor of a heading; of several equal ones, all but the first get a number.
+// Generate returns the anchor of a heading. If several are equal, all but the first get a number.
 func (a anchors) Generate(heading []byte, _ ast.NodeKind) []byte {
 	anchor := strings.Map(func(r rune) rune {
 		switch {
@@ -30,5 +30,5 @@ func (a anchors) Generate(heading []byte, _ ast.NodeKind) []byte {
 	return []byte(unique)
 }
 
-// Put notes an anchor that a heading has by itself.
+// Put records an anchor that a heading sets itself.
 func (a anchors) Put(anchor []byte) { a[string(anchor)] = true }

@@ -1,4 +1,4 @@
-// Command site makes a static web site of the Markdown files of this repository: README.md, docs and the other pages for people.
+// Command site makes a static web site from the Markdown files of this repository: README.md, docs and other pages.
 // The site needs no server, and its pages need no network.
 //
 //	site -root .. -to ../dist/site
@@ -78,7 +78,7 @@ func markdownFiles(root string) (files []string, err error) {
 	return files, nil
 }
 
-// pageName returns where the page of a Markdown file is in the site.
+// pageName returns the path in the site of the page of a Markdown file.
 func pageName(file string) string {
 	dir, base := path.Split(file)
 	if base == "README.md" {

@@ -17,14 +17,14 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// source is where files are shown that are not pages, such as Go files.
+// source is the URL of files that are not pages, such as Go files.
 const source = "https://github.com/slidegate/slidegate/blob/main/"
 
-// site is a site in the making.
+// site is a site under construction.
 type site struct {
 	root   string
 	pages  map[string]string // from Markdown files to pages
-	copies map[string]bool   // files that pages refer to and that go along
+	copies map[string]bool   // files that pages refer to, to be copied
 }
 
 var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
@@ -67,7 +67,7 @@ func (s *site) render(file string) ([]byte, error) {
 	return html.Bytes(), err
 }
 
-// destination returns where a link of a file leads in the site: to a page, to a file that is copied, or to the source.
+// destination returns the target of a link in the site: a page, a file that is copied, or the source.
 func (s *site) destination(file string, link []byte) ([]byte, error) {
 	u, err := url.Parse(string(link))
 	if err != nil || u.IsAbs() || u.Path == "" {

@@ -15,7 +15,7 @@ var (
 	anchor    = regexp.MustCompile(`<h\d id="([^"]+)"`)
 )
 
-// Every link of the site leads to a page of it, an anchor on one, a file that was copied, or another site.
+// Every link of the site leads to one of its pages, an anchor on one, a file that was copied, or another site.
 func TestSiteIsWhole(t *testing.T) {
 	to := t.TempDir()
 	if err := build("../..", to); err != nil {
@@ -56,7 +56,7 @@ func TestSiteIsWhole(t *testing.T) {
 	}
 }
 
-// within returns the file and the anchor that a link leads to, or nothing if it leads to another site.
+// within returns the file and the anchor that a link leads to, or "" if it leads to another site.
 func within(t *testing.T, file, link string) string {
 	t.Helper()
 	u, err := url.Parse(link)
@@ -87,6 +87,6 @@ func TestDeadLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := build(root, t.TempDir()); err == nil || !strings.Contains(err.Error(), "docs/gone.md") {
-		t.Errorf("got the error %v, want one that names docs/gone.md", err)
+		t.Errorf("got error %v, want one that names docs/gone.md", err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
 )
 
-// hostile are headers by which a client may try to be another client, or to ask for another path, at the proxy or at the service.
+// hostile lists headers with which a client may try to pass for another client, or to request another path, at the proxy or the
+// service.
 var hostile = []string{
 	"X-Forwarded-For: 6.6.6.6", "X-Forwarded-For: 6.6.6.6, 7.7.7.7", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-For: ::1", "X-Forwarded-For:", "X-Forwarded-For: ,",
 	"X_Forwarded_For: 6.6.6.6", "X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6", "True-Client-IP: 6.6.6.6", "CF-Connecting-IP: 6.6.6.6", "Client-IP: 6.6.6.6",
@@ -27,13 +28,13 @@ var hostile = []string{
 	"Accept-Encoding: gzip", "Content-Type: multipart/form-data; boundary=x", "Referer: http://free.example/free", "Via: 1.1 x",
 }
 
-// guarded is an application behind something that limits its logins.
+// guarded is an application behind a proxy that limits its logins.
 type guarded struct {
 	port   string
-	logins atomic.Int64 // that have reached the application
+	logins atomic.Int64 // number that reached the application
 }
 
-// application starts the application, and returns where it is.
+// application starts the application, and returns its address.
 func (g *guarded) application(t *testing.T) string {
 	t.Helper()
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +47,7 @@ func (g *guarded) application(t *testing.T) string {
 	return strings.TrimPrefix(app.URL, "http://")
 }
 
-// guards are the ways to have logins limited to three an hour for each address.
+// guards holds the ways to limit logins to three an hour per address.
 var guards = map[string]func(t *testing.T) *guarded{
 	"nginx": func(t *testing.T) *guarded {
 		g := &guarded{port: freePort(t)}
@@ -69,7 +70,7 @@ var guards = map[string]func(t *testing.T) *guarded{
 	},
 }
 
-// runProxy runs slidegate's own proxy before an application, and returns its port.
+// runProxy runs slidegate's own proxy in front of an application, and returns its port.
 func runProxy(t *testing.T, policies, app string) string {
 	t.Helper()
 	return portOf(servertest.Start(t, policies, func(o *server.Options) {
@@ -77,7 +78,8 @@ func runProxy(t *testing.T, policies, app string) string {
 	}).Address("proxy"))
 }
 
-// TestHostileHeaders: whatever headers a client sends, one or several together, no login beyond the limit reaches the application.
+// TestHostileHeaders checks that no login beyond the limit reaches the application, whatever headers a client sends, one or several
+// together.
 func TestHostileHeaders(t *testing.T) {
 	for name, start := range guards {
 		t.Run(name, func(t *testing.T) {
@@ -91,19 +93,19 @@ func TestHostileHeaders(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, seed))
 			for i := range 150 {
 				lines := []string{hostile[i%len(hostile)]}
-				for range i / len(hostile) { // first each by itself, then with others
+				for range i / len(hostile) { // first each alone, then with others
 					lines = append(lines, hostile[random.IntN(len(hostile))])
 				}
 				got := send(t, "127.0.0.1", g.port, "POST", "/login", "", lines...)
 				if n := g.logins.Load(); n != 3 {
-					t.Fatalf("%q: got %d, and %d logins have reached the application, want 3", lines, got.status, n)
+					t.Fatalf("%q: got %d, and %d logins reached the application, want 3", lines, got.status, n)
 				}
 				if got.status == 502 || got.status == 504 {
-					t.Errorf("%q: got %d, so that a client can have the service taken for dead", lines, got.status)
+					t.Errorf("%q: got %d, so a client can make the service look dead", lines, got.status)
 				}
 			}
 			if got := send(t, "127.0.0.3", g.port, "POST", "/login", ""); got.status != 200 {
-				t.Errorf("somebody else: got %d %s, want 200", got.status, got.body)
+				t.Errorf("another client: got %d %s, want 200", got.status, got.body)
 			}
 		})
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
 )
 
-// TestIdentity: however a proxy writes the address of a client, and whatever the client puts before it, it is one client; and what is
-// not an address is nobody, and not a client of its own.
+// TestIdentity checks that a client stays the same client however a proxy writes its address, and whatever the client puts before
+// it. Text that is not an address does not make a new client.
 func TestIdentity(t *testing.T) {
 	s := servertest.Start(t, "trusted_proxies: [loopback, 10.0.0.0/8]\npolicies:\n  login: {key: \"{address}\", limits: [1/1h fixed-window]}\n",
 		func(o *server.Options) { o.Tokens = []string{token} })
@@ -29,7 +29,7 @@ func TestIdentity(t *testing.T) {
 		{client + "203.0.113.7", "X-Real-IP: 6.6.6.6"}, {client + "203.0.113.7", "Forwarded: for=6.6.6.6"}, {client + "203.0.113.7", "CF-Connecting-IP: 6.6.6.6", "True-Client-IP: 6.6.6.6"},
 	} {
 		if got := check(lines...); got != 429 {
-			t.Errorf("%q: got %d, want 429, for it is the same client", lines, got)
+			t.Errorf("%q: got %d, want 429, since it is the same client", lines, got)
 		}
 	}
 	if got := check(client + "nobody"); got != 200 {
@@ -40,7 +40,7 @@ func TestIdentity(t *testing.T) {
 		"[203.0.113.7", "::1::2", "6.6.6.6, x", strings.Repeat("1.", 10000), "-", "\"203.0.113.9\"x",
 	} {
 		if got := check(client + junk); got != 429 {
-			t.Errorf("%.40q: got %d, want 429, for it names nobody", junk, got)
+			t.Errorf("%.40q: got %d, want 429, since it is not an address", junk, got)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package attack_test attacks the service and the proxy as strangers would, through real proxies where these make the difference.
+// Package attack_test attacks the service and the proxy as strangers would, through real proxies where that matters.
 package attack_test
 
 import (
@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")) // sleeps for a second after a client was closed
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")) // sleeps for a second after a client is closed
 }
 
 const (
@@ -31,14 +31,14 @@ const (
 	patience = 30 * time.Second
 )
 
-// freePort returns a port that was free a moment ago.
+// freePort returns a port that was free when it was called.
 func freePort(t *testing.T) string {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(testkit.FreeAddress(t))
 	return port
 }
 
-// example reads a file of the documentation with some of its text replaced.
+// example reads an example file of the documentation and replaces some of its text.
 func example(t *testing.T, path string, pairs ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "examples", path))
@@ -47,13 +47,13 @@ func example(t *testing.T, path string, pairs ...string) string {
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(string(text), pairs[i]) {
-			t.Fatalf("%s: there is no %q to replace", path, pairs[i])
+			t.Fatalf("%s: no %q to replace", path, pairs[i])
 		}
 	}
 	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
-// nginxMain is what a configuration of nginx needs around its servers, to run as one process in a folder.
+// nginxMain is the rest of an nginx configuration with which nginx runs as one process in a folder.
 const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
 events { worker_connections 256; }
 http {
@@ -63,7 +63,7 @@ http {
 }
 `
 
-// runNginx runs nginx with servers that listen on ports.
+// runNginx runs nginx with servers that listen on the given ports.
 func runNginx(t *testing.T, servers string, ports ...string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func runNginx(t *testing.T, servers string, ports ...string) {
 	run(t, exec.Command(testkit.Program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", path), ports...)
 }
 
-// runCaddy runs Caddy with sites that listen on ports.
+// runCaddy runs Caddy with sites that listen on the given ports.
 func runCaddy(t *testing.T, sites string, ports ...string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,7 +87,7 @@ func runCaddy(t *testing.T, sites string, ports ...string) {
 	run(t, cmd, ports...)
 }
 
-// run starts a program, which ends with the test, and returns once it listens on the ports.
+// run starts a program that is stopped when the test ends, and returns once it listens on the ports.
 func run(t *testing.T, cmd *exec.Cmd, ports ...string) {
 	t.Helper()
 	var output bytes.Buffer
@@ -125,14 +125,14 @@ func run(t *testing.T, cmd *exec.Cmd, ports ...string) {
 	}
 }
 
-// reply is an answer that was read to its end.
+// reply is a response with its whole body.
 type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// send sends a request to a port from an address of this machine; lines are headers, and Host if it is among them.
+// send sends a request to a port from an address of this machine; lines are headers, which may include Host.
 func send(t *testing.T, from, port, method, path, body string, lines ...string) reply {
 	t.Helper()
 	text := method + " " + path + " HTTP/1.1\r\nConnection: close\r\n"
@@ -145,7 +145,7 @@ func send(t *testing.T, from, port, method, path, body string, lines ...string) 
 	return sendRaw(t, from, port, text+fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body))
 }
 
-// sendRaw sends bytes as they are, and reads the first answer to them.
+// sendRaw sends bytes as they are, and reads the first response.
 func sendRaw(t *testing.T, from, port, text string) reply {
 	t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: patience}
@@ -161,14 +161,14 @@ func sendRaw(t *testing.T, from, port, text string) reply {
 	method, _, _ := strings.Cut(text, " ")
 	got, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	if err != nil {
-		t.Fatalf("no answer to %.80q: %v", text, err)
+		t.Fatalf("no response to %.80q: %v", text, err)
 	}
 	defer got.Body.Close()
-	read, _ := io.ReadAll(got.Body) // a connection that is cut after the answer says enough
+	read, _ := io.ReadAll(got.Body) // the connection may be cut after the header
 	return reply{got.StatusCode, got.Header, string(read)}
 }
 
-// portOf is the port of an address.
+// portOf returns the port of an address.
 func portOf(address string) string {
 	_, port, _ := net.SplitHostPort(address)
 	return port

@@ -13,9 +13,10 @@ import (
 
 const loginOnly = "policies:\n  login: {match: POST /login, key: \"{address}\", limits: [3/1h fixed-window]}\n"
 
-// TestChargedByAStranger: a service with tokens is behind a proxy on the same machine, for its JSON. Through that proxy strangers
-// cannot ask in the name of a client, who is still let in by the proxy that asks for it; nor do they learn the names of policies.
-func TestChargedByAStranger(t *testing.T) {
+// TestStrangersCannotCharge puts a service with tokens behind a proxy on the same machine that publishes its JSON API. Through that
+// proxy strangers can neither send requests in the name of a client, which is still admitted through the site's own proxy, nor
+// learn the names of policies.
+func TestStrangersCannotCharge(t *testing.T) {
 	const victim = "127.0.0.9"
 	for name, run := range map[string]func(t *testing.T, service, app, public, site string){
 		"nginx": func(t *testing.T, service, app, public, site string) {
@@ -33,7 +34,7 @@ func TestChargedByAStranger(t *testing.T) {
 			s := servertest.Start(t, loginOnly, func(o *server.Options) { o.Tokens = []string{token} })
 			app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("X-Slidegate-Token") != "" {
-					t.Error("the application is told the token")
+					t.Error("the application received the token")
 				}
 				fmt.Fprint(w, "hello")
 			}))
@@ -49,7 +50,7 @@ func TestChargedByAStranger(t *testing.T) {
 				}
 			}
 			if got := send(t, "127.0.0.1", public, "GET", "/v1/check?policy=zzz", "", "X-Forwarded-Method: GET", "X-Forwarded-Uri: /"); strings.Contains(got.body, "login") {
-				t.Errorf("strangers are told the policies: %s", got.body)
+				t.Errorf("the response to a stranger names the policies: %s", got.body)
 			}
 			if got := send(t, "127.0.0.1", public, "POST", "/v1/allow", `{"key":"`+victim+`"}`, "Content-Type: application/json"); got.status != 401 {
 				t.Errorf("/v1/allow without a token: got %d, want 401", got.status)

@@ -20,8 +20,8 @@ var slidegate string
 
 func TestMain(m *testing.M) { testkit.MainWithProgram(m, filepath.Join("..", "..", ".."), &slidegate) }
 
-// Every command line of the pages is one: the shell can read it, the program knows its commands and flags, and make its
-// targets. Commands in console blocks are run as well, by TestConsoles.
+// TestCommands checks every command line of the pages: the shell can parse it, the program knows its commands and flags, and make
+// its targets. Commands in console blocks are also run, by TestConsoles.
 func TestCommands(t *testing.T) {
 	problems, count := checkCommands(t, readPages(t))
 	report(t, problems)
@@ -35,7 +35,7 @@ func checkCommands(t *testing.T, pages []*page) (problems []problem, count int) 
 		for _, line := range commandsOf(p) {
 			calls, err := callsIn(line.code)
 			if err != nil {
-				problems = append(problems, p.problemf(line.line, "the shell cannot read %s: %v", line.code, err))
+				problems = append(problems, p.problemf(line.line, "the shell cannot parse %s: %v", line.code, err))
 			}
 			for _, args := range calls {
 				count++
@@ -54,18 +54,18 @@ func commandsOf(p *page) (lines []span) {
 		lines = append(lines, commandLines(b)...)
 	}
 	for _, s := range p.spans {
-		if ours.MatchString(s.code+" ") && !tellsThePast(p) {
+		if ours.MatchString(s.code+" ") && !isHistory(p) {
 			lines = append(lines, s)
 		}
 	}
 	return lines
 }
 
-// ours are the programs whose lines are commands also in an indented block, where nothing says what the lines are.
+// ours matches the programs whose lines count as commands even in an indented block, which has no language.
 var ours = regexp.MustCompile(`^([A-Z_]+=\S+ )*(slidegate|make|curl|go (run|test|build|get|install)) `)
 
-// commandLines returns the commands of a block: those after "$ " if it has any, else all lines if it is a sh block, and those
-// of known programs if it is indented. A line that ends in a backslash goes on.
+// commandLines returns the commands of a block: the lines after "$ " if it has any; otherwise all lines of a sh block, and the
+// lines of known programs in an indented block. A line that ends in a backslash continues on the next.
 func commandLines(b block) (lines []span) {
 	if b.language != "sh" && b.language != "console" && !b.indented {
 		return nil
@@ -87,8 +87,7 @@ func commandLines(b block) (lines []span) {
 	return lines
 }
 
-// callsIn returns the words of each command in a line, within loops and pipes too. What the shell would put in place of a
-// variable is left as it is written.
+// callsIn returns the words of each command in a line, including those in loops and pipes. Variables are not expanded.
 func callsIn(line string) (calls [][]string, err error) {
 	file, err := syntax.NewParser().Parse(strings.NewReader(line), "")
 	if err != nil {
@@ -113,23 +112,23 @@ func callsIn(line string) (calls [][]string, err error) {
 }
 
 func textOfWord(word *syntax.Word) string {
-	var said strings.Builder
+	var text strings.Builder
 	syntax.Walk(word, func(node syntax.Node) bool {
 		switch n := node.(type) {
 		case *syntax.Lit:
-			said.WriteString(n.Value)
+			text.WriteString(n.Value)
 		case *syntax.SglQuoted:
-			said.WriteString(n.Value)
+			text.WriteString(n.Value)
 		case *syntax.ParamExp, *syntax.CmdSubst:
-			said.WriteString("x")
+			text.WriteString("x")
 			return false
 		}
 		return true
 	})
-	return said.String()
+	return text.String()
 }
 
-// checkCall returns what is wrong with a command, or nothing.
+// checkCall returns the problem with a command, or "".
 func checkCall(targets []string, args []string) string {
 	for len(args) > 0 && strings.HasSuffix(args[0], "=") {
 		if name := strings.TrimSuffix(args[0], "="); strings.HasPrefix(name, "SLIDEGATE_") && !slices.Contains(variables(), name) {
@@ -146,7 +145,7 @@ func checkCall(targets []string, args []string) string {
 	case "make":
 		for _, arg := range rest {
 			if !strings.Contains(arg, "=") && !strings.HasPrefix(arg, "-") && !slices.Contains(targets, arg) {
-				return "there is no such target"
+				return "no such target"
 			}
 		}
 	case "go":
@@ -155,28 +154,28 @@ func checkCall(targets []string, args []string) string {
 	return ""
 }
 
-// checked remembers what the program said of command lines: pages have many of them in common.
+// checked caches the results of checkSlidegate, since pages have many command lines in common.
 var checked = map[string]string{}
 
-// checkSlidegate returns what the real program says is wrong with a command line, or nothing.
+// checkSlidegate returns the error that the real program reports for a command line, or "".
 func checkSlidegate(args []string) string {
 	line := strings.Join(args, "\x00")
 	wrong, known := checked[line]
 	if !known {
-		wrong = askSlidegate(args)
+		wrong = parseBySlidegate(args)
 		checked[line] = wrong
 	}
 	return wrong
 }
 
-// askSlidegate has the program read a command line. With --help it does so, and then prints help and does nothing else.
-func askSlidegate(args []string) string {
+// parseBySlidegate makes the program parse a command line. With --help it does nothing else, apart from printing help.
+func parseBySlidegate(args []string) string {
 	out, err := exec.Command(slidegate, append(slices.Clone(args), "--help")...).CombinedOutput()
-	if err == nil || bytes.Contains(out, []byte(`but got "--help"`)) { // a sentence may name a flag without its value
+	if err == nil || bytes.Contains(out, []byte(`but got "--help"`)) { // a page may mention a flag without its value
 		return ""
 	}
-	said, _, _ := strings.Cut(strings.TrimPrefix(string(out), "slidegate: "), "\n")
-	return said
+	message, _, _ := strings.Cut(strings.TrimPrefix(string(out), "slidegate: "), "\n")
+	return message
 }
 
 // checkGoCommand checks that the packages of this project that a go command names exist.
@@ -191,7 +190,7 @@ func checkGoCommand(args []string) string {
 			folder, found = strings.TrimSuffix(local, "..."), true
 		}
 		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder))); found && err != nil {
-			return "there is no " + arg
+			return "no such package: " + arg
 		}
 	}
 	return ""

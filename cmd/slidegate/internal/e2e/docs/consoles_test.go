@@ -19,14 +19,14 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// The console blocks of a page are run from top to bottom in a folder of their own, in which the files are that the page
-// shows: blocks that begin with a comment that is a file's name. What a command prints is what the page shows below it. The
-// service and the proxy run until the page ends, or starts another. Their ports, and port 3000 with the application behind the
-// proxy, are replaced by free ones.
+// TestConsoles runs the console blocks of each page from top to bottom, and checks that each command prints what the page shows
+// below it. They run in a folder that contains the files that the page shows: blocks that begin with a comment with a file name.
+// The service and the proxy run until the page ends, or starts another one. Their ports, and port 3000 of the application behind
+// the proxy, are replaced by free ones.
 func TestConsoles(t *testing.T) {
 	problems, count := checkConsoles(t, readPages(t))
 	report(t, problems)
-	t.Logf("%d commands run", count)
+	t.Logf("ran %d commands", count)
 }
 
 func checkConsoles(t *testing.T, pages []*page) (problems []problem, count int) {
@@ -53,7 +53,7 @@ func checkConsoles(t *testing.T, pages []*page) (problems []problem, count int) 
 	return problems, count
 }
 
-// A step is a command and what the page shows of its output; "" is nothing.
+// A step is a command and the part of its output that the page shows, or "".
 type step struct {
 	line    int
 	command string
@@ -79,13 +79,13 @@ func stepsOf(b block) (steps []step) {
 // A console is where the commands of a page are run.
 type console struct {
 	dir     string
-	ports   map[string]string // from those on the page to those that are free
+	ports   map[string]string // from ports on the page to free ports
 	server  *exec.Cmd         // nil if none runs
-	said    *testkit.Output   // by the server
+	output  *testkit.Output   // output of the server
 	stopped chan struct{}     // closed when the server has ended
 }
 
-// asks makes the commands that ask a running service ask the one that the test has started.
+// asks is a script that points client commands at the service that the test has started.
 const asks = `#!/bin/sh
 case "$1 $2" in
 "allow "*|"peek "*|"charge "*) server=%[2]s;;
@@ -118,10 +118,10 @@ func newConsole(t *testing.T, p *page) *console {
 	return c
 }
 
-// fileName is the first line of a block that says which file it is.
+// fileName matches the first line of a block if it is a comment with a file name.
 var fileName = regexp.MustCompile(`\A(?:#|//) ([\w-]+\.[a-z]+)\n`)
 
-// replaced puts free ports in the place of those that a command names, and back.
+// replaced replaces the ports in text by free ones, or back.
 func (c *console) replaced(text string, back bool) string {
 	for shown, free := range c.ports {
 		if back {
@@ -146,7 +146,7 @@ func (c *console) command(ctx context.Context, line string) *exec.Cmd {
 
 var runsOn = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )*slidegate (serve|proxy)\b`)
 
-// run returns what is wrong with a step, or nothing.
+// run runs a step and returns the problem with it, or "".
 func (c *console) run(t *testing.T, s step) string {
 	t.Helper()
 	if runsOn.MatchString(s.command) {
@@ -162,13 +162,13 @@ func (c *console) run(t *testing.T, s step) string {
 	return ""
 }
 
-// start starts a server, in the place of the one before.
+// start starts a server, and stops the one before.
 func (c *console) start(t *testing.T, s step) string {
 	t.Helper()
 	c.stop()
-	c.said, c.stopped = &testkit.Output{}, make(chan struct{})
+	c.output, c.stopped = &testkit.Output{}, make(chan struct{})
 	c.server = c.command(context.Background(), "exec "+strings.TrimSuffix(strings.TrimSpace(s.command), "&"))
-	c.server.Stdout, c.server.Stderr = c.said, c.said
+	c.server.Stdout, c.server.Stderr = c.output, c.output
 	testkit.NoError(t, c.server.Start())
 	go func(server *exec.Cmd, stopped chan struct{}) {
 		defer close(stopped)
@@ -187,7 +187,7 @@ func (c *console) start(t *testing.T, s step) string {
 		}
 		return err == nil || ended
 	})
-	switch got := c.replaced(c.said.String(), true); {
+	switch got := c.replaced(c.output.String(), true); {
 	case ended:
 		return "it ends, and says\n" + got
 	case s.shown != "" && !matches(s.shown+"\n...", got):
@@ -196,7 +196,7 @@ func (c *console) start(t *testing.T, s step) string {
 	return ""
 }
 
-// stop ends the server, if one runs.
+// stop stops the server, if one runs.
 func (c *console) stop() {
 	if c.server == nil {
 		return

@@ -18,21 +18,22 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// languages are what blocks may be written in, and what checks them. One that nothing checks says so.
+// languages holds the languages that blocks may be written in, with the functions that check them. nil means that another test
+// checks the language, or none: see the comments.
 var languages = map[string]func(t *testing.T, p *page, b block) []problem{
 	"go":      nil, // TestGoSamples
 	"sh":      nil, // TestCommands
 	"console": nil, // TestCommands, TestConsoles
-	"text":    nil, // TestPrograms, where it is the output of one
+	"text":    nil, // TestPrograms, if it is the output of a program
 
 	"yaml":      checkYAML,
 	"json":      checkJSON,
 	"nginx":     checkNginx,
 	"caddyfile": checkCaddy,
 
-	"http":    nil, // the answers of docs/api.md, which the package jsonapi compares
-	"mermaid": nil, // pictures: nothing checks them
-	"sql":     nil, // nothing checks the rest
+	"http":    nil, // the responses in docs/api.md, which package jsonapi compares
+	"mermaid": nil, // diagrams, not checked
+	"sql":     nil, // not checked
 	"python":  nil,
 	"js":      nil,
 	"php":     nil,
@@ -40,8 +41,8 @@ var languages = map[string]func(t *testing.T, p *page, b block) []problem{
 	"ruby":    nil,
 }
 
-// Every fenced block says what it is written in, and is accepted by what reads it: policies and Envoy's rules by config check,
-// settings of nginx and Caddy by nginx and Caddy.
+// TestFiles checks that every fenced block has a language, and is accepted by the program that reads it: policies and Envoy's rules
+// by config check, settings of nginx and Caddy by nginx and Caddy.
 func TestFiles(t *testing.T) {
 	problems, counts := checkFiles(t, readPages(t))
 	report(t, problems)
@@ -63,7 +64,7 @@ func checkFiles(t *testing.T, pages []*page) (problems []problem, counts map[str
 			case b.language == "":
 				problems = append(problems, p.problemf(b.line-1, "the block has no language: write one after the ```, such as text"))
 			case !known:
-				problems = append(problems, p.problemf(b.line-1, "nothing says how blocks in %s are checked: add it to languages in files_test.go", b.language))
+				problems = append(problems, p.problemf(b.line-1, "no check for blocks in %s: add one to languages in files_test.go", b.language))
 			case check != nil:
 				problems = append(problems, check(t, p, b)...)
 			}
@@ -77,15 +78,15 @@ var (
 	position = regexp.MustCompile(`(?m)^-?[^:\n]*:(\d+):\d+: (.*)$`)
 )
 
-// checkYAML has the program check files of policies and of Envoy's rules. Of other files only the syntax is checked; parts of
-// files may have a field several times, to show several ways to write it, and the package config checks those of its page.
+// checkYAML runs the program's config check on files of policies and of Envoy's rules. Of other files only the syntax is checked.
+// Fragments of files may repeat a field to show several ways to write it; package config checks the fragments of its own page.
 func checkYAML(t *testing.T, p *page, b block) (problems []problem) {
 	t.Helper()
 	if !isOurs.MatchString(b.code) {
 		var value any
 		if err := yaml.NewDecoder(strings.NewReader(b.code), yaml.AllowDuplicateMapKey()).Decode(&value); err != nil {
-			said, _, _ := strings.Cut(err.Error(), "\n")
-			return []problem{p.problemf(b.line, "this is not YAML: %s", said)}
+			message, _, _ := strings.Cut(err.Error(), "\n")
+			return []problem{p.problemf(b.line, "invalid YAML: %s", message)}
 		}
 		return nil
 	}
@@ -112,12 +113,12 @@ func checkYAML(t *testing.T, p *page, b block) (problems []problem) {
 func checkJSON(_ *testing.T, p *page, b block) []problem {
 	var value any
 	if err := json.Unmarshal([]byte(b.code), &value); err != nil {
-		return []problem{p.problemf(b.line, "this is not JSON: %v", err)}
+		return []problem{p.problemf(b.line, "invalid JSON: %v", err)}
 	}
 	return nil
 }
 
-// checkNginx has nginx read settings: as they are in its http block, or within a location there. Ports and certificates are
+// checkNginx runs nginx's own check on settings, either directly in its http block or within a location. Ports and certificates are
 // replaced by ones that the test may use.
 func checkNginx(t *testing.T, p *page, b block) []problem {
 	t.Helper()
@@ -128,7 +129,7 @@ func checkNginx(t *testing.T, p *page, b block) []problem {
 	testkit.NoError(t, os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	code := regexp.MustCompile(`/[\w/.-]+\.pem`).ReplaceAllString(b.code, certificate)
 	code = regexp.MustCompile(`listen +\d+`).ReplaceAllString(code, "listen unix:"+filepath.Join(dir, "socket"))
-	var said string
+	var message string
 	for _, context := range []string{"CODE", "server { location / { CODE } }"} {
 		settings := "pid " + filepath.Join(dir, "pid") + "; events {} http { access_log off;\n" + strings.ReplaceAll(context, "CODE", "\n"+code) + "\n}\n"
 		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(settings), 0o600))
@@ -136,22 +137,22 @@ func checkNginx(t *testing.T, p *page, b block) []problem {
 		if err == nil {
 			return nil
 		}
-		if said == "" {
-			said, _, _ = strings.Cut(string(out), "\n")
+		if message == "" {
+			message, _, _ = strings.Cut(string(out), "\n")
 		}
 	}
-	return []problem{p.problemf(b.line, "nginx does not take this: %s", said)}
+	return []problem{p.problemf(b.line, "nginx rejects this: %s", message)}
 }
 
 func checkCaddy(t *testing.T, p *page, b block) []problem {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	testkit.NoError(t, os.WriteFile(file, []byte(b.code), 0o600))
-	var said bytes.Buffer
+	var message bytes.Buffer
 	adapt := exec.Command(testkit.Program(t, "caddy"), "adapt", "--adapter", "caddyfile", "--config", file)
-	adapt.Stderr = &said
+	adapt.Stderr = &message
 	if err := adapt.Run(); err != nil {
-		return []problem{p.problemf(b.line, "Caddy does not take this: %s", strings.TrimSpace(said.String()))}
+		return []problem{p.problemf(b.line, "Caddy rejects this: %s", strings.TrimSpace(message.String()))}
 	}
 	return nil
 }

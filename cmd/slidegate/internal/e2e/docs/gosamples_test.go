@@ -19,8 +19,9 @@ import (
 	"testing"
 )
 
-// Every Go block compiles. One that begins with a package clause is a file. The others of a page are read from top to bottom
-// as the body of the function in testdata/prelude.go, which has the imports and the variables that they may take for granted.
+// TestGoSamples checks that every Go block compiles. A block that begins with a package clause is a file. The other blocks of a
+// page form, from top to bottom, the body of the function in testdata/prelude.go, which has the imports and variables that they may
+// use.
 func TestGoSamples(t *testing.T) {
 	pages := readPages(t)
 	problems, count := checkGo(t, pages)
@@ -54,29 +55,28 @@ func checkGo(t *testing.T, pages []*page) (problems []problem, count int) {
 	return c.problems, count
 }
 
-// A source is one Go file made of a page.
+// A source is one Go file made from a page.
 type source struct {
 	page  *page
 	text  string
-	whole bool      // it is one block, and not made of fragments
+	whole bool      // it is one block, not made of fragments
 	file  *ast.File // nil if it cannot be parsed
 }
 
-// isFile reports whether a Go block is a file of its own.
+// isFile reports whether a Go block is a complete file.
 func isFile(code string) bool {
 	_, err := parser.ParseFile(token.NewFileSet(), "", code, parser.PackageClauseOnly)
 	return err == nil
 }
 
-// isDeclarations reports whether a Go block has declarations, as they stand outside of functions.
+// isDeclarations reports whether a Go block consists of top-level declarations.
 func isDeclarations(code string) bool {
 	_, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+code, 0)
 	return err == nil
 }
 
-// sourcesOf makes Go files of the Go blocks of a page: one of each that is a file, and one of all others. Each of these sees
-// what the ones before it have declared, and may declare it again, so they are nested. The line comments make errors name the
-// page.
+// sourcesOf makes Go files from the Go blocks of a page: one from each block that is a file, and one from all others. Each of these
+// may use and redeclare what the ones before it have declared, so they are nested. The line comments make errors refer to the page.
 func sourcesOf(p *page, prelude string) (sources []source) {
 	var fragments, declarations strings.Builder
 	depth := 0
@@ -102,14 +102,14 @@ func sourcesOf(p *page, prelude string) (sources []source) {
 	return append(sources, source{page: p, text: text})
 }
 
-// A compiler checks types. It does not link: that is for programs that are run.
+// A compiler checks types. It does not link; TestPrograms does, for programs that are run.
 type compiler struct {
 	files    *token.FileSet
 	importer types.Importer
 	problems []problem
 }
 
-// errorf notes a problem at a place in a source.
+// errorf records a problem at a position in a source.
 func (c *compiler) errorf(p *page, place token.Position, text string) {
 	if place.Filename != p.path {
 		text = fmt.Sprintf("in testdata/prelude.go:%d: %s", place.Line, text)
@@ -130,7 +130,7 @@ func (c *compiler) parse(s *source) {
 	}
 }
 
-// check checks the types of a source. Fragments may have variables and imports that nothing uses.
+// check checks the types of a source. Fragments may have unused variables and imports.
 func (c *compiler) check(s source) {
 	if s.file == nil {
 		return
@@ -166,8 +166,8 @@ func (c *compiler) exported(t *testing.T, sources []source) types.Importer {
 	return importerOf(t, c.files, slices.Sorted(maps.Keys(imported)))
 }
 
-// importerOf returns an importer of packages by what the go command has compiled of them. Any module of the workspace may
-// provide them.
+// importerOf returns an importer of packages that reads the export data of the go command. Any module of the workspace may provide
+// them.
 func importerOf(t *testing.T, files *token.FileSet, packages []string) types.Importer {
 	t.Helper()
 	args := append([]string{"list", "-e", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, packages...)
@@ -184,7 +184,7 @@ func importerOf(t *testing.T, files *token.FileSet, packages []string) types.Imp
 	}
 	return importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) {
 		if compiled[path] == "" {
-			return nil, fmt.Errorf("there is no package %s, or it does not compile", path)
+			return nil, fmt.Errorf("no package %s, or it does not compile", path)
 		}
 		return os.Open(compiled[path])
 	})

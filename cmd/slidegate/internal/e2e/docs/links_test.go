@@ -11,11 +11,11 @@ import (
 	"unicode"
 )
 
-// unresolved is a link by reference, as it looks where nothing is known under the reference.
+// unresolved matches a reference link whose reference is not defined.
 var unresolved = regexp.MustCompile(`\[[^\]\[]+\]\[([^\]\[]+)\]`)
 
-// Every link leads to a file of the repository, and to a heading if it names one. Links to elsewhere are only read: the tests
-// need no network.
+// TestLinks checks that every link leads to a file of the repository, and to a heading if it has an anchor. Links to other sites
+// are only parsed: the tests need no network.
 func TestLinks(t *testing.T) {
 	pages := readPages(t)
 	report(t, checkLinks(root, pages))
@@ -42,7 +42,7 @@ func checkLinks(folder string, pages []*page) (problems []problem) {
 	return problems
 }
 
-// checkReached finds pages that no other page links to, so that nobody finds them. Decisions are found by their folder.
+// checkReached finds pages that no other page links to. Decisions are exempt, since readers find them in their folder.
 func checkReached(pages []*page) (problems []problem) {
 	reached := map[string]bool{}
 	for _, p := range pages {
@@ -61,14 +61,14 @@ func checkReached(pages []*page) (problems []problem) {
 	return problems
 }
 
-// checkLink returns what is wrong with a link, or nothing.
+// checkLink returns the problem with a link, or "".
 func checkLink(folder string, pages map[string]*page, p *page, target string) string {
 	if strings.HasPrefix(target, "[") {
 		return "the link " + target + " is not defined on this page"
 	}
 	parsed, err := url.Parse(target)
 	if err != nil {
-		return "the link " + target + " cannot be read: " + err.Error()
+		return "the link " + target + " cannot be parsed: " + err.Error()
 	}
 	if parsed.Scheme != "" {
 		if parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == "" {
@@ -84,7 +84,7 @@ func checkLink(folder string, pages map[string]*page, p *page, target string) st
 		return "the link " + target + " leads out of the repository"
 	}
 	if _, err := os.Stat(filepath.Join(folder, filepath.FromSlash(file))); err != nil {
-		return "the link " + target + " leads nowhere: there is no " + file
+		return "the link " + target + " leads nowhere: no file " + file
 	}
 	if linked := pages[file]; linked != nil && parsed.Fragment != "" && !linked.anchors[parsed.Fragment] {
 		return "the link " + target + " leads nowhere: " + file + " has no heading #" + parsed.Fragment
@@ -92,7 +92,7 @@ func checkLink(folder string, pages map[string]*page, p *page, target string) st
 	return ""
 }
 
-// anchorOf makes the anchor of a heading as GitHub does: in small letters, with hyphens for spaces and without punctuation.
+// anchorOf returns the anchor of a heading as GitHub makes it: in lower case, with hyphens for spaces and without punctuation.
 func anchorOf(heading string) string {
 	var anchor strings.Builder
 	for _, r := range strings.ToLower(strings.TrimSpace(heading)) {

@@ -16,21 +16,21 @@ import (
 
 const module = "github.com/slidegate/slidegate"
 
-// Names of this project that pages have between backticks exist: packages with what they export, flags, variables of the
-// environment and metrics.
+// TestNames checks that names of this project between backticks exist: packages and what they export, flags, environment variables
+// and metrics.
 func TestNames(t *testing.T) {
 	problems, count := checkNames(t, readPages(t))
 	report(t, problems)
 	t.Logf("%d names", count)
 }
 
-// tellsThePast reports whether a page may have names that are no more.
-func tellsThePast(p *page) bool {
+// isHistory reports whether a page may have names that no longer exist.
+func isHistory(p *page) bool {
 	return p.path == "CHANGELOG.md" || p.path == "docs/upgrading.md" || strings.HasPrefix(p.path, "docs/decisions/")
 }
 
-// speaksOfPeers reports whether a page has Go names of other libraries, whose packages and types may be called as ours are.
-func speaksOfPeers(p *page) bool {
+// mentionsPeers reports whether a page has Go names of other libraries, whose packages and types may have the same names as ours.
+func mentionsPeers(p *page) bool {
 	return p.path == "bench/README.md" || p.path == "docs/comparison.md" || strings.HasPrefix(p.path, "docs/migrate/")
 }
 
@@ -39,19 +39,19 @@ func checkNames(t *testing.T, pages []*page) (problems []problem, count int) {
 	api := readAPI(t)
 	metrics := metricsOf(t)
 	for _, p := range pages {
-		if tellsThePast(p) {
+		if isHistory(p) {
 			continue
 		}
 		for _, s := range p.spans {
 			checks := []func(string) (known, wrong []string){flagNames, variableNames, metrics.names}
-			if !speaksOfPeers(p) {
+			if !mentionsPeers(p) {
 				checks = append(checks, api.names)
 			}
 			for _, check := range checks {
 				known, wrong := check(s.code)
 				count += len(known) + len(wrong)
 				for _, name := range wrong {
-					problems = append(problems, p.problemf(s.line, "there is no %s, which `%s` names", name, s.code))
+					problems = append(problems, p.problemf(s.line, "unknown name %s in `%s`", name, s.code))
 				}
 			}
 		}
@@ -59,7 +59,7 @@ func checkNames(t *testing.T, pages []*page) (problems []problem, count int) {
 	return problems, count
 }
 
-// sorted puts each name where it belongs.
+// sorted separates names that exist from unknown ones.
 func sorted(names []string, exists func(string) bool) (known, wrong []string) {
 	for _, name := range names {
 		if exists(name) {
@@ -71,7 +71,7 @@ func sorted(names []string, exists func(string) bool) (known, wrong []string) {
 	return known, wrong
 }
 
-// helpTexts is what the program says of all its commands.
+// helpTexts returns the help of all commands of the program.
 var helpTexts = sync.OnceValue(func() string {
 	overview, err := exec.Command(slidegate, "help").Output()
 	if err != nil {
@@ -88,7 +88,7 @@ var helpTexts = sync.OnceValue(func() string {
 	return texts.String()
 })
 
-// flags and variables are those that the program has.
+// flags and variables return the flags and environment variables of the program.
 var (
 	flags     = sync.OnceValue(func() []string { return regexp.MustCompile(`--[a-z0-9-]+[a-z0-9]`).FindAllString(helpTexts(), -1) })
 	variables = sync.OnceValue(func() []string {
@@ -102,7 +102,8 @@ var (
 	metricPattern   = regexp.MustCompile(`\bslidegate_[a-z_]+[a-z]`)
 )
 
-// flagNames finds flags in code that is a flag with its value or a command of this project: other programs have others.
+// flagNames finds flags in code that is a flag with its value or a command of this project. Commands of other programs have other
+// flags.
 func flagNames(code string) (known, wrong []string) {
 	if !strings.HasPrefix(code, "--") && !strings.HasPrefix(code, "slidegate ") {
 		return nil, nil
@@ -117,12 +118,12 @@ func flagNames(code string) (known, wrong []string) {
 func variableNames(code string) (known, wrong []string) {
 	names := variablePattern.FindAllString(code, -1)
 	return sorted(names, func(name string) bool {
-		return slices.Contains(variables(), name) || name == "SLIDEGATE_SERVICE_HOST" // which Kubernetes sets
+		return slices.Contains(variables(), name) || name == "SLIDEGATE_SERVICE_HOST" // set by Kubernetes
 	})
 }
 
-// metrics are the metrics that there are: those on the page about them, which has all of them and no others by a test of the
-// program.
+// metrics holds the names of all metrics, read from the page about them. A test of the program checks that this page lists exactly
+// the existing ones.
 type metrics []string
 
 func metricsOf(t *testing.T) metrics {
@@ -132,7 +133,7 @@ func metricsOf(t *testing.T) metrics {
 		names = append(names, metricPattern.FindAllString(s.code, -1)...)
 	}
 	if len(names) < 10 {
-		t.Fatalf("found only the metrics %v", names)
+		t.Fatalf("found only %v; the test does not read the page right", names)
 	}
 	return names
 }
@@ -143,13 +144,13 @@ func (m metrics) names(code string) (known, wrong []string) {
 	})
 }
 
-// notMetrics look like metrics: tables in PostgreSQL, options of URLs, and files.
+// notMetrics holds names that look like metrics: PostgreSQL tables, URL options and files.
 var notMetrics = []string{
 	"slidegate_state", "slidegate_rulings", "slidegate_rulings_log", "slidegate_migrations", "slidegate_migrate",
 	"slidegate_reservation_key", "slidegate_bench",
 }
 
-// api is what the packages of this project export.
+// api holds the packages of this project.
 type api map[string][]*types.Package // by name: two may have the same
 
 var exported api // read once
@@ -221,7 +222,7 @@ func (a api) names(code string) (known, wrong []string) {
 // hasType reports whether some package exports a type of that name.
 func (a api) hasType(name string) bool { return a.hasMember(name, nil) }
 
-// hasMember reports whether some package exports such a type with such a field or method.
+// hasMember reports whether some package exports a type of that name with these fields or methods.
 func (a api) hasMember(name string, members []string) bool {
 	if !token.IsExported(name) {
 		return false

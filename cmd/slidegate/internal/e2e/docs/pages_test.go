@@ -1,6 +1,5 @@
-// Package docs checks the pages of this repository: README.md, docs and every other Markdown file. Samples compile and run,
-// commands and settings are accepted by the program, links lead somewhere, and names exist. CONTRIBUTING.md says what a page
-// has to follow.
+// Package docs checks the pages of this repository: README.md, docs and every other Markdown file. Samples compile and run, the
+// program accepts commands and settings, links resolve, and names exist. CONTRIBUTING.md has the rules for pages.
 package docs
 
 import (
@@ -22,7 +21,7 @@ import (
 // root is the folder of the repository.
 const root = "../../../../.."
 
-// A page is a Markdown file, taken apart.
+// A page is a parsed Markdown file.
 type page struct {
 	path    string // from the root of the repository, with slashes
 	source  []byte
@@ -32,16 +31,16 @@ type page struct {
 	anchors map[string]bool // of its headings
 }
 
-// A block is a piece of code that stands by itself.
+// A block is a code block.
 type block struct {
 	line     int    // of its first line of code
-	language string // what stands after the fence
+	language string // as given after the fence
 	indented bool   // it has no fence
 	code     string
 	output   *block // the text block that follows a program
 }
 
-// A link is where a link or an image leads.
+// A link is the target of a link or an image.
 type link struct {
 	line   int
 	target string
@@ -53,7 +52,7 @@ type span struct {
 	code string
 }
 
-// A problem is something that is wrong with a page.
+// A problem is a mistake on a page.
 type problem struct {
 	path string
 	line int
@@ -66,7 +65,7 @@ func (p *page) problemf(line int, format string, args ...any) problem {
 	return problem{p.path, line, fmt.Sprintf(format, args...)}
 }
 
-// report fails the test with each problem, so that editors find the place.
+// report fails the test with each problem, in a format that editors can jump to.
 func report(t *testing.T, problems []problem) {
 	t.Helper()
 	for _, p := range problems {
@@ -97,12 +96,12 @@ func readPages(t *testing.T) []*page {
 		t.Fatal(err)
 	}
 	if len(pages) < 20 {
-		t.Fatalf("found only %d pages: the test does not look where they are", len(pages))
+		t.Fatalf("found only %d pages: the test looks in the wrong place", len(pages))
 	}
 	return pages
 }
 
-// readPage reads one page, whose path is reported as it is seen from folder.
+// readPage reads one page, whose path is reported relative to folder.
 func readPage(t *testing.T, folder, file string) *page {
 	t.Helper()
 	source, err := os.ReadFile(file)
@@ -128,7 +127,7 @@ func parsePage(path string, source []byte) *page {
 	return p
 }
 
-// add notes what a node has that is checked.
+// add records the parts of a node that are checked.
 func (p *page) add(node ast.Node) {
 	switch n := node.(type) {
 	case *ast.Heading:
@@ -149,7 +148,7 @@ func (p *page) add(node ast.Node) {
 	}
 }
 
-// addBlock notes a block of code. A text block that follows a Go program, with at most one paragraph between, is its output.
+// addBlock records a block of code. A text block that follows a Go program, with at most one paragraph between, is its output.
 func (p *page) addBlock(node ast.Node, language string, indented bool) {
 	lines := node.Lines()
 	if lines.Len() == 0 {
@@ -171,7 +170,7 @@ func (p *page) addBlock(node ast.Node, language string, indented bool) {
 	}
 }
 
-// addAnchor notes the anchor that GitHub gives a heading; of several equal ones, all but the first get a number.
+// addAnchor records the anchor that GitHub gives a heading. If several are equal, all but the first get a number.
 func (p *page) addAnchor(heading ast.Node) {
 	anchor := anchorOf(p.textOf(heading))
 	unique := anchor
@@ -181,7 +180,7 @@ func (p *page) addAnchor(heading ast.Node) {
 	p.anchors[unique] = true
 }
 
-// addUnresolved notes links such as [text][name] whose name stands nowhere: Markdown takes them for text.
+// addUnresolved records links such as [text][name] whose name is not defined: Markdown takes them for text.
 func (p *page) addUnresolved(paragraph ast.Node) {
 	var plain strings.Builder
 	for child := paragraph.FirstChild(); child != nil; child = child.NextSibling() {
@@ -213,7 +212,7 @@ func (p *page) textOf(node ast.Node) string {
 	return seen.String()
 }
 
-// lineOf returns the line on which a node begins. What is within a line knows its place only by its text.
+// lineOf returns the line on which a node begins. Inline nodes have a position only in their text.
 func (p *page) lineOf(node ast.Node) int {
 	start := -1
 	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) {

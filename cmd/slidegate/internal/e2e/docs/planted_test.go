@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every check finds the mistakes of a page that is full of them, at the right line, and no others.
+// TestPlantedMistakes checks that every check finds the mistakes planted on a page, at the right lines, and no others.
 func TestPlantedMistakes(t *testing.T) {
 	const folder = "testdata/planted"
 	pages := []*page{readPage(t, folder, filepath.Join(folder, "mistakes.md"))}
@@ -25,8 +25,8 @@ func TestPlantedMistakes(t *testing.T) {
 			"5: the link ../../../../../../../../elsewhere.md leads out",
 		}},
 		{"names", func() []problem { found, _ := checkNames(t, pages); return found }, []string{
-			"7: there is no memstore.NewNothing", "7: there is no Limiter.Guess", "7: there is no --no-such-flag", "7: there is no SLIDEGATE_NOTHING",
-			"8: there is no slidegate_nothing_total",
+			"7: unknown name memstore.NewNothing", "7: unknown name Limiter.Guess", "7: unknown name --no-such-flag", "7: unknown name SLIDEGATE_NOTHING",
+			"8: unknown name slidegate_nothing_total",
 		}},
 		{"Go", func() []problem { found, _ := checkGo(t, pages); return found }, []string{
 			"19: undefined: slidegate.PerFortnight",
@@ -38,8 +38,8 @@ func TestPlantedMistakes(t *testing.T) {
 			"38: the program prints\none", "52: the tests fail",
 		}},
 		{"commands", func() []problem { found, _ := checkCommands(t, pages); return found }, []string{
-			"68: slidegate serve --limti 100/1m: unknown flag --limti", "69: make no-such-target: there is no such target",
-			"70: go run ./cmd/nothing: there is no ./cmd/nothing", "71: the shell cannot read",
+			"68: slidegate serve --limti 100/1m: unknown flag --limti", "69: make no-such-target: no such target",
+			"70: go run ./cmd/nothing: no such package: ./cmd/nothing", "71: the shell cannot parse",
 			"74: slidegate config chekc slidegate.yaml: unexpected argument chekc",
 			"80: slidegate allow me --no-such-flag: unknown flag",
 		}},
@@ -47,9 +47,9 @@ func TestPlantedMistakes(t *testing.T) {
 			"78: slidegate allow me\nit prints\nallowed", "80: slidegate allow me --no-such-flag\nit fails", "81: slidegate serve --limit nonsense\nit ends",
 		}},
 		{"files", func() []problem { found, _ := checkFiles(t, pages); return found }, []string{
-			"10: the block has no language", "14: nothing says how blocks in cobol are checked",
-			`88: "no_such_field" is not a field`, "95: unit: \"fortnight\" is not a unit", "99: this is not YAML", "103: this is not JSON",
-			"107: nginx does not take this", "111: Caddy does not take this",
+			"10: the block has no language", "14: no check for blocks in cobol",
+			`88: "no_such_field" is not a field`, "95: unit: \"fortnight\" is not a unit", "99: invalid YAML", "103: invalid JSON",
+			"107: nginx rejects this", "111: Caddy rejects this",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestPlantedMistakes(t *testing.T) {
 	}
 }
 
-// A page that only links to itself is not reached.
+// TestUnreachedPage checks that a page to which only itself links is reported.
 func TestUnreachedPage(t *testing.T) {
 	pages := []*page{
 		parsePage("docs/README.md", []byte("[found](found.md#a)\n")),
@@ -71,15 +71,15 @@ func TestUnreachedPage(t *testing.T) {
 	}
 }
 
-// compare fails the test for problems that are not wanted, and for wanted ones that are not there.
+// compare fails the test for unexpected and for missing problems.
 func compare(t *testing.T, got []problem, want []string) {
 	t.Helper()
 	missing := slices.Clone(want)
 	for _, p := range got {
-		said := strings.TrimPrefix(p.String(), "mistakes.md:")
-		at := slices.IndexFunc(missing, func(w string) bool { return strings.HasPrefix(said, w) })
+		message := strings.TrimPrefix(p.String(), "mistakes.md:")
+		at := slices.IndexFunc(missing, func(w string) bool { return strings.HasPrefix(message, w) })
 		if at < 0 {
-			t.Errorf("found %s, which is not one of the mistakes", p)
+			t.Errorf("unexpected problem: %s", p)
 			continue
 		}
 		missing = slices.Delete(missing, at, at+1)

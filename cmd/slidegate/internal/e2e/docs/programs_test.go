@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// A Go program that is followed by a text block is run, and prints that. A Go file with tests or examples is run by go test.
-// "..." stands for what is different every time; see matches.
+// TestPrograms checks that a Go program followed by a text block prints that text, and that a Go file with tests or examples passes
+// go test. "..." stands for text that differs every time; see matches.
 func TestPrograms(t *testing.T) {
 	problems, count := checkPrograms(t, readPages(t))
 	report(t, problems)
@@ -27,7 +27,7 @@ func checkPrograms(t *testing.T, pages []*page) (problems []problem, count int) 
 	var (
 		mu      sync.Mutex
 		running sync.WaitGroup
-		places  = make(chan struct{}, runtime.GOMAXPROCS(0)) // building and waiting take turns
+		places  = make(chan struct{}, runtime.GOMAXPROCS(0)) // bounds how many programs are built and run at a time
 	)
 	for _, p := range pages {
 		for _, b := range p.blocks {
@@ -52,7 +52,7 @@ func checkPrograms(t *testing.T, pages []*page) (problems []problem, count int) 
 	return problems, count
 }
 
-// runnerOf returns how a block is run, or nil if it is not.
+// runnerOf returns the function that runs a block, or nil if the block is not run.
 func runnerOf(b block) func(ctx context.Context, dir string, b block) string {
 	switch {
 	case b.language != "go" || !isFile(b.code):
@@ -67,7 +67,7 @@ func runnerOf(b block) func(ctx context.Context, dir string, b block) string {
 
 var hasTests = regexp.MustCompile(`(?m)^func (Test|Example|Benchmark|Fuzz)\w*\(`)
 
-// runTests returns what is wrong with the tests of a block, or nothing.
+// runTests runs the tests of a block and returns the problem with them, or "".
 func runTests(ctx context.Context, dir string, b block) string {
 	file := filepath.Join(dir, "sample_test.go")
 	if err := os.WriteFile(file, []byte(b.code), 0o600); err != nil {
@@ -80,7 +80,7 @@ func runTests(ctx context.Context, dir string, b block) string {
 	return ""
 }
 
-// runProgram returns what is wrong with a program that has an output, or nothing.
+// runProgram runs a program whose output is shown and returns the problem with it, or "".
 func runProgram(ctx context.Context, dir string, b block) string {
 	file, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "main")
 	if err := os.WriteFile(file, []byte(b.code), 0o600); err != nil {
@@ -98,11 +98,11 @@ func runProgram(ctx context.Context, dir string, b block) string {
 	return wrong
 }
 
-// attempts is how often a program is run before it counts as wrong. What it prints may depend on how fast it runs, and a busy
-// machine may stop it at any place.
+// attempts is how often a program is run before its output counts as wrong. What it prints may depend on timing, and a busy machine
+// may pause it anywhere.
 const attempts = 3
 
-// runOnce returns what is wrong with one run of a program, or nothing.
+// runOnce runs a program once and returns the problem, or "".
 func runOnce(ctx context.Context, program string, output *block) string {
 	var printed bytes.Buffer
 	run := exec.CommandContext(ctx, program)
@@ -116,8 +116,8 @@ func runOnce(ctx context.Context, program string, output *block) string {
 	return ""
 }
 
-// matches reports whether got is what a page shows. There, a line of "..." stands for any lines, and "..." within a line for
-// anything up to its end or to what comes after. Dates, times of day and fractions of a second may differ.
+// matches reports whether got matches what a page shows. A line of "..." matches any lines, and "..." within a line anything up to
+// the text that follows it or to the end of the line. Dates, times of day and fractions of a second may differ.
 func matches(shown, got string) bool {
 	pattern := regexp.QuoteMeta(plainLines(shown) + "\n")
 	pattern = regexp.MustCompile(`(?m)^ *\\\.\\\.\\\.\n`).ReplaceAllString(pattern, `(?:.*\n)*`)
@@ -131,7 +131,7 @@ var (
 	fraction = regexp.MustCompile(`\b\d+\.\d+(µs|ms|s)\b`)
 )
 
-// plainLines takes off what nobody sees, spaces at the ends of lines and empty lines at both ends, and makes times equal.
+// plainLines removes spaces at the ends of lines and empty lines at both ends, and replaces times by a constant.
 func plainLines(text string) string {
 	text = clock.ReplaceAllString(text, "15:04:05")
 	text = date.ReplaceAllString(text, "2006-01-02")

@@ -43,7 +43,7 @@ func newService(t *testing.T, st store.Store) *envoy.Service {
 	return service
 }
 
-// drawRequest makes a request of one to five descriptors.
+// drawRequest draws a request with one to five descriptors.
 func drawRequest(t *rapid.T) *rls.RateLimitRequest {
 	ask := &rls.RateLimitRequest{Domain: "d", HitsAddend: rapid.Uint32Range(0, 4).Draw(t, "hits")}
 	for range rapid.IntRange(1, 5).Draw(t, "descriptors") {
@@ -59,9 +59,9 @@ func drawRequest(t *rapid.T) *rls.RateLimitRequest {
 	return ask
 }
 
-// TestCodesOfTheOriginalInRedis: in Redis the answers are those in memory, which the tests of the package compare with a model
-// of the original.
-func TestCodesOfTheOriginalInRedis(t *testing.T) {
+// TestSameCodesInRedis checks that responses over Redis equal those over memory, which the tests of package envoy compare with a
+// model of the original service.
+func TestSameCodesInRedis(t *testing.T) {
 	var micros atomic.Int64
 	memory, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(micros.Load()) }})
 	if err != nil {
@@ -75,7 +75,7 @@ func TestCodesOfTheOriginalInRedis(t *testing.T) {
 	run, codes := int64(0), map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		micros.Store((1_699_999_980 + run*1000*60) * 1e6) // where the last run counted nothing
+		micros.Store((1_699_999_980 + run*1000*60) * 1e6) // a time at which the last run counted nothing
 		for range rapid.IntRange(1, 30).Draw(rt, "requests") {
 			pause := rapid.SampledFrom([]int64{0, 250_000, 1_000_000, 20_000_000}).Draw(rt, "unit")
 			micros.Add(pause * rapid.Int64Range(0, 3).Draw(rt, "pause"))
@@ -89,12 +89,12 @@ func TestCodesOfTheOriginalInRedis(t *testing.T) {
 				rt.Fatal(err)
 			}
 			if !proto.Equal(got, want) {
-				rt.Fatalf("%v at %d: %v, want %v", ask, micros.Load(), got, want)
+				rt.Fatalf("%v at %d: got %v, want %v", ask, micros.Load(), got, want)
 			}
 			codes[fmt.Sprint(got.GetOverallCode())]++
 		}
 	})
 	if len(codes) != 2 {
-		t.Errorf("the answers were %v", codes)
+		t.Errorf("the responses were %v", codes)
 	}
 }

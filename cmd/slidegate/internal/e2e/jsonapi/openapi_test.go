@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestSchemasOfTheDocument has a validator that others use read every schema of the API's document. The tests of the API hold
-// all answers against the document with a validator of their own.
+// TestSchemasOfTheDocument compiles every schema of the API's document with a widely used validator. The tests of the API check all
+// responses against the document with a validator of their own.
 func TestSchemasOfTheDocument(t *testing.T) {
 	text, err := os.ReadFile("../../server/jsonapi/openapi.json")
 	if err != nil {
@@ -29,7 +29,7 @@ func TestSchemasOfTheDocument(t *testing.T) {
 	var pointers []string
 	findSchemas(document, "", &pointers)
 	if len(pointers) < 50 {
-		t.Errorf("the document has only %d schemas", len(pointers))
+		t.Errorf("found only %d schemas in the document", len(pointers))
 	}
 	for _, pointer := range pointers {
 		if _, err := compiler.Compile("openapi.json#" + pointer); err != nil {
@@ -50,7 +50,7 @@ func TestSchemasOfTheDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := problem.Validate(value); (err == nil) != good {
-			t.Errorf("%s: got the error %v, want one: %v", body, err, !good)
+			t.Errorf("%s: got error %v, want an error: %v", body, err, !good)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package leases_test has instances of the service share leased limits over real stores.
+// Package leases_test tests instances of the service that share leased limits over real stores.
 package leases_test
 
 import (
@@ -31,12 +31,12 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")) // sleeps for a second after a client was closed
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")) // sleeps for a second after a client is closed
 }
 
 var ctx = context.Background()
 
-// quota is what the limits of these tests admit in an hour, and so what they admit while a test runs.
+// quota is the quota of the limits in these tests, per hour, so no test gets more.
 const quota = 4000
 
 // policies is a file with leased limits.
@@ -54,10 +54,10 @@ policies:
 `, store, quota, quota, quota)
 }
 
-// rules is a file of Envoy's with one.
+// rules is a file of rules for Envoy with a leased limit.
 var rules = fmt.Sprintf("domain: d\ndescriptors:\n- {key: k, rate_limit: {window: 1h, requests_per_unit: %d, algorithm: sliding-window, segments: 60, overlap: whole, lease: true}}\n", quota)
 
-// start runs an instance.
+// start starts an instance.
 func start(t testing.TB, store string) *servertest.Service {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rules.yaml")
@@ -67,7 +67,7 @@ func start(t testing.TB, store string) *servertest.Service {
 	})
 }
 
-// newRedis returns the URL of a Redis.
+// newRedis starts a Redis server and returns its URL.
 func newRedis(t testing.TB) string { return "redis://" + redistest.Server(t).Addr() }
 
 // overStores runs a test with each kind of store that processes share.
@@ -77,11 +77,11 @@ func overStores(t *testing.T, run func(t *testing.T, store string)) {
 	t.Run("memcached", func(t *testing.T) { run(t, "memcached://"+memcachedtest.Start(t).Addr()) })
 }
 
-// asker asks one instance about one key, and reports whether it was admitted.
+// asker sends a request for one key to one instance, and reports whether it was admitted.
 type asker func() (allowed bool, err error)
 
-// jsonDoor asks through /v1/allow. It counts the answers that were given from blocks.
-func jsonDoor(t testing.TB, s *servertest.Service, policy, key string, leased *atomic.Int64) asker {
+// viaJSON sends requests to /v1/allow. It counts the decisions made from leases.
+func viaJSON(t testing.TB, s *servertest.Service, policy, key string, leased *atomic.Int64) asker {
 	transport := &http.Transport{MaxIdleConnsPerHost: callers}
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport}
@@ -107,15 +107,15 @@ func jsonDoor(t testing.TB, s *servertest.Service, policy, key string, leased *a
 			if flag == "leased" {
 				leased.Add(1)
 			} else if flag != "cached" {
-				return false, fmt.Errorf("the flag %s, want the store to answer", flag)
+				return false, fmt.Errorf("got the flag %s, want a decision of the store", flag)
 			}
 		}
 		return d.Allowed, nil
 	}
 }
 
-// respDoor asks by a command of which the first number says whether it was admitted, if it is the one given.
-func respDoor(t testing.TB, s *servertest.Service, admitted int64, command ...any) asker {
+// viaRESP sends a RESP command, whose reply begins with the number admitted if the request was admitted.
+func viaRESP(t testing.TB, s *servertest.Service, admitted int64, command ...any) asker {
 	client := redis.NewClient(&redis.Options{Addr: s.Address("resp"), PoolSize: callers})
 	t.Cleanup(func() { _ = client.Close() })
 	return func() (bool, error) {
@@ -127,8 +127,8 @@ func respDoor(t testing.TB, s *servertest.Service, admitted int64, command ...an
 	}
 }
 
-// envoyDoor asks as Envoy does.
-func envoyDoor(t testing.TB, s *servertest.Service, key string) asker {
+// viaEnvoy sends requests as Envoy does.
+func viaEnvoy(t testing.TB, s *servertest.Service, key string) asker {
 	conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -144,11 +144,11 @@ func envoyDoor(t testing.TB, s *servertest.Service, key string) asker {
 	}
 }
 
-// callers is how many ask an instance at once.
+// callers is the number of concurrent callers per instance.
 const callers = 8
 
-// crowd has callers ask each of the instances until each of them was refused many times over, or enough were admitted. It
-// returns how many were.
+// crowd runs callers against each of the instances until each caller was refused many times, or enough requests were admitted. It
+// returns the number of admitted requests.
 func crowd(t testing.TB, enough int64, askers ...asker) int64 {
 	t.Helper()
 	var admitted atomic.Int64
@@ -175,7 +175,7 @@ func crowd(t testing.TB, enough int64, askers ...asker) int64 {
 	return admitted.Load()
 }
 
-// metricsOf returns the metrics of an instance about leases, summed over their labels.
+// metricsOf returns the lease metrics of an instance, summed over their labels.
 func metricsOf(t testing.TB, s *servertest.Service) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}

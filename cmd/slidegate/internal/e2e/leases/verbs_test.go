@@ -12,11 +12,11 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestReset forgets what a busy key has used: it then gets all of its quota, and no more.
+// TestReset resets a busy key: it then gets its whole quota, and no more.
 func TestReset(t *testing.T) {
 	s := start(t, newRedis(t))
 	var leased atomic.Int64
-	ask := jsonDoor(t, s, "default", "hot", &leased)
+	ask := viaJSON(t, s, "default", "hot", &leased)
 	crowd(t, quota/2, ask)
 	if got := s.Ask(t, "admin", "POST", "/v1/reset", `{"policy":"default","key":"hot"}`); got.Status != http.StatusNoContent {
 		t.Fatalf("reset: %+v", got)
@@ -27,16 +27,16 @@ func TestReset(t *testing.T) {
 		return admitted >= quota || t.Failed()
 	})
 	if admitted > quota || leased.Load() == 0 {
-		t.Errorf("%d were admitted after the reset, want %d; %d answers were leased", admitted, quota, leased.Load())
+		t.Errorf("%d were admitted after the reset, want %d; %d decisions were leased", admitted, quota, leased.Load())
 	}
 }
 
-// TestReservations takes reservations of a busy key, settles some and cancels others: what is given back is there again.
+// TestReservations makes reservations for a busy key, settles some and cancels others: refunded units are available again.
 func TestReservations(t *testing.T) {
 	store := newRedis(t)
 	s, other := start(t, store), start(t, store)
 	var leased atomic.Int64
-	ask := jsonDoor(t, s, "default", "hot", &leased)
+	ask := viaJSON(t, s, "default", "hot", &leased)
 	used := crowd(t, 500, ask)
 	for i := range 20 {
 		got := s.Ask(t, "http", "POST", "/v1/reserve", `{"policy":"default","key":"hot","cost":5}`)
@@ -56,24 +56,24 @@ func TestReservations(t *testing.T) {
 		}
 	}
 	if leased.Load() == 0 {
-		t.Fatal("no answer had the flag leased")
+		t.Fatal("no decision had the flag leased")
 	}
 	got := int64(0)
-	testkit.Eventually(t, "what is idle is given back", func() bool {
+	testkit.Eventually(t, "idle leases are refunded", func() bool {
 		got = remaining(t, other, "hot")
 		return got >= quota-used
 	})
 	if got != quota-used {
-		t.Errorf("%d remain, want %d of %d less %d", got, quota-used, quota, used)
+		t.Errorf("%d remain, want %d: %d less %d", got, quota-used, quota, used)
 	}
 }
 
-// TestExplain says of a busy key that its answers are leased.
+// TestExplain checks that explain reports the decisions of a busy key as leased.
 func TestExplain(t *testing.T) {
 	s := start(t, newRedis(t))
 	var leased atomic.Int64
-	ask := jsonDoor(t, s, "default", "hot", &leased)
-	testkit.Eventually(t, "explain says leased", func() bool {
+	ask := viaJSON(t, s, "default", "hot", &leased)
+	testkit.Eventually(t, "explain reports leased", func() bool {
 		crowd(t, 50, ask)
 		got := s.Ask(t, "admin", "GET", "/v1/explain?policy=default&key=hot", "")
 		if got.Status != http.StatusOK {
@@ -83,17 +83,17 @@ func TestExplain(t *testing.T) {
 	})
 }
 
-// TestReload gives a policy another quota while a key of it is busy: blocks that were taken under the other one end.
+// TestReload changes the quota of a policy while a key is busy: leases under the old quota end.
 func TestReload(t *testing.T) {
 	store, path := newRedis(t), ""
 	s := servertest.Start(t, policies(store, quota), func(o *server.Options) { path = o.Paths[0] })
 	var leased atomic.Int64
-	ask := jsonDoor(t, s, "default", "hot", &leased)
+	ask := viaJSON(t, s, "default", "hot", &leased)
 	admitted := crowd(t, quota/2, ask)
 	servertest.Write(t, path, policies(store, int(admitted)))
 	testkit.NoError(t, s.Reload())
 	if more := crowd(t, quota, ask); more > 0 {
-		t.Errorf("%d were admitted of a quota of %d that was used up", more, admitted)
+		t.Errorf("%d more were admitted although the quota of %d was used up", more, admitted)
 	}
 	servertest.Write(t, path, policies(store, quota))
 	testkit.NoError(t, s.Reload())
@@ -106,15 +106,15 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestMemory: with a store in memory a leased limit decides as another does, and nothing is taken in blocks.
+// TestMemory checks that over a store in memory a leased limit decides like any other, and nothing is leased.
 func TestMemory(t *testing.T) {
 	s := start(t, `"memory:"`)
 	var leased atomic.Int64
-	admitted := crowd(t, 3*quota, jsonDoor(t, s, "default", "hot", &leased), envoyDoor(t, s, "hot"), respDoor(t, s, 1, "SG.ALLOW", "default", "hot"))
-	if want := int64(2 * quota); admitted != want || leased.Load() > 0 { // of the policy and of Envoy's rule
-		t.Errorf("%d were admitted, want %d; %d answers were leased", admitted, want, leased.Load())
+	admitted := crowd(t, 3*quota, viaJSON(t, s, "default", "hot", &leased), viaEnvoy(t, s, "hot"), viaRESP(t, s, 1, "SG.ALLOW", "default", "hot"))
+	if want := int64(2 * quota); admitted != want || leased.Load() > 0 { // for the policy and for Envoy's rule
+		t.Errorf("%d were admitted, want %d; %d decisions were leased", admitted, want, leased.Load())
 	}
 	if got := fmt.Sprint(metricsOf(t, s)); got != "map[]" {
-		t.Errorf("there are the metrics %s, want none about leases", got)
+		t.Errorf("got metrics %s, want none about leases", got)
 	}
 }

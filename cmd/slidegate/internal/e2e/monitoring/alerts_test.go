@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestAlerts: Prometheus takes the alerts, and its unit tests of them pass.
+// TestAlerts checks that Prometheus accepts the alerts, and that their unit tests pass.
 func TestAlerts(t *testing.T) {
 	folder := filepath.Join(deploy, "prometheus")
 	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
@@ -24,8 +24,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestEveryAlertIsTested: the unit tests have for each alert a time at which it fires, one before at which it does not, and one
-// after at which it has cleared.
+// TestEveryAlertIsTested checks that the unit tests of each alert have a time before it fires, a time at which it fires, and a time
+// after it has cleared.
 func TestEveryAlertIsTested(t *testing.T) {
 	var tests struct {
 		Tests []struct {
@@ -52,11 +52,11 @@ func TestEveryAlertIsTested(t *testing.T) {
 	testkit.NoError(t, err)
 	names := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(alerts), -1)
 	if len(names) < 10 {
-		t.Errorf("only %d alerts were found", len(names))
+		t.Errorf("found only %d alerts", len(names))
 	}
 	for _, name := range names {
 		if got := seen[name[1]]; got != "quiet fires quiet " {
-			t.Errorf("%s: the tests say %q, want quiet, fires, quiet", name[1], got)
+			t.Errorf("%s: the tests expect %q, want quiet, fires, quiet", name[1], got)
 		}
 	}
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// TestDashboard: every query of every panel, and every metric of every alert, has data in a Prometheus that scrapes a service over
-// Redis and one in memory, both under load. There is no Grafana to draw the panels with.
+// TestDashboard checks that every query of every panel, and every metric of every alert, has data in a Prometheus that scrapes a
+// service over Redis and one in memory, both under load. It does not draw the panels: that would need Grafana.
 func TestDashboard(t *testing.T) {
 	const policies = `
 policies:
@@ -54,7 +54,7 @@ policies:
 			var got []string
 			testkit.Eventually(t, title+": data for "+query, func() bool {
 				got = p.values(t, query)
-				return strings.Trim(strings.Join(got, ""), "Na") != "" // more than nothing, and than numbers that are none
+				return strings.Trim(strings.Join(got, ""), "Na") != "" // not empty, and not only NaN
 			})
 		}
 	}
@@ -62,7 +62,7 @@ policies:
 	testkit.NoError(t, err)
 	metrics := regexp.MustCompile(`\bslidegate_[a-z_]+`).FindAllString(string(alerts), -1)
 	if len(metrics) < 10 {
-		t.Errorf("only %d metrics were found in the alerts", len(metrics))
+		t.Errorf("found only %d metrics in the alerts", len(metrics))
 	}
 	for _, metric := range metrics {
 		testkit.Eventually(t, "data for "+metric, func() bool { return len(p.values(t, metric)) > 0 })
@@ -85,12 +85,12 @@ policies:
 	})
 	for _, rule := range got.Groups[0].Rules {
 		if rule.State == "firing" {
-			t.Errorf("%s fires, and all is well", rule.Name)
+			t.Errorf("%s fires although nothing is wrong", rule.Name)
 		}
 	}
 }
 
-// panels returns the queries of the dashboard by the title of their panels, with the variables that Grafana fills in.
+// panels returns the queries of the dashboard by panel title, with values for Grafana's variables.
 func panels(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(deploy, "grafana", "slidegate.json"))
@@ -108,7 +108,7 @@ func panels(t *testing.T) map[string][]string {
 		for _, target := range panel.Targets {
 			query := filled.Replace(target.Expr)
 			if strings.Contains(query, "$") {
-				t.Errorf("%s: a variable is not known: %s", panel.Title, query)
+				t.Errorf("%s: unknown variable in %s", panel.Title, query)
 			}
 			all[panel.Title] = append(all[panel.Title], query)
 		}
@@ -117,12 +117,12 @@ func panels(t *testing.T) map[string][]string {
 		}
 	}
 	if len(all) < 15 {
-		t.Errorf("only %d panels were found", len(all))
+		t.Errorf("found only %d panels", len(all))
 	}
 	return all
 }
 
-// load asks at every door until it is told to stop.
+// load sends requests to every listener until stop is set.
 func load(t *testing.T, s *servertest.Service, stop *atomic.Bool) {
 	conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

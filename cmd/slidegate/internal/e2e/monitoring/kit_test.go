@@ -19,16 +19,16 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")) // sleeps for a second after a client was closed
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")) // sleeps for a second after a client is closed
 }
 
-// deploy is the folder of what is shipped.
+// deploy is the folder of the shipped files.
 const deploy = "../../../../../deploy"
 
-// prometheus is a server that scrapes.
+// prometheus is a running Prometheus server.
 type prometheus struct{ url string }
 
-// startPrometheus runs a server that scrapes targets every second and evaluates the alerts that are shipped.
+// startPrometheus starts a server that scrapes targets every second and evaluates the shipped alerts.
 func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	t.Helper()
 	folder := t.TempDir()
@@ -49,7 +49,7 @@ func startPrometheus(t *testing.T, targets ...string) *prometheus {
 		_ = server.Process.Signal(os.Interrupt)
 		_ = server.Wait()
 		if t.Failed() {
-			t.Logf("Prometheus said:\n%s", log)
+			t.Logf("the log of Prometheus:\n%s", log)
 		}
 		http.DefaultClient.CloseIdleConnections()
 	})
@@ -65,7 +65,7 @@ func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	return p
 }
 
-// get asks the API for something, into to.
+// get decodes a response of the API into to.
 func (p *prometheus) get(t *testing.T, path string, to any) {
 	t.Helper()
 	answer, err := http.Get(p.url + path)
@@ -81,7 +81,7 @@ func (p *prometheus) get(t *testing.T, path string, to any) {
 	}
 }
 
-// values returns the values of an expression now.
+// values returns the current values of an expression.
 func (p *prometheus) values(t *testing.T, expr string) (values []string) {
 	t.Helper()
 	var got struct {

@@ -15,37 +15,37 @@ const (
 	exitFailure = 2
 )
 
-// asks are command lines and what becomes of them, one after the other.
+// asks is a sequence of command lines with their expected results.
 type asks []struct {
 	args   []string
 	status int
-	want   string // part of what is printed, or of the message
+	want   string // part of the output or of the error
 }
 
 func (steps asks) play(t *testing.T, more ...string) {
 	t.Helper()
 	for i, step := range steps {
 		status, out, errs := call(t, append(step.args, more...)...)
-		said := out
+		output := out
 		if step.status == exitFailure {
-			said = errs
+			output = errs
 		}
-		if status != step.status || !strings.Contains(said, step.want) {
-			t.Errorf("%d: %q: status %d, not %d, and says\n%s%s\nnot %q", i, step.args, status, step.status, out, errs, step.want)
+		if status != step.status || !strings.Contains(output, step.want) {
+			t.Errorf("%d: %q: got status %d, want %d; got\n%s%s\nwant %q", i, step.args, status, step.status, out, errs, step.want)
 		}
 		if step.status != exitFailure && errs != "" {
-			t.Errorf("%d: %q: also says %s", i, step.args, errs)
+			t.Errorf("%d: %q: unexpected output on stderr: %s", i, step.args, errs)
 		}
 	}
 }
 
-// TestAskStore: without a service, the store itself is asked, and knows what a service has counted there.
+// TestAskStore checks that commands without --server use the store itself, and see what a service has counted there.
 func TestAskStore(t *testing.T) {
 	node := redistest.Server(t, "maxclients 100") // of its own
 	at := "redis://" + node.Addr()
 	limit := []string{"--limit", "3/1h sliding-log"}
-	doors := serve(t, append(limit, "--store", at)...)
-	got, err := http.Post("http://"+doors["http"]+"/v1/allow", "application/json", strings.NewReader(`{"key":"me"}`))
+	listeners := serve(t, append(limit, "--store", at)...)
+	got, err := http.Post("http://"+listeners["http"]+"/v1/allow", "application/json", strings.NewReader(`{"key":"me"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

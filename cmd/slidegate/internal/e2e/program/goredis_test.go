@@ -9,13 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestGoRedis asks over RESP with the client that most programs in Go have.
+// TestGoRedis uses the RESP listener with the most common Go client.
 func TestGoRedis(t *testing.T) {
 	const token = "0123456789abcdef"
 	hour := time.Hour.Microseconds()
 	for _, protocol := range []int{2, 3} {
-		doors := serve(t, "--limit", "10/1h sliding-log", "--tokens-file", write(t, "tokens", token+"\n"))
-		client := redis.NewClient(&redis.Options{Addr: doors["resp"], Password: token, Protocol: protocol, ClientName: "web", MaxRetries: -1})
+		listeners := serve(t, "--limit", "10/1h sliding-log", "--tokens-file", write(t, "tokens", token+"\n"))
+		client := redis.NewClient(&redis.Options{Addr: listeners["resp"], Password: token, Protocol: protocol, ClientName: "web", MaxRetries: -1})
 		got, err := client.Do(t.Context(), "SG.ALLOW", "default", "ann", 4).Int64Slice()
 		if err != nil || !slices.Equal(got, []int64{1, 10, 6, 0, hour, 4}) {
 			t.Errorf("RESP%d: %v, %v", protocol, got, err)
@@ -35,11 +35,11 @@ func TestGoRedis(t *testing.T) {
 		}
 		for i, answer := range answers {
 			if got, err := answer.Int64Slice(); err != nil || (got[0] == 1) != (i < 6) {
-				t.Errorf("RESP%d: %d of a pipeline: %v, %v", protocol, i, got, err)
+				t.Errorf("RESP%d: reply %d of a pipeline: %v, %v", protocol, i, got, err)
 			}
 		}
 		answers = nil
-		if _, err := client.TxPipelined(t.Context(), func(p redis.Pipeliner) error { // which is a transaction
+		if _, err := client.TxPipelined(t.Context(), func(p redis.Pipeliner) error { // a transaction
 			for range 3 {
 				answers = append(answers, p.Do(t.Context(), "SG.ALLOW", "default", "bob"))
 			}
@@ -49,7 +49,7 @@ func TestGoRedis(t *testing.T) {
 		}
 		for i, answer := range answers {
 			if got, err := answer.Int64Slice(); err != nil || got[2] != int64(9-i) {
-				t.Errorf("RESP%d: %d of a transaction: %v, %v", protocol, i, got, err)
+				t.Errorf("RESP%d: reply %d of a transaction: %v, %v", protocol, i, got, err)
 			}
 		}
 		if err := client.Do(t.Context(), "SG.ALLOW", "nobody", "ann").Err(); err == nil || !strings.Contains(err.Error(), "unknown policy") {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	testkit.MainWithProgram(m, filepath.Join("..", "..", ".."), &program)
 }
 
-// command is the program with arguments, and without what the environment would have it do.
+// command returns a command that runs the program with arguments, without the variables of the environment that configure it.
 func command(args ...string) *exec.Cmd {
 	c := exec.Command(program, args...)
 	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
@@ -35,7 +35,7 @@ func command(args ...string) *exec.Cmd {
 	return c
 }
 
-// call runs a command line to its end.
+// call runs a command line and waits for its end.
 func call(t *testing.T, args ...string) (status int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -48,28 +48,28 @@ func call(t *testing.T, args ...string) (status int, out, errs string) {
 	return c.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }
 
-// start starts the program, which ends with the test, and returns what it says up to the line that has last in it.
+// start starts the program, which is stopped when the test ends, and returns what it prints up to the line that contains last.
 func start(t *testing.T, last string, args ...string) (welcome string) {
 	t.Helper()
 	welcome, _ = startKillable(t, last, args...)
 	return welcome
 }
 
-// startKillable is start that also returns how to kill the program.
+// startKillable is like start, and also returns a function that kills the program.
 func startKillable(t *testing.T, last string, args ...string) (welcome string, kill func()) {
 	t.Helper()
 	c := command(args...)
-	said, err := c.StderrPipe()
+	stderr, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(said)
+	lines := bufio.NewScanner(stderr)
 	rest := make(chan struct{})
 	t.Cleanup(func() {
-		_ = c.Process.Kill() // it may be over
+		_ = c.Process.Kill() // it may have ended
 		<-rest
 		_ = c.Wait()
 	})
@@ -80,33 +80,33 @@ func startKillable(t *testing.T, last string, args ...string) (welcome string, k
 		if strings.Contains(lines.Text(), last) {
 			go func() {
 				defer close(rest)
-				for lines.Scan() { // what nobody reads would hold it up in the end
+				for lines.Scan() { // read on, or the program would block on a full pipe
 				}
 			}()
 			return welcome, func() { _ = c.Process.Kill() }
 		}
 	}
 	close(rest)
-	t.Fatalf("it does not run:\n%s", welcome)
+	t.Fatalf("the program does not run:\n%s", welcome)
 	return "", nil
 }
 
-// serve starts the service with all doors on free ports, and returns their addresses by name.
+// serve starts the service with all listeners on free ports, and returns their addresses by name.
 func serve(t *testing.T, args ...string) map[string]string {
 	t.Helper()
 	free := []string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
-	welcome := start(t, "curl -i ", append(free, args...)...) // how to try it
-	doors := map[string]string{}
+	welcome := start(t, "curl -i ", append(free, args...)...) // the last line of the welcome
+	listeners := map[string]string{}
 	for _, found := range regexp.MustCompile(`(?m)^  (http|grpc|resp|admin) +(?:https?://)?(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(welcome, -1) {
-		doors[found[1]] = found[2]
+		listeners[found[1]] = found[2]
 	}
-	if len(doors) != 4 {
-		t.Fatalf("it does not say where all doors are:\n%s", welcome)
+	if len(listeners) != 4 {
+		t.Fatalf("the welcome does not name the addresses of all listeners:\n%s", welcome)
 	}
-	return doors
+	return listeners
 }
 
-// write puts a file with content into a folder of the test's own.
+// write writes a file into a temporary folder.
 func write(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

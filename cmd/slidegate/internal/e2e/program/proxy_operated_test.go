@@ -22,7 +22,7 @@ type operated struct {
 	kill           func()
 }
 
-// startOperated starts a proxy before an application that says hello.
+// startOperated starts a proxy in front of an application that responds "hello".
 func startOperated(t *testing.T, args ...string) *operated {
 	t.Helper()
 	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
@@ -31,12 +31,12 @@ func startOperated(t *testing.T, args ...string) *operated {
 	welcome, kill := startKillable(t, "  store ", append(free, args...)...)
 	found := regexp.MustCompile(`(?m)^  (?:listens|admin) +(http://\S+)`).FindAllStringSubmatch(welcome, -1)
 	if len(found) != 2 {
-		t.Fatalf("it does not say where it listens:\n%s", welcome)
+		t.Fatalf("the proxy does not print its addresses:\n%s", welcome)
 	}
 	return &operated{t, found[0][1], found[1][1], kill}
 }
 
-// status asks the application, as a tenant.
+// status sends a request of a tenant to the application, and returns the status.
 func (p *operated) status(tenant string) int {
 	p.t.Helper()
 	r, err := http.NewRequest(http.MethodGet, p.listens+"/", nil)
@@ -54,7 +54,7 @@ func (p *operated) status(tenant string) int {
 	return got.StatusCode
 }
 
-// order has a command of the program ask the admin listener.
+// order runs a command of the program against the admin listener.
 func (p *operated) order(args ...string) {
 	p.t.Helper()
 	if status, out, errs := call(p.t, append(args, "--server", p.admin)...); status != 0 {
@@ -62,8 +62,8 @@ func (p *operated) order(args ...string) {
 	}
 }
 
-// TestProxiesObeyOperators: two proxies over one Redis, under load. A block that one of them is told holds at both, and at one that starts
-// later, and so does its end. Each tells whom it refused. How soon both obey is in the log of the test.
+// TestProxiesObeyOperators runs two proxies over one Redis, under load. A block made at one of them applies at both, and at one
+// that starts later, and so does its end. Each reports the keys that it refused. The test logs how soon both obey.
 func TestProxiesObeyOperators(t *testing.T) {
 	args := []string{"--store", "redis://" + redistest.Server(t).Addr(), "--limit", "1000000/1h", "--key", "{header:X-Tenant}"}
 	first, second := startOperated(t, args...), startOperated(t, args...)
@@ -77,7 +77,7 @@ func TestProxiesObeyOperators(t *testing.T) {
 					return
 				default:
 					if got := p.status("others"); got != http.StatusOK {
-						t.Errorf("another tenant gets %d", got)
+						t.Errorf("another tenant: got %d, want 200", got)
 						return
 					}
 				}
@@ -88,27 +88,27 @@ func TestProxiesObeyOperators(t *testing.T) {
 	defer close(ended)
 	obeyed := func(what string, status int, proxies ...*operated) {
 		t.Helper()
-		told := time.Now()
+		made := time.Now()
 		for _, p := range proxies {
 			testkit.Eventually(t, what, func() bool { return p.status("scraper") == status })
 		}
-		t.Logf("%s: after %v", what, time.Since(told))
+		t.Logf("%s: after %v", what, time.Since(made))
 	}
 	obeyed("before", http.StatusOK, first, second)
 	first.order("block", "scraper", "--for", "1h", "--why", "it scrapes")
 	obeyed("the block", http.StatusTooManyRequests, first, second)
 	for _, p := range []*operated{first, second} {
 		if status, out, errs := call(t, "top", "--server", p.admin); status != 0 || !strings.Contains(out, `default "scraper"`) {
-			t.Errorf("top says %s%s", out, errs)
+			t.Errorf("top prints %s%s", out, errs)
 		}
 	}
 	again := startOperated(t, args...)
-	obeyed("after a start", http.StatusTooManyRequests, again)
+	obeyed("a block, after a start", http.StatusTooManyRequests, again)
 	second.order("unblock", "scraper")
 	obeyed("the end of the block", http.StatusOK, second, first, again)
 }
 
-// TestProxyKeepsRulings: without a store that is shared, a block outlives a proxy that is killed, by the file beside its state.
+// TestProxyKeepsRulings checks that without a shared store, a block survives the kill of a proxy in the file next to its state.
 func TestProxyKeepsRulings(t *testing.T) {
 	state := write(t, "ignored", "") + ".state"
 	args := []string{"--limit", "1000/1h", "--key", "{header:X-Tenant}", "--state", state}

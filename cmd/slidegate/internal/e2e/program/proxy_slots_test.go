@@ -14,8 +14,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// TestSlotsOfAKilledProxy: two proxies share the slots of a store. What the one holds that is killed is free for the other after the
-// time to live, and not before.
+// TestSlotsOfAKilledProxy checks two proxies that share the slots of a store. When one is killed, its slots are free for the other
+// after their time to live, and not before.
 func TestSlotsOfAKilledProxy(t *testing.T) {
 	const slots = 5
 	began := make(chan bool, slots)
@@ -32,7 +32,7 @@ func TestSlotsOfAKilledProxy(t *testing.T) {
 		welcome, kill := startKillable(t, "  store ", "proxy", "--http", "127.0.0.1:0", "--admin", "off", "--to", application.URL, "--config", file)
 		found := regexp.MustCompile(`(?m)^  listens +(http://\S+)`).FindStringSubmatch(welcome)
 		if found == nil {
-			t.Fatalf("it does not say where it listens:\n%s", welcome)
+			t.Fatalf("the proxy does not print its address:\n%s", welcome)
 		}
 		return found[1], kill
 	}
@@ -46,14 +46,14 @@ func TestSlotsOfAKilledProxy(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if answer, err := http.DefaultClient.Do(request); err == nil { // it is cut off
+			if answer, err := http.DefaultClient.Do(request); err == nil { // it is cut off by the kill
 				_ = answer.Body.Close()
 			}
 		}()
 		select {
 		case <-began:
 		case <-time.After(time.Minute):
-			t.Fatal("a request does not run")
+			t.Fatal("a request did not reach the application")
 		}
 	}
 	status := func() int {

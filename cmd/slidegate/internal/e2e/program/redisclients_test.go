@@ -14,16 +14,16 @@ import (
 
 const clientsToken = "0123456789abcdef"
 
-// clients is where the scripts are, and what make deps has installed for those of node.
+// clients is the folder of the scripts, and of the node packages that make deps installs.
 const clients = "testdata/clients"
 
 // need skips the test because something is missing, unless TEST_REQUIRE names it: then the test fails.
 func need(t *testing.T, name, what string) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
-		t.Fatalf("there is no %s, and TEST_REQUIRE asks for %s: make test installs it", what, name)
+		t.Fatalf("%s is missing, and TEST_REQUIRE names %s; make test installs it", what, name)
 	}
-	t.Skipf("SKIPPED: there is no %s; make test installs it", what)
+	t.Skipf("SKIPPED: %s is missing; make test installs it", what)
 }
 
 // script runs one of the scripts with an interpreter, and returns what it printed.
@@ -42,11 +42,11 @@ func script(t *testing.T, interpreter, file string, args ...string) []byte {
 	}
 	c := exec.CommandContext(t.Context(), path, append([]string{file}, args...)...)
 	c.Dir = clients
-	var said strings.Builder
-	c.Stderr = &said
+	var output strings.Builder
+	c.Stderr = &output
 	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("%s %s: %v: %s%s", interpreter, file, err, said.String(), out)
+		t.Fatalf("%s %s: %v: %s%s", interpreter, file, err, output.String(), out)
 	}
 	return out
 }
@@ -60,8 +60,8 @@ func portOf(t *testing.T, address string) string {
 	return port
 }
 
-// TestPipelinesOfClients has the clients that most programs have ask in the way that they offer first for many questions,
-// which is a transaction: every answer arrives, and what is refused as a whole is not charged.
+// TestPipelinesOfClients uses the most common clients' primary way to send many commands, which is a transaction: every reply
+// arrives, and a transaction that is rejected as a whole charges nothing.
 func TestPipelinesOfClients(t *testing.T) {
 	want := map[string]any{
 		"pipeline": []any{9.0, 8.0, 7.0},
@@ -76,14 +76,14 @@ func TestPipelinesOfClients(t *testing.T) {
 		name, interpreter, script string
 		args                      []string
 	}{
-		{"redis-py", "/usr/bin/python3", "redis-py.py", nil}, // the one that Debian's packages are for
+		{"redis-py", "/usr/bin/python3", "redis-py.py", nil}, // the Python that Debian's packages are installed for
 		{"node-redis in RESP2", "node", "node-redis.mjs", []string{"2"}},
 		{"node-redis in RESP3", "node", "node-redis.mjs", []string{"3"}},
 		{"ioredis", "node", "ioredis.mjs", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			doors := serve(t, "--limit", "10/1h", "--tokens-file", write(t, "tokens", clientsToken+"\n"))
-			out := script(t, c.interpreter, c.script, append([]string{portOf(t, doors["resp"]), clientsToken}, c.args...)...)
+			listeners := serve(t, "--limit", "10/1h", "--tokens-file", write(t, "tokens", clientsToken+"\n"))
+			out := script(t, c.interpreter, c.script, append([]string{portOf(t, listeners["resp"]), clientsToken}, c.args...)...)
 			var got map[string]any
 			if err := json.Unmarshal(out, &got); err != nil {
 				t.Fatalf("%v: %s", err, out)
@@ -97,7 +97,7 @@ func TestPipelinesOfClients(t *testing.T) {
 	}
 }
 
-// redisCLI runs redis-cli with what somebody types.
+// redisCLI runs redis-cli with typed input.
 func redisCLI(t *testing.T, address, typed string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-cli")
@@ -114,9 +114,9 @@ func redisCLI(t *testing.T, address, typed string, args ...string) string {
 }
 
 func TestTransactionOfRedisCLI(t *testing.T) {
-	doors := serve(t, "--limit", "10/1h fixed-window anchor=first")
+	listeners := serve(t, "--limit", "10/1h fixed-window anchor=first")
 	for _, protocol := range []string{"-2", "-3"} {
-		got := redisCLI(t, doors["resp"], "MULTI\nSG.ALLOW default k"+protocol+" 0\nPING\nEXEC\nMULTI\nSG.ALLOW default k\nNOSUCH\nEXEC\nSG.PEEK default k\n", protocol)
+		got := redisCLI(t, listeners["resp"], "MULTI\nSG.ALLOW default k"+protocol+" 0\nPING\nEXEC\nMULTI\nSG.ALLOW default k\nNOSUCH\nEXEC\nSG.PEEK default k\n", protocol)
 		want := "OK QUEUED QUEUED 1 10 10 0 0 0 PONG OK QUEUED ERR unknown command 'NOSUCH' " +
 			"EXECABORT Transaction discarded because of previous errors. 1 10 10 0 0 0"
 		if got != want {
@@ -125,21 +125,22 @@ func TestTransactionOfRedisCLI(t *testing.T) {
 	}
 }
 
-// TestRequestsToRESP sends requests of HTTP to the port for Redis clients: none of it is run, whatever sends it.
-func TestRequestsToRESP(t *testing.T) {
-	doors := serve(t, "--limit", "3/1h")
+// TestHTTPToRESP sends HTTP requests to the port for Redis clients: no part of them is run as a command, whichever program sends
+// them.
+func TestHTTPToRESP(t *testing.T) {
+	listeners := serve(t, "--limit", "3/1h")
 	const body = "x\r\nSG.RESET default victim\r\nQUIT\r\n"
 	taken := "1 3 0 0"
-	if got := redisCLI(t, doors["resp"], "", "SG.ALLOW", "default", "victim", "3"); !strings.HasPrefix(got, taken) {
+	if got := redisCLI(t, listeners["resp"], "", "SG.ALLOW", "default", "victim", "3"); !strings.HasPrefix(got, taken) {
 		t.Fatalf("SG.ALLOW: %q", got)
 	}
 	held := func(what string) {
 		t.Helper()
-		if got := redisCLI(t, doors["resp"], "", "SG.PEEK", "default", "victim"); !strings.HasPrefix(got, "0 3 0 ") {
+		if got := redisCLI(t, listeners["resp"], "", "SG.PEEK", "default", "victim"); !strings.HasPrefix(got, "0 3 0 ") {
 			t.Errorf("%s reset the key: %q", what, got)
 		}
 	}
-	if out := string(script(t, "node", "fetch.mjs", portOf(t, doors["resp"]), body)); strings.Contains(out, "was answered") || !strings.Contains(out, "PUT was not answered") {
+	if out := string(script(t, "node", "fetch.mjs", portOf(t, listeners["resp"]), body)); strings.Contains(out, "was answered") || !strings.Contains(out, "PUT was not answered") {
 		t.Errorf("node: %s", out)
 	}
 	held("node's fetch")
@@ -151,7 +152,7 @@ func TestRequestsToRESP(t *testing.T) {
 		{"-X", "PUT"}, {"-X", "post"}, {"-X", "DELETE", "-H", "host: x"}, {"-X", "X", "-H", "Host:"}, {"--http1.0", "-X", "PATCH"},
 		{"--http2-prior-knowledge"}, {"-X", "PUT", "-H", "Host:", "-H", "User-Agent:", "-H", "Accept:", "-H", "Content-Type:"},
 	} {
-		c := exec.CommandContext(t.Context(), curl, append([]string{"-s", "-m", "10", "--data-binary", body, "http://" + doors["resp"] + "/hook"}, args...)...)
+		c := exec.CommandContext(t.Context(), curl, append([]string{"-s", "-m", "10", "--data-binary", body, "http://" + listeners["resp"] + "/hook"}, args...)...)
 		if out, err := c.CombinedOutput(); err == nil || strings.Contains(string(out), "OK") {
 			t.Errorf("curl %v: %v, %s", args, err, out)
 		}

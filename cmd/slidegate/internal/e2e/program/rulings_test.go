@@ -20,9 +20,9 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// Two instances obey what one of them is told, while both are busy: at once where it was told, and within two seconds elsewhere. That
-// is one reading of the store; package rulings tests its time, which depends on a busy machine here. Nothing is forgotten when an
-// instance is killed.
+// TestRulings checks that two busy instances obey rulings made at one of them: that instance at once, and the other within two
+// seconds, the interval at which it reads the store. Package rulings tests that interval exactly, since timing depends on a busy
+// machine here. No ruling is lost when an instance is killed.
 func TestRulings(t *testing.T) {
 	for name, url := range map[string]func() string{
 		"Redis":      func() string { return "redis://" + redistest.Server(t, "maxmemory-policy noeviction").Addr() },
@@ -50,7 +50,7 @@ policies:
 	}
 }
 
-// What is kept in memory, with its file, is there again after a kill.
+// TestRulingsInMemory checks that rulings in memory, saved in a file, survive a kill.
 func TestRulingsInMemory(t *testing.T) {
 	args := []string{"--limit", "20/1h", "--state", filepath.Join(t.TempDir(), "state")}
 	one := newInstance(t, args...)
@@ -64,7 +64,7 @@ func TestRulingsInMemory(t *testing.T) {
 		t.Errorf("the log after a kill is\n%s\nwant\n%s", got, log)
 	}
 	if a := again.ask(t, "", "bad"); a.By != "ruling" {
-		t.Errorf("after a kill: got %+v, want it blocked", a)
+		t.Errorf("after a kill: got %+v, want a block", a)
 	}
 	if a := again.ask(t, "", "vip"); a.Quota != 30 {
 		t.Errorf("after a kill: got %+v, want a quota of 30", a)
@@ -73,33 +73,33 @@ func TestRulingsInMemory(t *testing.T) {
 
 // instance is a process of the service.
 type instance struct {
-	doors map[string]string
-	kill  func()
+	listeners map[string]string
+	kill      func()
 }
 
 func newInstance(t *testing.T, args ...string) *instance {
 	t.Helper()
 	free := []string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
 	welcome, kill := startKillable(t, "curl -i ", append(free, args...)...)
-	i := &instance{doors: map[string]string{}, kill: kill}
+	i := &instance{listeners: map[string]string{}, kill: kill}
 	for _, found := range regexp.MustCompile(`(?m)^  (http|grpc|resp|admin) +(?:https?://)?(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(welcome, -1) {
-		i.doors[found[1]] = found[2]
+		i.listeners[found[1]] = found[2]
 	}
 	return i
 }
 
-// must runs a command of an operator, and returns what it prints.
+// must runs an operator's command, and returns its output.
 func (i *instance) must(t *testing.T, args ...string) string {
 	t.Helper()
-	status, out, errs := call(t, append(args, "--server", "http://"+i.doors["admin"])...)
+	status, out, errs := call(t, append(args, "--server", "http://"+i.listeners["admin"])...)
 	if status != 0 {
 		t.Fatalf("%q: status %d, %s%s", args, status, out, errs)
 	}
 	return out
 }
 
-// said is an answer, and when it was asked for and given.
-type said struct {
+// reply is a decision, with the times of its request and response.
+type reply struct {
 	Allowed bool
 	By      string
 	Quota   int64
@@ -108,9 +108,9 @@ type said struct {
 	began, ended time.Time
 }
 
-func (i *instance) try(policy, key string) (a said, err error) {
+func (i *instance) try(policy, key string) (a reply, err error) {
 	a.began = time.Now()
-	answer, err := http.Post("http://"+i.doors["http"]+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key)))
+	answer, err := http.Post("http://"+i.listeners["http"]+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key)))
 	if err != nil {
 		return a, err
 	}
@@ -123,7 +123,7 @@ func (i *instance) try(policy, key string) (a said, err error) {
 	return a, err
 }
 
-func (i *instance) ask(t *testing.T, policy, key string) said {
+func (i *instance) ask(t *testing.T, policy, key string) reply {
 	t.Helper()
 	a, err := i.try(policy, key)
 	if err != nil {
@@ -132,10 +132,10 @@ func (i *instance) ask(t *testing.T, policy, key string) said {
 	return a
 }
 
-// spent returns how many units were spent from blocks.
+// spent returns how many units were spent from leases.
 func (i *instance) spent(t *testing.T) float64 {
 	t.Helper()
-	answer, err := http.Get("http://" + i.doors["admin"] + "/metrics")
+	answer, err := http.Get("http://" + i.listeners["admin"] + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func (i *instance) spent(t *testing.T) float64 {
 	text, _ := io.ReadAll(answer.Body)
 	found := regexp.MustCompile(`(?m)^slidegate_leases_units_spent_total(?:\{[^}]*\})? (\S+)$`).FindSubmatch(text)
 	if found == nil {
-		t.Fatal("there is no metric of leases")
+		t.Fatal("no metric of leases")
 	}
 	value, err := strconv.ParseFloat(string(found[1]), 64)
 	if err != nil {
@@ -152,19 +152,19 @@ func (i *instance) spent(t *testing.T) float64 {
 	return value
 }
 
-// pair is two instances over one store.
+// pair holds two instances over one store.
 type pair struct {
 	*testing.T
 	file      string
 	instances []*instance
 }
 
-// load asks both instances about a key, several at once, until stop is called, which returns all answers of each.
-func (p *pair) load(policy, key string) (stop func() [2][]said) {
+// load sends concurrent requests for a key to both instances until stop is called, which returns all replies of each.
+func (p *pair) load(policy, key string) (stop func() [2][]reply) {
 	end := make(chan struct{})
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	var answers [2][]said
+	var answers [2][]reply
 	for i := range p.instances {
 		for range 3 {
 			all.Go(func() {
@@ -186,34 +186,34 @@ func (p *pair) load(policy, key string) (stop func() [2][]said) {
 			})
 		}
 	}
-	return func() [2][]said {
+	return func() [2][]reply {
 		close(end)
 		all.Wait()
 		return answers
 	}
 }
 
-// await waits until all that both instances answer about a key is as wanted.
-func (p *pair) await(what, policy, key string, is func(said) bool) {
+// await waits until all replies of both instances for a key are as wanted.
+func (p *pair) await(what, policy, key string, is func(reply) bool) {
 	p.Helper()
 	for _, one := range p.instances {
 		testkit.Eventually(p.T, what, func() bool { return is(one.ask(p.T, policy, key)) })
 	}
 }
 
-func isBlocked(a said) bool { return !a.Allowed && a.By == "ruling" }
-func isAdmitted(a said) bool {
+func isBlocked(a reply) bool { return !a.Allowed && a.By == "ruling" }
+func isAdmitted(a reply) bool {
 	return a.Allowed && len(a.Flags) == 0 || a.Allowed && a.Flags[0] == "leased"
 }
 
-// block blocks a busy key whose units are leased: no instance spends more of them.
+// block blocks a busy key whose units are leased: no instance spends any more of them.
 func (p *pair) block() {
 	stop := p.load("leased", "bad")
 	for _, one := range p.instances {
-		testkit.Eventually(p.T, "units are spent from blocks", func() bool { return one.spent(p.T) > 0 })
+		testkit.Eventually(p.T, "units are spent from leases", func() bool { return one.spent(p.T) > 0 })
 	}
 	p.instances[0].must(p.T, "block", "bad", "--policy", "leased", "--why", "abuse", "--who", "eve")
-	told := time.Now()
+	made := time.Now()
 	p.await("it is blocked", "leased", "bad", isBlocked)
 	var before [2]float64
 	for i, one := range p.instances {
@@ -222,7 +222,7 @@ func (p *pair) block() {
 	for range 50 {
 		for _, one := range p.instances {
 			if a := one.ask(p.T, "leased", "bad"); !isBlocked(a) {
-				p.Fatalf("after the block was obeyed: got %+v", a)
+				p.Fatalf("after the block took effect: got %+v", a)
 			}
 		}
 	}
@@ -230,50 +230,50 @@ func (p *pair) block() {
 		late := time.Duration(0)
 		for _, a := range answers {
 			if a.Allowed {
-				late = max(late, a.ended.Sub(told))
+				late = max(late, a.ended.Sub(made))
 			}
-			if a.Allowed && i == 0 && a.began.After(told) {
-				p.Errorf("the instance that was told to block admits a request that began %v later", a.began.Sub(told))
+			if a.Allowed && i == 0 && a.began.After(made) {
+				p.Errorf("the instance at which the block was made admits a request that began %v later", a.began.Sub(made))
 			}
 		}
-		p.Logf("instance %d: %d answers, the last admission %v after the block was acknowledged", i, len(answers), late)
+		p.Logf("instance %d: %d replies, the last admission %v after the block was acknowledged", i, len(answers), late)
 		if spent := p.instances[i].spent(p.T); spent != before[i] {
-			p.Errorf("instance %d has spent %v units from blocks since it obeyed", i, spent-before[i])
+			p.Errorf("instance %d has spent %v leased units since the block took effect", i, spent-before[i])
 		}
 	}
 	p.instances[1].must(p.T, "unblock", "bad", "--policy", "leased")
 	if a := p.instances[1].ask(p.T, "leased", "bad"); !isAdmitted(a) {
-		p.Errorf("right after it was unblocked: got %+v, want it admitted", a)
+		p.Errorf("right after the block was removed: got %+v, want admitted", a)
 	}
 	p.await("it is unblocked", "leased", "bad", isAdmitted)
 	p.instances[0].must(p.T, "block", "bad", "--policy", "leased", "--why", "again", "--who", "eve")
 }
 
-// deny raises a key whose refusals are remembered by both instances.
+// deny raises the limit of a key whose refusals both instances have cached.
 func (p *pair) deny() {
 	p.exhaust("api", "few")
 	p.instances[0].must(p.T, "override", "few", "40/1h")
 	if a := p.instances[0].ask(p.T, "api", "few"); !isAdmitted(a) || a.Quota != 40 {
-		p.Errorf("right after it was raised: got %+v, want it admitted", a)
+		p.Errorf("right after the limit was raised: got %+v, want admitted", a)
 	}
 	p.await("it is raised", "api", "few", isAdmitted)
 	p.instances[0].must(p.T, "override", "few", "--end")
 	if a := p.instances[0].ask(p.T, "api", "few"); a.Allowed || a.Quota != 20 {
-		p.Errorf("right after the raise has ended: got %+v, want it refused", a)
+		p.Errorf("right after the raise has ended: got %+v, want refused", a)
 	}
 }
 
-// leases raises a key that the lease layers of both instances refuse.
+// leases raises the limit of a key that the lease layers of both instances refuse.
 func (p *pair) leases() {
 	p.exhaust("scarce", "few")
 	p.instances[1].must(p.T, "override", "few", "500/1h segments=60 overlap=whole", "--policy", "scarce")
 	if a := p.instances[1].ask(p.T, "scarce", "few"); !isAdmitted(a) {
-		p.Errorf("right after it was raised: got %+v, want it admitted", a)
+		p.Errorf("right after the limit was raised: got %+v, want admitted", a)
 	}
 	p.await("it is raised", "scarce", "few", isAdmitted)
 }
 
-// exhaust uses up a key, until both instances refuse it again and again.
+// exhaust uses up a key, until both instances refuse it repeatedly.
 func (p *pair) exhaust(policy, key string) {
 	p.Helper()
 	for _, one := range p.instances {
@@ -287,26 +287,27 @@ func (p *pair) exhaust(policy, key string) {
 	}
 }
 
-// ends has an override end at its time, in both instances: what was answered before is admitted, what began afterwards is refused.
+// ends checks that an override ends at its time in both instances: requests answered before are admitted, and requests begun
+// afterwards are refused.
 func (p *pair) ends() {
 	p.exhaust("api", "guest")
-	var told struct{ Ruling rulings.Ruling }
+	var listed struct{ Ruling rulings.Ruling }
 	text := p.instances[0].must(p.T, "override", "guest", "--unlimited", "--for", "6s", "--format", "json")
-	if err := json.Unmarshal([]byte(text), &told); err != nil {
+	if err := json.Unmarshal([]byte(text), &listed); err != nil {
 		p.Fatal(err)
 	}
-	end := told.Ruling.Until
-	p.await("the override is obeyed", "api", "guest", func(a said) bool { return a.Allowed || a.ended.After(end) })
+	end := listed.Ruling.Until
+	p.await("the override is obeyed", "api", "guest", func(a reply) bool { return a.Allowed || a.ended.After(end) })
 	stop := p.load("api", "guest")
-	p.await("the override ends", "api", "guest", func(a said) bool { return !a.Allowed })
-	p.await("it has ended for a while", "api", "guest", func(a said) bool { return a.began.Sub(end) > 200*time.Millisecond })
+	p.await("the override ends", "api", "guest", func(a reply) bool { return !a.Allowed })
+	p.await("it has ended for a while", "api", "guest", func(a reply) bool { return a.began.Sub(end) > 200*time.Millisecond })
 	for i, answers := range stop() {
 		admitted, refused := 0, 0
 		last, first := time.Duration(-1<<62), time.Duration(1<<62)
 		for _, a := range answers {
 			switch {
 			case a.Allowed && a.began.After(end), !a.Allowed && a.ended.Before(end):
-				p.Errorf("instance %d: allowed is %v of a request from %v to %v after the end", i, a.Allowed, a.began.Sub(end), a.ended.Sub(end))
+				p.Errorf("instance %d: allowed is %v for a request from %v to %v after the end", i, a.Allowed, a.began.Sub(end), a.ended.Sub(end))
 			case a.Allowed:
 				admitted, last = admitted+1, max(last, a.began.Sub(end))
 			default:
@@ -320,7 +321,7 @@ func (p *pair) ends() {
 	}
 }
 
-// killed has an instance killed, which comes back with all that was decided.
+// killed kills an instance, which restarts with all rulings.
 func (p *pair) killed() {
 	want := p.listed(p.instances[0])
 	log := p.instances[0].must(p.T, "rulings", "--log", "--format", "json")
@@ -338,11 +339,11 @@ func (p *pair) killed() {
 // listed returns the rulings in force, as text.
 func (p *pair) listed(one *instance) (all []string) {
 	p.Helper()
-	var told struct{ Rulings []json.RawMessage }
-	if err := json.Unmarshal([]byte(one.must(p.T, "rulings", "--format", "json")), &told); err != nil {
+	var listed struct{ Rulings []json.RawMessage }
+	if err := json.Unmarshal([]byte(one.must(p.T, "rulings", "--format", "json")), &listed); err != nil {
 		p.Fatal(err)
 	}
-	for _, r := range told.Rulings {
+	for _, r := range listed.Rulings {
 		all = append(all, string(r))
 	}
 	return all

@@ -19,23 +19,23 @@ import (
 
 const slotTTL = 2 * time.Second
 
-// holderOf is the variable that makes this program a holder of a slot, at the address that it has.
+// holderOf is the environment variable that makes this program hold a slot of the service at the address in it.
 const holderOf = "HOLD_A_SLOT_OF"
 
-// TestHolder is not a test but what the holders of TestSlotsOfTheDead run: it acquires a slot and renews it until it is killed.
+// TestHolder is not a test: the holders of TestSlotsOfKilledHolders run it. It acquires a slot and renews it until it is killed.
 func TestHolder(t *testing.T) {
 	at := os.Getenv(holderOf)
 	if at == "" {
 		return
 	}
 	status, made := post(t.Context(), at, "acquire", nil)
-	fmt.Println(status) // so that the test knows that it holds one
+	fmt.Println(status) // so that the test knows that the slot is held
 	for tick := time.NewTicker(slotTTL / 4); status == http.StatusOK; <-tick.C {
 		status, _ = post(t.Context(), at, "renew", made)
 	}
 }
 
-// post asks the service about a slot, and returns the status, or 0 if there is no answer, and the reservation.
+// post sends a request about a slot to the service, and returns the status, or 0 if there is no response, and the reservation.
 func post(ctx context.Context, at, verb string, made json.RawMessage) (status int, reservation json.RawMessage) {
 	ask := map[string]any{"policy": "held"}
 	if made == nil {
@@ -57,12 +57,12 @@ func post(ctx context.Context, at, verb string, made json.RawMessage) (status in
 		return 0, nil
 	}
 	defer answer.Body.Close()
-	var said struct{ Reservation json.RawMessage }
+	var response struct{ Reservation json.RawMessage }
 	text, err := io.ReadAll(answer.Body)
-	if err != nil || json.Unmarshal(text, &said) != nil {
+	if err != nil || json.Unmarshal(text, &response) != nil {
 		return 0, nil
 	}
-	return answer.StatusCode, said.Reservation
+	return answer.StatusCode, response.Reservation
 }
 
 // freeSlots returns how many slots are free.
@@ -73,16 +73,16 @@ func freeSlots(t *testing.T, at string) int {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	var said struct{ Remaining int }
-	if err := json.NewDecoder(answer.Body).Decode(&said); err != nil {
+	var response struct{ Remaining int }
+	if err := json.NewDecoder(answer.Body).Decode(&response); err != nil {
 		t.Fatal(err)
 	}
-	return said.Remaining
+	return response.Remaining
 }
 
-// TestSlotsOfTheDead: clients that go away at random, before or after they have an answer, and holders that are killed while they
-// renew, leave no slot behind that is held after its time to live.
-func TestSlotsOfTheDead(t *testing.T) {
+// TestSlotsOfKilledHolders checks that no slot stays held after its time to live, although clients disconnect at random, before or
+// after the response, and holders are killed while they renew.
+func TestSlotsOfKilledHolders(t *testing.T) {
 	const slots, requests, holders = 50, 1000, 6
 	file := write(t, "slots.yaml", fmt.Sprintf("policies:\n  default: {limits: [1/1s]}\n  held: {key: \"{key}\", limits: [%d in-flight ttl=%v]}\n", slots, slotTTL))
 	at := serve(t, "--config", file)["http"]
@@ -118,11 +118,11 @@ func TestSlotsOfTheDead(t *testing.T) {
 	died := time.Now()
 	testkit.Eventually(t, "all slots are free", func() bool { return freeSlots(t, at) == slots })
 	if took := time.Since(died); took > 2*slotTTL {
-		t.Errorf("all slots are free %v after the last holder died, want %v", took, slotTTL)
+		t.Errorf("all slots were free %v after the last holder died, want %v", took, slotTTL)
 	}
 }
 
-// oneRequest acquires a slot and, if it hears the answer in time, releases it, cancels it, renews it, or dies with it.
+// oneRequest acquires a slot and, if the response arrives in time, releases, cancels or renews it, or abandons it.
 func oneRequest(at string, patience time.Duration, fate int) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -140,17 +140,17 @@ func startHolder(t *testing.T, at string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^TestHolder$")
 	c.Env = append(os.Environ(), holderOf+"="+at)
-	said, err := c.StdoutPipe()
+	stdout, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Process.Kill() }) // it may be over
+	t.Cleanup(func() { _ = c.Process.Kill() }) // it may have ended
 	var status int
-	if _, err := fmt.Fscan(said, &status); err != nil || status != http.StatusOK {
-		t.Fatalf("the holder says %d, %v; want 200", status, err)
+	if _, err := fmt.Fscan(stdout, &status); err != nil || status != http.StatusOK {
+		t.Fatalf("the holder printed %d, %v; want 200", status, err)
 	}
 	return c
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// TestWebsocket: what a client and an application say to each other passes the proxy, and a websocket takes one unit.
+// TestWebsocket checks that messages pass the proxy in both directions, and that a websocket takes one unit.
 func TestWebsocket(t *testing.T) {
 	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(w, r, nil)
@@ -31,7 +31,7 @@ func TestWebsocket(t *testing.T) {
 	welcome := start(t, "  store ", "proxy", "--http", "127.0.0.1:0", "--admin", "off", "--to", application.URL, "--limit", "1/1h")
 	found := regexp.MustCompile(`(?m)^  listens +http(://\S+)`).FindStringSubmatch(welcome)
 	if found == nil {
-		t.Fatalf("it does not say where it listens:\n%s", welcome)
+		t.Fatalf("the proxy does not print its address:\n%s", welcome)
 	}
 	chat := "ws" + found[1] + "/chat"
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -42,7 +42,7 @@ func TestWebsocket(t *testing.T) {
 	}
 	defer conn.CloseNow()
 	if answer.Header.Get("Ratelimit") == "" {
-		t.Errorf("the answer tells nothing: %v", answer.Header)
+		t.Errorf("the response has no rate limit headers: %v", answer.Header)
 	}
 	for _, message := range []string{"hello", strings.Repeat("long ", 5000), ""} {
 		if err := conn.Write(ctx, websocket.MessageText, []byte(message)); err != nil {
@@ -53,7 +53,7 @@ func TestWebsocket(t *testing.T) {
 		}
 	}
 	if _, refused, err := websocket.Dial(ctx, chat, nil); err == nil || refused == nil || refused.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("a second one: %v", err)
+		t.Errorf("a second websocket: %v", err)
 	}
 	if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
 		t.Errorf("close: %v", err)

@@ -32,12 +32,12 @@ type management struct {
 	grpc  *grpc.Server
 
 	mu    sync.Mutex
-	asked *discovery.DiscoveryRequest // last by the client
-	token string                      // that the client showed
-	news  chan struct{}               // has a word in it when there is a request that await has not seen
+	asked *discovery.DiscoveryRequest // the client's last request
+	token string                      // that the client sent
+	news  chan struct{}               // signals a request that await has not seen
 }
 
-// startManagement serves rules on an address; port 0 is any.
+// startManagement serves rules on an address; port 0 means any free port.
 func startManagement(t *testing.T, address string) (m *management, at string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
@@ -59,7 +59,7 @@ func startManagement(t *testing.T, address string) (m *management, at string) {
 			m.asked = asked
 			select {
 			case m.news <- struct{}{}:
-			default: // the word is there already
+			default: // already signaled
 			}
 			return nil
 		},
@@ -86,7 +86,7 @@ func (m *management) push(version string, configs ...*rlsconfig.RateLimitConfig)
 	}
 }
 
-// await returns the last request of the client, once it is as wanted, and the token that the client showed.
+// await returns the client's last request, once it is as wanted, and the token that the client sent.
 func (m *management) await(what string, is func(*discovery.DiscoveryRequest) bool) (asked *discovery.DiscoveryRequest, token string) {
 	m.t.Helper()
 	late := time.After(time.Minute)
@@ -105,7 +105,7 @@ func (m *management) await(what string, is func(*discovery.DiscoveryRequest) boo
 	}
 }
 
-// perDay is a domain in which every value of a key may have so many requests a day.
+// perDay returns a domain in which every value of a key has a quota per unit.
 func perDay(domain, key string, quota uint32, unit rlsconfig.RateLimitUnit) *rlsconfig.RateLimitConfig {
 	return &rlsconfig.RateLimitConfig{
 		Name: domain + "-config", Domain: domain,
@@ -113,7 +113,7 @@ func perDay(domain, key string, quota uint32, unit rlsconfig.RateLimitUnit) *rls
 	}
 }
 
-// until asks again and again; to ask is to wait for it.
+// until calls ask until it returns want.
 func until(t *testing.T, want string, ask func() (got string)) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
@@ -141,12 +141,12 @@ func get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// TestRulesOverXDS: what a management server sends takes effect and is withdrawn, what is wrong is rejected with the reason, and a
-// server that is gone changes nothing until it is back.
+// TestRulesOverXDS checks that rules from a management server take effect and are withdrawn, that invalid rules are rejected with
+// the reason, and that nothing changes while the server is down.
 func TestRulesOverXDS(t *testing.T) {
 	m, at := startManagement(t, "127.0.0.1:0")
-	doors := serve(t, "--envoy-xds", at, "--envoy-xds-node", "edge", "--envoy-xds-metadata", "zone=a", "--envoy-xds-header", "authorization=Bearer x")
-	conn, err := grpc.NewClient(doors["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	listeners := serve(t, "--envoy-xds", at, "--envoy-xds-node", "edge", "--envoy-xds-metadata", "zone=a", "--envoy-xds-header", "authorization=Bearer x")
+	conn, err := grpc.NewClient(listeners["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestRulesOverXDS(t *testing.T) {
 		}
 		return got.GetOverallCode().String() + " without a limit"
 	}
-	// fresh asks for a value that has used nothing, until the answer is as wanted.
+	// fresh sends requests for unused values until the response is as wanted.
 	asked := 0
 	fresh := func(domain, key, want string) {
 		t.Helper()
@@ -172,14 +172,14 @@ func TestRulesOverXDS(t *testing.T) {
 	}
 	page := func(text string) {
 		t.Helper()
-		until(t, text, func() string { return get(t, "http://"+doors["admin"]+"/metrics") })
+		until(t, text, func() string { return get(t, "http://"+listeners["admin"]+"/metrics") })
 	}
 
 	if got := ask("d", "k", "x", 1); got != "Unavailable" {
 		t.Errorf("before there are rules: %s", got)
 	}
 	for _, path := range []string{"/readyz", "/healthcheck"} {
-		if got := get(t, "http://"+doors["http"]+path); !strings.Contains(got, "rules") {
+		if got := get(t, "http://"+listeners["http"]+path); !strings.Contains(got, "rules") {
 			t.Errorf("%s before there are rules: %s", path, got)
 		}
 	}
@@ -192,12 +192,12 @@ func TestRulesOverXDS(t *testing.T) {
 	}
 	first, token := m.await("an acknowledged version", func(r *discovery.DiscoveryRequest) bool { return r.GetVersionInfo() == "1" })
 	if first.GetNode().GetId() != "edge" || first.GetNode().GetMetadata().GetFields()["zone"].GetStringValue() != "a" || token != "Bearer x" {
-		t.Errorf("the server sees %v and %q", first.GetNode(), token)
+		t.Errorf("the server received the node %v and the token %q", first.GetNode(), token)
 	}
-	if code, out, errs := call(t, "top", "--server", "http://"+doors["admin"]); code != 0 || !strings.Contains(out, "envoy:d") || !strings.Contains(out, `d.k "k=ann"`) {
+	if code, out, errs := call(t, "top", "--server", "http://"+listeners["admin"]); code != 0 || !strings.Contains(out, "envoy:d") || !strings.Contains(out, `d.k "k=ann"`) {
 		t.Errorf("top: %d\n%s%s", code, out, errs)
 	}
-	if got := get(t, "http://"+doors["http"]+"/readyz"); got != "ready\n" {
+	if got := get(t, "http://"+listeners["http"]+"/readyz"); got != "ready\n" {
 		t.Errorf("/readyz: %s", got)
 	}
 	page(`slidegate_envoy_xds_connected 1`)
@@ -205,15 +205,15 @@ func TestRulesOverXDS(t *testing.T) {
 
 	m.push("2", perDay("d", "k", 9, rlsconfig.RateLimitUnit_DAY))
 	fresh("d", "k", "OK 9")
-	if got := ask("d", "k", "ann", 6); got != "OK 9" { // 3 are counted
-		t.Errorf("a raised limit forgets what is counted: %s", got)
+	if got := ask("d", "k", "ann", 6); got != "OK 9" { // 3 were counted before
+		t.Errorf("a raised limit forgot the count: %s", got)
 	}
 
 	m.push("3", perDay("d", "k", 1, rlsconfig.RateLimitUnit_UNKNOWN), perDay("", "k", 1, rlsconfig.RateLimitUnit_DAY))
 	nack, _ := m.await("a rejection", func(r *discovery.DiscoveryRequest) bool { return r.GetErrorDetail() != nil })
-	if said := nack.GetErrorDetail().GetMessage(); nack.GetVersionInfo() != "2" ||
-		!strings.Contains(said, `resource "d-config": descriptors[0].rate_limit.unit: must be one of SECOND`) || !strings.Contains(said, "domain: must not be empty") {
-		t.Errorf("the server is told %v", nack)
+	if message := nack.GetErrorDetail().GetMessage(); nack.GetVersionInfo() != "2" ||
+		!strings.Contains(message, `resource "d-config": descriptors[0].rate_limit.unit: must be one of SECOND`) || !strings.Contains(message, "domain: must not be empty") {
+		t.Errorf("the server received %v", nack)
 	}
 	page(`slidegate_envoy_xds_updates_total{outcome="rejected"} 1`)
 	if got := ask("d", "k", "ann", 1); got != "OVER_LIMIT 9" {
@@ -228,7 +228,7 @@ func TestRulesOverXDS(t *testing.T) {
 	page(`slidegate_envoy_xds_connected 0`)
 	fresh("e", "k", "OK 4")
 	m, _ = startManagement(t, at)
-	m.push("4", perDay("e", "k", 5, rlsconfig.RateLimitUnit_DAY)) // a server that counts versions from the beginning
+	m.push("4", perDay("e", "k", 5, rlsconfig.RateLimitUnit_DAY)) // a restarted server that numbers versions from the beginning
 	fresh("e", "k", "OK 5")
 	page(`slidegate_envoy_xds_connected 1`)
 	m.push("5")

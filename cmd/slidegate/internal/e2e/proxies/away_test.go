@@ -16,8 +16,8 @@ import (
 // soon is how long a request may take while the service hangs: the examples wait for 250 ms, and this machine may be busy.
 const soon = 5 * time.Second
 
-// While the service hangs, or is gone, requests through the proxies of the documentation pass or are refused, as the example
-// says, and do not wait.
+// TestServiceAway checks that while the service hangs or is down, requests through the proxies of the documentation pass or are
+// refused, as the example says, without a long wait.
 func TestServiceAway(t *testing.T) {
 	for name, test := range map[string]struct {
 		front         func(t *testing.T, service, app string) string
@@ -49,7 +49,7 @@ func TestServiceAway(t *testing.T) {
 			testkit.NoError(t, process.Signal(syscall.SIGCONT))
 			testkit.Eventually(t, "the limit to hold again", func() bool { return send(t, address, "POST /login", "a body") == 429 })
 			testkit.NoError(t, process.Kill())
-			testkit.Eventually(t, "the service to be gone", func() bool { return send(t, address, "POST /login", "a body") == test.gone })
+			testkit.Eventually(t, "the service to be down", func() bool { return send(t, address, "POST /login", "a body") == test.gone })
 			app.mu.Lock()
 			defer app.mu.Unlock()
 			for i, body := range app.bodies {
@@ -61,7 +61,7 @@ func TestServiceAway(t *testing.T) {
 	}
 }
 
-// An error of the application is its own: it is not asked a second time because the service is thought to be away.
+// TestApplicationAway checks that an error of the application is not taken for one of the service: the request is not repeated.
 func TestApplicationAway(t *testing.T) {
 	app := startApplication(t)
 	service, _ := serve(t)
@@ -71,11 +71,12 @@ func TestApplicationAway(t *testing.T) {
 	}
 	app.Close()
 	if got := send(t, address, "POST /other", ""); got != 502 {
-		t.Errorf("the application is gone: status %d, want 502", got)
+		t.Errorf("the application is down: status %d, want 502", got)
 	}
 }
 
-// What nginx itself forbids stays a 403, whether or not the service was asked before, and refusals are 429.
+// TestForbiddenByNginx checks that what nginx itself forbids stays a 403, whether or not the service was called before, and that
+// refusals are 429.
 func TestForbiddenByNginx(t *testing.T) {
 	app := startApplication(t)
 	service, _ := serve(t)
@@ -107,7 +108,7 @@ func TestForbiddenByNginx(t *testing.T) {
 	})
 }
 
-// stop stops a process, and returns when all its threads stand still.
+// stop stops a process, and returns when all its threads are stopped.
 func stop(t *testing.T, process *os.Process) {
 	t.Helper()
 	testkit.NoError(t, process.Signal(syscall.SIGSTOP))

@@ -29,11 +29,11 @@ var slidegate string
 
 func TestMain(m *testing.M) { testkit.MainWithProgram(m, filepath.Join("..", "..", ".."), &slidegate) }
 
-// application answers every request, and remembers what it was asked for.
+// application responds to every request, and records its target.
 type application struct {
 	*httptest.Server
 	mu     sync.Mutex
-	logins []string // the targets that it takes for /login
+	logins []string // the targets that count as /login
 	bodies []string
 	count  int
 }
@@ -55,8 +55,8 @@ func startApplication(t *testing.T) *application {
 	return a
 }
 
-// isLogin reads a target in the ways of servers in many languages: without query and fragment, with backslashes for slashes, as
-// the URL of browsers and Node has it, percent-decoded once, and with dots and empty segments resolved.
+// isLogin reports whether servers in some language take a target for /login: without query and fragment, with backslashes for
+// slashes, as the URL class of browsers and Node does, percent-decoded once, and with dots and empty segments resolved.
 func isLogin(target string) bool {
 	target, _, _ = strings.Cut(target, "#")
 	target, _, _ = strings.Cut(target, "?")
@@ -73,7 +73,7 @@ func isLogin(target string) bool {
 			text = decoded
 		}
 		if strings.HasSuffix(text, "/") {
-			continue // a path of its own, which the documentation names
+			continue // a separate path, which the documentation mentions
 		}
 		if path.Clean(text) == "/login" {
 			return true
@@ -82,17 +82,17 @@ func isLogin(target string) bool {
 	return false
 }
 
-// reached returns how many requests came through, and the last target that was taken for /login.
+// reached returns how many requests reached the application, and the targets that count as /login.
 func (a *application) reached() (count int, logins []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.count, slices.Clone(a.logins)
 }
 
-// address is where the application listens.
+// address returns the address of the application.
 func (a *application) address() string { return strings.TrimPrefix(a.URL, "http://") }
 
-// run starts a program, which ends with the test.
+// run starts a program that is stopped when the test ends.
 func run(t *testing.T, cmd *exec.Cmd) (output *testkit.Output, ended chan struct{}) {
 	t.Helper()
 	output = &testkit.Output{}
@@ -113,7 +113,7 @@ func run(t *testing.T, cmd *exec.Cmd) (output *testkit.Output, ended chan struct
 	return output, ended
 }
 
-// startSlidegate starts the program, and returns where it listens and the process.
+// startSlidegate starts the program, and returns its address and the process.
 func startSlidegate(t *testing.T, args ...string) (address string, process *os.Process) {
 	t.Helper()
 	cmd := exec.Command(slidegate, args...)
@@ -123,7 +123,7 @@ func startSlidegate(t *testing.T, args ...string) (address string, process *os.P
 	testkit.Eventually(t, "an address to listen on", func() bool {
 		select {
 		case <-ended:
-			t.Fatalf("it has ended: %s", output)
+			t.Fatalf("the program has ended: %s", output)
 		default:
 		}
 		return at.MatchString(output.String())
@@ -141,20 +141,20 @@ func serve(t *testing.T) (address string, process *os.Process) {
 	return startSlidegate(t, "serve", "--config", file, "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off")
 }
 
-// example reads a file of the documentation with other addresses.
+// example reads an example file of the documentation and replaces its addresses.
 func example(t *testing.T, name string, pairs ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "examples", name))
 	testkit.NoError(t, err)
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(string(text), pairs[i]) {
-			t.Fatalf("%s: there is no %q to replace", name, pairs[i])
+			t.Fatalf("%s: no %q to replace", name, pairs[i])
 		}
 	}
 	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
-// start runs a proxy on a free port, and returns where it listens. Another process may take the port first.
+// start runs a proxy on a free port, and returns its address. It retries, since another process may take the port first.
 func start(t *testing.T, configure func(dir, port string) *exec.Cmd) (address string) {
 	t.Helper()
 	for range 5 {
@@ -183,11 +183,11 @@ func start(t *testing.T, configure func(dir, port string) *exec.Cmd) (address st
 		}
 		t.Logf("the proxy has ended: %s", output)
 	}
-	t.Fatal("the proxy does not start")
+	t.Fatal("the proxy did not start")
 	return ""
 }
 
-// nginxMain is what a configuration of nginx needs around the example, to run as one process in a folder.
+// nginxMain is the rest of an nginx configuration with which nginx runs as one process in a folder.
 const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
 events { worker_connections 256; }
 http {
@@ -223,7 +223,7 @@ func caddy(t *testing.T, file, service, app string) (address string) {
 	})
 }
 
-// send sends a request line as it is, which net/http would not write, and returns the status of the answer.
+// send sends a request line as it is, which net/http would not do, and returns the status of the response.
 func send(t *testing.T, address, line, body string) int {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", address, testkit.Patience)
@@ -234,7 +234,7 @@ func send(t *testing.T, address, line, body string) int {
 	testkit.NoError(t, err)
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		t.Fatalf("no answer to %q: %v", line, err)
+		t.Fatalf("no response to %q: %v", line, err)
 	}
 	_ = response.Body.Close()
 	return response.StatusCode

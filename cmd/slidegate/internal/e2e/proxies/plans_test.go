@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// planned is the example with plans: the service, behind nginx, over a Redis that wants a user and a password.
+// planned is the example with plans: the service, behind nginx, over a Redis that requires a user and a password.
 type planned struct {
 	address string // of nginx
 	redis   *redistest.Node
@@ -36,11 +36,11 @@ func startPlanned(t *testing.T) *planned {
 	return &planned{address, node}
 }
 
-// client is who sends requests.
+// client is a client that sends requests.
 type client struct{ key, address, plan, cost string }
 
-// ask sends a request through nginx.
-func (p *planned) ask(t *testing.T, c client, method, target string) *http.Response {
+// send sends a request through nginx.
+func (p *planned) send(t *testing.T, c client, method, target string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://"+p.address+target, nil)
 	testkit.NoError(t, err)
@@ -55,11 +55,11 @@ func (p *planned) ask(t *testing.T, c client, method, target string) *http.Respo
 	return response
 }
 
-// admitted returns how many of so many requests are admitted; the others must be refused.
+// admitted sends n requests and returns how many are admitted; the others must be refused.
 func (p *planned) admitted(t *testing.T, n int, c client, method, target string) (count int) {
 	t.Helper()
 	for range n {
-		switch response := p.ask(t, c, method, target); response.StatusCode {
+		switch response := p.send(t, c, method, target); response.StatusCode {
 		case http.StatusOK:
 			count++
 		case http.StatusTooManyRequests:
@@ -70,7 +70,7 @@ func (p *planned) admitted(t *testing.T, n int, c client, method, target string)
 	return count
 }
 
-// Every line of the example does through nginx what it says.
+// TestPlansExample checks that every line of the example has its effect through nginx.
 func TestPlansExample(t *testing.T) {
 	lines := strings.Count(example(t, "plans/slidegate.yaml"), "\n")
 	if lines > 45 {
@@ -85,26 +85,26 @@ func TestPlansExample(t *testing.T) {
 		want           int
 	}{
 		{"no plan", 3, client{key: "k-1"}, "GET", "/api/export", 2},
-		{"a plan from the client is not believed", 3, client{key: "k-2", plan: "internal"}, "GET", "/api/export", 2},
+		{"a plan claimed by the client is ignored", 3, client{key: "k-2", plan: "internal"}, "GET", "/api/export", 2},
 		{"pro", 22, client{key: "k-bolt"}, "GET", "/api/export", 20},
 		{"team-*", 42, client{key: "k-crew"}, "GET", "/api/export", 40},
 		{"internal", 60, client{key: "k-cron"}, "GET", "/api/export", 60},
-		{"an override goes before the plan", 8, client{key: "k-acme"}, "GET", "/api/export", 6},
+		{"an override takes precedence over the plan", 8, client{key: "k-acme"}, "GET", "/api/export", 6},
 
 		{"one budget: 50 of an export", 1, client{key: "k-3"}, "GET", "/api/export", 1},
 		{"and 40 of searches", 4, client{key: "k-3"}, "POST", "/api/search", 4},
 		{"and 9 of others", 9, client{key: "k-3"}, "GET", "/api/search", 9},
 		{"leave nothing for a search", 1, client{key: "k-3"}, "POST", "/api/search", 0},
-		{"and one for another", 2, client{key: "k-3"}, "GET", "/api/items", 1},
-		{"and the status for nothing", 3, client{key: "k-3"}, "GET", "/api/status", 3},
+		{"but leave one for an item", 2, client{key: "k-3"}, "GET", "/api/items", 1},
+		{"and the status is free", 3, client{key: "k-3"}, "GET", "/api/status", 3},
 		{"another spelling is not cheaper", 3, client{key: "k-4"}, "GET", "/api/x%2f..%2fexport", 2},
 
-		{"the cost that nginx says", 4, client{key: "k-5"}, "GET", "/api/report?pages=30", 3},
-		{"and not the client", 4, client{key: "k-6", cost: "1"}, "GET", "/api/report?pages=30", 3},
-		{"a cost of 0 is one of 1", 101, client{key: "k-7"}, "GET", "/api/report?pages=0", 100},
+		{"the cost is set by nginx", 4, client{key: "k-5"}, "GET", "/api/report?pages=30", 3},
+		{"and not by the client", 4, client{key: "k-6", cost: "1"}, "GET", "/api/report?pages=30", 3},
+		{"a cost of 0 counts as 1", 101, client{key: "k-7"}, "GET", "/api/report?pages=0", 100},
 
 		{"without a key, the address counts", 3, client{address: "203.0.113.1"}, "GET", "/api/export", 2},
-		{"each by itself", 3, client{address: "203.0.113.2"}, "GET", "/api/export", 2},
+		{"each address by itself", 3, client{address: "203.0.113.2"}, "GET", "/api/export", 2},
 		{"other paths are free", 9, client{key: "k-3"}, "GET", "/", 9},
 
 		{"logins", 6, client{address: "203.0.113.3"}, "POST", "/login", 5},
@@ -113,10 +113,10 @@ func TestPlansExample(t *testing.T) {
 		{"of others", 1, client{address: "203.0.113.4"}, "POST", "/password", 1},
 	} {
 		if got := p.admitted(t, test.n, test.by, test.method, test.target); got != test.want {
-			t.Errorf("%s: %d of %d %s %s of %+v are admitted, want %d", test.why, got, test.n, test.method, test.target, test.by, test.want)
+			t.Errorf("%s: %d of %d %s %s of %+v were admitted, want %d", test.why, got, test.n, test.method, test.target, test.by, test.want)
 		}
 	}
-	if response := p.ask(t, client{key: "k-stolen"}, "GET", "/api/items"); response.StatusCode != http.StatusForbidden {
+	if response := p.send(t, client{key: "k-stolen"}, "GET", "/api/items"); response.StatusCode != http.StatusForbidden {
 		t.Errorf("a key on the deny list gets the status %d, want 403", response.StatusCode)
 	}
 	p.checkPenalty(t)
@@ -127,30 +127,30 @@ func TestPlansExample(t *testing.T) {
 // checkPenalty checks that an address is kept out for longer than the limit alone would.
 func (p *planned) checkPenalty(t *testing.T) {
 	t.Helper()
-	response := p.ask(t, client{address: "203.0.113.3"}, "POST", "/login")
+	response := p.send(t, client{address: "203.0.113.3"}, "POST", "/login")
 	after, err := strconv.Atoi(response.Header.Get("Retry-After"))
 	if err != nil || after <= 60 || after > 900 {
 		t.Errorf("Retry-After is %q, want what is left of 15 minutes", response.Header.Get("Retry-After"))
 	}
 }
 
-// checkSecrets checks that the service came to Redis as the user in the file, whose password is in the other.
+// checkSecrets checks that the service connected to Redis as the user in one file, with the password in the other.
 func (p *planned) checkSecrets(t *testing.T) {
 	t.Helper()
 	connection := p.redis.Client(t)
 	clients, err := connection.Do(t.Context(), connection.B().ClientList().Build()).ToString()
 	testkit.NoError(t, err)
 	if !strings.Contains(clients, " user=app ") {
-		t.Errorf("the clients of Redis are\n%s\nwant one of the user app", clients)
+		t.Errorf("the clients of Redis are\n%s\nwant one with the user app", clients)
 	}
 }
 
-// checkOutage checks what each policy does while Redis is away.
+// checkOutage checks what each policy does while Redis is down.
 func (p *planned) checkOutage(t *testing.T) {
 	t.Helper()
 	p.redis.Kill()
 	testkit.Eventually(t, "logins to be closed", func() bool {
-		return p.ask(t, client{address: "203.0.113.5"}, "POST", "/login").StatusCode == http.StatusServiceUnavailable
+		return p.send(t, client{address: "203.0.113.5"}, "POST", "/login").StatusCode == http.StatusServiceUnavailable
 	})
 	if got := p.admitted(t, 3, client{key: "k-8"}, "GET", "/api/export"); got != 2 {
 		t.Errorf("without Redis %d of 3 exports are admitted, want 2: the service counts by itself", got)

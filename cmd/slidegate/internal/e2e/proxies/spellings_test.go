@@ -17,8 +17,8 @@ var spellings = []string{
 	`/\login`, `\login`, `/x\..\login`, `/.\login`, `/x/..\login`, `/\\login`, `/x\../login`, `/x%2f..\login`, `/x\%2e%2e\login`, `/\login?x`, `/\login#x`,
 }
 
-// Whatever way a client writes /login, the application gets no more logins than the limit admits: behind nginx, behind Caddy and
-// behind the proxy of the program.
+// TestSpellingsOfAPath checks that however a client spells /login, the application gets no more logins than the limit admits:
+// behind nginx, behind Caddy and behind slidegate proxy.
 func TestSpellingsOfAPath(t *testing.T) {
 	for name, front := range map[string]func(t *testing.T, app *application) string{
 		"nginx": func(t *testing.T, app *application) string {
@@ -68,14 +68,14 @@ func TestSpellingsOfAPath(t *testing.T) {
 	}
 }
 
-// forget forgets the logins beyond the third, so that the next one is seen.
+// forget removes the logins beyond the third, so that the next one is noticed.
 func (a *application) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.logins = a.logins[:3]
 }
 
-// Fifty logins with fifty fragments are three.
+// TestFragmentsBehindNginx checks that of fifty logins with fifty fragments, three are admitted.
 func TestFragmentsBehindNginx(t *testing.T) {
 	app := startApplication(t)
 	service, _ := serve(t)

@@ -35,9 +35,9 @@ func chromium(t *testing.T) string {
 		}
 	}
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "chromium") {
-		t.Fatal("there is no Chromium, and TEST_REQUIRE asks for one: make test installs it")
+		t.Fatal("Chromium is missing, and TEST_REQUIRE names it; make test installs it")
 	}
-	t.Skip("SKIPPED: there is no Chromium, so the page was not looked at: make test installs it")
+	t.Skip("SKIPPED: Chromium is missing, so the page was not checked; make test installs it")
 	return ""
 }
 
@@ -67,7 +67,7 @@ func open(t *testing.T) *browser {
 	return b
 }
 
-// listen takes down what the page complains about, its security policy's complaints among them.
+// listen records the console messages of the page, including violations of its security policy.
 func (b *browser) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 	for message, err := range messages {
 		if err != nil {
@@ -94,7 +94,7 @@ func call[P, R any](b *browser, command cdp.Command[P, R], params P) {
 	}
 }
 
-// eval returns what a JavaScript expression is worth, or the promise that it is.
+// eval returns the value of a JavaScript expression, or of the promise that it returns.
 func eval[T any](b *browser, expression string) T {
 	b.t.Helper()
 	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -126,7 +126,7 @@ func (b *browser) show(d *report.Document, width, height int64, scheme string) {
 	b.settle()
 }
 
-// resize makes the window another size and lets the page lay itself out.
+// resize changes the size of the window and waits for the layout.
 func (b *browser) resize(width, height int64) {
 	b.t.Helper()
 	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
@@ -135,13 +135,13 @@ func (b *browser) resize(width, height int64) {
 	b.settle()
 }
 
-// settle waits until the page has been painted twice, so that what a change of size brings about is done.
+// settle waits until the page has been painted twice, after which the effects of a change of size are complete.
 func (b *browser) settle() {
 	b.t.Helper()
 	eval[bool](b, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 }
 
-// screenshot writes the whole page as a picture to where TEST_SCREENSHOTS says, or to where nobody looks.
+// screenshot writes a picture of the whole page to the folder TEST_SCREENSHOTS, or to a temporary one.
 func (b *browser) screenshot(name string) {
 	b.t.Helper()
 	folder := os.Getenv("TEST_SCREENSHOTS")
@@ -159,7 +159,7 @@ func (b *browser) screenshot(name string) {
 	}
 }
 
-// quiet fails the test if the page complained about anything or asked for anything beside itself.
+// quiet fails the test if the page logged a message or requested anything but itself.
 func (b *browser) quiet() {
 	b.t.Helper()
 	const last = "that was all"
@@ -168,10 +168,10 @@ func (b *browser) quiet() {
 		if message.Text == last {
 			break
 		}
-		b.t.Errorf("the page complains: %s: %s", message.Type, message.Text)
+		b.t.Errorf("the page logged: %s: %s", message.Type, message.Text)
 	}
 	asked := eval[[]string](b, `performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:"))`)
 	if len(asked) > 0 {
-		b.t.Errorf("the page asks for %q", asked)
+		b.t.Errorf("the page requested %q", asked)
 	}
 }

@@ -20,13 +20,13 @@ func sample() *report.Document {
 	return &d
 }
 
-// sizes are a phone and a desk.
+// sizes holds the window sizes of a phone and a desktop.
 var sizes = []struct {
 	name          string
 	width, height int64
 }{{"phone", 360, 740}, {"desktop", 1280, 900}}
 
-// TestBrowserLooks opens the page in both schemes and sizes: nothing complains, nothing sticks out, everything is drawn.
+// TestBrowserLooks opens the page in both schemes and sizes: no messages are logged, nothing overflows, and everything is drawn.
 func TestBrowserLooks(t *testing.T) {
 	b := open(t)
 	grounds := map[string]bool{}
@@ -41,11 +41,11 @@ func TestBrowserLooks(t *testing.T) {
 		grounds[eval[string](b, `getComputedStyle(document.body).backgroundColor`)] = true
 	}
 	if len(grounds) != 2 {
-		t.Errorf("light and dark have the same ground: %v", grounds)
+		t.Errorf("light and dark have the same background: %v", grounds)
 	}
 }
 
-// checkWidth looks for anything that makes the page scroll sideways.
+// checkWidth fails the test if the page scrolls sideways.
 func checkWidth(b *browser, width int64) {
 	b.t.Helper()
 	if got := eval[int64](b, `document.documentElement.scrollWidth`); got > width {
@@ -55,7 +55,7 @@ func checkWidth(b *browser, width int64) {
 	}
 }
 
-// checkInk looks at the pixels of every chart.
+// checkInk checks the pixels of every chart.
 func checkInk(b *browser) {
 	b.t.Helper()
 	colours := eval[map[string]int](b, `Object.fromEntries([...document.querySelectorAll(".chart")].map(box => {
@@ -64,7 +64,7 @@ func checkInk(b *browser) {
 		return [box.id, new Set(pixels).size];
 	}))`)
 	if len(colours) != 3 {
-		b.t.Errorf("there are %d charts, want 3: %v", len(colours), colours)
+		b.t.Errorf("got %d charts, want 3: %v", len(colours), colours)
 	}
 	for id, n := range colours {
 		if n < 40 { // an empty chart with its axes has fewer
@@ -73,7 +73,7 @@ func checkInk(b *browser) {
 	}
 }
 
-// TestBrowserFigures holds the numbers in the page against the findings and against the text report.
+// TestBrowserFigures compares the numbers on the page with the findings and with the text report.
 func TestBrowserFigures(t *testing.T) {
 	d := sample()
 	b := open(t)
@@ -86,7 +86,7 @@ func TestBrowserFigures(t *testing.T) {
 	text := written.String()
 	for name, want := range map[string]struct {
 		raw  int64
-		line string // of the text, with what the page shows for %s
+		line string // of the text report, with the number on the page for %s
 	}{
 		"requests":        {f.Traffic.Requests, "  requests  %s\n"},
 		"admitted":        {f.Outcome.Admitted, "  admitted      %s  "},
@@ -101,7 +101,7 @@ func TestBrowserFigures(t *testing.T) {
 	} {
 		selector := `document.querySelector("data[data-figure=` + name + `]")`
 		if raw := eval[string](b, selector+".value"); raw != strconv.FormatInt(want.raw, 10) {
-			t.Errorf("%s is %s in the page and %d in the findings", name, raw, want.raw)
+			t.Errorf("%s is %s on the page and %d in the findings", name, raw, want.raw)
 		}
 		shown := eval[string](b, selector+".textContent")
 		if line := strings.Replace(want.line, "%s", shown, 1); !strings.Contains(text, line) {
@@ -113,13 +113,13 @@ func TestBrowserFigures(t *testing.T) {
 		c := o.Limits[0]
 		want := []int64{o.Admitted, o.Denied, o.KeysTouched, c.Highest.Units, c.WrongAdmitted, c.WrongDenied, c.StateBytes}
 		if !reflect.DeepEqual(cells, want) {
-			t.Errorf("the row of %s holds %v, want %v", o.Name, cells, want)
+			t.Errorf("the row of %s contains %v, want %v", o.Name, cells, want)
 		}
 	}
 	for _, p := range f.Sweep.Points {
 		cells := eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('[data-sweep="%d"] td[data-value]')].map(c => Number(c.dataset.value))`, p.Quota))
 		if want := []int64{p.Denied, p.KeysTouched}; !reflect.DeepEqual(cells, want) {
-			t.Errorf("the row of quota %d holds %v, want %v", p.Quota, cells, want)
+			t.Errorf("the row of quota %d contains %v, want %v", p.Quota, cells, want)
 		}
 	}
 	b.quiet()
@@ -131,7 +131,7 @@ func series(b *browser, chart string, index int) []float64 {
 	return eval[[]float64](b, fmt.Sprintf(`slidegateCharts[%q].getOption().series[%d].data.map(p => p[1])`, chart, index))
 }
 
-// TestBrowserCharts holds what the charts draw against the findings, before and after they are used.
+// TestBrowserCharts compares the charts with the findings, before and after they are used.
 func TestBrowserCharts(t *testing.T) {
 	d := sample()
 	f := d.Findings
@@ -157,7 +157,7 @@ func TestBrowserCharts(t *testing.T) {
 			t.Errorf("quota %d is drawn at %v %%, want %v", p.Quota, got, want)
 		}
 	}
-	// On a phone neighbours are drawn as one bar, and none is lost.
+	// On a phone, neighboring buckets are drawn as one bar, and none is lost.
 	b.resize(360, 740)
 	narrow := series(b, "timeline", 1)
 	var sum int64
@@ -165,12 +165,12 @@ func TestBrowserCharts(t *testing.T) {
 		sum += int64(n)
 	}
 	if len(narrow) >= len(denied) || sum != f.Outcome.Denied {
-		t.Errorf("on a phone %d bars hold %d denied, want fewer than %d bars and %d denied", len(narrow), sum, len(denied), f.Outcome.Denied)
+		t.Errorf("on a phone %d bars have %d denied, want fewer than %d bars and %d denied", len(narrow), sum, len(denied), f.Outcome.Denied)
 	}
 	b.quiet()
 }
 
-// TestBrowserControls uses what can be used.
+// TestBrowserControls uses every control of the page.
 func TestBrowserControls(t *testing.T) {
 	b := open(t)
 	b.show(sample(), 1280, 900, "light")
@@ -191,7 +191,7 @@ func TestBrowserControls(t *testing.T) {
 	click("#theme") // and to dark
 	drawn := eval[[]any](b, `(o => [o.legend[0].selected.admitted, o.series[1].itemStyle.color, o.dataZoom[0].start])(slidegateCharts.timeline.getOption())`)
 	if fmt.Sprint(drawn) != "[false #e69f00 50]" {
-		t.Errorf("after the theme was changed the chart is %v, want what was hidden hidden, what was zoomed zoomed, and the dark colour", drawn)
+		t.Errorf("after a change of theme the chart is %v, want the same series hidden, the same zoom, and the dark color", drawn)
 	}
 	tip := eval[string](b, `slidegateCharts.sweep.dispatchAction({type: "showTip", seriesIndex: 0, dataIndex: 7}), document.querySelector("#sweep .tip").innerText`)
 	if !strings.Contains(tip, "100 requests per 1m") || !strings.Contains(tip, "24,489 (15.8 %)") {
@@ -201,7 +201,7 @@ func TestBrowserControls(t *testing.T) {
 	b.quiet()
 }
 
-// TestBrowserHostile lets a browser read keys that want to be more than keys.
+// TestBrowserHostile opens a page with keys that contain markup and scripts.
 func TestBrowserHostile(t *testing.T) {
 	d := report.Document(reporttest.Hostile())
 	b := open(t)
@@ -213,7 +213,7 @@ func TestBrowserHostile(t *testing.T) {
 		}
 		eval[chromedp.Void](b, `slidegateCharts.trail.dispatchAction({type: "showTip", seriesIndex: 0, dataIndex: 7})`)
 		if eval[bool](b, `"pwned" in window`) {
-			t.Error("a key was run as a script")
+			t.Error("a key was executed as a script")
 		}
 		shown := eval[[]string](b, `[...document.querySelectorAll(".top")[0].querySelectorAll("bdi.key")].map(k => k.textContent)`)
 		if !slices.Equal(shown, reporttest.HostileShown) {
@@ -223,7 +223,7 @@ func TestBrowserHostile(t *testing.T) {
 	}
 }
 
-// TestBrowserWithoutScripts still shows every figure and table, and no empty box where a chart would be.
+// TestBrowserWithoutScripts checks that without scripts the page still shows every figure and table, and no empty boxes for charts.
 func TestBrowserWithoutScripts(t *testing.T) {
 	d := sample()
 	b := open(t)

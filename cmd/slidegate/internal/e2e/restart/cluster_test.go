@@ -18,17 +18,17 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// clusterLoad is for how long a cluster is under load; make cluster has half a minute.
+// clusterLoad is how long a cluster is under load; make cluster uses half a minute.
 var clusterLoad = flag.Duration("cluster", 6*time.Second, "how long clients ask a cluster of which one process is killed")
 
 const (
-	sharedQuota = 60                     // of each key, in an hour that begins with its first request
-	keyEvery    = 300 * time.Millisecond // so often all clients turn to the next key
+	sharedQuota = 60                     // of each key, per hour from its first request
+	keyEvery    = 300 * time.Millisecond // how often all clients move on to the next key
 )
 
-// TestClusterLosesOne: three processes with NATS in them share limits. One is killed under load and started again: the clients of the
-// others get no error, only answers of the store or of the failure mode, no key is admitted more often than its quota, and what was
-// used stays used, also when all three are stopped and started again.
+// TestClusterLosesOne runs three processes with embedded NATS that share limits. One is killed under load and started again:
+// clients of the others get no error, only decisions of the store or of the failure mode, no key is admitted more often than its
+// quota, and used units stay used, even when all three are stopped and started again.
 func TestClusterLosesOne(t *testing.T) {
 	c := newCluster(t)
 	for i := range c.members {
@@ -71,21 +71,21 @@ func TestClusterLosesOne(t *testing.T) {
 	c.stillSpent(t, sharedKey(0), "after all were stopped and started")
 }
 
-// cluster is three processes that share limits.
+// cluster holds three processes that share limits.
 type cluster struct {
 	config  string
 	members [3]*member
 }
 
-// member is one of them, with the client that asks it.
+// member is one process of a cluster, with its client.
 type member struct {
 	http, route, folder string
 	process             *process
 	client              *http.Client
 
-	down     atomic.Bool // it was killed, and does not listen yet
+	down     atomic.Bool // it was killed, and does not listen again yet
 	asked    atomic.Int64
-	fallback atomic.Int64 // answers of the failure mode
+	fallback atomic.Int64 // decisions of the failure mode
 
 	mu       sync.Mutex
 	admitted map[string]int64 // by the store, by key
@@ -126,7 +126,7 @@ func (c *cluster) start(t *testing.T, i int) {
 	m.down.Store(false)
 }
 
-// kill ends a process as a crash does.
+// kill kills a process, as a crash would.
 func (c *cluster) kill(t *testing.T, i int) {
 	t.Helper()
 	m := c.members[i]
@@ -135,7 +135,7 @@ func (c *cluster) kill(t *testing.T, i int) {
 	<-m.process.ended
 }
 
-// ready waits until members reach their store: servers of NATS that have lost others take some seconds to agree.
+// ready waits until members reach their store: NATS servers that have lost others take some seconds to agree.
 func (c *cluster) ready(t *testing.T, members ...int) {
 	t.Helper()
 	for _, i := range members {
@@ -156,16 +156,16 @@ func (c *cluster) ready(t *testing.T, members ...int) {
 	}
 }
 
-// outcome is what a client gets.
+// outcome is the result of a request.
 type outcome int
 
 const (
 	refused outcome = iota
 	admitted
-	undecided // the failure mode answered: it refuses, since nobody knows
+	undecided // the failure mode decided: it refuses
 )
 
-// ask asks a process for a unit of a key.
+// ask requests a unit of a key from a process.
 func (m *member) ask(key string) (outcome, error) {
 	answer, err := m.client.Post("http://"+m.http+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
 	if err != nil {
@@ -186,10 +186,10 @@ func (m *member) ask(key string) (outcome, error) {
 	return undecided, fmt.Errorf("status %d: %s", answer.StatusCode, text)
 }
 
-// sharedKey returns the key that all clients ask for after some time.
+// sharedKey returns the key that all clients use at a time since the start.
 func sharedKey(after time.Duration) string { return fmt.Sprint("shared-", int(after/keyEvery)) }
 
-// load asks for units of the keys, one after the other.
+// load requests units of the keys, one after the other.
 func (m *member) load(began time.Time, ended <-chan struct{}) {
 	for {
 		select {
@@ -209,7 +209,7 @@ func (m *member) load(began time.Time, ended <-chan struct{}) {
 	}
 }
 
-// note takes note of an answer.
+// note records an outcome.
 func (m *member) note(key string, got outcome, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -224,7 +224,7 @@ func (m *member) note(key string, got outcome, err error) {
 	}
 }
 
-// spend asks for units of a key until the store refuses, and returns how many it admitted.
+// spend requests units of a key until the store refuses, and returns how many it admitted.
 func (m *member) spend(t *testing.T, key string) (count int64) {
 	t.Helper()
 	testkit.Eventually(t, "the store refuses", func() bool {
@@ -238,7 +238,7 @@ func (m *member) spend(t *testing.T, key string) (count int64) {
 	return count
 }
 
-// stillSpent checks that every process knows that a key is used up.
+// stillSpent checks that every process refuses a key that was used up.
 func (c *cluster) stillSpent(t *testing.T, key, when string) {
 	t.Helper()
 	for i, m := range c.members {
@@ -248,8 +248,8 @@ func (c *cluster) stillSpent(t *testing.T, key, when string) {
 	}
 }
 
-// count uses up all keys and checks that none was admitted more often than its quota. It may be less: the answer to a charge that was
-// made can be lost, and the failure mode's is given instead.
+// count uses up all keys and checks that none was admitted more often than its quota. Fewer is possible: if the store's response to
+// a charge is lost, the failure mode decides instead.
 func (c *cluster) count(t *testing.T) {
 	t.Helper()
 	var all, lost int64
@@ -264,13 +264,13 @@ func (c *cluster) count(t *testing.T) {
 			t.Errorf("%s: %d were admitted, and the quota is %d", key, total, sharedQuota)
 		}
 	}
-	t.Logf("%d keys with a quota of %d: %d admitted of %d, %d charges whose answers were lost", keys, sharedQuota, all, keys*sharedQuota, lost)
+	t.Logf("%d keys with a quota of %d: %d admitted of %d, %d charges whose responses were lost", keys, sharedQuota, all, keys*sharedQuota, lost)
 	if all == 0 || lost > all/4 {
 		t.Errorf("%d of %d units are lost, want few", lost, all+lost)
 	}
 }
 
-// report prints what the clients saw, and fails the test for errors of processes that were up.
+// report logs what the clients saw, and fails the test for errors of processes that were up.
 func (c *cluster) report(t *testing.T) {
 	t.Helper()
 	var all int64
@@ -279,7 +279,7 @@ func (c *cluster) report(t *testing.T) {
 		for _, count := range m.admitted {
 			sum += count
 		}
-		t.Logf("process %d: %d requests, %d admitted by the store, %d answered by the failure mode, %d errors", i, m.asked.Load(), sum, m.fallback.Load(), len(m.errors))
+		t.Logf("process %d: %d requests, %d admitted by the store, %d decided by the failure mode, %d errors", i, m.asked.Load(), sum, m.fallback.Load(), len(m.errors))
 		if testing.Verbose() {
 			t.Log(m.process.output.String())
 		}

@@ -13,7 +13,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// activated starts the program with a listening socket, as systemd does: the socket is the third file, and a variable says whose it is.
+// activated starts the program with a listening socket, as systemd does: the socket is file descriptor 3, and a variable names the
+// process that it is for.
 func activated(t *testing.T, socket *os.File, args ...string) *process {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, slidegate}, args...)...)
@@ -22,7 +23,7 @@ func activated(t *testing.T, socket *os.File, args ...string) *process {
 	return run(t, cmd)
 }
 
-// keep opens a socket that stays open across restarts, and returns where it listens.
+// keep opens a socket that stays open across restarts, and returns its address.
 func keep(t *testing.T) (socket *os.File, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,8 +35,8 @@ func keep(t *testing.T) (socket *os.File, address string) {
 	return socket, l.Addr().String()
 }
 
-// A proxy whose socket is kept by another process is stopped, and then started again, and no client notices. systemctl restart does
-// just that.
+// TestProxyHandover stops and restarts a proxy whose socket is kept open by another process, as systemctl restart does. No client
+// notices.
 func TestProxyHandover(t *testing.T) {
 	socket, address := keep(t)
 	args := []string{"proxy", "--to", "http://" + application(t), "--http", "127.0.0.1:1", "--admin", "off", "--limit", roomy, "--drain-delay", "500ms"}
@@ -47,15 +48,15 @@ func TestProxyHandover(t *testing.T) {
 		proxy = activated(t, socket, args...)
 		proxy.says(t, "http://"+address)
 		asked := all.asked.Load()
-		testkit.Eventually(t, "the new one answers", func() bool { return all.asked.Load() > asked+100 })
+		testkit.Eventually(t, "the new process answers", func() bool { return all.asked.Load() > asked+100 })
 	}
 	all.check(t)
 	if all.last == 0 {
-		t.Error("no connection was ended by an answer: nothing was restarted")
+		t.Error("no response ended a connection: nothing was restarted")
 	}
 }
 
-// A new process listens on the port before the old one ends.
+// TestReusePort starts a new process on the port before the old one ends.
 func TestReusePort(t *testing.T) {
 	address := testkit.FreeAddress(t)
 	app := application(t)
@@ -75,7 +76,7 @@ func TestReusePort(t *testing.T) {
 	all.check(t)
 }
 
-// systemd's own tool passes sockets for two doors, which are known by their names.
+// TestSocketActivation passes sockets for two listeners by systemd's own tool, distinguished by their names.
 func TestSocketActivation(t *testing.T) {
 	tool := testkit.Program(t, "systemd-socket-activate")
 	web, admin := testkit.FreeAddress(t), testkit.FreeAddress(t)
@@ -92,12 +93,12 @@ func TestSocketActivation(t *testing.T) {
 	testkit.NoError(t, err)
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		t.Errorf("the admin door: %d", answer.StatusCode)
+		t.Errorf("the admin listener: %d", answer.StatusCode)
 	}
 	p.terminate(t)
 }
 
-// systemd is told when the service is ready, reloads, lives and stops.
+// TestNotify checks that the service notifies systemd when it is ready, reloads, is alive and stops.
 func TestNotify(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	systemd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -108,7 +109,7 @@ func TestNotify(t *testing.T) {
 	cmd := exec.Command(slidegate, "serve", "--config", file, "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off")
 	cmd.Env = []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=100000"}
 	p := run(t, cmd)
-	told := func(want string) {
+	wantMessage := func(want string) {
 		t.Helper()
 		for text := make([]byte, 4096); ; {
 			n, err := systemd.Read(text)
@@ -117,24 +118,24 @@ func TestNotify(t *testing.T) {
 				return
 			}
 			if !strings.HasPrefix(string(text[:n]), "WATCHDOG=1") {
-				t.Fatalf("systemd is told %q, want %q", text[:n], want)
+				t.Fatalf("systemd received %q, want %q", text[:n], want)
 			}
 		}
 	}
-	told("READY=1")
-	told("WATCHDOG=1")
+	wantMessage("READY=1")
+	wantMessage("WATCHDOG=1")
 	p.says(t, "\n  http ")
 	testkit.NoError(t, p.Signal(syscall.SIGHUP))
-	told("RELOADING=1\nMONOTONIC_USEC=")
-	told("READY=1")
+	wantMessage("RELOADING=1\nMONOTONIC_USEC=")
+	wantMessage("READY=1")
 	testkit.NoError(t, os.WriteFile(file, []byte("policies: {a: {limits: [1/1x]}}\n"), 0o600))
-	told("RELOADING=1\nMONOTONIC_USEC=")
-	told("READY=1\nSTATUS=a file was not reloaded: ")
+	wantMessage("RELOADING=1\nMONOTONIC_USEC=")
+	wantMessage("READY=1\nSTATUS=a file was not reloaded: ")
 	p.terminate(t)
-	told("STOPPING=1")
+	wantMessage("STOPPING=1")
 }
 
-// The units of systemd that the repository has are right, and name a program and flags that there are.
+// TestUnits checks that the systemd units of the repository are valid, and that their flags exist.
 func TestUnits(t *testing.T) {
 	dir := t.TempDir()
 	folder := filepath.Join("..", "..", "..", "..", "..", "deploy")
@@ -151,17 +152,17 @@ func TestUnits(t *testing.T) {
 		args = append(args, at)
 		for line := range strings.Lines(installed) {
 			if command, ok := strings.CutPrefix(line, "ExecStart="); ok {
-				said, err := exec.Command("sh", "-c", command).CombinedOutput()
-				if err == nil || !strings.Contains(string(said), missing) { // after it has read its flags
-					t.Errorf("%s: %v: %s", unit, err, said)
+				output, err := exec.Command("sh", "-c", command).CombinedOutput()
+				if err == nil || !strings.Contains(string(output), missing) { // after it has read its flags
+					t.Errorf("%s: %v: %s", unit, err, output)
 				}
 			}
 		}
 	}
 	if len(units) != 6 {
-		t.Errorf("there are %d units, want 6: %q", len(units), units)
+		t.Errorf("found %d units, want 6: %q", len(units), units)
 	}
-	if said, err := exec.Command("systemd-analyze", args...).CombinedOutput(); err != nil || len(said) > 0 {
-		t.Errorf("systemd-analyze: %v: %s", err, said)
+	if output, err := exec.Command("systemd-analyze", args...).CombinedOutput(); err != nil || len(output) > 0 {
+		t.Errorf("systemd-analyze: %v: %s", err, output)
 	}
 }

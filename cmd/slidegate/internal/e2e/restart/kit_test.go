@@ -1,5 +1,5 @@
-// Package restart_test restarts the program under load, behind nginx, with sockets that another process keeps, and with ports that two
-// processes share.
+// Package restart_test restarts the program under load, behind nginx, with sockets that another process keeps open, and with ports
+// that two processes share.
 package restart_test
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// rounds is how often each test restarts; make restarts has more.
+// rounds is how often each test restarts; make restarts uses more.
 var rounds = flag.Int("rounds", 2, "how often to restart everything")
 
 // slidegate is the real binary, built once.
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	testkit.MainWithProgram(m, filepath.Join("..", "..", ".."), &slidegate)
 }
 
-// application answers every request with hello.
+// application responds "hello" to every request.
 func application(t *testing.T) (address string) {
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -40,7 +40,7 @@ func application(t *testing.T) (address string) {
 	return strings.TrimPrefix(app.URL, "http://")
 }
 
-// process is a program that runs.
+// process is a running program.
 type process struct {
 	*os.Process
 	output testkit.Output
@@ -48,7 +48,7 @@ type process struct {
 	status int // once ended
 }
 
-// run starts a program, which ends with the test.
+// run starts a program that is stopped when the test ends.
 func run(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{ended: make(chan struct{})}
@@ -71,33 +71,33 @@ func run(t *testing.T, cmd *exec.Cmd) *process {
 	return p
 }
 
-// says waits until the program has said something.
+// says waits until the program has printed text.
 func (p *process) says(t *testing.T, text string) {
 	t.Helper()
-	testkit.Eventually(t, "the program says "+text, func() bool {
+	testkit.Eventually(t, "the program prints "+text, func() bool {
 		select {
 		case <-p.ended:
-			t.Fatalf("it has ended: %s", p.output.String())
+			t.Fatalf("the program has ended: %s", p.output.String())
 		default:
 		}
 		return strings.Contains(p.output.String(), text)
 	})
 }
 
-// terminate asks the program to end, as an operator does, and waits until it has.
+// terminate sends SIGTERM to the program, as an operator does, and waits until it has ended.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
 	testkit.NoError(t, p.Signal(syscall.SIGTERM))
 	<-p.ended
 	if p.status != 0 || strings.Contains(p.output.String(), "cut off") {
-		t.Errorf("it ended with %d: %s", p.status, p.output.String())
+		t.Errorf("the program ended with %d: %s", p.status, p.output.String())
 	}
 }
 
-// roomy is a limit that nobody reaches.
+// roomy is a limit that no client reaches.
 const roomy = "1000000000/1h fixed-window"
 
-// serve is the service at an address, with its other doors shut.
+// serve starts the service at an address, with all other listeners off.
 func serve(t *testing.T, address string, args ...string) *process {
 	t.Helper()
 	p := run(t, exec.Command(slidegate, slices.Concat([]string{

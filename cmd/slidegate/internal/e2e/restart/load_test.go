@@ -19,8 +19,9 @@ const (
 	clients   = 32
 )
 
-// load is clients that ask again and again, perSecond times a second in all, and forgive nothing. They keep their connections, and connect
-// again only if an answer said that it was the last one: what net/http, nginx and others try again, these count as failed.
+// load is a set of clients that together send perSecond requests a second, and never retry. They keep their connections, and
+// reconnect only if a response announced that it was the last one: what net/http, nginx and others would retry counts as failed
+// here.
 type load struct {
 	address string
 	began   time.Time
@@ -30,10 +31,10 @@ type load struct {
 
 	mu     sync.Mutex
 	failed []string
-	last   int64 // answers that were the last ones of their connections
+	last   int64 // responses that were the last ones of their connections
 }
 
-// startLoad begins to ask what listens at an address.
+// startLoad starts sending requests to an address.
 func startLoad(t *testing.T, address string) *load {
 	t.Helper()
 	l := &load{address: address, began: time.Now(), end: make(chan struct{})}
@@ -54,12 +55,12 @@ func (l *load) stop() {
 	l.all.Wait()
 }
 
-// check ends the load, and fails the test if a request failed.
+// check stops the load, and fails the test if a request failed.
 func (l *load) check(t *testing.T) {
 	t.Helper()
 	took := time.Since(l.began)
 	l.stop()
-	t.Logf("%d requests in %v, %.0f a second, %d failed, %d connections that an answer ended",
+	t.Logf("%d requests in %v, %.0f a second, %d failed, %d connections ended by a response",
 		l.asked.Load(), took.Round(time.Millisecond), float64(l.asked.Load())/took.Seconds(), len(l.failed), l.last)
 	for _, why := range l.failed[:min(10, len(l.failed))] {
 		t.Error(why)
@@ -72,7 +73,7 @@ func (l *load) fail(format string, args ...any) {
 	l.failed = append(l.failed, fmt.Sprintf("after %v: ", time.Since(l.began).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
-// client asks at times that are set beforehand, as clients do that do not wait for one another; what is late is asked at once.
+// client sends requests at fixed times, as independent clients do; requests that are late are sent at once.
 func (l *load) client(number int) {
 	const between = time.Second * clients / perSecond
 	next := l.began.Add(between * time.Duration(number) / clients)
@@ -93,14 +94,14 @@ func (l *load) client(number int) {
 	}
 }
 
-// connection is one that is kept.
+// connection is a connection that is kept open.
 type connection struct {
 	net.Conn
 	in   *bufio.Reader
-	used time.Time // when it was last answered on; zero if never
+	used time.Time // when the last response arrived; zero if none did
 }
 
-// idle says for how long a connection had been idle.
+// idle returns how long a connection had been idle.
 func (c *connection) idle(at time.Time) string {
 	if c.used.IsZero() {
 		return "ever"
@@ -114,7 +115,7 @@ func (c *connection) close() {
 	}
 }
 
-// ask sends a request, and returns the connection for the next one; nil if there is to be another one.
+// ask sends a request, and returns the connection for the next one, or nil if that needs a new one.
 func (l *load) ask(conn *connection) *connection {
 	if conn == nil {
 		dialed, err := net.DialTimeout("tcp", l.address, testkit.Patience)
@@ -133,7 +134,7 @@ func (l *load) ask(conn *connection) *connection {
 	}
 	answer, err := http.ReadResponse(conn.in, nil)
 	if err != nil {
-		l.fail("answer: %v, on a connection that was idle for %v", err, conn.idle(began))
+		l.fail("response: %v, on a connection that was idle for %v", err, conn.idle(began))
 		conn.close()
 		return nil
 	}
@@ -143,7 +144,7 @@ func (l *load) ask(conn *connection) *connection {
 		l.fail("status %d, %q, %v", answer.StatusCode, text, err)
 	}
 	if answer.Header.Get("RateLimit") == "" {
-		l.fail("status %d: nobody decided it", answer.StatusCode) // the proxy let it pass by itself
+		l.fail("status %d: the service did not decide", answer.StatusCode) // the proxy admitted it by itself
 	}
 	if !answer.Close {
 		conn.used = time.Now()

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// nginxMain is what a configuration of nginx needs around the example, to run as one process in a folder.
+// nginxMain is the rest of an nginx configuration with which nginx runs as one process in a folder.
 const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
 events { worker_connections 1024; }
 http {
@@ -64,7 +64,7 @@ func startNginx(t *testing.T, app string, instances ...string) (address string) 
 	return address
 }
 
-// Two instances behind nginx are restarted one after the other, and every request is decided.
+// TestRollingRestartBehindNginx restarts two instances behind nginx, one after the other, and checks that every request is decided.
 func TestRollingRestartBehindNginx(t *testing.T) {
 	addresses := [2]string{testkit.FreeAddress(t), testkit.FreeAddress(t)}
 	var instances [2]*process
@@ -76,7 +76,7 @@ func TestRollingRestartBehindNginx(t *testing.T) {
 		for i := range instances {
 			instances[i].terminate(t)
 			asked := all.asked.Load()
-			testkit.Eventually(t, "the other one answers alone", func() bool { return all.asked.Load() > asked+100 })
+			testkit.Eventually(t, "the other instance answers alone", func() bool { return all.asked.Load() > asked+100 })
 			instances[i] = serve(t, addresses[i])
 		}
 	}

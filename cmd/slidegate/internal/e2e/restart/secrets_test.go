@@ -23,7 +23,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// writePair writes a new certificate of this machine and its key, and returns a client that trusts it alone.
+// writePair writes a new certificate for this machine and its key, and returns a client that trusts only this certificate.
 func writePair(t *testing.T, cert, key string) *http.Client {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -46,7 +46,8 @@ func writePair(t *testing.T, cert, key string) *http.Client {
 	return &http.Client{Transport: transport, Timeout: testkit.Patience}
 }
 
-// status asks for a unit with a token, and returns the status, 0 if there is no answer, and whether the connection was used before.
+// status requests a unit with a token, and returns the status, or 0 if there is no response, and whether the connection was used
+// before.
 func status(t *testing.T, client *http.Client, url, token string) (got int, reused bool) {
 	t.Helper()
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }}
@@ -63,8 +64,8 @@ func status(t *testing.T, client *http.Client, url, token string) (got int, reus
 	return answer.StatusCode, reused
 }
 
-// A new token and a new certificate are in force in the process that runs, and the old ones are not: the token not even on a connection
-// that was open before.
+// TestNewSecretsWithoutRestart checks that a running process uses a new token and a new certificate, and no longer accepts the old
+// ones, the token not even on a connection that was open before.
 func TestNewSecretsWithoutRestart(t *testing.T) {
 	const old, young = "old-token-of-24-characters", "new-token-of-24-characters"
 	dir := t.TempDir()
@@ -95,7 +96,7 @@ func TestNewSecretsWithoutRestart(t *testing.T) {
 	})
 	first.CloseIdleConnections()
 	if got, _ := status(t, first, url, young); got != 0 {
-		t.Errorf("a client that trusts the old certificate alone was answered with %d, want no connection", got)
+		t.Errorf("a client that trusts only the old certificate got %d, want no connection", got)
 	}
 	p.terminate(t)
 }

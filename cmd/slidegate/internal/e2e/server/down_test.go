@@ -23,14 +23,14 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// database is a server that can be down.
+// database is a database server that can be stopped and started.
 type database interface {
 	Kill()
 	Restart()
 }
 
-// TestStoreDown: the service starts while its store is down, says so to whoever asks whether it is ready, and answers by the
-// failure modes; once the store is up it decides, until it is down again.
+// TestStoreDown checks that the service starts while its store is down, reports that it is not ready, and answers by the failure
+// modes; once the store is up it decides, until it is down again.
 func TestStoreDown(t *testing.T) {
 	for name, open := range map[string]func() (database, string){
 		"redis": func() (database, string) {
@@ -105,19 +105,19 @@ policies:
 	}
 }
 
-// flags asks for a unit and returns the status and the flags of the answer.
+// flagsOf requests a unit and returns the status and the flags of the decision.
 func flagsOf(t *testing.T, s *servertest.Service, policy, key string) (int, []string) {
 	t.Helper()
 	got := s.Ask(t, "http", "POST", "/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key))
-	var told struct{ Flags []string }
-	if err := json.Unmarshal([]byte(got.Body), &told); err != nil {
+	var decision struct{ Flags []string }
+	if err := json.Unmarshal([]byte(got.Body), &decision); err != nil {
 		t.Fatalf("got %+v, want JSON: %v", got, err)
 	}
-	return got.Status, told.Flags
+	return got.Status, decision.Flags
 }
 
-// Envoy is told that there is no answer, so that its failure_mode_deny decides, unless the file says what happens; CL.THROTTLE
-// does what policies do.
+// TestStoreDownForEnvoyAndThrottle checks that Envoy gets an error, so that its failure_mode_deny decides, unless the file sets a
+// failure mode, and that CL.THROTTLE follows the failure mode of policies.
 func TestStoreDownForEnvoyAndThrottle(t *testing.T) {
 	node := redistest.Server(t)
 	node.Kill()
@@ -128,7 +128,7 @@ func TestStoreDownForEnvoyAndThrottle(t *testing.T) {
 		code    codes.Code
 		overall rls.RateLimitResponse_Code
 		status  int   // of /json
-		limited int64 // the first number of CL.THROTTLE; -1 for an error
+		limited int64 // the first number in the reply to CL.THROTTLE; -1 for an error
 	}{
 		{"", codes.Unavailable, 0, 500, 0},
 		{"failure: open", codes.OK, rls.RateLimitResponse_OK, 200, 0},
@@ -154,9 +154,9 @@ func TestStoreDownForEnvoyAndThrottle(t *testing.T) {
 			}
 			client := redis.NewClient(&redis.Options{Addr: s.Address("resp"), MaxRetries: -1})
 			defer client.Close()
-			told, err := client.Do(t.Context(), "CL.THROTTLE", "k", 1, 1, 3600).Int64Slice()
-			if (err != nil) != (c.limited < 0) || err == nil && told[0] != c.limited {
-				t.Errorf("CL.THROTTLE: %v, %v", told, err)
+			reply, err := client.Do(t.Context(), "CL.THROTTLE", "k", 1, 1, 3600).Int64Slice()
+			if (err != nil) != (c.limited < 0) || err == nil && reply[0] != c.limited {
+				t.Errorf("CL.THROTTLE: %v, %v", reply, err)
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// TestNoKeyWhenRedisRefuses: a key is neither in the log nor in an answer of any listener, whatever Redis says of it, and
-// whatever the failure mode is.
+// TestNoKeyWhenRedisRefuses checks that a key is neither in the log nor in a response of any listener, whatever error Redis
+// returns, and whatever the failure mode is.
 func TestNoKeyWhenRedisRefuses(t *testing.T) {
 	const marker = "marker-7f3a"
 	for name, config := range map[string][]string{
@@ -51,7 +51,7 @@ policies:
 			answers = append(answers, fmt.Sprint("throttle", client.Do(t.Context(), "CL.THROTTLE", marker, 1, 2, 3600).Err()))
 			answers = append(answers, fmt.Sprint("check", s.Ask(t, "http", "GET", "/v1/check", "", "X-Key", marker)))
 			testkit.Eventually(t, "the failure is logged", func() bool {
-				return s.Log.Has("the store does not answer") || s.Log.Has("the store did not answer") // the second where it answers some requests
+				return s.Log.Has("the store does not answer") || s.Log.Has("the store did not answer") // the second if it answers some requests
 			})
 			if got := s.Ask(t, "http", "GET", "/healthz", ""); got.Status != http.StatusOK {
 				t.Errorf("/healthz: %+v", got)
@@ -61,7 +61,7 @@ policies:
 			}
 			for _, answer := range answers {
 				if strings.Contains(answer, marker) {
-					t.Errorf("an answer has the key: %s", answer)
+					t.Errorf("a response has the key: %s", answer)
 				}
 			}
 		})

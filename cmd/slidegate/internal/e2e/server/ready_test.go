@@ -19,7 +19,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// TestReadyWhileTheStoreHangs: whether the service is ready is told in a moment though the store does not answer, however many ask, and
+// TestReadyWhileTheStoreHangs checks that /readyz responds quickly while the store hangs, however many clients request it, and that
 // the log has one line for each change.
 func TestReadyWhileTheStoreHangs(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) (url string, processes func() []int){
@@ -41,7 +41,7 @@ func TestReadyWhileTheStoreHangs(t *testing.T) {
 			pool := db.Pool(t)
 			return db.URL(), func() (pids []int) {
 				rows, err := pool.Query(t.Context(), "SELECT pid FROM pg_stat_activity WHERE application_name = 'slidegate' "+
-					"UNION ALL SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int") // which would start others
+					"UNION ALL SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int") // it would start other processes
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -74,7 +74,7 @@ func hang(t *testing.T, url string, processes func() []int) {
 	}
 	signal := func(s syscall.Signal) {
 		for _, pid := range pids {
-			if err := syscall.Kill(pid, s); err != nil && s == syscall.SIGSTOP { // it may have ended since
+			if err := syscall.Kill(pid, s); err != nil && s == syscall.SIGSTOP { // it may have ended in the meantime
 				t.Error(err)
 			}
 		}
@@ -90,7 +90,7 @@ func hang(t *testing.T, url string, processes func() []int) {
 			for range 25 {
 				began := time.Now()
 				if got := ready(); got != http.StatusServiceUnavailable {
-					t.Errorf("while the store hangs: %d", got)
+					t.Errorf("while the store hangs: got %d, want 503", got)
 				}
 				mu.Lock()
 				slowest = max(slowest, time.Since(began))
@@ -99,11 +99,11 @@ func hang(t *testing.T, url string, processes func() []int) {
 		})
 	}
 	all.Wait()
-	if slowest > 800*time.Millisecond { // it is 200ms, and the machine may be busy; a kubelet gives it a second
-		t.Errorf("the slowest answer took %v", slowest)
+	if slowest > 800*time.Millisecond { // the limit is 200ms, and the machine may be busy; a kubelet waits for a second
+		t.Errorf("the slowest response took %v", slowest)
 	}
 	if n := strings.Count(s.Log.String(), "not ready"); n != 1 {
-		t.Errorf("%d lines of more than 100 answers say that it is not ready, want 1:\n%s", n, s.Log)
+		t.Errorf("%d lines after more than 100 responses say that it is not ready, want 1:\n%s", n, s.Log)
 	}
 	signal(syscall.SIGCONT)
 	testkit.Eventually(t, "the service is ready again", func() bool { return ready() == http.StatusOK })

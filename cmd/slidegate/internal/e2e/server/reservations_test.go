@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// TestReservationsOfInstances: instances that share a store settle each other's reservations, also after a restart, and refuse
-// those that none of them made.
+// TestReservationsOfInstances checks that instances that share a store settle each other's reservations, even after a restart, and
+// reject reservations that none of them made.
 func TestReservationsOfInstances(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) string{
 		"redis":    func(t *testing.T) string { return "redis://" + redistest.Server(t).Addr() },
@@ -36,11 +36,11 @@ func TestReservationsOfInstances(t *testing.T) {
 			for i, reservation := range made {
 				for j, one := range instances {
 					if got := one.Ask(t, "http", "POST", "/v1/settle", `{"cost":5,"reservation":`+reservation+`}`); got.Status != http.StatusOK {
-						t.Errorf("instance %d, a reservation of instance %d: got %d %s, want 200", j, i, got.Status, got.Body)
+						t.Errorf("instance %d, settling a reservation of instance %d: got %d %s, want 200", j, i, got.Status, got.Body)
 					}
 					forged := strings.Replace(reservation, `"cost":5`, `"cost":50`, 1)
 					if got := one.Ask(t, "http", "POST", "/v1/cancel", `{"reservation":`+forged+`}`); got.Status != http.StatusBadRequest {
-						t.Errorf("instance %d, one that was changed: got %d %s, want 400", j, got.Status, got.Body)
+						t.Errorf("instance %d, a reservation that was changed: got %d %s, want 400", j, got.Status, got.Body)
 					}
 				}
 			}
@@ -48,8 +48,8 @@ func TestReservationsOfInstances(t *testing.T) {
 	}
 }
 
-// TestKeyIsNotLogged: a Redis that keeps no key says so with the key in its words, which must not get into the log. The process then
-// has a key of its own.
+// TestKeyIsNotLogged checks that the signing key does not get into the log if Redis cannot store it and repeats it in its error.
+// The process then uses its own key.
 func TestKeyIsNotLogged(t *testing.T) {
 	for name, config := range map[string]string{
 		"renamed":   `rename-command SET ""`,

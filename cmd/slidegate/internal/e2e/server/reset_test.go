@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// TestResetElsewhere: a reset holds at once where it was made; another instance may refuse for up to a second more, by what it
-// remembers, and says so. docs/service.md and docs/api.md promise both.
+// TestResetElsewhere checks that a reset takes effect at once at its instance; another instance may refuse for up to a second more,
+// by its cache, and flags that. docs/service.md and docs/api.md promise both.
 func TestResetElsewhere(t *testing.T) {
 	text := fmt.Sprintf("store: redis://%s\nstore_timeout: 2s\npolicies: {default: {limits: [1/1h]}}\n", redistest.Server(t).Addr())
 	one, other := servertest.Start(t, text, nil), servertest.Start(t, text, nil)
@@ -39,7 +39,7 @@ func TestResetElsewhere(t *testing.T) {
 			t.Errorf("refused after a reset with the flags %v, want cached", flags)
 		}
 		if late := asked.Sub(remembered); late > time.Second {
-			t.Errorf("refused %v after the store was last asked", late)
+			t.Errorf("refused %v after the store was last called", late)
 		}
 		return false
 	})
@@ -50,6 +50,6 @@ func TestResetElsewhere(t *testing.T) {
 		t.Fatalf("reset: %+v", got)
 	}
 	if got, flags := flagsOf(t, one, "default", "me"); got != http.StatusOK {
-		t.Errorf("where it was reset: %d %v", got, flags)
+		t.Errorf("at the instance of the reset: got %d %v", got, flags)
 	}
 }

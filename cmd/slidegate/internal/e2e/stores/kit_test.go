@@ -11,12 +11,12 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestMain checks that nothing goes on after Close.
+// TestMain checks that nothing keeps running after Close.
 func TestMain(m *testing.M) { storestest.Main(m) }
 
 var ctx = context.Background()
 
-// The stores of tests.
+// The stores of the tests.
 var (
 	open    = storestest.Open
 	hasty   = storestest.Hasty
@@ -24,7 +24,7 @@ var (
 	allow   = storestest.Allow
 )
 
-// connected is open, and waits until the store answers: on a busy machine that may take more than one attempt.
+// connected is like open, but waits until the store answers: on a busy machine that may take more than one attempt.
 func connected(t testing.TB, url string, opts stores.Options) *stores.Opened {
 	t.Helper()
 	o := open(t, url, opts)
@@ -32,7 +32,7 @@ func connected(t testing.TB, url string, opts stores.Options) *stores.Opened {
 	return o
 }
 
-// patient are options under which a busy machine is not taken for a store that is down, and forgets no refusal.
+// patient returns options with which a busy machine is not taken for a store that is down, and refusals stay cached.
 func patient() stores.Options {
 	return stores.Options{Timeout: 5 * time.Second, ProbeEvery: 5 * time.Second, DenyAge: time.Minute}
 }

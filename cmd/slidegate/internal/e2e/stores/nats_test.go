@@ -18,15 +18,15 @@ import (
 func TestNATS(t *testing.T) {
 	o := connected(t, natstest.Start(t)+"?bucket=limits&prefix=mine", patient())
 	if o.Memory != nil {
-		t.Error("it is not in memory")
+		t.Error("Memory is set for a store that is not in memory")
 	}
 	if traits := o.Open.Traits(); traits.Name != "nats" || !traits.OneKey || !traits.ServerClock {
-		t.Errorf("got the traits %+v", traits)
+		t.Errorf("got traits %+v", traits)
 	}
 	sameCounts(t, o)
 }
 
-// TestNATSDown: the failure modes answer, and the error does not have the password.
+// TestNATSDown checks that the failure modes decide, and that the error does not contain the password.
 func TestNATSDown(t *testing.T) {
 	o := open(t, "nats://u:hunter2@127.0.0.1:1", hasty())
 	if err := o.Ping(ctx); !errors.Is(err, stores.ErrDown) || strings.Contains(err.Error(), "hunter2") {
@@ -39,7 +39,8 @@ func TestNATSDown(t *testing.T) {
 	}
 }
 
-// TestEmbeddedNATS: a server in this process keeps counts, rulings and the key over a restart, and the folder is free at once.
+// TestEmbeddedNATS checks that a server in this process keeps counts, rulings and the key across a restart, and that its folder is
+// free at once.
 func TestEmbeddedNATS(t *testing.T) {
 	url := "nats:embedded?dir=" + t.TempDir()
 	first := connected(t, url, patient())
@@ -57,18 +58,18 @@ func TestEmbeddedNATS(t *testing.T) {
 
 	second := connected(t, url, patient())
 	if d := allow(t, limiter(t, second.Open, "kept")); d.Allowed || d.Flags != 0 {
-		t.Errorf("the fourth unit, after a restart: got %+v, want it refused", d)
+		t.Errorf("the fourth unit, after a restart: got %+v, want refused", d)
 	}
 	if all, version, err := second.Rulings.Load(ctx, -1); err != nil || len(all) != 1 || version != 1 {
-		t.Errorf("the rulings: got %v, %d, %v; want the one of before", all, version, err)
+		t.Errorf("the rulings: got %v, %d, %v; want the ruling from before", all, version, err)
 	}
 	if kept, err := second.KeepKey(ctx, []byte("another key")); err != nil || !bytes.Equal(kept, key) {
 		t.Errorf("the key: got %q, %v, want %q", kept, err, key)
 	}
 }
 
-// TestRulingsInNATS has two instances change rulings at once over a real server. That the keeper does all that it must is tested
-// beside it, without a server: ten thousand changes take a minute here.
+// TestRulingsInNATS changes rulings concurrently from two instances over a real server. The contract of the keeper is tested in its
+// own package, without a server: ten thousand changes would take a minute here.
 func TestRulingsInNATS(t *testing.T) {
 	url := natstest.Start(t)
 	keepers := []rulings.Keeper{connected(t, url, patient()).Rulings, connected(t, url, patient()).Rulings}
@@ -100,13 +101,13 @@ func TestPenaltyOnMemcached(t *testing.T) {
 	penaltyIsShared(t, "memcached://"+memcachedtest.Start(t).Addr())
 }
 
-// TestMemcached: it keeps counts, and nothing that must not be forgotten.
+// TestMemcached checks that memcached keeps counts, and nothing that must not be forgotten.
 func TestMemcached(t *testing.T) {
 	server := memcachedtest.Start(t)
 	o := connected(t, "memcached://"+server.Addr(), patient())
 	sameCounts(t, o)
 	if o.Rulings != nil || o.KeepKey != nil {
-		t.Error("a cache keeps rulings or a key")
+		t.Error("memcached is used for rulings or for the signing key")
 	}
 	server.Kill()
 	if err := o.Ping(ctx); err == nil {

@@ -22,7 +22,7 @@ func TestPenaltyOnPostgres(t *testing.T) {
 	penaltyIsShared(t, pgtest.Start(t, "fsync = off").URL())
 }
 
-// penaltyIsShared has one of two processes that share a store see an excess. The other must keep the key out too, until the
+// penaltyIsShared exceeds a limit at one of two processes that share a store. The other one must refuse the key too, until the
 // penalty ends or the key is reset.
 func penaltyIsShared(t *testing.T, url string) {
 	opts := patient()
@@ -45,9 +45,9 @@ func penaltyIsShared(t *testing.T, url string) {
 	if !begun.Refused || begun.Penalty <= time.Second || begun.Penalty > 2*time.Second || begun.Decision.RetryAfter < begun.Penalty {
 		t.Fatalf("the excess: %+v, want a refusal that begins a penalty of two seconds", begun)
 	}
-	// The limit is of 100ms, so that what refuses from now on is the penalty.
+	// The window is 100ms, so what refuses from now on is the penalty.
 	var v policy.Verdict
-	testkit.Eventually(t, "the penalty alone keeps the key out", func() bool {
+	testkit.Eventually(t, "only the penalty refuses the key", func() bool {
 		v = take(second, "ann")
 		return v.Refused && v.Decision.RetryAfter == v.Penalty && v.Penalty < 1900*time.Millisecond || !v.Refused
 	})

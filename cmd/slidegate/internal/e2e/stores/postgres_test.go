@@ -9,12 +9,13 @@ import (
 	"github.com/slidegate/slidegate/test/pgtest"
 )
 
-// TestPostgres opens a store that is down, finds the failure modes at work, and then the store with its schema made.
+// TestPostgres opens a store that is down and checks the failure modes, then starts it and checks that it decides, with its schema
+// created.
 func TestPostgres(t *testing.T) {
 	server := pgtest.Start(t, "fsync = off")
 	server.Stop()
 	opts := patient()
-	opts.ProbeEvery, opts.Failures = opts.Timeout, 1000 // whatever failed before, the store is asked
+	opts.ProbeEvery, opts.Failures = opts.Timeout, 1000 // the store is called whatever failed before
 	o := open(t, server.URL("slidegate_schema=limits", "slidegate_unlogged=true", "pool_max_conns=4"), opts)
 	if err := o.Ping(ctx); !errors.Is(err, stores.ErrDown) {
 		t.Errorf("the store is down: %v", err)

@@ -32,7 +32,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// sameCounts takes one unit in each mode and one more, which all must refuse: they count in one place.
+// sameCounts takes one unit in each mode and one more, which all modes must refuse, since they share counts.
 func sameCounts(t *testing.T, o *stores.Opened) {
 	t.Helper()
 	namespace := fmt.Sprint("same-", namespaces.Add(1))
@@ -45,7 +45,7 @@ func sameCounts(t *testing.T, o *stores.Opened) {
 		t.Errorf("the fourth of three: %+v", d)
 	}
 	if d := allow(t, limiter(t, o.Local, namespace)); d.Allowed || d.Flags != rule.Cached {
-		t.Errorf("the fifth, which is known to be refused in all modes: %+v", d)
+		t.Errorf("the fifth of three, whose refusal is cached for all modes: %+v", d)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestPassword(t *testing.T) {
 	sameCounts(t, connected(t, "redis://app:hunter2%40home@"+node.Addr()+"/3", patient()))
 }
 
-// TestPasswordFromFile: a secret is taken literally, whatever is in it.
+// TestPasswordFromFile checks that a secret is taken literally, whatever it contains.
 func TestPasswordFromFile(t *testing.T) {
 	const secret = "hunter2@home/?#%41"
 	node := redistest.Server(t, "user app on >"+secret+" ~* &* +@all")
@@ -75,7 +75,7 @@ func TestPasswordFromFile(t *testing.T) {
 	sameCounts(t, connected(t, file.Service.Store, patient()))
 }
 
-// TestPasswordThatIsRepeated: a server that does not know a command repeats it in full, with the password.
+// TestPasswordThatIsRepeated checks that the password is hidden even if the server does not know a command and repeats it in full.
 func TestPasswordThatIsRepeated(t *testing.T) {
 	node := redistest.Server(t, `rename-command HELLO ""`, `rename-command AUTH ""`)
 	for _, protocol := range []string{"2", "3"} {
@@ -88,8 +88,8 @@ func TestPasswordThatIsRepeated(t *testing.T) {
 	}
 }
 
-// TestEvictionIsWarnedOf: once when the store is connected, and only where the server evicts.
-func TestEvictionIsWarnedOf(t *testing.T) {
+// TestEvictionWarning checks that a warning is logged once when the store is connected, and only if the server evicts.
+func TestEvictionWarning(t *testing.T) {
 	for policy, want := range map[string]int{"volatile-lru": 1, "allkeys-random": 1, "noeviction": 0} {
 		node := redistest.Server(t, "maxmemory 64mb", "maxmemory-policy "+policy)
 		log := &servertest.Log{}
@@ -114,7 +114,7 @@ func TestEvictionIsWarnedOf(t *testing.T) {
 func TestRedisServer(t *testing.T) {
 	o := connected(t, "redis://"+redistest.Server(t).Addr()+"?client_name=test&prefix=mine", patient())
 	if o.Memory != nil {
-		t.Error("it is not in memory")
+		t.Error("Memory is set for a store that is not in memory")
 	}
 	sameCounts(t, o)
 }
@@ -131,7 +131,7 @@ func TestRedisSentinel(t *testing.T) {
 	sameCounts(t, o)
 }
 
-// modes are the stores, with the flag and the verdict that each has while the store is down.
+// modes returns the stores of all failure modes, with the flag and the decision of each while the store is down.
 func modes(o *stores.Opened) []mode {
 	return []mode{
 		{"open", o.Open, rule.FallbackOpen, true}, {"closed", o.Closed, rule.FallbackClosed, false},
@@ -173,8 +173,8 @@ func TestDownThenUp(t *testing.T) {
 	}
 }
 
-// TestKillAndRecovery: in each mode, a server that dies is answered for, and decides again when it is back, with its
-// counts.
+// TestKillAndRecovery checks that each mode decides while the server is dead, and that the server decides again when it is back,
+// with its counts.
 func TestKillAndRecovery(t *testing.T) {
 	node := redistest.Server(t, "appendonly yes", "appendfsync always")
 	o := open(t, "redis://"+node.Addr(), hasty())
@@ -200,14 +200,14 @@ func TestKillAndRecovery(t *testing.T) {
 	for i, m := range ms {
 		var d slidegate.Decision
 		testkit.Eventually(t, "the store to decide again in mode "+m.name, func() bool { d = allow(t, limiters[i]); return d.Flags&m.flag == 0 })
-		if d.Remaining > 1 { // one unit was taken before, and one now
-			t.Errorf("%s: the counts are gone: %+v", m.name, d)
+		if d.Remaining > 1 { // one unit was taken before, and another now
+			t.Errorf("mode %s: the counts are gone: %+v", m.name, d)
 		}
 	}
 	testkit.Eventually(t, "a ping to be answered", func() bool { return o.Ping(ctx) == nil })
 }
 
-// TestMetrics: the modes report together, and which of them answered is told apart.
+// TestMetrics checks that the decisions of all failure modes are counted together.
 func TestMetrics(t *testing.T) {
 	node := redistest.Server(t, "maxclients 100")
 	reader := metric.NewManualReader()
@@ -222,7 +222,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := false
-	for _, scope := range got.ScopeMetrics { // decisions and memory, in no order
+	for _, scope := range got.ScopeMetrics { // decisions and memory, in any order
 		for _, m := range scope.Metrics {
 			if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "slidegate.decisions" {
 				found = true
@@ -233,7 +233,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if !found {
-		t.Error("there are no decisions among the metrics")
+		t.Error("no decisions among the metrics")
 	}
 }
 
@@ -242,16 +242,16 @@ func TestTLS(t *testing.T) {
 	sameCounts(t, connected(t, "rediss://"+addr+"?skip_verify=true&dial_timeout=10s", patient()))
 	o := open(t, "rediss://"+addr+"?dial_timeout=10s", patient())
 	var err error
-	testkit.Eventually(t, "the client to complain about the certificate", func() bool {
+	testkit.Eventually(t, "the client to reject the certificate", func() bool {
 		err = o.Ping(ctx)
 		return err == nil || strings.Contains(err.Error(), "certificate")
 	})
 	if !errors.Is(err, stores.ErrDown) {
-		t.Errorf("a certificate that nobody has signed: %v", err)
+		t.Errorf("a self-signed certificate: %v", err)
 	}
 }
 
-// secured returns an address at which a server is reached over TLS, with a certificate of nobody's.
+// secured returns an address at which a server is reached over TLS, with a self-signed certificate.
 func secured(t *testing.T, to string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -285,7 +285,7 @@ func secured(t *testing.T, to string) string {
 	return listener.Addr().String()
 }
 
-// join carries what comes in at near to another address and back, until either end closes.
+// join forwards data between near and another address, until either end closes.
 func join(near net.Conn, to string) {
 	defer near.Close()
 	far, err := net.Dial("tcp", to)

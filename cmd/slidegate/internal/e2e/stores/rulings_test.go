@@ -58,7 +58,8 @@ func TestRulingsInPostgres(t *testing.T) {
 	rulingstest.Exercise(t, connected(t, url, patient()).Rulings, connected(t, url, patient()).Rulings, fill)
 }
 
-// Where the URL forbids it to make tables, there are no rulings, and a change says what is missing.
+// TestRulingsWithoutTables checks that without permission in the URL to create tables there are no rulings, and that the error of a
+// change says what is missing.
 func TestRulingsWithoutTables(t *testing.T) {
 	server := pgtest.Start(t, "fsync = off")
 	keeper := connected(t, server.URL("slidegate_migrate=false"), patient()).Rulings
@@ -67,6 +68,6 @@ func TestRulingsWithoutTables(t *testing.T) {
 	}
 	err := keeper.Apply(ctx, rulings.Ruling{Policy: "p", Key: "a", Kind: rulings.Block, Who: "ann"}, nil)
 	if err == nil || !strings.Contains(err.Error(), "docs/postgres.md") {
-		t.Errorf("got %v, want an error that says where the tables' SQL is", err)
+		t.Errorf("got %v, want an error that names the SQL of the tables", err)
 	}
 }

@@ -1,4 +1,4 @@
-// What the Go fragments of the pages take for granted: these imports, and the parameters of the function.
+// What the Go fragments of the pages may use: these imports, and the parameters of the function.
 package sample
 
 import (

@@ -1,4 +1,4 @@
-// Sends requests that a page could make a program send, to a port that speaks another protocol. Arguments: port, body.
+// Sends requests that a web page could cause, to a port with another protocol. Arguments: port, body.
 const [port, body] = process.argv.slice(2);
 for (const method of ["PUT", "POST", "PATCH", "DELETE", "SG.RESET", "put"]) {
   for (const headers of [{}, { "content-type": "text/plain" }, { "x-note": "SG.RESET default victim" }]) {

@@ -1,4 +1,4 @@
-// Asks the service with ioredis, as its users do. Arguments: port, token. Prints JSON.
+// Uses the service with ioredis, as its users do. Arguments: port, token. Prints JSON.
 import { Redis } from "ioredis";
 
 const [port, token] = process.argv.slice(2);

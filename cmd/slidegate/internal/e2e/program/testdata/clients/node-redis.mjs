@@ -1,4 +1,4 @@
-// Asks the service with node-redis, as its users do. Arguments: port, token, RESP version. Prints JSON.
+// Uses the service with node-redis, as its users do. Arguments: port, token, RESP version. Prints JSON.
 import { createClient } from "redis";
 
 const [port, token, version] = process.argv.slice(2);
@@ -23,7 +23,7 @@ out.b = await peek("b");
 try {
   const answers = await client.multi().addCommand(allow("c")).addCommand(["SG.ALLOW", "nobody", "c"]).addCommand(allow("c")).exec();
   out.mixed = answers.map((answer) => answer instanceof Error);
-} catch (err) { // it has the answers of all with it
+} catch (err) { // the error contains all replies
   out.mixed = err.replies.map((answer) => answer instanceof Error);
 }
 
@@ -40,7 +40,7 @@ try {
 } catch (err) {
   out.watch = /not supported/.test(String(err)) ? "not supported" : String(err);
 }
-client.multi().addCommand(allow("g")); // and no exec
+client.multi().addCommand(allow("g")); // without exec
 out.reset = await peek("g");
 
 await client.close();

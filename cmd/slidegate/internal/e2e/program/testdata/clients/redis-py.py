@@ -14,7 +14,7 @@ def allow(pipe, key, *cost):
     pipe.execute_command("SG.ALLOW", "default", key, *cost)
 
 
-with r.pipeline() as p:  # which is MULTI and EXEC
+with r.pipeline() as p:  # MULTI and EXEC
     for _ in range(3):
         allow(p, "a")
     out["pipeline"] = [answer[2] for answer in p.execute()]

@@ -9,39 +9,39 @@ import (
 	"time"
 )
 
-// asks are command lines and what becomes of them, one after the other.
-type asks []struct {
+// commandLines are command lines with their expected results, called in order.
+type commandLines []struct {
 	args   []string
 	status int
-	want   string // part of what is printed, or of the message
+	want   string // part of the output, or of the error message
 }
 
-func (steps asks) play(t *testing.T, more ...string) {
+func (steps commandLines) play(t *testing.T, more ...string) {
 	t.Helper()
 	for i, step := range steps {
 		r := call(t, append(step.args, more...)...)
-		said := r.out
+		got := r.out
 		if step.status == exitFailure {
-			said = r.err
+			got = r.err
 		}
-		if r.status != step.status || !strings.Contains(said, step.want) {
-			t.Errorf("%d: %q: status %d, not %d, and says\n%s%s\nnot %q", i, step.args, r.status, step.status, r.out, r.err, step.want)
+		if r.status != step.status || !strings.Contains(got, step.want) {
+			t.Errorf("%d: %q: got status %d and\n%s%s\nwant status %d and %q", i, step.args, r.status, r.out, r.err, step.status, step.want)
 		}
 		if step.status != exitFailure && r.err != "" {
-			t.Errorf("%d: %q: also says %s", i, step.args, r.err)
+			t.Errorf("%d: %q: got %q on standard error, want nothing", i, step.args, r.err)
 		}
 	}
 }
 
-func TestAskService(t *testing.T) {
+func TestDecisionsOfService(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	policies := write(t, "policies.yaml", []byte("policies:\n  default: {limits: [3/1h sliding-log]}\n  web: {limits: [1/1h sliding-log]}\n"))
 	s := startServe(t, "--config", policies)
-	asks{
+	commandLines{
 		{[]string{"peek", "me"}, exitOK, "allowed: 3 of 3 left"},
-		{[]string{"allow", "me"}, exitOK, "allowed: 2 of 3 left, all free again in 1h0m0s"},
+		{[]string{"allow", "me"}, exitOK, "allowed: 2 of 3 left, resets in 1h0m0s"},
 		{[]string{"allow", "me", "--cost", "2"}, exitOK, "allowed: 0 of 3 left"},
-		{[]string{"allow", "me"}, exitRefused, "refused by 3/1h sliding-log: 0 of 3 left, come back in 59m"},
+		{[]string{"allow", "me"}, exitRefused, "refused by 3/1h sliding-log: 0 of 3 left, retry in 59m"},
 		{[]string{"peek", "me"}, exitRefused, "refused"},
 		{[]string{"allow", "me", "--cost", "4"}, exitRefused, "it can never be admitted"},
 		{[]string{"allow", "me", "--cost=-1"}, exitFailure, "cost: must be"},
@@ -53,60 +53,60 @@ func TestAskService(t *testing.T) {
 		{[]string{"charge", "he", "--cost=-1"}, exitFailure, "cost: must be"},
 		{[]string{"allow", "me", "--policy", "web"}, exitOK, "0 of 1"},
 		{[]string{"allow", "me", "--policy", "wbe"}, exitFailure, `"wbe" is not a policy; did you mean "web"? (want one of default, web)`},
-		{[]string{"reset", "me"}, exitFailure, "is not the admin door"},
+		{[]string{"reset", "me"}, exitFailure, "is not the admin listener"},
 		{[]string{"allow", "me", "--store", "redis://127.0.0.1:1"}, exitFailure, "--server"},
 	}.play(t, "--server", s.url("http"))
 	r := call(t, "allow", "me", "--format", "json", "--server", s.url("http")+"/")
-	var told answer
-	if err := json.Unmarshal([]byte(r.out), &told); err != nil || r.status != exitRefused || told.Allowed || told.Policy != "default" || told.Quota != 3 ||
-		told.RetryAfterMicros == nil || *told.RetryAfterMicros > time.Hour.Microseconds() {
-		t.Errorf("status %d: %s, %v, want status %d, refused by default of quota 3 for at most an hour", r.status, r.out, err, exitRefused)
+	var reply decision
+	if err := json.Unmarshal([]byte(r.out), &reply); err != nil || r.status != exitRefused || reply.Allowed || reply.Policy != "default" || reply.Quota != 3 ||
+		reply.RetryAfterMicros == nil || *reply.RetryAfterMicros > time.Hour.Microseconds() {
+		t.Errorf("got status %d, %s, %v, want status %d and a refusal by the policy default with quota 3 for at most an hour", r.status, r.out, err, exitRefused)
 	}
-	asks{
+	commandLines{
 		{[]string{"reset", "me", "--policy", "wbe"}, exitFailure, `did you mean "web"?`},
 		{[]string{"reset", "me"}, exitOK, "reset"},
 	}.play(t, "--server", s.url("admin"))
-	asks{{[]string{"allow", "me", "--cost", "3"}, exitOK, "0 of 3"}}.play(t, "--server", s.url("http"))
+	commandLines{{[]string{"allow", "me", "--cost", "3"}, exitOK, "0 of 3"}}.play(t, "--server", s.url("http"))
 }
 
-func TestAskWithToken(t *testing.T) {
+func TestDecisionsNeedToken(t *testing.T) {
 	const token = "0123456789abcdef"
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	s := startServe(t, "--tokens-file", write(t, "tokens", []byte("# ours\n"+token+"\n")))
-	asks{
+	commandLines{
 		{[]string{"allow", "me"}, exitFailure, "a token is needed"},
 		{[]string{"allow", "me", "--token", "wrong"}, exitFailure, "a token is needed"},
 		{[]string{"allow", "me", "--token", token}, exitOK, "99 of 100"},
 	}.play(t, "--server", s.url("http"))
 	t.Setenv("SLIDEGATE_TOKEN", token)
-	asks{{[]string{"allow", "me"}, exitOK, "98 of 100"}}.play(t, "--server", s.url("http"))
-	asks{{[]string{"reset", "me"}, exitOK, "reset"}, {[]string{"top"}, exitOK, "nobody was refused yet"}}.play(t, "--server", s.url("admin"))
+	commandLines{{[]string{"allow", "me"}, exitOK, "98 of 100"}}.play(t, "--server", s.url("http"))
+	commandLines{{[]string{"reset", "me"}, exitOK, "reset"}, {[]string{"top"}, exitOK, "no key has been refused yet"}}.play(t, "--server", s.url("admin"))
 }
 
-func TestAskWrong(t *testing.T) {
+func TestDecisionErrors(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
 	defer other.Close()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	memory := write(t, "memory.yaml", []byte("policies: {default: {limits: [3/1h]}}\n"))
-	asks{
+	commandLines{
 		{[]string{"allow"}, exitFailure, "<key>"},
 		{[]string{"allow", "me", "--server", gone.URL}, exitFailure, "is the service running? slidegate serve starts one"},
 		{[]string{"top", "--server", gone.URL}, exitFailure, "is the service running? slidegate serve starts one"},
 		{[]string{"reset", "me", "--server", gone.URL}, exitFailure, "is the service running? slidegate serve starts one"},
-		{[]string{"allow", "me", "--server", other.URL}, exitFailure, "this is not an answer of a Slidegate service"},
-		{[]string{"peek", "me", "--server", other.URL}, exitFailure, "ask its admin door: --server http://127.0.0.1:8082"},
-		{[]string{"top", "--server", other.URL}, exitFailure, "this is not an answer of a Slidegate service"},
+		{[]string{"allow", "me", "--server", other.URL}, exitFailure, "the response is not from a Slidegate service"},
+		{[]string{"peek", "me", "--server", other.URL}, exitFailure, "use its admin listener: --server http://127.0.0.1:8082"},
+		{[]string{"top", "--server", other.URL}, exitFailure, "the response is not from a Slidegate service"},
 		{[]string{"allow", "me", "--server", "localhost:8080"}, exitFailure, "such as http://127.0.0.1:8080"},
 		{[]string{"allow", "me", "--limit", "1/1m"}, exitFailure, "add --store URL"},
-		{[]string{"allow", "me", "--store", "memory:"}, exitFailure, "counts in memory are the service's alone"},
-		{[]string{"allow", "me", "--config", memory}, exitFailure, "counts in memory are the service's alone"},
+		{[]string{"allow", "me", "--store", "memory:"}, exitFailure, "counts in memory are only known to the service"},
+		{[]string{"allow", "me", "--config", memory}, exitFailure, "counts in memory are only known to the service"},
 		{[]string{"allow", "me", "--store", "ftp://u:hunter2@host"}, exitFailure, "--store"},
 		{[]string{"allow", "me", "--store", "redis://u:hunter2@127.0.0.1:1"}, exitFailure, "--store: redis: the store is not connected yet"},
 		{[]string{"allow", "me", "--format", "xml"}, exitFailure, "--format"},
 	}.play(t)
 	if r := call(t, "allow", "me", "--store", "redis://u:hunter2@127.0.0.1:1"); strings.Contains(r.err, "hunter2") {
-		t.Errorf("the message says a password:\n%s", r.err)
+		t.Errorf("the message contains a password:\n%s", r.err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// skewed is an engine by whose clock a process decides that is not that of others.
+// skewed is an engine with a clock that differs from the clocks of other processes.
 type skewed struct {
 	*kvtest.Table
 	now rule.Micros
@@ -18,8 +18,8 @@ type skewed struct {
 
 func (e *skewed) Now() rule.Micros { return e.now }
 
-// A process whose clock is behind that of another one decides no earlier than that has changed the entry. If it is far behind, a clock
-// was set, and its own decides.
+// A process whose clock is behind decides no earlier than the entry's last change. If it is far behind, a clock was set, and its
+// own clock decides.
 func TestTimeDoesNotGoBackwardsForAKey(t *testing.T) {
 	const base = rule.Micros(1_800_000_100e6) // in the middle of an hour
 	for behind, want := range map[time.Duration]rule.Micros{

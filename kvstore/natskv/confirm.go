@@ -18,38 +18,38 @@ import (
 // swapHeader identifies a swap that is made while there may be an old leader.
 const swapHeader = "Slidegate-Swap"
 
-// readSurely reads while there may be an old leader. It confirms what it has read by writing a message on the condition that it is still
-// the last one of its name: only the current leader can acknowledge that.
-func (e *Engine) readSurely(ctx context.Context, name string) (*jetstream.RawStreamMsg, error) {
+// readConfirmed reads while there may be an old leader. It confirms the message that it has read by writing another one on the
+// condition that the first is still the last one of its name: only the current leader can acknowledge that.
+func (e *Engine) readConfirmed(ctx context.Context, name string) (*jetstream.RawStreamMsg, error) {
 	for {
 		msg, err := e.readOrNone(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		check := e.message(e.checkName, nil, ownLasts)
+		check := e.message(e.checkName, nil, ownTTL)
 		expect(check, msg.Sequence)
 		check.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, e.subject+name)
 		if _, err = e.write(ctx, check); err == nil {
 			return msg, nil
 		}
 		if !isConflict(err) {
-			return nil, fmt.Errorf("cannot confirm that the server that answers is the leader: %w", err)
+			return nil, fmt.Errorf("cannot confirm that the response came from the current leader: %w", err)
 		}
 		select { // another process may be writing it
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(rand.N(askAgain)):
+		case <-time.After(rand.N(retryPause)):
 		}
 	}
 }
 
-// wasRefused finds out what became of a swap that was rejected while there may be an old leader. If the old leader rejected it, the
-// current one may have accepted it.
-func (e *Engine) wasRefused(ctx context.Context, swap *nats.Msg, name string, revision uint64, refusal error) (uint64, error) {
+// resolveRejected finds the outcome of a swap that was rejected while there may be an old leader. If the old leader rejected it,
+// the current one may have accepted it.
+func (e *Engine) resolveRejected(ctx context.Context, swap *nats.Msg, name string, revision uint64, refusal error) (uint64, error) {
 	if last, known := lastSequence(refusal); known && last > revision {
 		return 0, kvstore.ErrConflict // an old leader has nothing newer
 	}
-	msg, err := e.readSurely(ctx, name)
+	msg, err := e.readConfirmed(ctx, name)
 	if err != nil {
 		return 0, err
 	}

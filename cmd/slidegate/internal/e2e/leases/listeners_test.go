@@ -12,8 +12,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestTwoInstances has two instances take from one key as fast as they can, through each kind of listener: together they admit
-// the quota and no more, from blocks, which metrics tell of.
+// TestTwoInstances makes two instances take from one key as fast as they can, through each kind of listener. Together they admit
+// the quota and no more, from leases, which the metrics show.
 func TestTwoInstances(t *testing.T) { overStores(t, testTwoInstances) }
 
 func testTwoInstances(t *testing.T, store string) {
@@ -23,20 +23,20 @@ func testTwoInstances(t *testing.T, store string) {
 		most int64
 		door func(s *servertest.Service) asker
 	}{
-		{"JSON", quota, func(s *servertest.Service) asker { return jsonDoor(t, s, "default", "json", &leased) }},
-		{"JSON, two limits", quota, func(s *servertest.Service) asker { return jsonDoor(t, s, "several", "several", &leased) }},
-		{"SG.ALLOW", quota, func(s *servertest.Service) asker { return respDoor(t, s, 1, "SG.ALLOW", "default", "resp") }},
-		// A bucket that refills one unit in 15 minutes: those that the test takes, and one less for being leased.
+		{"JSON", quota, func(s *servertest.Service) asker { return viaJSON(t, s, "default", "json", &leased) }},
+		{"JSON, two limits", quota, func(s *servertest.Service) asker { return viaJSON(t, s, "several", "several", &leased) }},
+		{"SG.ALLOW", quota, func(s *servertest.Service) asker { return viaRESP(t, s, 1, "SG.ALLOW", "default", "resp") }},
+		// This bucket refills one unit in 15 minutes. A leased bucket admits one unit less than it holds.
 		{"CL.THROTTLE", quota, func(s *servertest.Service) asker {
-			return respDoor(t, s, 0, "CL.THROTTLE", "cell", quota, 96, 24*60*60)
+			return viaRESP(t, s, 0, "CL.THROTTLE", "cell", quota, 96, 24*60*60)
 		}},
-		{"Envoy", quota, func(s *servertest.Service) asker { return envoyDoor(t, s, "envoy") }},
+		{"Envoy", quota, func(s *servertest.Service) asker { return viaEnvoy(t, s, "envoy") }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instances := []*servertest.Service{start(t, store), start(t, store)}
 			askers := []asker{test.door(instances[0]), test.door(instances[1])}
 			admitted := int64(0)
-			testkit.Eventually(t, "all that was out is given back and admitted", func() bool {
+			testkit.Eventually(t, "all leased units are refunded and admitted", func() bool {
 				admitted += crowd(t, test.most+1, askers...)
 				return admitted >= test.most || t.Failed()
 			})
@@ -47,20 +47,20 @@ func testTwoInstances(t *testing.T, store string) {
 				got := metricsOf(t, s)
 				if got["units_spent"] == 0 || got["calls"] == 0 || got["trips_saved"] <= 0 || got["units_wasted"] != 0 ||
 					got["units_taken"] < got["units_spent"]+got["units_returned"] {
-					t.Errorf("instance %d has the metrics %v", i, got)
+					t.Errorf("instance %d: got metrics %v", i, got)
 				}
 				if text := s.Ask(t, "admin", "GET", "/metrics", "").Body; !strings.Contains(text, `source="leased"`) {
-					t.Errorf("instance %d has no decisions of the source leased", i)
+					t.Errorf("instance %d: no decisions with the source leased", i)
 				}
 			}
 		})
 	}
 	if leased.Load() == 0 {
-		t.Error("no answer had the flag leased")
+		t.Error("no decision had the flag leased")
 	}
 }
 
-// remaining returns what is left of a key by the word of an instance that has no block of it.
+// remaining returns how many units of a key are left, according to an instance that has no lease for it.
 func remaining(t testing.TB, s *servertest.Service, key string) int64 {
 	t.Helper()
 	got := s.Ask(t, "http", "POST", "/v1/peek", fmt.Sprintf(`{"policy":"default","key":%q}`, key))
@@ -71,23 +71,23 @@ func remaining(t testing.TB, s *servertest.Service, key string) int64 {
 	return d.Remaining
 }
 
-// TestShutdownGivesBack ends an instance in order while a key of it is busy: what it had out is there for others at once.
-func TestShutdownGivesBack(t *testing.T) { overStores(t, testShutdownGivesBack) }
+// TestShutdownRefundsLeases shuts an instance down while a key is busy: its leased units are available to other instances at once.
+func TestShutdownRefundsLeases(t *testing.T) { overStores(t, testShutdownRefundsLeases) }
 
-func testShutdownGivesBack(t *testing.T, store string) {
+func testShutdownRefundsLeases(t *testing.T, store string) {
 	one, other := start(t, store), start(t, store)
 	var leased atomic.Int64
-	admitted := crowd(t, quota/2, jsonDoor(t, one, "default", "hot", &leased))
+	admitted := crowd(t, quota/2, viaJSON(t, one, "default", "hot", &leased))
 	out := metricsOf(t, one)["units_out"]
 	one.Stop(t)
 	if leased.Load() == 0 {
-		t.Fatal("no answer had the flag leased")
+		t.Fatal("no decision had the flag leased")
 	}
 	if out == 0 {
-		t.Log("nothing was out when the instance ended")
+		t.Log("no units were leased when the instance stopped")
 	}
 	if got := remaining(t, other, "hot"); got != quota-admitted {
-		t.Errorf("%d remain after %d of %d were admitted and %v were out, want %d", got, admitted, quota, out, quota-admitted)
+		t.Errorf("%d remain after %d of %d were admitted and %v were leased, want %d", got, admitted, quota, out, quota-admitted)
 	}
 	if one.Log.Has("could not be given back") {
 		t.Errorf("logged %s", one.Log)

@@ -16,25 +16,25 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 )
 
-// serverTLS says whom to believe that it is the service, and how to show the service who asks.
+// serverTLS configures how the service is verified, and how this client identifies itself.
 type serverTLS struct {
-	CA       string `name:"ca" placeholder:"FILE" help:"The authority that signed the service's certificate, in PEM form. SSL_CERT_FILE names one for all programs. (default: the system's)" group:"Whom to ask"`
-	CertFile string `name:"cert" placeholder:"FILE" help:"The certificate to show a service that asks for one (--tls-client-ca), in PEM form." group:"Whom to ask"`
-	KeyFile  string `name:"key" placeholder:"FILE" help:"Its key." group:"Whom to ask"`
-	Insecure bool   `help:"Do not check the service's certificate: anyone on the way can read the token and answer." group:"Whom to ask"`
+	CA       string `name:"ca" placeholder:"FILE" help:"CA certificate to verify the service with, as PEM. SSL_CERT_FILE sets it for all programs. (default: the system's CAs)" group:"Service"`
+	CertFile string `name:"cert" placeholder:"FILE" help:"Client certificate, as PEM, for a service that requires one (--tls-client-ca)." group:"Service"`
+	KeyFile  string `name:"key" placeholder:"FILE" help:"Private key of the client certificate, as PEM." group:"Service"`
+	Insecure bool   `help:"Do not verify the service's certificate: anyone on the network path can read the token and forge responses." group:"Service"`
 }
 
-// config reads the files; nil means that nothing was said.
+// config reads the files; it returns nil if no flag is given.
 func (s *serverTLS) config() (*tls.Config, error) {
 	switch {
 	case *s == serverTLS{}:
 		return nil, nil
 	case s.CA != "" && s.Insecure:
-		return nil, errors.New("--insecure: nothing is checked then, so that --ca has no effect: leave one out")
+		return nil, errors.New("--insecure: disables verification, so --ca would have no effect; leave one out")
 	case s.CertFile == "" && s.KeyFile != "":
-		return nil, errors.New("--key: a key needs the certificate that it belongs to: add --cert FILE")
+		return nil, errors.New("--key: needs the certificate that the key belongs to; add --cert FILE")
 	case s.CertFile != "" && s.KeyFile == "":
-		return nil, errors.New("--cert: a certificate needs its key: add --key FILE")
+		return nil, errors.New("--cert: needs the key of the certificate; add --key FILE")
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.Insecure}
 	if s.CA != "" {
@@ -43,7 +43,7 @@ func (s *serverTLS) config() (*tls.Config, error) {
 			return nil, inFlag("--ca", err)
 		}
 		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--ca: %s has no certificates in PEM form", s.CA)
+			return nil, fmt.Errorf("--ca: %s contains no PEM certificates", s.CA)
 		}
 	}
 	if s.CertFile != "" {
@@ -56,19 +56,19 @@ func (s *serverTLS) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// answerTime is how long the service may take to answer.
-const answerTime = 10 * time.Second
+// requestTimeout is the timeout of a request.
+const requestTimeout = 10 * time.Second
 
-// newClient returns a client of the service at a URL, or at unix:/path.
+// newClient returns a client for the service at a URL, or at unix:/path.
 func newClient(base, token string, secure serverTLS) (*client, error) {
 	config, err := secure.config()
 	if err != nil {
 		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	c := &client{base: strings.TrimRight(base, "/"), token: token, http: http.Client{Timeout: answerTime, Transport: transport}}
+	c := &client{base: strings.TrimRight(base, "/"), token: token, http: http.Client{Timeout: requestTimeout, Transport: transport}}
 	c.root = c.base
-	transport.TLSClientConfig = c.noting(config)
+	transport.TLSClientConfig = c.recordCertificateRequest(config)
 	if path := listen.Path(base); path != "" {
 		c.root = "http://localhost"
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -78,17 +78,17 @@ func newClient(base, token string, secure serverTLS) (*client, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("--server: %q is not the URL of a service, such as http://127.0.0.1:8080, nor unix:/path", base)
+		return nil, fmt.Errorf("--server: invalid URL %q; want a URL such as http://127.0.0.1:8080, or unix:/path", base)
 	}
 	if config != nil && u.Scheme == "http" {
-		return nil, fmt.Errorf("--server: %s is asked without TLS, so that --ca, --cert, --key and --insecure have no effect: write https://", base)
+		return nil, fmt.Errorf("--server: %s does not use TLS, so --ca, --cert, --key and --insecure have no effect; write https://", base)
 	}
 	return c, nil
 }
 
-// noting returns a configuration that notes whether the service asks for a certificate. If it does not like the one that it gets,
-// it closes the connection, and its reason may be lost on the way.
-func (c *client) noting(given *tls.Config) *tls.Config {
+// recordCertificateRequest returns a configuration that records whether the service requests a client certificate. A service that
+// rejects the certificate closes the connection, and its reason may be lost on the way.
+func (c *client) recordCertificateRequest(given *tls.Config) *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if given != nil {
 		config = given.Clone()
@@ -104,7 +104,7 @@ func (c *client) noting(given *tls.Config) *tls.Config {
 	return config
 }
 
-// failed returns why the service could not be asked, and what to do about it.
+// failed returns the error of a request that could not be sent, with advice.
 func (c *client) failed(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
@@ -117,7 +117,7 @@ func (c *client) failed(err error) error {
 	return fmt.Errorf("--server: %s: %w; %s", c.base, err, advice)
 }
 
-// adviceOn returns what to do about an error; empty if it is not known.
+// adviceOn returns what to do about an error, or "" if that is not known.
 func (c *client) adviceOn(err error) string {
 	var (
 		network   *net.OpError
@@ -127,15 +127,15 @@ func (c *client) adviceOn(err error) string {
 	)
 	switch {
 	case errors.As(err, &name):
-		return "ask for it by a name that is in its certificate, or with --insecure check nothing"
+		return "use a host name that is in its certificate, or --insecure to skip verification"
 	case errors.As(err, &unchecked):
-		return "--ca FILE names the authority that signed its certificate, and so does SSL_CERT_FILE; --insecure checks nothing"
+		return "give the CA of its certificate with --ca FILE or SSL_CERT_FILE, or use --insecure to skip verification"
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		return "there is no TLS at that address: ask http" + strings.TrimPrefix(c.base, "https")
+		return "the server does not use TLS; use http" + strings.TrimPrefix(c.base, "https")
 	case errors.As(err, &network) && network.Op == "dial":
 		return "is the service running? slidegate serve starts one"
 	case c.certificateWanted.Load() && !os.IsTimeout(err):
-		return "the service wants a client's certificate that its --tls-client-ca has signed: add --cert FILE and --key FILE"
+		return "the service requires a client certificate signed by its --tls-client-ca; add --cert FILE and --key FILE"
 	}
 	return ""
 }
