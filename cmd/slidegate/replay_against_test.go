@@ -64,7 +64,7 @@ policies:
 	}
 	same := mustCall(t, "replay", "--config", after, "--against", after, access)
 	if want := "would have decided all 12 requests alike"; !strings.Contains(strings.Join(strings.Fields(same), " "), want) {
-		t.Errorf("the same file against itself does not say %q:\n%s", want, same)
+		t.Errorf("a file against itself: %q is missing in\n%s", want, same)
 	}
 }
 

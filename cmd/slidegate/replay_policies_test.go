@@ -129,7 +129,7 @@ policies:
 	}
 	alone := findings(t, "--config", file, "--policy", "tried", access)
 	if alone.Outcome.Denied != 3 || !strings.Contains(strings.Join(alone.Notes, "\n"), "tried is a shadow policy") {
-		t.Errorf("a shadow by itself denies %d, and the notes are %q; want 3 and a note", alone.Outcome.Denied, alone.Notes)
+		t.Errorf("shadow policy alone: got %d denied and the notes %q; want 3 and a note", alone.Outcome.Denied, alone.Notes)
 	}
 	if wrong := call(t, "replay", "--config", file, "--policy", "partners", access); wrong.status != exitFailure || !strings.Contains(wrong.err, "X-Api-Key") {
 		t.Errorf("policy whose key the log does not have: got status %d, %s", wrong.status, wrong.err)
@@ -215,7 +215,7 @@ policies:
 		t.Errorf("got %d admitted and %d denied, want 7 and 3", found.Outcome.Admitted, found.Outcome.Denied)
 	}
 	if notes := strings.Join(found.Notes, "\n"); !strings.Contains(notes, "The log has no header:X-Cost, so requests with that cost under the policy api were counted as 1 each.") {
-		t.Errorf("the notes are %s, want one about X-Cost", notes)
+		t.Errorf("got the notes %s, want one about X-Cost", notes)
 	}
 }
 
@@ -255,6 +255,6 @@ policies:
 	}
 	text := mustCall(t, "replay", "--config", file, accessLog(t, times(3, "203.0.113.7 GET /")...))
 	if want := "The log has no header:X-Plan, so all requests under the policy api were counted as having no plan."; !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
-		t.Errorf("the report is\n%s\nwant in it: %s", text, want)
+		t.Errorf("got\n%s\nwant in the report: %s", text, want)
 	}
 }
