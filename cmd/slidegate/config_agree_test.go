@@ -30,7 +30,7 @@ func TestConfigCheckRejectsWhatServeRejects(t *testing.T) {
 		"too many at once":      {"policies:\n  a: {limits: " + many + "}\n  b: {match: /, limits: " + many + "}\n", ": policies"},
 		"a parameter of memory": {"store: 'memory:?max_bytes=few'\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: store: max_bytes"},
 		"a parameter of Redis":  {"store: redis://127.0.0.1:1?prefx=a\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: store: "},
-		"a database":            {"store: redis+cluster://127.0.0.1:1/3\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: store: a cluster has no database"},
+		"a database":            {"store: redis+cluster://127.0.0.1:1/3\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: store: a cluster has only database 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, "f.yaml", []byte(test.text))
