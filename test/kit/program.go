@@ -15,9 +15,9 @@ import (
 func NoProgram(t testing.TB, name string) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
-		t.Fatal("there is no " + name + ", and TEST_REQUIRE asks for one: make test installs it")
+		t.Fatal(name + " is not installed, and TEST_REQUIRE names it; make test installs it")
 	}
-	t.Skip("SKIPPED: there is no " + name + ", so nothing was asked of a real one: make test installs it")
+	t.Skip("SKIPPED: " + name + " is not installed, so no real one was tested; make test installs it")
 }
 
 // given are the ports that this process has handed out, so that it does not hand one out twice before it is taken.
