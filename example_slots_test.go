@@ -91,9 +91,9 @@ func Example_slotRequestAndTokens() {
 			break
 		}
 	}
-	fmt.Println("given back:", done.Back)
+	fmt.Println("given back:", done.Returned)
 	done, err = limiter.Settle(ctx, reservation, slidegate.Used{Limit: "tokens", Cost: 450})
-	fmt.Println("again:", done.Repeated, done.Back, err)
+	fmt.Println("again:", done.Repeated, done.Returned, err)
 
 	left, err := claims("team:7", 1).Peek(ctx)
 	if err != nil {

@@ -46,7 +46,7 @@ var floors = map[string]int{
 	"cmd/slidegate/internal/listen":          0, // opens the addresses that flags name
 	"cmd/slidegate/internal/systemd":         0, // sockets from systemd, and notifications to it
 	"cmd/slidegate/internal/replay":          10,
-	"cmd/slidegate/internal/replay/facing":   8, // which policies of a file apply to recorded requests
+	"cmd/slidegate/internal/replay/routing":  8, // which policies of a file apply to recorded requests
 	"cmd/slidegate/internal/replay/traffic":  9, // shared by replay, generate and report
 	"cmd/slidegate/internal/replay/generate": 10,
 	"cmd/slidegate/internal/replay/report":   11, // prints the results of replay

@@ -38,9 +38,9 @@ type Overlap = rule.Overlap
 
 // Values of Overlap.
 const (
-	OverlapUp    = rule.Up    // weighted by the covered share, rounded up
-	OverlapDown  = rule.Down  // weighted by the covered share, rounded down
-	OverlapWhole = rule.Whole // counted in full: the quota is then never exceeded in any window
+	OverlapUp    = rule.OverlapUp    // weighted by the covered share, rounded up
+	OverlapDown  = rule.OverlapDown  // weighted by the covered share, rounded down
+	OverlapWhole = rule.OverlapWhole // counted in full: the quota is then never exceeded in any window
 )
 
 // Anchor is where windows start; the zero value is AnchorClock.
@@ -48,8 +48,8 @@ type Anchor = rule.Anchor
 
 // Values of Anchor.
 const (
-	AnchorClock = rule.Clock // multiples of the window since the Unix epoch
-	AnchorFirst = rule.First // the key's first admitted request, and its next one after it was idle
+	AnchorClock = rule.AnchorClock // multiples of the window since the Unix epoch
+	AnchorFirst = rule.AnchorFirst // the key's first admitted request, and its next one after it was idle
 )
 
 // Limit is a quota of units per window, and how the units are counted. Quota is required, and so is either Window or

@@ -52,7 +52,7 @@ func TestOldReservation(t *testing.T) {
 			t.Fatal(err)
 		}
 		done, err := limiter.Settle(t.Context(), again, slidegate.Used{Limit: "10/1m", Cost: 1})
-		if err != nil || !reflect.DeepEqual(done.Back, []int64{3, 0, 0, 0}) {
+		if err != nil || !reflect.DeepEqual(done.Returned, []int64{3, 0, 0, 0}) {
 			t.Errorf("settled %+v, %v, want 3 given back of the first", done, err)
 		}
 	})
@@ -126,7 +126,7 @@ func TestReservationKeepsResolvedAlgorithm(t *testing.T) {
 				t.Fatalf("%s is %+v, %v", encoded, r, err)
 			}
 			elsewhere := newPerCall(t, st)
-			if done, err := elsewhere.Settle(t.Context(), r, slidegate.Used{Limit: text, Cost: 1}); err != nil || done.Back[0] != 3 {
+			if done, err := elsewhere.Settle(t.Context(), r, slidegate.Used{Limit: text, Cost: 1}); err != nil || done.Returned[0] != 3 {
 				t.Errorf("%s: settled %+v, %v, want 3 back", text, done, err)
 			}
 			if n := used(t, base, "k"); n != 1 {

@@ -23,10 +23,10 @@ type Used struct {
 
 // Settlement is the result of settling a reservation.
 type Settlement struct {
-	// Back has one number for each charge of the reservation: how many units or slots were returned or, if negative, how
+	// Returned has one number for each charge of the reservation: how many units or slots were returned or, if negative, how
 	// many units were charged in addition. Units that no longer count are not returned.
-	Back []int64
-	// Repeated reports whether the reservation had been settled before: nothing changed, and Back is what was done then.
+	Returned []int64
+	// Repeated reports whether the reservation had been settled before: nothing changed, and Returned is what was done then.
 	Repeated bool
 }
 
@@ -170,11 +170,11 @@ func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64) (Se
 
 // settlement returns the Settlement that the last apply made.
 func (c *call) settlement() (Settlement, error) {
-	s := Settlement{Back: make([]int64, len(c.place))}
+	s := Settlement{Returned: make([]int64, len(c.place))}
 	var flags Flags
 	for i := range c.answers {
 		flags |= c.answers[i].Flags
-		s.Back[slices.Index(c.place, i)] = c.answers[i].Granted // the first of several charges with one address reports for all
+		s.Returned[slices.Index(c.place, i)] = c.answers[i].Granted // the first of several charges with one address reports for all
 	}
 	s.Repeated = flags.Repeated()
 	if flags.Unsettled() {

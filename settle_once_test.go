@@ -56,13 +56,13 @@ func TestReservationsSettleOnce(t *testing.T) {
 					limiter := newLimiter(t, st, limit)
 					r := reserve(t, limiter, 20)
 					done, err := ended.end(t.Context(), limiter, r)
-					if want := (slidegate.Settlement{Back: []int64{20 - ended.used}}); err != nil || !reflect.DeepEqual(done, want) {
+					if want := (slidegate.Settlement{Returned: []int64{20 - ended.used}}); err != nil || !reflect.DeepEqual(done, want) {
 						t.Fatalf("%s, %s: %+v, %v, want %+v", text, first, done, err, want)
 					}
 					advance(clock, 29*time.Second)
 					want := used(t, limiter, "k")
 					repeated, err := again.end(t.Context(), newPerCall(t, st), r)
-					if err != nil || !repeated.Repeated || !reflect.DeepEqual(repeated.Back, done.Back) {
+					if err != nil || !repeated.Repeated || !reflect.DeepEqual(repeated.Returned, done.Returned) {
 						t.Errorf("%s, %s after %s: %+v, %v, want a repetition of %+v", text, second, first, repeated, err, done)
 					}
 					if n := used(t, limiter, "k"); n != want {
@@ -111,7 +111,7 @@ func TestRetriesAfterLostAnswers(t *testing.T) {
 			for err != nil {
 				done, err = limiter.SettleAll(t.Context(), r, actual)
 			}
-			if done.Back[0] != 20-actual {
+			if done.Returned[0] != 20-actual {
 				t.Fatalf("seed %d, reservation %d: %+v, want %d given back", seed, i, done, 20-actual)
 			}
 			if _, err := limiter.Cancel(t.Context(), r); err != nil && !errors.Is(err, errLost) {
@@ -140,7 +140,7 @@ func TestUnsettled(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, slidegate.ErrUnsettled) || !reflect.DeepEqual(done.Back, []int64{0, 1}) || i < 4000 {
+		if !errors.Is(err, slidegate.ErrUnsettled) || !reflect.DeepEqual(done.Returned, []int64{0, 1}) || i < 4000 {
 			t.Errorf("settlement %d: %+v, %v, want ErrUnsettled and the slot back", i, done, err)
 		}
 		if n := usedOf(t, limiter, tokens, "k"); n != 3 {
@@ -160,7 +160,7 @@ func TestSettlementOfJoinedCharges(t *testing.T) {
 	first, second := reserve(t, limiter, 3), reserve(t, limiter, 4)
 	first.Charges = append(first.Charges, second.Charges...)
 	done, err := limiter.SettleAll(t.Context(), first, 1)
-	if got := fmt.Sprint(done.Back); err != nil || got != "[5 0]" {
+	if got := fmt.Sprint(done.Returned); err != nil || got != "[5 0]" {
 		t.Errorf("gave back %s, %v, want all 5 by the first charge", got, err)
 	}
 }

@@ -51,7 +51,7 @@ func TestSlots(t *testing.T) {
 		// A slot is released once, however often Release is called.
 		for i := range 3 {
 			done, err := limiter.Release(t.Context(), first)
-			if want := []int64{max(0, 1-int64(i))}; err != nil || !reflect.DeepEqual(done.Back, want) {
+			if want := []int64{max(0, 1-int64(i))}; err != nil || !reflect.DeepEqual(done.Returned, want) {
 				t.Errorf("released %+v, %v, want %v", done, err, want)
 			}
 		}
@@ -105,7 +105,7 @@ func TestSlotsTogetherWithRates(t *testing.T) {
 		take("2 in-flight ttl=1m")
 		check("refused by the slots", 2, 2, 1400)
 		done, err := limiter.Settle(t.Context(), first, slidegate.Used{Limit: "tokens", Cost: 1000})
-		if err != nil || !reflect.DeepEqual(done, slidegate.Settlement{Back: []int64{1, 0, -300}}) {
+		if err != nil || !reflect.DeepEqual(done, slidegate.Settlement{Returned: []int64{1, 0, -300}}) {
 			t.Fatalf("settled %+v, %v", done, err)
 		}
 		check("settled", 1, 2, 1700)
@@ -241,7 +241,7 @@ func TestSlotErrors(t *testing.T) {
 	if _, err := limiter.Renew(ctx, held); !errors.Is(err, context.Canceled) {
 		t.Errorf("renewed for a caller that has gone: %v", err)
 	}
-	if done, err := limiter.Release(ctx, held); err != nil || done.Back[0] != 1 {
+	if done, err := limiter.Release(ctx, held); err != nil || done.Returned[0] != 1 {
 		t.Errorf("not released for a caller that has gone: %+v, %v", done, err)
 	}
 }
@@ -265,7 +265,7 @@ func TestSlotTravels(t *testing.T) {
 		}
 		advance(clock, 50*time.Second)
 		full(t, limiter, "k")
-		if done, err := elsewhere.Release(t.Context(), r); err != nil || done.Back[0] != 1 {
+		if done, err := elsewhere.Release(t.Context(), r); err != nil || done.Returned[0] != 1 {
 			t.Errorf("released elsewhere: %+v, %v", done, err)
 		}
 		acquire(t, limiter, "k")

@@ -87,20 +87,20 @@ func slidingLog(s spec) []slidegate.Limit {
 // slidegateOpener opens a store with space for the keys under any limit, unless its memory is bounded.
 func slidegateOpener(limits func(spec) []slidegate.Limit) func(spec) (limiter, error) {
 	return func(s spec) (limiter, error) {
-		faced := limits(s)
+		given := limits(s)
 		bytes := s.bytes
 		if bytes == 0 {
-			bytes = 64<<20 + 4096*int64(s.keys)*int64(len(faced))
+			bytes = 64<<20 + 4096*int64(s.keys)*int64(len(given))
 		}
 		store, err := memstore.New(memstore.Options{MaxBytes: bytes})
 		if err != nil {
 			return nil, err
 		}
-		l, err := slidegate.New(store, faced...)
+		l, err := slidegate.New(store, given...)
 		if err != nil {
 			return nil, err
 		}
-		return &slidegateLimiter{limiter: l, quota: faced[0].Quota}, nil
+		return &slidegateLimiter{limiter: l, quota: given[0].Quota}, nil
 	}
 }
 

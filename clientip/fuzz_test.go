@@ -57,7 +57,7 @@ func untrusted(t *testing.T, built map[string]*Source, client netip.Addr, attack
 	peer := netip.AddrPortFrom(client, 4711).String()
 	for _, name := range []string{"none", "xff", "fwd", "real"} {
 		for _, lines := range [][]string{{attack}, {attack, attack}, {attack, "6.6.6.6"}, {"for=6.6.6.6", attack}} {
-			if got, ok := built[name].Find(peer, lines); !ok || got != client {
+			if got, ok := built[name].AddrOf(peer, lines); !ok || got != client {
 				t.Fatalf("%s: Find(%q, %q) is %v, %v, want the peer", name, peer, lines, got, ok)
 			}
 			if key := built[name].KeyOf(peer, lines); key != keySlowly(Grouping{}, client) {
@@ -85,12 +85,12 @@ func (p proxied) check(t *testing.T, one, two *Source) {
 		return append(lines[:last:last], lines[last]+", "+entry)
 	}
 	lines := add([]string{"for=6.6.6.6, 6.6.6.6", p.attack}, p.entry, p.choice&8 != 0)
-	if got, ok := one.Find("10.0.0.1:80", lines); !ok || got != p.client {
+	if got, ok := one.AddrOf("10.0.0.1:80", lines); !ok || got != p.client {
 		t.Fatalf("Find(%q) is %v, %v, want %v", lines, got, ok, p.client)
 	}
 	lines = add(lines, p.second, p.choice&16 != 0)
 	for _, s := range []*Source{one, two} {
-		if got, ok := s.Find("10.0.0.1:80", lines); !ok || got != p.client {
+		if got, ok := s.AddrOf("10.0.0.1:80", lines); !ok || got != p.client {
 			t.Fatalf("with Hops 2, Find(%q) is %v, %v, want %v", lines, got, ok, p.client)
 		}
 	}
@@ -118,7 +118,7 @@ func FuzzHeader(f *testing.F) {
 		}
 		lines := []string{first, second}
 		want, wantOK := modelFind(opts, "10.0.0.1:80", lines)
-		if got, ok := built[name].Find("10.0.0.1:80", lines); got != want || ok != wantOK {
+		if got, ok := built[name].AddrOf("10.0.0.1:80", lines); got != want || ok != wantOK {
 			t.Fatalf("%s: Find(%q) is %v, %v; want %v, %v as the model says", name, lines, got, ok, want, wantOK)
 		}
 	})

@@ -65,7 +65,7 @@ func TestFindMatchesModel(t *testing.T) {
 		for range 20 {
 			peer, lines := drawNode(t), rapid.SliceOfN(line, 0, 3).Draw(t, "lines")
 			want, wantOK := modelFind(opts, peer, lines)
-			if got, ok := s.Find(peer, lines); got != want || ok != wantOK {
+			if got, ok := s.AddrOf(peer, lines); got != want || ok != wantOK {
 				t.Fatalf("%+v: Find(%q, %q) is %v, %v; want %v, %v as the model says", opts, peer, lines, got, ok, want, wantOK)
 			}
 			wantKey := NoAddress

@@ -53,7 +53,7 @@ func (s *Source) Header() string {
 
 // Addr returns the address of r's client, as IPv4 if possible, and without a zone. It returns false if the client has no
 // address, as on a Unix socket.
-func (s *Source) Addr(r *http.Request) (netip.Addr, bool) { return s.Find(r.RemoteAddr, s.lines(r)) }
+func (s *Source) Addr(r *http.Request) (netip.Addr, bool) { return s.AddrOf(r.RemoteAddr, s.lines(r)) }
 
 // Key returns the key of r's client: the group of its address as text, or NoAddress.
 func (s *Source) Key(r *http.Request) string {
@@ -71,9 +71,9 @@ func (s *Source) lines(r *http.Request) []string {
 	return r.Header[s.header]
 }
 
-// Find is Addr for requests of any protocol: peer is the address of the other end of the connection, as text with or
+// AddrOf is Addr for requests of any protocol: peer is the address of the other end of the connection, as text with or
 // without a port, and lines are all lines of the header that Header names, in the order in which they arrived.
-func (s *Source) Find(peer string, lines []string) (netip.Addr, bool) {
+func (s *Source) AddrOf(peer string, lines []string) (netip.Addr, bool) {
 	if s == nil {
 		s = &noProxies
 	}
@@ -109,7 +109,7 @@ func (s *Source) peerKey(peer string) (key string, ok bool) {
 
 // keyOf is KeyOf for all cases.
 func (s *Source) keyOf(peer string, lines []string) string {
-	addr, ok := s.Find(peer, lines)
+	addr, ok := s.AddrOf(peer, lines)
 	if !ok {
 		return NoAddress
 	}

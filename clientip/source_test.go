@@ -92,7 +92,7 @@ func TestClient(t *testing.T) {
 				t.Errorf("%s, %s with %q: the key is %q, want %q: %s", c.source, c.peer, c.lines, key, wantKey, c.why)
 			}
 			lines := r.Header[s.Header()]
-			if got, ok := s.Find(c.peer, lines); got != want || ok != (c.client != "") {
+			if got, ok := s.AddrOf(c.peer, lines); got != want || ok != (c.client != "") {
 				t.Errorf("%s, Find(%q, %q) is %v, %v, want %q: %s", c.source, c.peer, lines, got, ok, c.client, c.why)
 			}
 			if key := s.KeyOf(c.peer, lines); key != wantKey {
@@ -115,13 +115,13 @@ func TestZeroSource(t *testing.T) {
 		if key := s.Key(r); key != "203.0.113.7" {
 			t.Errorf("%s: the key is %q, want the peer's", name, key)
 		}
-		if addr, ok := s.Find("203.0.113.7:80", []string{"6.6.6.6"}); !ok || addr != netip.MustParseAddr("203.0.113.7") {
+		if addr, ok := s.AddrOf("203.0.113.7:80", []string{"6.6.6.6"}); !ok || addr != netip.MustParseAddr("203.0.113.7") {
 			t.Errorf("%s: Find is %v, %v, want the peer", name, addr, ok)
 		}
 		if key := s.KeyOf("[2001:db8:1:2:3::4]:80", []string{"6.6.6.6"}); key != "2001:db8:1:2::/64" {
 			t.Errorf("%s: KeyOf is %q, want the peer's", name, key)
 		}
-		if addr, ok := s.Find("@", []string{"6.6.6.6"}); ok || addr.IsValid() {
+		if addr, ok := s.AddrOf("@", []string{"6.6.6.6"}); ok || addr.IsValid() {
 			t.Errorf("%s: the client on a Unix socket is %v, %v, want none", name, addr, ok)
 		}
 		if s.Header() != "" {

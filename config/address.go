@@ -22,7 +22,7 @@ func (r *reader) proxies(e yamlfile.Field) []netip.Prefix {
 	for _, item := range r.items(e, "addresses, such as [10.0.0.0/8, 192.0.2.1]") {
 		text, _, ok := yamlfile.Scalar(item.Value)
 		if !ok {
-			r.Problems.Addf(item.At, "%s: must be an address, or a prefix such as 10.0.0.0/8, not %s", e.Name, yamlfile.NameOf(item.Value))
+			r.Problems.Addf(item.At, "%s: must be an address, or a prefix such as 10.0.0.0/8, not %s", e.Name, yamlfile.Describe(item.Value))
 			continue
 		}
 		if slices.Contains(proxyWords, text) {
@@ -48,7 +48,7 @@ var groupFields = []string{"ipv4", "ipv6", "embedded_ipv4"}
 // addressGroups reads which addresses count as one client.
 func (r *reader) addressGroups(e yamlfile.Field) (groups clientip.Grouping) {
 	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "%s: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not %s", e.Name, yamlfile.NameOf(e.Value))
+		r.Problems.Addf(e.ValueAt(), "%s: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not %s", e.Name, yamlfile.Describe(e.Value))
 		return groups
 	}
 	for _, field := range r.mapping(e.Value, e.Name, groupFields) {
@@ -59,7 +59,7 @@ func (r *reader) addressGroups(e yamlfile.Field) (groups clientip.Grouping) {
 		case field.Name == "ipv6":
 			groups.V6 = r.prefixLength(field, 128)
 		case field.Name == "embedded_ipv4":
-			groups.KeepEmbedded = !r.Truth(field)
+			groups.KeepEmbedded = !r.Bool(field)
 		}
 	}
 	return groups

@@ -31,7 +31,7 @@ func TestCoveredPatterns(t *testing.T) {
 	for range 10_000 {
 		earlier := drawText(random, 6, "a", "b", "*") + "*" + drawText(random, 3, "a", "b", "*")
 		later := drawText(random, 8, "a", "b", "*")
-		fits := Override{Key: earlier, Pattern: true}.Fits
+		fits := Override{Key: earlier, Pattern: true}.Matches
 		var seen reach
 		seen.add(Override{Key: earlier, Pattern: true}, 1)
 		_, covered := seen.before(Override{Key: later, Pattern: strings.Contains(later, "*")})

@@ -30,7 +30,7 @@ func TestOptionErrorText(t *testing.T) {
 // An error about settings that do not come from a file names the option as a field, and not only in its text.
 func TestOptionErrors(t *testing.T) {
 	limits := []slidegate.Limit{slidegate.PerMinute(1)}
-	plain := func(s Service) error { _, err := Plain("p", limits, s); return err }
+	plain := func(s Service) error { _, err := SinglePolicy("p", limits, s); return err }
 	_, key := ParseTemplate("{nobody}")
 	_, cost := ParseCost("lots")
 	_, policy := (&File{}).Policy("api")

@@ -34,7 +34,7 @@ func (p *Policy) httpCost() (func(*http.Request) int64, error) {
 	}
 	return func(r *http.Request) int64 {
 		var buffer [4]int
-		places := matcher.AppendPlaces(buffer[:0], r)
+		places := matcher.AppendIndexes(buffer[:0], r)
 		if len(places) == 0 { // the policy was selected by its name
 			return p.Cost.of(r)
 		}

@@ -48,7 +48,7 @@ const maxKeys = 1 << 20
 // jwt reads how tokens are verified.
 func (r *reader) jwt(e yamlfile.Field) (j JWT) {
 	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "jwt: must be a mapping with keys, not %s; write {keys: /etc/slidegate/jwks.json}, say", yamlfile.NameOf(e.Value))
+		r.Problems.Addf(e.ValueAt(), "jwt: must be a mapping with keys, not %s; write {keys: /etc/slidegate/jwks.json}, say", yamlfile.Describe(e.Value))
 		return j
 	}
 	before := len(r.Problems)
@@ -101,7 +101,7 @@ func (r *reader) jwtField(j *JWT, e yamlfile.Field) {
 	case "issuer":
 		j.Issuer, _ = r.Text(e)
 	case "verified":
-		j.Verified = r.Truth(e)
+		j.Verified = r.Bool(e)
 	}
 }
 

@@ -36,7 +36,7 @@ func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 			err = limit.Check()
 		}
 	} else {
-		err = fmt.Errorf("a limit must be a string such as 100/1m, or a mapping with quota and window, not %s", yamlfile.NameOf(node))
+		err = fmt.Errorf("a limit must be a string such as 100/1m, or a mapping with quota and window, not %s", yamlfile.Describe(node))
 	}
 	if err != nil {
 		r.Problems.Add(at, limitProblem(err))
@@ -153,9 +153,9 @@ func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
 	case "anchor":
 		limit.Anchor = choice(r, e, "an anchor", slidegate.AnchorClock, slidegate.AnchorFirst)
 	case "count_denied":
-		limit.CountDenied = r.Truth(e)
+		limit.CountDenied = r.Bool(e)
 	case "lease":
-		if limit.Lease = r.Truth(e); !limit.Lease {
+		if limit.Lease = r.Bool(e); !limit.Lease {
 			r.unleased = append(r.unleased, e.At)
 		}
 	case "burst":

@@ -26,7 +26,7 @@ func (r *reader) placedLimits(e yamlfile.Field) (limits []slidegate.Limit, place
 	list, ok := e.Value.(*ast.SequenceNode)
 	switch {
 	case !ok:
-		r.Problems.Addf(e.ValueAt(), "%s: must be a list, such as [100/1m, 1000/1h], not %s", e.Name, yamlfile.NameOf(e.Value))
+		r.Problems.Addf(e.ValueAt(), "%s: must be a list, such as [100/1m, 1000/1h], not %s", e.Name, yamlfile.Describe(e.Value))
 		return nil, nil
 	case len(list.Values) == 0:
 		r.Problems.Addf(e.ValueAt(), "%s: must have at least one, such as 100/1m", e.Name)

@@ -18,7 +18,7 @@ func (r *reader) list(e yamlfile.Field) (list List) {
 		text, _, ok := yamlfile.Scalar(item.Value)
 		if !ok {
 			r.Problems.Addf(item.At, "%s: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice "+
-				"without a space, not %s", e.Name, yamlfile.NameOf(item.Value))
+				"without a space, not %s", e.Name, yamlfile.Describe(item.Value))
 			continue
 		}
 		key, isKey := strings.CutPrefix(text, keyMark)

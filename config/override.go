@@ -15,7 +15,7 @@ func (r *reader) overrides(e yamlfile.Field) (overrides []Override) {
 	defer func() { r.compared = seen.compared }()
 	for _, item := range r.items(e, "mappings with key or keys, and limits") {
 		if !yamlfile.IsMapping(item.Value) {
-			r.Problems.Addf(item.At, "an override must be a mapping with key or keys, and limits, not %s", yamlfile.NameOf(item.Value))
+			r.Problems.Addf(item.At, "an override must be a mapping with key or keys, and limits, not %s", yamlfile.Describe(item.Value))
 			continue
 		}
 		before := len(r.Problems)
@@ -66,7 +66,7 @@ func (r *reader) override(item yamlfile.Field) (o Override) {
 			o.Limits, places = r.placedLimits(e)
 			r.overridden = append(r.overridden, placedLimits{o.Limits, places, "override"})
 		case "unlimited":
-			o.Unlimited = r.Truth(e)
+			o.Unlimited = r.Bool(e)
 		}
 	}
 	switch {
@@ -165,7 +165,7 @@ func (c *reach) before(o Override) (line int, covered bool) {
 			break
 		}
 		c.compared += len(earlier.Key) + len(o.Key)
-		if earlier.Fits(o.Key) {
+		if earlier.Matches(o.Key) {
 			return c.lines[earlier.Key], true
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// Plain returns a File for programs without a file: one policy, with the same limits for every key. In the service's settings,
+// SinglePolicy returns a File for programs without a file: one policy, with the same limits for every key. In the service's settings,
 // the URL of the store is used literally, without variables.
-func Plain(name string, limits []slidegate.Limit, service Service) (*File, error) {
+func SinglePolicy(name string, limits []slidegate.Limit, service Service) (*File, error) {
 	if len(limits) == 0 {
 		return nil, fmt.Errorf("config: the policy %s has no limits; add at least one, such as 100/1m", errtext.Quote(name))
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// Plain returns the same as reading an equivalent file.
+// SinglePolicy returns the same as reading an equivalent file.
 func TestPlain(t *testing.T) {
 	want, err := Parse("f", []byte("store: redis://localhost:6379\nfailure: closed\npolicies:\n  default:\n    limits: [5/1m, 10/1h]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	limits := []slidegate.Limit{slidegate.MustParseLimit("5/1m"), slidegate.MustParseLimit("10/1h")}
-	got, err := Plain("default", limits, Service{Store: "redis://localhost:6379", Failure: FailClosed})
+	got, err := SinglePolicy("default", limits, Service{Store: "redis://localhost:6379", Failure: FailClosed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestPlainRejects(t *testing.T) {
 		{good, Service{Store: "reddis://localhost"}, `"redis"`},
 		{good, Service{Failure: "opne"}, `did you mean "open"`},
 	} {
-		if _, err := Plain("default", test.limits, test.service); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := SinglePolicy("default", test.limits, test.service); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got %v, want %s", test, err, test.want)
 		}
 	}

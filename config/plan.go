@@ -36,7 +36,7 @@ func (p *Policy) FindPlan() func(value string) (plan Plan, found bool) {
 			if found && place < places[i] {
 				break
 			}
-			if pattern.Fits(value) {
+			if pattern.Matches(value) {
 				return p.Plans[places[i]], true
 			}
 		}
@@ -132,7 +132,7 @@ var planFields = []string{"limits", "unlimited"}
 // plans reads the plans of a policy. Their names are not shown in errors, since they may be keys.
 func (r *reader) plans(e yamlfile.Field) (plans []Plan) {
 	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "plans: must be a mapping of names to plans, not %s", yamlfile.NameOf(e.Value))
+		r.Problems.Addf(e.ValueAt(), "plans: must be a mapping of names to plans, not %s", yamlfile.Describe(e.Value))
 		return nil
 	}
 	seen := reach{compared: r.compared}
@@ -187,7 +187,7 @@ func (r *reader) checkPlanName(seen *reach, item yamlfile.Field) bool {
 func (r *reader) plan(item yamlfile.Field) Plan {
 	plan := Plan{Name: item.Name}
 	if !yamlfile.IsMapping(item.Value) {
-		r.Problems.Addf(item.ValueAt(), "a plan must be a mapping with limits, not %s; write {limits: [1000/1m]}, say, or {unlimited: true}", yamlfile.NameOf(item.Value))
+		r.Problems.Addf(item.ValueAt(), "a plan must be a mapping with limits, not %s; write {limits: [1000/1m]}, say, or {unlimited: true}", yamlfile.Describe(item.Value))
 		return plan
 	}
 	limited, unread := false, false // unread: the value of unlimited is invalid
@@ -201,7 +201,7 @@ func (r *reader) plan(item yamlfile.Field) Plan {
 			plan.Limits, places = r.placedLimits(e)
 			r.overridden = append(r.overridden, placedLimits{plan.Limits, places, "plan"})
 		case e.Name == "unlimited":
-			plan.Unlimited = r.Truth(e)
+			plan.Unlimited = r.Bool(e)
 		}
 	}
 	switch {

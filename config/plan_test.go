@@ -104,7 +104,7 @@ func TestPlansByKey(t *testing.T) {
 	if o := p.Overrides[0]; o.Limits[0].Quota != 5 {
 		t.Errorf("first override: got %+v, want the file's", o)
 	}
-	if o := p.Overrides[2]; !o.Fits("team-x") || o.Limits[0].Quota != 10000 {
+	if o := p.Overrides[2]; !o.Matches("team-x") || o.Limits[0].Quota != 10000 {
 		t.Errorf("third override: got %+v, want team-*", o)
 	}
 }

@@ -29,7 +29,7 @@ func (r *reader) read(text []byte, file *File) {
 		return
 	}
 	if !yamlfile.IsMapping(root) {
-		r.Problems.Addf(at, "the file must be a mapping with policies, not %s", yamlfile.NameOf(root))
+		r.Problems.Addf(at, "the file must be a mapping with policies, not %s", yamlfile.Describe(root))
 		return
 	}
 	for _, e := range r.mapping(root, "the file", fileFields) {
@@ -52,7 +52,7 @@ func (r *reader) read(text []byte, file *File) {
 
 func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
 	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "policies: must be a mapping of names to policies, not %s", yamlfile.NameOf(e.Value))
+		r.Problems.Addf(e.ValueAt(), "policies: must be a mapping of names to policies, not %s", yamlfile.Describe(e.Value))
 		return nil
 	}
 	for _, e := range r.mapping(e.Value, "", nil) {
@@ -66,7 +66,7 @@ func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
 		}
 		if !yamlfile.IsMapping(e.Value) {
 			r.Problems.Addf(e.ValueAt(), "the policy %s must be a mapping with limits, not %s",
-				errtext.Quote(e.Name), yamlfile.NameOf(e.Value))
+				errtext.Quote(e.Name), yamlfile.Describe(e.Value))
 			continue
 		}
 		r.given = append(r.given, yamlfile.Field{Name: policyMark + e.Name, At: e.At})
@@ -114,7 +114,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 		case "penalty":
 			penalty = e.ValueAt()
 		case "lease":
-			if r.Truth(e) {
+			if r.Bool(e) {
 				lease = e.At
 			}
 			continue
@@ -169,7 +169,7 @@ func (r *reader) policyField(p *Policy, e yamlfile.Field) {
 	case "refusal":
 		p.Refusal = r.refusal(e)
 	case "shadow":
-		p.Shadow = r.Truth(e)
+		p.Shadow = r.Bool(e)
 	case "failure":
 		p.Failure = r.failure(e)
 	case "candidate":

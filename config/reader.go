@@ -59,7 +59,7 @@ func (r *reader) integer(e yamlfile.Field) int64 {
 	n, isWhole := parseWhole(text)
 	switch {
 	case !ok:
-		r.Problems.Addf(e.ValueAt(), "%s: must be a whole number, not %s", e.Name, yamlfile.NameOf(e.Value))
+		r.Problems.Addf(e.ValueAt(), "%s: must be a whole number, not %s", e.Name, yamlfile.Describe(e.Value))
 	case isText && isWhole:
 		r.Problems.Addf(e.ValueAt(), "%s: %s is a string; write the number without quotes", e.Name, errtext.Quote(text))
 	case !isWhole:

@@ -14,7 +14,7 @@ var refusalFields = []string{"type", "title", "detail"}
 // refusal reads the texts of refusals.
 func (r *reader) refusal(e yamlfile.Field) (made Refusal) {
 	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "refusal: must be a mapping with type, title or detail, not %s", yamlfile.NameOf(e.Value))
+		r.Problems.Addf(e.ValueAt(), "refusal: must be a mapping with type, title or detail, not %s", yamlfile.Describe(e.Value))
 		return made
 	}
 	for _, field := range r.mapping(e.Value, "a refusal", refusalFields) {

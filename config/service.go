@@ -111,7 +111,7 @@ func (r *reader) defaultPolicy(e yamlfile.Field, policies []Policy) string {
 func (r *reader) items(e yamlfile.Field, what string) (items []yamlfile.Field) {
 	list, ok := e.Value.(*ast.SequenceNode)
 	if !ok {
-		r.Problems.Addf(e.ValueAt(), "%s: must be a list of %s, not %s", e.Name, what, yamlfile.NameOf(e.Value))
+		r.Problems.Addf(e.ValueAt(), "%s: must be a list of %s, not %s", e.Name, what, yamlfile.Describe(e.Value))
 		return nil
 	}
 	for _, item := range list.Values {

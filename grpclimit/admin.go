@@ -23,7 +23,7 @@ func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Verdi
 	if d.policies[place].Plan != nil && !d.set.Overridden(place, key) {
 		return policy.Verdict{}, fmt.Errorf("grpclimit: policy %q: %w: its limits depend on the call, by Plan; use PeekCall", name, slidegate.ErrUnsupported)
 	}
-	v, err := d.set.Look(ctx, "", policy.Part{Policy: place, Key: key, Cost: 1})
+	v, err := d.set.Peek(ctx, "", policy.Part{Policy: place, Key: key, Cost: 1})
 	return v, prefixed(err)
 }
 
@@ -35,7 +35,7 @@ func (i *Interceptors) Reset(ctx context.Context, name, key string) error {
 	if err != nil {
 		return err
 	}
-	return prefixed(i.decider.set.Forget(ctx, "", policy.Part{Policy: place, Key: key}))
+	return prefixed(i.decider.set.Reset(ctx, "", policy.Part{Policy: place, Key: key}))
 }
 
 // PeekCall returns the verdict that a call would get under all policies that apply to it, and charges nothing. The
@@ -46,7 +46,7 @@ func (i *Interceptors) PeekCall(ctx context.Context, method string) (policy.Verd
 	if err != nil {
 		return policy.Verdict{}, err
 	}
-	v, err := i.decider.set.Look(ctx, group, parts...)
+	v, err := i.decider.set.Peek(ctx, group, parts...)
 	return v, prefixed(err)
 }
 
@@ -56,23 +56,23 @@ func (i *Interceptors) ResetCall(ctx context.Context, method string) error {
 	if err != nil {
 		return err
 	}
-	return prefixed(i.decider.set.Forget(ctx, group, parts...))
+	return prefixed(i.decider.set.Reset(ctx, group, parts...))
 }
 
-// Rule replaces all rulings of a policy: what an operator decides about single clients at run time, such as to block
-// one until a time. See Peek for the name and for keys, and policy.Set.Rule. Rulings are not kept when the program
+// SetRulings replaces all rulings of a policy: what an operator decides about single clients at run time, such as to block
+// one until a time. See Peek for the name and for keys, and policy.Set.SetRulings. Rulings are not kept when the program
 // ends.
-func (i *Interceptors) Rule(name string, rulings ...policy.Ruling) error {
-	place, err := i.decider.set.Find(name)
+func (i *Interceptors) SetRulings(name string, rulings ...policy.Ruling) error {
+	place, err := i.decider.set.Index(name)
 	if err == nil {
-		err = i.decider.set.Rule(place, rulings)
+		err = i.decider.set.SetRulings(place, rulings)
 	}
 	return prefixed(err)
 }
 
 // find returns the index of a policy whose state is addressed by the key alone.
 func (d *decider) find(name, key string) (int, error) {
-	place, err := d.set.Find(name)
+	place, err := d.set.Index(name)
 	switch {
 	case err != nil:
 	case d.group != nil:
@@ -86,7 +86,7 @@ func (d *decider) find(name, key string) (int, error) {
 // parts returns the parts of a call.
 func (d *decider) parts(ctx context.Context, method string) (parts []policy.Part, group string, err error) {
 	c := call{method: fullMethod(method)}
-	for _, p := range d.facing(ctx, &c, nil) {
+	for _, p := range d.matching(ctx, &c, nil) {
 		var part policy.Part
 		p.part(ctx, &c, d, &part)
 		parts = append(parts, part)

@@ -130,11 +130,11 @@ func TestCostAfterStream(t *testing.T) {
 	}
 }
 
-// With TellRemaining, calls report what is left, as HTTP responses do; calls that cost nothing too, and refusals in the
+// With SendRemaining, calls report what is left, as HTTP responses do; calls that cost nothing too, and refusals in the
 // trailer.
-func TestTellRemaining(t *testing.T) {
+func TestSendRemaining(t *testing.T) {
 	cost := int64(1)
-	opts := grpclimit.Options{TellRemaining: true, Policies: []grpclimit.Policy{
+	opts := grpclimit.Options{SendRemaining: true, Policies: []grpclimit.Policy{
 		{Name: "a", Key: grpclimit.Global(), Limits: parse("3/1m sliding-window", "100/1h sliding-window name=long"), Cost: func(context.Context, string, any) int64 { return cost }},
 		{Name: `b"`, Key: grpclimit.Global(), Limits: parse("9/1500ms sliding-window"), Cost: func(context.Context, string, any) int64 { return cost }},
 	}}

@@ -223,11 +223,11 @@ func (c *Client) keepHold(ctx context.Context, who holder) error {
 func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, waited bool, err error) {
 	d := c.decider
 	var buffer [4]*compiled
-	facing := d.facing(ctx, what, buffer[:0])
-	if len(facing) == 0 {
+	matching := d.matching(ctx, what, buffer[:0])
+	if len(matching) == 0 {
 		return nil, false, nil
 	}
-	r := d.begin(ctx, what, facing)
+	r := d.begin(ctx, what, matching)
 	defer func() {
 		if held == nil {
 			r.End()

@@ -24,7 +24,7 @@ type decider struct {
 	client     *clientip.Source
 	group      func(context.Context, string) string
 	onDecision func(context.Context, Event)
-	items      *httplimit.HeaderItems // nil unless TellRemaining is set
+	items      *httplimit.HeaderItems // nil unless SendRemaining is set
 }
 
 // newDecider compiles policies. Those without a key get the given one. grouped reports whether calls have a group.
@@ -90,8 +90,8 @@ func (d *decider) charges(method string, at stage) bool {
 	return false
 }
 
-// facing appends the policies that apply to a call.
-func (d *decider) facing(ctx context.Context, c *call, to []*compiled) []*compiled {
+// matching appends the policies that apply to a call.
+func (d *decider) matching(ctx context.Context, c *call, to []*compiled) []*compiled {
 	for _, p := range d.policies {
 		if p.at(c.stage) && p.matches(c.method) && (p.Skip == nil || !p.Skip(ctx, c.method)) {
 			to = append(to, p)
@@ -101,9 +101,9 @@ func (d *decider) facing(ctx context.Context, c *call, to []*compiled) []*compil
 }
 
 // begin collects the parts of the policies that apply to a call.
-func (d *decider) begin(ctx context.Context, c *call, facing []*compiled) *policy.Request {
+func (d *decider) begin(ctx context.Context, c *call, matching []*compiled) *policy.Request {
 	r := d.set.Begin()
-	for _, p := range facing {
+	for _, p := range matching {
 		var part policy.Part
 		p.part(ctx, c, d, &part)
 		part.Hold = p.CostAfter != nil && c.stage == stageCall
@@ -114,7 +114,7 @@ func (d *decider) begin(ctx context.Context, c *call, facing []*compiled) *polic
 
 // prepare completes a request that has its parts. A call holds slots while it lasts, a message does not.
 func (d *decider) prepare(ctx context.Context, c *call, r *policy.Request) *policy.Request {
-	r.Tell = d.onDecision != nil
+	r.RecordTrials = d.onDecision != nil
 	if c.stage == stageCall {
 		r.Slots = policy.SlotsHeld
 	}
@@ -134,7 +134,7 @@ func (d *decider) address(ctx context.Context) netip.Addr {
 	if header := d.client.Header(); header != "" {
 		lines = metadata.ValueFromIncomingContext(ctx, strings.ToLower(header))
 	}
-	addr, _ := d.client.Find(text, lines)
+	addr, _ := d.client.AddrOf(text, lines)
 	return addr
 }
 
@@ -144,7 +144,7 @@ func (d *decider) keep(ctx context.Context, c *call, r *policy.Request) {
 		return
 	}
 	method := c.method // so that c stays on the stack
-	r.Keep(ctx, func(v policy.Verdict) {
+	r.RenewSlots(ctx, func(v policy.Verdict) {
 		if d.onDecision != nil {
 			d.onDecision(ctx, Event{Method: method, Verdict: v})
 		}
@@ -155,7 +155,7 @@ func (d *decider) keep(ctx context.Context, c *call, r *policy.Request) {
 func (d *decider) decide(ctx context.Context, c *call, r *policy.Request, op rule.Op, event *Event) {
 	*event = Event{Method: c.method}
 	r.Decide(ctx, op, &event.Verdict)
-	for _, tried := range r.Tried() {
+	for _, tried := range r.Trials() {
 		d.onDecision(ctx, Event{Method: c.method, Verdict: tried})
 	}
 }
@@ -171,15 +171,15 @@ func (d *decider) report(ctx context.Context, event *Event) {
 // the call has ended, if a policy has a CostAfter; and the metadata about what is left, if any.
 func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy.Request, left metadata.MD) {
 	var buffer [4]*compiled
-	facing := d.facing(ctx, c, buffer[:0])
+	matching := d.matching(ctx, c, buffer[:0])
 	event := Event{Method: c.method}
 	switch {
-	case len(facing) == 0:
+	case len(matching) == 0:
 		return nil, nil, nil
-	case len(facing) == 1 && facing[0].alone(d):
-		held = d.decideAlone(ctx, c, facing[0], &event)
+	case len(matching) == 1 && matching[0].alone(d):
+		held = d.decideAlone(ctx, c, matching[0], &event)
 	default:
-		held = d.decideTogether(ctx, c, d.begin(ctx, c, facing), &event)
+		held = d.decideTogether(ctx, c, d.begin(ctx, c, matching), &event)
 	}
 	c.policy = event.Policy
 	d.report(ctx, &event)
@@ -198,7 +198,7 @@ func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy
 func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *Event) (held *policy.Request) {
 	var part policy.Part
 	p.part(ctx, c, d, &part)
-	d.set.Ask(ctx, rule.Take, &part, &event.Verdict)
+	d.set.Decide(ctx, rule.Take, &part, &event.Verdict)
 	if c.stage == stageCall && event.Mistake() && errors.Is(event.Err, policy.ErrSlots) { // because of its Plan
 		r := d.set.Begin()
 		r.Add(part)

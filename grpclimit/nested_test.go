@@ -59,12 +59,12 @@ func TestOneCallIsChargedTwice(t *testing.T) {
 				}
 			}
 			for _, event := range innerEvents.take() {
-				if event.Twice != test.twice {
-					t.Errorf("the inner interceptor's event on %s: got Twice %t, want %t", event.Method, event.Twice, test.twice)
+				if event.ChargedTwice != test.twice {
+					t.Errorf("the inner interceptor's event on %s: got Twice %t, want %t", event.Method, event.ChargedTwice, test.twice)
 				}
 			}
 			for _, event := range outerEvents.take() {
-				if event.Twice {
+				if event.ChargedTwice {
 					t.Errorf("the outer interceptor's event on %s: got Twice", event.Method)
 				}
 			}
@@ -91,7 +91,7 @@ func TestInstalledTwice(t *testing.T) {
 	_, _ = first(t.Context(), nil, info, func(ctx context.Context, _ any) (any, error) {
 		return second(ctx, nil, info, func(context.Context, any) (any, error) { return nil, nil })
 	})
-	if got := seen.take(); len(got) != 2 || got[0].Twice || !got[1].Twice {
+	if got := seen.take(); len(got) != 2 || got[0].ChargedTwice || !got[1].ChargedTwice {
 		t.Errorf("got events %+v, want the second of two with Twice", got)
 	}
 }
@@ -102,7 +102,7 @@ func TestMetadataOfNestedInterceptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tells := grpclimit.Options{TellRemaining: true}
+	tells := grpclimit.Options{SendRemaining: true}
 	outer, inner := intercept(t, store, "100/1m name=all", tells), intercept(t, store, "5/1m name=login", tells)
 	conn := dial(t, serve(t, grpc.ChainUnaryInterceptor(outer.Unary(), inner.Unary())))
 	var header metadata.MD

@@ -28,7 +28,7 @@ func TestBlockedClients(t *testing.T) {
 		{time.Now().Add(time.Hour), codes.ResourceExhausted, "the client is blocked, try again in "},
 		{time.Time{}, codes.PermissionDenied, "the client is blocked"},
 	} {
-		if err := limits.Rule("api", policy.Ruling{Key: "ann", Refused: true, Until: test.until}); err != nil {
+		if err := limits.SetRulings("api", policy.Ruling{Key: "ann", Refused: true, Until: test.until}); err != nil {
 			t.Fatal(err)
 		}
 		err := direct(as(t.Context(), "ann"), limits)
@@ -38,7 +38,7 @@ func TestBlockedClients(t *testing.T) {
 		}
 		wantCode(t, "another one", direct(as(t.Context(), "bob"), limits), codes.OK)
 	}
-	if err := limits.Rule("apy"); err == nil {
+	if err := limits.SetRulings("apy"); err == nil {
 		t.Error("rulings of an unknown policy were accepted")
 	}
 }

@@ -40,9 +40,9 @@ type Options struct {
 	// Client finds the client's address, for policies without a Key, where a Key is empty, and for lists of addresses.
 	// nil trusts no proxy and uses the address of the connection.
 	Client *clientip.Source
-	// TellRemaining writes what is left to the header metadata of calls, and to the trailer of calls that are refused:
+	// SendRemaining writes what is left to the header metadata of calls, and to the trailer of calls that are refused:
 	// the fields ratelimit and ratelimit-policy, like the HTTP header fields RateLimit and RateLimit-Policy.
-	TellRemaining bool
+	SendRemaining bool
 	// Group returns the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(ctx context.Context, method string) string
 	// OnDecision is called with every decision, before the handler, with the errors of settling and of releasing slots
@@ -73,7 +73,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 	}
 	d, err := newDecider(limiter, opts.Policies, ByAddress(opts.Client), policy.Options{
 		Failure: opts.Failure, Timeout: opts.Timeout, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism,
-	}, opts.TellRemaining, opts.Group != nil)
+	}, opts.SendRemaining, opts.Group != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (i *Interceptors) Drain(ctx context.Context) error { return prefixed(i.deci
 // Unary returns the interceptor of calls with one request and one response.
 func (i *Interceptors) Unary() grpc.UnaryServerInterceptor {
 	if i.unaries.Add(1) > 1 { // perhaps one around the other
-		i.decider.set.Nested()
+		i.decider.set.MarkNested()
 	}
 	return i.unary
 }
@@ -98,7 +98,7 @@ func (i *Interceptors) Unary() grpc.UnaryServerInterceptor {
 // if a policy has PerMessage or PerReply.
 func (i *Interceptors) Stream() grpc.StreamServerInterceptor {
 	if i.flows.Add(1) > 1 {
-		i.decider.set.Nested()
+		i.decider.set.MarkNested()
 	}
 	return i.stream
 }

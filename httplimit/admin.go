@@ -24,7 +24,7 @@ func (m *Middleware) Peek(ctx context.Context, name, key string) (Event, error) 
 	if m.policies[place].Plan != nil && !m.set.Overridden(place, key) {
 		return Event{}, fmt.Errorf("httplimit: policy %q: %w: its limits depend on the request, by Plan; use PeekRequest", name, slidegate.ErrUnsupported)
 	}
-	return verdict(m.set.Look(ctx, "", policy.Part{Policy: place, Key: key, Cost: 1}))
+	return verdict(m.set.Peek(ctx, "", policy.Part{Policy: place, Key: key, Cost: 1}))
 }
 
 // Reset resets a client's usage under a policy, and under its candidate; see Peek for name and key. Where the policy has a
@@ -35,7 +35,7 @@ func (m *Middleware) Reset(ctx context.Context, name, key string) error {
 	if err != nil {
 		return err
 	}
-	return prefixed(m.set.Forget(ctx, "", policy.Part{Policy: place, Key: key}))
+	return prefixed(m.set.Reset(ctx, "", policy.Part{Policy: place, Key: key}))
 }
 
 // PeekRequest returns the verdict that a request would get under all policies that apply to it, and charges nothing. The
@@ -46,7 +46,7 @@ func (m *Middleware) PeekRequest(r *http.Request) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
-	return verdict(m.set.Look(r.Context(), group, parts...))
+	return verdict(m.set.Peek(r.Context(), group, parts...))
 }
 
 // ResetRequest resets the usage of a request's client under all policies that apply to the request; see PeekRequest.
@@ -55,22 +55,22 @@ func (m *Middleware) ResetRequest(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return prefixed(m.set.Forget(r.Context(), group, parts...))
+	return prefixed(m.set.Reset(r.Context(), group, parts...))
 }
 
-// Rule replaces all rulings of a policy: what an operator decides about single clients at run time, such as to block one until
-// a time. See Peek for the name and for keys, and policy.Set.Rule. Rulings are not kept when the program ends.
-func (m *Middleware) Rule(name string, rulings ...policy.Ruling) error {
-	place, err := m.set.Find(name)
+// SetRulings replaces all rulings of a policy: what an operator decides about single clients at run time, such as to block one until
+// a time. See Peek for the name and for keys, and policy.Set.SetRulings. Rulings are not kept when the program ends.
+func (m *Middleware) SetRulings(name string, rulings ...policy.Ruling) error {
+	place, err := m.set.Index(name)
 	if err == nil {
-		err = m.set.Rule(place, rulings)
+		err = m.set.SetRulings(place, rulings)
 	}
 	return prefixed(err)
 }
 
 // find returns the index of a policy whose state is addressed by the key alone.
 func (m *Middleware) find(name, key string) (int, error) {
-	place, err := m.set.Find(name)
+	place, err := m.set.Index(name)
 	switch {
 	case err != nil:
 	case m.opts.Group != nil:

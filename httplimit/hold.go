@@ -27,7 +27,7 @@ func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, q *policy.Requ
 	}
 	c.holding.keepers.Store(1)
 	if c.slots {
-		q.Keep(r.Context(), c.holding.report)
+		q.RenewSlots(r.Context(), c.holding.report)
 	}
 	return c
 }

@@ -69,16 +69,16 @@ func (m *Matcher) Match(r *http.Request) bool {
 		return true
 	}
 	var room [maxReadings]int
-	return len(m.AppendPlaces(room[:0], r)) > 0
+	return len(m.AppendIndexes(room[:0], r)) > 0
 }
 
 // maxReadings is the number of readings of a path: as it is, decoded, and with backslashes as slashes.
 const maxReadings = 3
 
-// AppendPlaces appends the index of the pattern that decides about a request, among the patterns given to NewMatcher; nothing
+// AppendIndexes appends the index of the pattern that decides about a request, among the patterns given to NewMatcher; nothing
 // if none matches. That is the most specific pattern, in the sense of ServeMux, and the first of several if none is more
 // specific. A path with several readings may add one index per reading.
-func (m *Matcher) AppendPlaces(to []int, r *http.Request) []int {
+func (m *Matcher) AppendIndexes(to []int, r *http.Request) []int {
 	if m == nil {
 		return to
 	}

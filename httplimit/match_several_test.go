@@ -39,7 +39,7 @@ func TestSeveralPatterns(t *testing.T) {
 			t.Fatalf("NewMatcher(%q) returned the error %v, want none", test.patterns, err)
 		}
 		r := httptest.NewRequest(test.method, test.path, nil)
-		if got := m.AppendPlaces(nil, r); !slices.Equal(got, test.want) {
+		if got := m.AppendIndexes(nil, r); !slices.Equal(got, test.want) {
 			t.Errorf("%s %s among %q : got %d, want %d", test.method, test.path, test.patterns, got, test.want)
 		}
 		if got := m.Match(r); got != (test.want != nil) {

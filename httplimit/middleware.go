@@ -138,19 +138,19 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 // serveAny serves a request by all policies that apply to it.
 func (m *Middleware) serveAny(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	var room [4]*compiled
-	facing := room[:0]
+	matching := room[:0]
 	for _, p := range m.policies {
 		if p.matches(r) {
-			facing = append(facing, p)
+			matching = append(matching, p)
 		}
 	}
 	switch {
-	case len(facing) == 0:
+	case len(matching) == 0:
 		next.ServeHTTP(w, r)
-	case len(facing) == 1 && facing[0].alone(&m.opts):
-		m.serveAlone(w, r, next, facing[0])
+	case len(matching) == 1 && matching[0].alone(&m.opts):
+		m.serveAlone(w, r, next, matching[0])
 	default:
-		m.serveTogether(w, r, next, facing)
+		m.serveTogether(w, r, next, matching)
 	}
 }
 
@@ -160,7 +160,7 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 	var part policy.Part
 	var v policy.Verdict
 	p.part(r, &m.opts, &part)
-	m.set.Ask(r.Context(), rule.Take, &part, &v)
+	m.set.Decide(r.Context(), rule.Take, &part, &v)
 	if v.Mistake() && errors.Is(v.Err, policy.ErrSlots) { // its Plan returned slots
 		q := m.set.Begin()
 		q.Add(part)
@@ -176,9 +176,9 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 }
 
 // serveTogether serves a request to which several policies apply, or one that needs more than a decision.
-func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next http.Handler, facing []*compiled) {
+func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next http.Handler, matching []*compiled) {
 	q := m.set.Begin()
-	for _, p := range facing {
+	for _, p := range matching {
 		var part policy.Part
 		p.part(r, &m.opts, &part)
 		part.Hold = p.CostAfter != nil
@@ -192,13 +192,13 @@ func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next 
 
 // serveRequest serves a request whose parts have been assembled.
 func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next http.Handler, q *policy.Request) {
-	q.Tell, q.Slots = m.opts.OnDecision != nil, policy.SlotsHeld
+	q.RecordTrials, q.Slots = m.opts.OnDecision != nil, policy.SlotsHeld
 	var v policy.Verdict
 	q.Decide(r.Context(), rule.Take, &v)
 	if m.set.Shared() {
 		r = r.WithContext(q.Follow(r.Context(), &v))
 	}
-	for _, tried := range q.Tried() {
+	for _, tried := range q.Trials() {
 		m.opts.OnDecision(r, tried)
 	}
 	if !q.Held() {
@@ -223,7 +223,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Ver
 	if v.By == policy.ByLimits && !v.Shadow && !v.Mistake() && !v.Ended() {
 		items = v.Note().([]*HeaderItem)
 		if again := m.opts.Headers.write(w.Header(), items, &v.Decision, v.Refused); again {
-			m.set.Nested()
+			m.set.MarkNested()
 		}
 	}
 	if m.opts.OnDecision != nil && !v.Shadow && (!v.Peek || v.Refused || v.Err != nil) {
@@ -257,7 +257,7 @@ func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, items []*Hea
 }
 
 // wordsOf returns the texts of a policy's refusals.
-func (m *Middleware) wordsOf(policy string) *Words {
+func (m *Middleware) wordsOf(policy string) *RefusalTexts {
 	for _, p := range m.policies {
 		if p.Name == policy {
 			return p.words

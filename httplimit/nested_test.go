@@ -88,12 +88,12 @@ func TestOneRequestIsChargedTwice(t *testing.T) {
 				serve()
 			}
 			for i, event := range *inner {
-				if event.Twice != test.twice {
-					t.Errorf("event %d of the inner middleware: got Twice %t, want %t", i, event.Twice, test.twice)
+				if event.ChargedTwice != test.twice {
+					t.Errorf("event %d of the inner middleware: got Twice %t, want %t", i, event.ChargedTwice, test.twice)
 				}
 			}
 			for i, event := range *outer {
-				if event.Twice {
+				if event.ChargedTwice {
 					t.Errorf("event %d of the outer middleware: got Twice, want it not set", i)
 				}
 			}
@@ -115,7 +115,7 @@ func TestARefusalOfOneChargedTwice(t *testing.T) {
 	serve, _, inner := nest(t, st, st, Options{}, Options{}, named("visits", 3), named("visits", 3))
 	serve()
 	serve()
-	if last := (*inner)[len(*inner)-1]; len(*inner) != 2 || !last.Refused || !last.Twice {
+	if last := (*inner)[len(*inner)-1]; len(*inner) != 2 || !last.Refused || !last.ChargedTwice {
 		t.Errorf("the last of %d events: got %+v, want a refusal that is charged twice", len(*inner), last)
 	}
 }
@@ -128,7 +128,7 @@ func TestAMiddlewareAroundItself(t *testing.T) {
 		limiter := testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t), named("visits", 100)))(t)
 		m := testkit.Must(New(limiter, Options{
 			Headers:    headers,
-			OnDecision: func(_ *http.Request, e Event) { twice = append(twice, e.Twice) },
+			OnDecision: func(_ *http.Request, e Event) { twice = append(twice, e.ChargedTwice) },
 		}))(t)
 		handler := m.Wrap(m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 		for range 3 {

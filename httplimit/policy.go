@@ -73,7 +73,7 @@ type compiled struct {
 	listed  bool // the client's address is needed for a list
 	named   bool // clients name themselves, and may omit the name
 	slots   bool // it has an in-flight limit
-	words   *Words
+	words   *RefusalTexts
 }
 
 // newPolicy compiles a policy. The rest of a policy with an error can still be checked.
@@ -88,7 +88,7 @@ func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
 	if wrong, ok := errors.AsType[*PatternError](err); ok {
 		wrong.policy = fmt.Sprintf("policy %q: ", given.Name)
 	}
-	if p.words, badRefusal = given.Refusal.Words(given.Name); badRefusal != nil {
+	if p.words, badRefusal = given.Refusal.Texts(given.Name); badRefusal != nil {
 		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: refusal: %w", given.Name, badRefusal))
 	}
 	return p, err

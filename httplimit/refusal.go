@@ -56,13 +56,13 @@ func (e *RefusalError) Unwrap() error { return e.Err }
 
 // Check returns an error if a field is not valid in a response. It is a *RefusalError.
 func (r Refusal) Check() error {
-	_, err := r.Words("")
+	_, err := r.Texts("")
 	return err
 }
 
-// Words is a Refusal prepared for the refusals of one policy. It is safe for concurrent use. A nil pointer means the default
+// RefusalTexts is a Refusal prepared for the refusals of one policy. It is safe for concurrent use. A nil pointer means the default
 // texts.
-type Words struct {
+type RefusalTexts struct {
 	problem []byte // the document up to its detail
 	title   []byte // in quotes
 	detail  []detailPart
@@ -75,8 +75,8 @@ type detailPart struct {
 	word string // the placeholder; empty for text
 }
 
-// Words returns the refusal of a policy, or nil if all of it is the default.
-func (r Refusal) Words(policy string) (*Words, error) {
+// Texts returns the refusal of a policy, or nil if all of it is the default.
+func (r Refusal) Texts(policy string) (*RefusalTexts, error) {
 	if r == (Refusal{}) {
 		return nil, nil
 	}
@@ -90,7 +90,7 @@ func (r Refusal) Words(policy string) (*Words, error) {
 	if err != nil {
 		return nil, &RefusalError{"detail", err}
 	}
-	w := &Words{detail: detail, title: quoteJSON(r.Title)}
+	w := &RefusalTexts{detail: detail, title: quoteJSON(r.Title)}
 	if r.Type == "" {
 		r.Type = problemQuota
 	}
@@ -187,7 +187,7 @@ func quoteJSON(text string) []byte {
 }
 
 // AppendRefusal is Body.AppendRefusal with these texts.
-func (w *Words) AppendRefusal(b []byte, body Body, items []*HeaderItem, d *slidegate.Decision) []byte {
+func (w *RefusalTexts) AppendRefusal(b []byte, body Body, items []*HeaderItem, d *slidegate.Decision) []byte {
 	wait := retrySeconds(d)
 	if w == nil || wait < 0 || d.Flags&rule.FallbackClosed != 0 || int(d.Index) >= len(items) {
 		return body.AppendRefusal(b, items, d)
@@ -213,7 +213,7 @@ func (w *Words) AppendRefusal(b []byte, body Body, items []*HeaderItem, d *slide
 }
 
 // appendDetail appends the detail, or the default sentence if there is none, as text or for a JSON string.
-func (w *Words) appendDetail(b []byte, item *HeaderItem, wait int64, forJSON bool) []byte {
+func (w *RefusalTexts) appendDetail(b []byte, item *HeaderItem, wait int64, forJSON bool) []byte {
 	if len(w.detail) == 0 {
 		return appendSentence(b, item.slots, wait)
 	}

@@ -38,7 +38,7 @@ func TestRefusalWords(t *testing.T) {
 		{Refusal{Detail: "No."}, BodyProblem, `{"type":"` + problemQuota + `","title":"Too many requests","status":429,` +
 			`"detail":"No.","violated-policies":["a\"b"],"retry_after":2}`},
 	} {
-		words := testkit.Must(test.given.Words("api"))(t)
+		words := testkit.Must(test.given.Texts("api"))(t)
 		got := strings.TrimSuffix(string(words.AppendRefusal(nil, test.body, items, refused)), "\n")
 		if got != test.want {
 			t.Errorf("%+v as body %d:\ngot  %s\nwant %s", test.given, test.body, got, test.want)
@@ -49,13 +49,13 @@ func TestRefusalWords(t *testing.T) {
 			}
 		}
 	}
-	words := testkit.Must(own.Words("api"))(t)
+	words := testkit.Must(own.Texts("api"))(t)
 	for _, d := range []*slidegate.Decision{{RetryAfter: slidegate.Never}, {Flags: rule.FallbackClosed, RetryAfter: time.Second}} {
 		if got, want := words.AppendRefusal(nil, BodyProblem, items, d), BodyProblem.AppendRefusal(nil, items, d); string(got) != string(want) {
 			t.Errorf("%+v: got %s, want the default texts: %s", d, got, want)
 		}
 	}
-	if words, err := (Refusal{}).Words("api"); words != nil || err != nil {
+	if words, err := (Refusal{}).Texts("api"); words != nil || err != nil {
 		t.Errorf("nothing given: got %v, %v, want none", words, err)
 	}
 }

@@ -111,7 +111,7 @@ func (body Body) appendBlocked(b []byte, wait int64) []byte {
 const blockedFor = "The client is blocked. Try again in "
 
 // refuse writes the response to a refused request. Retry-After is already set.
-func (m *Middleware) refuse(w http.ResponseWriter, words *Words, items []*HeaderItem, d *slidegate.Decision) {
+func (m *Middleware) refuse(w http.ResponseWriter, words *RefusalTexts, items []*HeaderItem, d *slidegate.Decision) {
 	text := bodyTexts.Get().(*[]byte)
 	*text = words.AppendRefusal((*text)[:0], m.opts.Body, items, d)
 	m.send(w, RefusalStatus(d), *text)

@@ -21,11 +21,11 @@ func TestBlockedClients(t *testing.T) {
 		} {
 			opts := Options{Body: body, Policies: []Policy{{Name: "api", Key: ByHeader("X-User")}}}
 			p := newPlay(t, opts, nil, slidegate.MustParseLimit("2/1m"))
-			if p.limits.Rule("apy") == nil {
+			if p.limits.SetRulings("apy") == nil {
 				t.Error("rulings of an unknown policy are accepted, want an error")
 			}
 			for i, end := range []time.Time{time.Now().Add(90 * time.Second), {}} {
-				if err := p.limits.Rule("api", policy.Ruling{Key: "ann", Refused: true, Until: end}); err != nil {
+				if err := p.limits.SetRulings("api", policy.Ruling{Key: "ann", Refused: true, Until: end}); err != nil {
 					t.Fatal(err)
 				}
 				got := p.ask(request("X-User: ann"))

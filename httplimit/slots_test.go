@@ -129,7 +129,7 @@ func TestSlotsOfPlansAndOverrides(t *testing.T) {
 func TestSlotsInTheShadow(t *testing.T) {
 	left := func(p *play, place int, candidate bool) int64 {
 		var v policy.Verdict
-		p.limits.set.Ask(t.Context(), rule.Peek, &policy.Part{Policy: place, Key: "192.0.2.1", Cost: 1, Candidate: candidate}, &v)
+		p.limits.set.Decide(t.Context(), rule.Peek, &policy.Part{Policy: place, Key: "192.0.2.1", Cost: 1, Candidate: candidate}, &v)
 		return v.Decision.Remaining
 	}
 	var p *play
@@ -169,7 +169,7 @@ func TestSlotsOfNestedMiddlewares(t *testing.T) {
 		}
 		twice.wantFree("afterwards", "same", 1)
 	}
-	if e := twice.last(); !e.Twice {
+	if e := twice.last(); !e.ChargedTwice {
 		t.Errorf("got event %+v, want Twice", e)
 	}
 }

@@ -59,14 +59,14 @@ func (e *entry) decideSettle(items []rule.Item, now rule.Micros, r *store.Reques
 			return err
 		}
 		if back, known := settled[r.ID]; known {
-			memo.Known, memo.Back = true, back
+			memo.Known, memo.Returned = true, back
 		} else if number == current {
 			memo.Full = int64(len(settled)) >= maxSettled
 		}
 	}
 	memo.Full = memo.Full && !memo.Known
 	if rule.DecideSettle(items, &memo, now, r.Answers); memo.Changed {
-		e.settle(period(current), r.ID, memo.Back, (current+2)*memory)
+		e.settle(period(current), r.ID, memo.Returned, (current+2)*memory)
 	}
 	return nil
 }

@@ -185,7 +185,7 @@ func (d *decoder) limit() *savedLimit {
 func (d *decoder) shape() rule.Shape {
 	code, anchor, segments, window := d.Int(), d.Int(), d.Int(), d.Int()
 	algorithm, known := rule.AlgorithmOf(code)
-	d.Check(known && anchor >= 0 && anchor <= int64(rule.First))
+	d.Check(known && anchor >= 0 && anchor <= int64(rule.AnchorFirst))
 	shape := rule.Shape{Algorithm: algorithm, Anchor: rule.Anchor(anchor), Segments: int(segments), Window: rule.Micros(window)}
 	if d.version >= 2 {
 		calendar := d.Int()

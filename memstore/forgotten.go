@@ -60,7 +60,7 @@ type forgottenLayer struct {
 // newForgotten returns an empty memory for the keys of a table. It calls take to request memory, and give to release it,
 // both with its lock held.
 func newForgotten(shape rule.Shape, take func(bytes int64) bool, give func(bytes int64)) *forgotten {
-	f := &forgotten{limit: shape.Limit(), exact: shape.Anchor == rule.First, digits: countDigits, take: take, give: give}
+	f := &forgotten{limit: shape.Limit(), exact: shape.Anchor == rule.AnchorFirst, digits: countDigits, take: take, give: give}
 	if shape.Algorithm == rule.SlidingLog || shape.Algorithm == rule.InFlight {
 		f.digits = logDigits
 	}

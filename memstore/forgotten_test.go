@@ -49,10 +49,10 @@ func someLimits(t testing.TB) (limits []rule.Limit) {
 		{Algorithm: rule.InFlight, Quota: 100, Window: 60 * second},
 		{Algorithm: rule.TokenBucket, Quota: 10, Burst: 1000, Window: second},
 		{Algorithm: rule.SlidingWindow, Quota: 1000, Window: 60 * second},
-		{Algorithm: rule.SlidingWindow, Quota: 1000, Window: 64 * second, Segments: 64, Overlap: rule.Whole},
-		{Algorithm: rule.SlidingWindow, Quota: 1000, Window: 60 * second, Segments: 6, Anchor: rule.First},
+		{Algorithm: rule.SlidingWindow, Quota: 1000, Window: 64 * second, Segments: 64, Overlap: rule.OverlapWhole},
+		{Algorithm: rule.SlidingWindow, Quota: 1000, Window: 60 * second, Segments: 6, Anchor: rule.AnchorFirst},
 		{Algorithm: rule.FixedWindow, Quota: 5, Window: 60 * second},
-		{Algorithm: rule.FixedWindow, Quota: 5, Window: 60 * second, Anchor: rule.First},
+		{Algorithm: rule.FixedWindow, Quota: 5, Window: 60 * second, Anchor: rule.AnchorFirst},
 		{Algorithm: rule.FixedWindow, Quota: 5, Calendar: rule.Day, Zone: "America/Sao_Paulo"},
 		{Algorithm: rule.FixedWindow, Quota: 5, Calendar: rule.Month},
 	} {
@@ -135,7 +135,7 @@ func (p *player) forget(h uint64) {
 	if p.limit.Algorithm == rule.InFlight {
 		units = 1
 	}
-	if p.limit.Anchor == rule.First && p.limit.Look(&s, p.now).Room < units {
+	if p.limit.Anchor == rule.AnchorFirst && p.limit.Look(&s, p.now).Room < units {
 		return // charging it nevertheless would begin another grid
 	}
 	for _, state := range []*rule.State{&s, &truth} {
@@ -157,7 +157,7 @@ func (p *player) recall(h uint64) {
 	if !found || got.Units < want.Units || got.At < want.At || got.Expires < want.Expires {
 		p.t.Fatalf("at %d: recalled %+v, %v, but %+v was forgotten: %+v", p.now, got, found, want, truth)
 	}
-	if p.limit.Anchor == rule.First && got.At != want.At && got.Units != rule.MaxQuota {
+	if p.limit.Anchor == rule.AnchorFirst && got.At != want.At && got.Units != rule.MaxQuota {
 		p.t.Fatalf("at %d: recalled %+v, but the window starts at %d", p.now, got, want.At)
 	}
 	var s rule.State

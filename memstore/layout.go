@@ -36,7 +36,7 @@ const (
 // packable reports whether states of this shape can be packed: at most two counts, and windows that start at multiples of
 // their length.
 func packable(shape rule.Shape) bool {
-	return shape.Anchor == rule.Clock && shape.Calendar == rule.NoPeriod &&
+	return shape.Anchor == rule.AnchorClock && shape.Calendar == rule.NoPeriod &&
 		(shape.Algorithm == rule.FixedWindow || shape.Algorithm == rule.SlidingWindow && shape.Segments == 1)
 }
 

@@ -40,7 +40,7 @@ func BenchmarkLineForms(b *testing.B) {
 				{"one-part", rule.Limit{Algorithm: rule.SlidingWindow, Segments: 1}},
 				{"bucket", rule.Limit{Algorithm: rule.TokenBucket}},
 				{"6-parts", rule.Limit{Algorithm: rule.SlidingWindow, Segments: 6}},
-				{"6-parts-whole", rule.Limit{Algorithm: rule.SlidingWindow, Segments: 6, Overlap: rule.Whole}},
+				{"6-parts-whole", rule.Limit{Algorithm: rule.SlidingWindow, Segments: 6, Overlap: rule.OverlapWhole}},
 				{"60-parts", rule.Limit{Algorithm: rule.SlidingWindow, Segments: 60}},
 			} {
 				kind.limit.Quota, kind.limit.Window = bench.quota, 60_000_000

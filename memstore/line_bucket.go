@@ -88,8 +88,8 @@ func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, co
 		verdict, debt, until, remaining, after, resetAfter, at := f.quick.Take(
 			limit, reciprocal, start, start+life, f.debtAfter(owed, units, quota, since), now, cost)
 		switch {
-		case verdict == rule.Uncommon:
-			return rule.Uncommon, 0, 0, 0, 0
+		case verdict == rule.Undecided:
+			return rule.Undecided, 0, 0, 0, 0
 		case verdict == rule.Refused || cost == 0:
 			if l[controlWord].Load() == control {
 				return verdict, remaining, after, resetAfter, at
@@ -115,7 +115,7 @@ func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, co
 		}
 		stepBack()
 	}
-	return rule.Uncommon, 0, 0, 0, 0
+	return rule.Undecided, 0, 0, 0, 0
 }
 
 // write sets the words to a state. The fields that belong to it are 0.

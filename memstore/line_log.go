@@ -209,7 +209,7 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 		}
 		return verdict, remaining, after, resetAfter, at
 	}
-	return rule.Uncommon, 0, 0, 0, 0
+	return rule.Undecided, 0, 0, 0, 0
 }
 
 // expired returns how many of the oldest units are not later than cutoff, and the time of the next one.

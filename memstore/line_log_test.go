@@ -175,7 +175,7 @@ func playLog(t *testing.T, window rule.Micros, seed uint64) {
 		want, _ := limit.TakeOne(&state, now, cost)
 		verdict, remaining, after, resetAfter, at := f.take(&l, 7, limit, clock, cost)
 		took++
-		if verdict == rule.Uncommon {
+		if verdict == rule.Undecided {
 			slow++
 			if cost <= limit.Quota && want.Flags == 0 {
 				fail("left to the slow path")
@@ -224,7 +224,7 @@ func TestLogLineWithoutMemory(t *testing.T) {
 			}
 		}
 		taken.limit.Store(0)
-		if verdict, _, _, _, _ := f.take(&l, 7, limit, clock, 4900); verdict != rule.Uncommon {
+		if verdict, _, _, _, _ := f.take(&l, 7, limit, clock, 4900); verdict != rule.Undecided {
 			t.Fatal("charged without memory")
 		}
 		checkLog(t, f, &l, &state)
@@ -282,11 +282,11 @@ func TestLogLineOfAnotherKey(t *testing.T) {
 	clock := &clock{now: func() rule.Micros { return testStart }}
 	var l line
 	l[hashWord].Store(8)
-	if verdict, _, _, _, _ := f.take(&l, 7, limit, clock, 1); verdict != rule.Uncommon {
+	if verdict, _, _, _, _ := f.take(&l, 7, limit, clock, 1); verdict != rule.Undecided {
 		t.Fatal("decided about another key's slot")
 	}
 	l[controlWord].Store(moved)
-	if verdict, _, _, _, _ := f.take(&l, 8, limit, clock, 1); verdict != rule.Uncommon {
+	if verdict, _, _, _, _ := f.take(&l, 8, limit, clock, 1); verdict != rule.Undecided {
 		t.Fatal("decided about a slot that has moved")
 	}
 }
@@ -335,7 +335,7 @@ func TestLogLinesConcurrently(t *testing.T) {
 				ticks.Add(random.Int64N(20))
 				verdict, remaining, after, _, at := f.take(l, uint64(key+1), limit, clock, cost)
 				switch verdict {
-				case rule.Uncommon:
+				case rule.Undecided:
 					f.slowly(t, l, func(s *rule.State) (changed bool) {
 						var a rule.Answer
 						if a, changed = limit.TakeOne(s, clock.read(), cost); a.Allowed {

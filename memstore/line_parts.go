@@ -156,7 +156,7 @@ func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cos
 			}
 		}
 		remaining := limit.Quota - first - older - cost
-		if oldest > 0 && limit.Overlap != rule.Whole {
+		if oldest > 0 && limit.Overlap != rule.OverlapWhole {
 			remaining = f.quick.Room(limit, first+older-oldest, oldest, start+f.part-at) - cost
 		}
 		if remaining < 0 || cost == 0 {
@@ -178,7 +178,7 @@ func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cos
 		added := control >> partsAddedAt & partsAdded
 		switch {
 		case !f.wide && uint64(first+cost) > partsNarrow:
-			return rule.Uncommon, 0, 0, 0, 0
+			return rule.Undecided, 0, 0, 0, 0
 		case shift == 0 && added+uint64(cost) <= f.most:
 			if l[controlWord].CompareAndSwap(control, raised(control+uint64(cost)<<partsAddedAt)) {
 				return rule.Admitted, remaining, after, resetAfter, at
@@ -189,7 +189,7 @@ func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cos
 		}
 		stepBack()
 	}
-	return rule.Uncommon, 0, 0, 0, 0
+	return rule.Undecided, 0, 0, 0, 0
 }
 
 // charge rolls to the part that begins at start and adds cost to it.
@@ -262,7 +262,7 @@ func (f *partsForm) refuse(l *line, limit *rule.Limit, r *partsRolled, remaining
 	}
 	switch {
 	case remaining+cost >= limit.Quota:
-	case r.current > 0 && limit.Overlap != rule.Down: // resetAt, inlined
+	case r.current > 0 && limit.Overlap != rule.OverlapDown: // resetAt, inlined
 		resetAfter = r.start + rule.Micros(f.parts-r.shift)*f.part
 	default:
 		resetAfter = f.resetAt(l, limit, r)
@@ -314,7 +314,7 @@ func (f *partsForm) freeAt(l *line, limit *rule.Limit, r *partsRolled, n int64) 
 
 // goneAt returns when nothing is left of a count whose part is the oldest from start on, if there is nothing newer.
 func (f *partsForm) goneAt(limit *rule.Limit, start rule.Micros, count int64) rule.Micros {
-	if limit.Overlap == rule.Down {
+	if limit.Overlap == rule.OverlapDown {
 		if at, ok := f.quick.FreeAt(limit, start, count, 0); ok {
 			return at
 		}

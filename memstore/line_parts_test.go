@@ -124,7 +124,7 @@ func TestPartsFormNarrowCounts(t *testing.T) {
 // Every admitted unit is counted in the part of its time, and with `whole` no window ever holds more than the quota.
 func TestPartsFormUnderContention(t *testing.T) {
 	for _, wide := range []bool{false, true} {
-		limit := normal(t, rule.Limit{Algorithm: rule.SlidingWindow, Segments: 6, Overlap: rule.Whole, Quota: 2_500, Window: 60_000_000})
+		limit := normal(t, rule.Limit{Algorithm: rule.SlidingWindow, Segments: 6, Overlap: rule.OverlapWhole, Quota: 2_500, Window: 60_000_000})
 		p := newHammered(newPartsForm(&limit, wide), 1_767_225_600_000_000)
 		p.hammer(&limit, 0)
 		s := p.state()

@@ -32,7 +32,7 @@ func newHammered(form lineForm, now rule.Micros) *hammered {
 // take uses the fast path, or the slow path if the case is uncommon.
 func (p *hammered) take(limit *rule.Limit, cost int64) {
 	verdict, _, _, _, at := p.form.take(p.slot, scriptHash, limit, &p.clock, cost)
-	if verdict == rule.Uncommon {
+	if verdict == rule.Undecided {
 		p.takeSlowly(limit, cost)
 		return
 	}

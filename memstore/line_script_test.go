@@ -48,7 +48,7 @@ func (p *lineScript) take(limit *rule.Limit, cost int64) rule.Answer {
 	before := p.want.Clone()
 	want, changed := limit.TakeOne(&p.want, p.now, cost)
 	verdict, remaining, after, resetAfter, at := p.form.take(p.slot, scriptHash, limit, &p.clock, cost)
-	if verdict == rule.Uncommon {
+	if verdict == rule.Undecided {
 		p.same(&before, limit)
 		if changed {
 			p.store(&p.want)

@@ -43,7 +43,7 @@ func (f *slotsForm) lines() int { return 1 }
 func (f *slotsForm) take(*line, uint64, *rule.Limit, *clock, int64) (
 	verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros,
 ) {
-	return rule.Uncommon, 0, 0, 0, 0
+	return rule.Undecided, 0, 0, 0, 0
 }
 
 // load implements lineForm.

@@ -181,7 +181,7 @@ func (j *job) carryOut(now rule.Micros, answers []rule.Answer) {
 	}
 	rule.DecideSettle(j.items, &j.memo, now, answers)
 	if j.memo.Changed {
-		j.store.settlements.remember(&j.settling, now, j.memo.Back)
+		j.store.settlements.remember(&j.settling, now, j.memo.Returned)
 	}
 }
 

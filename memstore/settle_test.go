@@ -75,13 +75,13 @@ func (p *plainStore) apply(r *store.Request, now rule.Micros) {
 		name := func(g rule.Micros) string { return fmt.Sprint(names[0], " ", memory, " ", g, " ", r.ID) }
 		for _, g := range []rule.Micros{generation, generation - 1} {
 			if back, ok := p.memos[name(g)]; ok && !memo.Known {
-				memo.Known, memo.Back = true, back
+				memo.Known, memo.Returned = true, back
 			}
 		}
 		memo.Full = !memo.Known && p.counts[group] >= most
 		rule.DecideSettle(items, &memo, now, r.Answers)
 		if memo.Changed {
-			p.memos[name(generation)] = memo.Back
+			p.memos[name(generation)] = memo.Returned
 			p.counts[group]++
 		}
 	}

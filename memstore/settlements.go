@@ -91,7 +91,7 @@ func (m *settlements) shardOf(key settlementKey) *settlementShard {
 
 // recall fills memo with what is known of a reservation.
 func (m *settlements) recall(s *settling, now rule.Micros, memo *rule.Memo) {
-	*memo = rule.Memo{Back: memo.Back[:0]}
+	*memo = rule.Memo{Returned: memo.Returned[:0]}
 	if s.shard == nil {
 		return
 	}
@@ -107,7 +107,7 @@ func (d *settlementShard) recall(s *settling, now rule.Micros, memo *rule.Memo) 
 	// The generation may be in the future, because the clock may have been set back since.
 	if known, ok := d.known[s.key]; ok && known.expires > now {
 		memo.Known = true
-		memo.Back = append(memo.Back, d.backs[known.first:][:known.charges]...)
+		memo.Returned = append(memo.Returned, d.backs[known.first:][:known.charges]...)
 		return
 	}
 	g := d.generations[s.key.address]

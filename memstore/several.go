@@ -61,7 +61,7 @@ func (c *claim) look(j *job, i int, a *rule.Answer) (ok bool) {
 	c.line[controlWord].Store(c.word)
 	// The remaining units that a peek returns are what is left, unless more is used than the quota.
 	verdict, remaining, next, resetAfter, at := c.takeLine(j, 0)
-	if verdict == rule.Uncommon {
+	if verdict == rule.Undecided {
 		return false
 	}
 	*a = rule.Answer{Allowed: verdict == rule.Admitted && c.cost <= remaining, Remaining: remaining, ResetAfter: resetAfter, At: at}

@@ -21,7 +21,7 @@ type LimitStats struct {
 	Name      string
 	Shape     string // algorithm and window, as in rule.Shape
 	Bytes     int64
-	Held      int64 // keys held, including expired ones whose slots have not been reused yet
+	Keys      int64 // keys held, including expired ones whose slots have not been reused yet
 	Forgotten int64 // approximate number of keys of which only a trace is left
 	Evictions int64 // total number of live keys that were forgotten
 	Recalled  int64 // decisions about keys that had been forgotten, or looked like one
@@ -37,7 +37,7 @@ func (s *Store) Stats() Stats {
 	now := s.clock.read()
 	for _, t := range s.tables {
 		one := LimitStats{
-			Namespace: t.id.namespace, Name: t.id.name, Shape: t.shape.String(), Bytes: t.bytes.Load(), Held: t.counts.held.Load(),
+			Namespace: t.id.namespace, Name: t.id.name, Shape: t.shape.String(), Bytes: t.bytes.Load(), Keys: t.counts.held.Load(),
 			Evictions: t.counts.evictions.Load(), Recalled: t.counts.recalled.Load(), Refused: t.counts.refused.Load(),
 		}
 		if f := t.forgotten.Load(); f != nil {
@@ -45,7 +45,7 @@ func (s *Store) Stats() Stats {
 			one.Forgotten = f.held()
 			one.Bytes += f.bytes()
 		}
-		stats.Keys += one.Held
+		stats.Keys += one.Keys
 		stats.Evictions += one.Evictions
 		stats.Limits = append(stats.Limits, one)
 	}

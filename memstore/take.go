@@ -53,7 +53,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 		switch {
 		case verdict == rule.Refused || verdict == rule.Admitted && cost == 0:
 			return verdict == rule.Admitted, 0, remaining, after, resetAfter, now, nil
-		case verdict == rule.Uncommon || current > y.maxCount || index+shift > y.maxIndex:
+		case verdict == rule.Undecided || current > y.maxCount || index+shift > y.maxIndex:
 			return s.takeOneLocked(p, h, cost)
 		}
 		next := (index+shift)<<(y.indexAt&63) | word&y.owner | uint64(previous)<<(y.countBits&63) | uint64(current)
@@ -77,7 +77,7 @@ func (s *Store) takeLine(g *page, p *plan, h uint64, cost int64) (
 		return s.takeOneLocked(p, h, cost)
 	}
 	verdict, remaining, after, resetAfter, at := f.take(l, h, p.limit, &s.clock, cost)
-	if verdict == rule.Uncommon {
+	if verdict == rule.Undecided {
 		return s.takeOneLocked(p, h, cost)
 	}
 	return verdict == rule.Admitted, 0, remaining, after, resetAfter, at, nil

@@ -57,7 +57,7 @@ func (s *Store) takeTall(g *page, p *plan, h uint64, cost int64) (
 		switch {
 		case verdict == rule.Refused || verdict == rule.Admitted && cost == 0:
 			return verdict == rule.Admitted, 0, remaining, after, resetAfter, now, nil
-		case verdict == rule.Uncommon || shift > 0 || current > rule.MaxQuota:
+		case verdict == rule.Undecided || shift > 0 || current > rule.MaxQuota:
 			return s.takeOneLocked(p, h, cost)
 		}
 		if slot.word.CompareAndSwap(word, word&^tallCount|uint64(current)) {

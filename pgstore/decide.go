@@ -80,7 +80,7 @@ func (t *roundTrip) planCharge(batch []store.Request, a *part) {
 	}
 	place, _ := slices.BinarySearch(t.addresses, a.address)
 	t.numbers = append(t.numbers,
-		int64(place+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(l.Algorithm.Code()), int64(l.Overlap), bit(l.Anchor == rule.First),
+		int64(place+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(l.Algorithm.Code()), int64(l.Overlap), bit(l.Anchor == rule.AnchorFirst),
 		bit(l.CountDenied), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
 }
 

@@ -66,7 +66,7 @@ func (t *roundTrip) planTake(s *Store, batch []store.Request) {
 	e := t.entries[0]
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l := charge.Limit.Rule()
-	t.args = append(t.args, t.parts[e.from].address, s.now(), s.commit(), bit(l.Algorithm == rule.FixedWindow), bit(l.Anchor == rule.First),
+	t.args = append(t.args, t.parts[e.from].address, s.now(), s.commit(), bit(l.Algorithm == rule.FixedWindow), bit(l.Anchor == rule.AnchorFirst),
 		bit(l.CountDenied), int64(l.Overlap), l.Quota, int64(l.Window), charge.Cost, int64(e.to-e.from))
 }
 
@@ -75,7 +75,7 @@ func (t *roundTrip) planTakes(s *Store, batch []store.Request) {
 	for _, e := range t.entries {
 		charge := &batch[t.parts[e.from].request].Charges[0]
 		l := charge.Limit.Rule()
-		kind := bit(l.Algorithm == rule.FixedWindow) + 2*bit(l.Anchor == rule.First) + 4*bit(l.CountDenied) + 8*int64(l.Overlap)
+		kind := bit(l.Algorithm == rule.FixedWindow) + 2*bit(l.Anchor == rule.AnchorFirst) + 4*bit(l.CountDenied) + 8*int64(l.Overlap)
 		t.addresses = append(t.addresses, t.parts[e.from].address)
 		t.kinds = append(t.kinds, kind)
 		t.quotas = append(t.quotas, l.Quota)

@@ -71,9 +71,9 @@ func (t *roundTrip) planRun(charge *store.Charge, times int) {
 		part /= int64(l.Segments)
 		kind += 32 * int64(l.Overlap)
 	default:
-		kind += 32 * int64(rule.Whole)
+		kind += 32 * int64(rule.OverlapWhole)
 	}
-	kind += 8*bit(l.Anchor == rule.First) + 16*bit(l.CountDenied)
+	kind += 8*bit(l.Anchor == rule.AnchorFirst) + 16*bit(l.CountDenied)
 	t.numbers = append(t.numbers, kind, int64(l.Parts()), part, int64(l.Window), capacity, unit, int64(times), l.Quota)
 }
 

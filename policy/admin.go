@@ -12,8 +12,8 @@ import (
 // errUnanswered is the error of Look if the store did not answer.
 var errUnanswered = errors.New("policy: the store did not answer")
 
-// Find returns the index of the policy with this name. The error for an unknown name lists the known ones.
-func (s *Set) Find(name string) (place int, err error) {
+// Index returns the index of the policy with this name. The error for an unknown name lists the known ones.
+func (s *Set) Index(name string) (place int, err error) {
 	var names []string
 	for i, p := range s.policies {
 		if p.name == name {
@@ -33,9 +33,9 @@ func (s *Set) Overridden(policy int, key string) bool {
 	return p.ofKey(key) != p.plain || p.rulingOf(key) != nil
 }
 
-// Look returns the verdict that a request of these parts would get, and charges nothing. It returns an error if the
+// Peek returns the verdict that a request of these parts would get, and charges nothing. It returns an error if the
 // store does not answer: the decision of a failure mode does not say what is left.
-func (s *Set) Look(ctx context.Context, group string, parts ...Part) (v Verdict, err error) {
+func (s *Set) Peek(ctx context.Context, group string, parts ...Part) (v Verdict, err error) {
 	r := s.Begin()
 	defer r.End()
 	r.Group = group
@@ -49,10 +49,10 @@ func (s *Set) Look(ctx context.Context, group string, parts ...Part) (v Verdict,
 	return v, v.Err
 }
 
-// Forget resets the usage of the keys of these parts under their policies: of the policy's own limits, of the override
+// Reset resets the usage of the keys of these parts under their policies: of the policy's own limits, of the override
 // for the key and the ruling about it, of the part's plan and of every plan that the Set has seen, of the candidate and
 // of the penalty. It resets them one after the other, and an error may mean that only some were reset.
-func (s *Set) Forget(ctx context.Context, group string, parts ...Part) error {
+func (s *Set) Reset(ctx context.Context, group string, parts ...Part) error {
 	for i := range parts {
 		if err := s.forget(ctx, group, &parts[i]); err != nil {
 			return err

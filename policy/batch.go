@@ -114,10 +114,10 @@ func (b *batch) decision(request int) (d slidegate.Decision) {
 	return d
 }
 
-// AskBatch is Ask with rule.Take for many parts, in one call to the store, or one call per failure mode if policies
+// DecideBatch is Ask with rule.Take for many parts, in one call to the store, or one call per failure mode if policies
 // have different ones. Parts that share a key are decided in order, and each by itself. Verdicts must be as long as
 // parts; a part whose Policy is negative is skipped, and its verdict left unchanged.
-func (s *Set) AskBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
+func (s *Set) DecideBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
 	var requests [modes]*Request
 	for i := range parts {
 		if parts[i].Policy < 0 {

@@ -281,9 +281,9 @@ func (s *Set) Mode(policy int) Mode { return s.policies[policy].mode }
 // Limiter returns the limiter of a policy's own limits.
 func (s *Set) Limiter(policy int) *slidegate.Limiter { return s.policies[policy].plain.limiter }
 
-// Bound returns all limits of a policy as stores see them: its own, those of its overrides and of its plans in order,
+// BoundLimits returns all limits of a policy as stores see them: its own, those of its overrides and of its plans in order,
 // those of its candidate, and that of its penalty.
-func (s *Set) Bound(policy int) []*store.Limit {
+func (s *Set) BoundLimits(policy int) []*store.Limit {
 	p := s.policies[policy]
 	bound := slices.Clone(p.plain.bound)
 	for _, r := range p.ordered {
@@ -300,7 +300,7 @@ func (s *Set) Bound(policy int) []*store.Limit {
 
 // HasSlots reports whether a policy has an in-flight limit: among its own limits, those of its overrides and plans, or
 // its candidate's. Such limits can decide only a Request whose slots are released; see Slots.
-func (s *Set) HasSlots(policy int) bool { return slices.ContainsFunc(s.Bound(policy), isSlots) }
+func (s *Set) HasSlots(policy int) bool { return slices.ContainsFunc(s.BoundLimits(policy), isSlots) }
 
 // HasCandidate reports whether a policy has candidate limits that are counted for this key: they are not for a key with
 // an override or a ruling.

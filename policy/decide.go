@@ -44,11 +44,11 @@ func (p *Part) cost() int64 {
 	return min(p.Cost, rule.MaxQuota)
 }
 
-// Ask decides one part by itself and fills v, which must be the zero value. The op is rule.Take, rule.TakeUpTo,
+// Decide decides one part by itself and fills v, which must be the zero value. The op is rule.Take, rule.TakeUpTo,
 // rule.Peek, rule.Charge, rule.GiveBack or rule.Reset; the last one also resets the usage of clients on a list. Charges
-// and refunds are carried out even if ctx has ended. Ask takes no slots of in-flight limits, because nothing would
+// and refunds are carried out even if ctx has ended. Decide takes no slots of in-flight limits, because nothing would
 // release them: taking from such a limit is a mistake, whose Err wraps ErrSlots. A Request can hold them.
-func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
+func (s *Set) Decide(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]
 	if op != rule.Take || !p.isBare() || !part.plain() {
 		p.decideAny(ctx, op, part, v)

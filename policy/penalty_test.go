@@ -90,7 +90,7 @@ func TestPenaltyNotBegun(t *testing.T) {
 		admits(t, s, part)
 		for _, op := range []rule.Op{rule.Peek, rule.Charge} {
 			var v Verdict
-			if s.Ask(t.Context(), op, &part, &v); v.Penalty != 0 {
+			if s.Decide(t.Context(), op, &part, &v); v.Penalty != 0 {
 				t.Errorf("%v: got %+v, want no penalty", op, v)
 			}
 		}
@@ -114,10 +114,10 @@ func TestPenaltyIsForgotten(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, penalized("p", 1, time.Hour))
 		part := Part{Key: "k", Cost: 1}
 		for _, forget := range []func() error{
-			func() error { return s.Forget(t.Context(), "", part) },
+			func() error { return s.Reset(t.Context(), "", part) },
 			func() error {
 				var v Verdict
-				s.Ask(t.Context(), rule.Reset, &part, &v)
+				s.Decide(t.Context(), rule.Reset, &part, &v)
 				return v.Err
 			},
 		} {
@@ -199,7 +199,7 @@ func TestPenaltyByOtherWays(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, penalized("p", 2, time.Hour))
 		parts := []Part{{Key: "a", Cost: 1}, {Key: "a", Cost: 1}, {Key: "a", Cost: 1}, {Key: "b", Cost: 1}}
 		verdicts := make([]Verdict, len(parts))
-		s.AskBatch(t.Context(), parts, verdicts)
+		s.DecideBatch(t.Context(), parts, verdicts)
 		if v := verdicts[2]; verdicts[0].Refused || verdicts[1].Refused || !v.Refused || v.Penalty != time.Hour || verdicts[3].Refused {
 			t.Errorf("a batch: got %+v", verdicts)
 		}
@@ -209,7 +209,7 @@ func TestPenaltyByOtherWays(t *testing.T) {
 		upTo := Part{Key: "c", Cost: 5}
 		for i, want := range []int64{2, 0, 0} {
 			var v Verdict
-			s.Ask(t.Context(), rule.TakeUpTo, &upTo, &v)
+			s.Decide(t.Context(), rule.TakeUpTo, &upTo, &v)
 			if v.Decision.Granted != want || v.Refused != (want == 0) || (v.Penalty == time.Hour) != (want == 0) {
 				t.Errorf("up to five, request %d: got %+v, want %d units", i+1, v, want)
 			}
@@ -289,7 +289,7 @@ func TestPenaltyBehindADenyCache(t *testing.T) {
 		if asked := st.asked.Load() - before; asked != 0 {
 			t.Errorf("the store was called %d times, want none: everything is remembered", asked)
 		}
-		if err := s.Forget(t.Context(), "", part); err != nil {
+		if err := s.Reset(t.Context(), "", part); err != nil {
 			t.Fatal(err)
 		}
 		admits(t, s, part)
@@ -316,7 +316,7 @@ func TestPenaltyMistakes(t *testing.T) {
 // The penalty counts as one more of the limits that the store decides together.
 func TestPenaltyIsCountedAmongTheLimits(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, penalized("p", 1, time.Hour))
-	if most := s.policies[0].maxLimits(); most != 2 || len(s.Bound(0)) != 2 {
+	if most := s.policies[0].maxLimits(); most != 2 || len(s.BoundLimits(0)) != 2 {
 		t.Errorf("got %d limits for a key, want 2", most)
 	}
 }

@@ -40,7 +40,7 @@ func TestNamedPlans(t *testing.T) {
 		t.Errorf("a request with the plan internal: %+v", v)
 	}
 	var v Verdict
-	s.Ask(t.Context(), rule.Reset, &Part{Key: "ann"}, &v)
+	s.Decide(t.Context(), rule.Reset, &Part{Key: "ann"}, &v)
 	if v := take(t, s, pro); v.Refused || v.Decision.Answers[1].Remaining != 6 {
 		t.Errorf("after a reset: %+v, want the day reset too", v)
 	}

@@ -47,8 +47,8 @@ type Override struct {
 	Unlimited bool
 }
 
-// Fits reports whether the override is for this key.
-func (o Override) Fits(key string) bool {
+// Matches reports whether the override is for this key.
+func (o Override) Matches(key string) bool {
 	if o.Pattern {
 		return matchKey(o.Key, key)
 	}

@@ -30,13 +30,13 @@ const (
 	renewTries = 4 // per interval between renewals, after a failure
 )
 
-// Keep renews the slots that an admitted request holds, three times within their time to live, until Finish or End. A
+// RenewSlots renews the slots that an admitted request holds, three times within their time to live, until Finish or End. A
 // failed renewal is retried sooner. If a slot is lost nevertheless, because the store could not be reached within its
-// time to live, Keep takes another one if one is free, and otherwise tries again with the next renewal; the request
+// time to live, RenewSlots takes another one if one is free, and otherwise tries again with the next renewal; the request
 // continues in either case. Report is called for each failure, on another goroutine: Err of the verdict is the reason,
 // and wraps ErrSlotLost if a slot was lost. Report may be nil. Ctx provides values, but its end is ignored. Without
-// slots, Keep does nothing.
-func (r *Request) Keep(ctx context.Context, report func(Verdict)) {
+// slots, RenewSlots does nothing.
+func (r *Request) RenewSlots(ctx context.Context, report func(Verdict)) {
 	ttl := rule.Never
 	for i := range r.took {
 		if one := &r.took[i]; one.renewable() {

@@ -16,8 +16,8 @@ import (
 type Request struct {
 	// Group is the group of the request's charges; see slidegate.Claims.InGroup.
 	Group string
-	// Tell makes Tried return the verdicts of shadow policies and candidates.
-	Tell bool
+	// RecordTrials makes Tried return the verdicts of shadow policies and candidates.
+	RecordTrials bool
 	// Slots defines who releases the slots that the request takes from in-flight limits. With the zero value, taking
 	// from such a limit is a mistake.
 	Slots Slots
@@ -409,7 +409,7 @@ func (r *Request) tryCandidate(op rule.Op, it *target, key string, live bool) {
 	}
 	_, allowed := rule.Deciding(result.Answers)
 	it.policy.count(key, Outcome{Candidate: true, Refused: !allowed, LiveRefused: !live})
-	if r.Tell {
+	if r.RecordTrials {
 		r.addTried(&Verdict{
 			Policy: it.policy.name, Candidate: true, Decision: slidegate.Combine(result),
 			Limits: it.policy.candidate.limits, note: it.policy.candidate.note,
@@ -419,7 +419,7 @@ func (r *Request) tryCandidate(op rule.Op, it *target, key string, live bool) {
 
 // reportUntried reports a candidate that could not be decided, because nothing would release its slots.
 func (r *Request) reportUntried(op rule.Op, it *target) {
-	if p := it.policy; r.Tell && !r.triedOnce && p.candidate != nil && it.rules == p.plain && counts(op) {
+	if p := it.policy; r.RecordTrials && !r.triedOnce && p.candidate != nil && it.rules == p.plain && counts(op) {
 		if err := p.candidateError(op, r.Slots); err != nil {
 			r.addTried(&Verdict{Policy: p.name, Candidate: true, Err: err, fault: faultMistake})
 		}
@@ -427,10 +427,10 @@ func (r *Request) reportUntried(op rule.Op, it *target) {
 }
 
 func (r *Request) addTried(v *Verdict) {
-	if r.Tell {
+	if r.RecordTrials {
 		r.tried = append(r.tried, *v)
 	}
 }
 
-// Tried returns the verdicts of the shadow policies and candidates for the last Decide, if Tell is set.
-func (r *Request) Tried() []Verdict { return r.tried }
+// Trials returns the verdicts of the shadow policies and candidates for the last Decide, if Tell is set.
+func (r *Request) Trials() []Verdict { return r.tried }

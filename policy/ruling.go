@@ -40,12 +40,12 @@ func (r *rules) refusedFor() time.Duration {
 	return max(time.Until(r.until), time.Microsecond) // it was just in force
 }
 
-// Rule atomically replaces all rulings of the policy, or none. Of two rulings about one key the later one applies. The
+// SetRulings atomically replaces all rulings of the policy, or none. Of two rulings about one key the later one applies. The
 // error is that of the first invalid ruling, and nothing changes. A Set that replaces this one begins without rulings.
 //
 // A concurrent request is decided by either the old or the new rulings. Requests that were already admitted continue,
 // and can be settled and keep their slots.
-func (s *Set) Rule(policy int, rulings []Ruling) error {
+func (s *Set) SetRulings(policy int, rulings []Ruling) error {
 	p := s.policies[policy]
 	if len(rulings) == 0 {
 		p.ruled.Store(nil)
@@ -131,8 +131,8 @@ func (p *compiled) rulingOf(key string) *ruling {
 	return nil
 }
 
-// Ruled reports whether a policy has a ruling about a key that is in force.
-func (s *Set) Ruled(policy int, key string) bool { return s.policies[policy].rulingOf(key) != nil }
+// HasRuling reports whether a policy has a ruling about a key that is in force.
+func (s *Set) HasRuling(policy int, key string) bool { return s.policies[policy].rulingOf(key) != nil }
 
 // LimitsOf returns the limits that currently apply to a key under a policy: those of a ruling, an override or the
 // policy. It returns nil for a key without limits, and for one that a ruling denies. It ignores lists and plans.

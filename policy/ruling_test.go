@@ -27,7 +27,7 @@ func rulingPolicy() Policy {
 
 func mustRule(t testing.TB, s *Set, rulings ...Ruling) {
 	t.Helper()
-	if err := s.Rule(0, rulings); err != nil {
+	if err := s.SetRulings(0, rulings); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -101,7 +101,7 @@ func TestRulingGoesBeforePenalty(t *testing.T) {
 }
 
 func askedInOneWay(t *testing.T, s *Set, op rule.Op) (v Verdict) {
-	s.Ask(t.Context(), op, &Part{Key: "ann", Cost: 1}, &v)
+	s.Decide(t.Context(), op, &Part{Key: "ann", Cost: 1}, &v)
 	return v
 }
 
@@ -142,11 +142,11 @@ func askedInAllWays(t *testing.T, s *Set, key string) map[string]Verdict {
 	verdicts := map[string]Verdict{"alone": take(t, s, Part{Key: key, Cost: 1})}
 	for way, op := range map[string]rule.Op{"up to": rule.TakeUpTo, "peek": rule.Peek} {
 		var v Verdict
-		s.Ask(t.Context(), op, &Part{Key: key, Cost: 1}, &v)
+		s.Decide(t.Context(), op, &Part{Key: key, Cost: 1}, &v)
 		verdicts[way] = v
 	}
 	var batch [1]Verdict
-	s.AskBatch(t.Context(), []Part{{Key: key, Cost: 1}}, batch[:])
+	s.DecideBatch(t.Context(), []Part{{Key: key, Cost: 1}}, batch[:])
 	verdicts["batch"] = batch[0]
 	request := s.Begin()
 	defer request.End()
@@ -177,7 +177,7 @@ func TestBlockAsksNoStore(t *testing.T) {
 // Units of requests from before a block are still refunded and charged, and reservations are settled.
 func TestBlockLetsRequestsEnd(t *testing.T) {
 	ask := func(set *Set, op rule.Op, cost int64) (v Verdict) {
-		set.Ask(t.Context(), op, &Part{Key: "ann", Cost: cost}, &v)
+		set.Decide(t.Context(), op, &Part{Key: "ann", Cost: cost}, &v)
 		return v
 	}
 	set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 10)}})
@@ -196,7 +196,7 @@ func TestBlockLetsRequestsEnd(t *testing.T) {
 	if v := ask(set, rule.GiveBack, 1); v.Decision.Granted != 1 {
 		t.Errorf("refunded while blocked: got %+v, want 1 granted", v)
 	}
-	if err := set.Forget(t.Context(), "", Part{Key: "ann"}); err != nil {
+	if err := set.Reset(t.Context(), "", Part{Key: "ann"}); err != nil {
 		t.Error(err)
 	}
 	mustRule(t, set)
@@ -210,8 +210,8 @@ func TestResetUnderRuling(t *testing.T) {
 	set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}})
 	mustRule(t, set, Ruling{Key: "ann", Limits: []slidegate.Limit{{Name: "burst", Quota: 3, Window: time.Minute}}})
 	for name, reset := range map[string]func(){
-		"reset":  func() { set.Ask(t.Context(), rule.Reset, &Part{Key: "ann"}, new(Verdict)) },
-		"forget": func() { _ = set.Forget(context.Background(), "", Part{Key: "ann"}) },
+		"reset":  func() { set.Decide(t.Context(), rule.Reset, &Part{Key: "ann"}, new(Verdict)) },
+		"forget": func() { _ = set.Reset(context.Background(), "", Part{Key: "ann"}) },
 	} {
 		if v := take(t, set, Part{Key: "ann", Cost: 3}); v.Refused {
 			t.Errorf("%s: got %+v, want all 3 admitted", name, v)
@@ -243,14 +243,14 @@ func TestBadRulings(t *testing.T) {
 		"too many":        {Ruling{Limits: tooMany}, slidegate.ErrUnsupported},
 	} {
 		for way, err := range map[string]error{
-			"check": set.CheckRuling(0, wrong.ruling), "rule": set.Rule(0, []Ruling{{Key: "good", Refused: true}, wrong.ruling}),
+			"check": set.CheckRuling(0, wrong.ruling), "rule": set.SetRulings(0, []Ruling{{Key: "good", Refused: true}, wrong.ruling}),
 		} {
 			if !errors.Is(err, wrong.err) {
 				t.Errorf("%s, %s: got %v, want %v", name, way, err, wrong.err)
 			}
 		}
 	}
-	if !set.Ruled(0, "bad") || set.Ruled(0, "good") {
+	if !set.HasRuling(0, "bad") || set.HasRuling(0, "good") {
 		t.Error("rulings with an invalid one were applied in part")
 	}
 }

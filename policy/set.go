@@ -80,9 +80,9 @@ func New(limiter *slidegate.Limiter, policies []Policy, opts Options) (*Set, err
 	return (&Set{opts: opts, limiter: limiter}).compile(policies)
 }
 
-// NewOver compiles policies over stores that have their own failure modes. The name of a policy is the namespace of its
+// NewWithStores compiles policies over stores that have their own failure modes. The name of a policy is the namespace of its
 // limits.
-func NewOver(stores Stores, policies []Policy, opts Options) (*Set, error) {
+func NewWithStores(stores Stores, policies []Policy, opts Options) (*Set, error) {
 	s := &Set{opts: opts}
 	s.stores = [modes]store.Store{Open: stores.Open, Local: stores.Local, Optimistic: stores.Optimistic, Closed: stores.Closed}
 	return s.compile(policies)
@@ -163,14 +163,14 @@ func checkNameApart(policies []Policy, i int) error {
 }
 
 // CheckTogether returns an error if one of the sample requests has more limits than the store decides together, or policies
-// with different keys on a store that decides one key at a time. faces reports whether the policy at that index applies to a
+// with different keys on a store that decides one key at a time. applies reports whether the policy at that index applies to a
 // sample. sameKey reports whether two policies use the same key for every request; nil means that requests have a group.
-func (s *Set) CheckTogether(samples int, faces func(sample, policy int) bool, sameKey func(policy, other int) bool) error {
+func (s *Set) CheckTogether(samples int, applies func(sample, policy int) bool, sameKey func(policy, other int) bool) error {
 	for i := range samples {
 		var names []string
 		charges, mode, first, together := 0, Open, -1, true
 		for j, other := range s.policies {
-			if other.shadow || !faces(i, j) {
+			if other.shadow || !applies(i, j) {
 				continue
 			}
 			if first < 0 {

@@ -68,7 +68,7 @@ func named(name string, quota int64) slidegate.Limit {
 
 func take(t testing.TB, s *Set, part Part) (v Verdict) {
 	t.Helper()
-	s.Ask(t.Context(), rule.Take, &part, &v)
+	s.Decide(t.Context(), rule.Take, &part, &v)
 	return v
 }
 
@@ -128,14 +128,14 @@ func TestOptimism(t *testing.T) {
 			}
 			v := Verdict{}
 			part := Part{Key: "ann"}
-			newSet(t, on, Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 50)}}).Ask(t.Context(), rule.Peek, &part, &v)
+			newSet(t, on, Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 50)}}).Decide(t.Context(), rule.Peek, &part, &v)
 			if used := 50 - v.Decision.Remaining; used != int64(want) {
 				t.Errorf("optimism %d: the store was charged %d units, want %d", optimism, used, want)
 			}
 		})
 	}
 	for _, wrong := range []int64{-1, rule.MaxQuota + 1} {
-		if _, err := NewOver(Stores{}, nil, Options{Optimism: wrong}); err == nil || !strings.HasPrefix(err.Error(), "policy: optimism: must be 1 to") {
+		if _, err := NewWithStores(Stores{}, nil, Options{Optimism: wrong}); err == nil || !strings.HasPrefix(err.Error(), "policy: optimism: must be 1 to") {
 			t.Errorf("optimism %d: %v", wrong, err)
 		}
 	}
@@ -212,7 +212,7 @@ func TestAllocations(t *testing.T) {
 	plan := Limits(named("x", 1<<40))
 	for name, part := range map[string]Part{"plain": {Key: "ann", Cost: 1}, "plan": {Key: "ann", Cost: 1, Plan: plan}} {
 		var v Verdict
-		if got := testing.AllocsPerRun(200, func() { v = Verdict{}; s.Ask(t.Context(), rule.Take, &part, &v) }); got != 0 || v.Refused || v.Err != nil {
+		if got := testing.AllocsPerRun(200, func() { v = Verdict{}; s.Decide(t.Context(), rule.Take, &part, &v) }); got != 0 || v.Refused || v.Err != nil {
 			t.Errorf("%s: %v allocations and %+v, want 0 and an admission without an error", name, got, v)
 		}
 	}
@@ -309,11 +309,11 @@ func TestBefore(t *testing.T) {
 	on := newMemory(t)
 	stores := Stores{Open: on}
 	policies := []Policy{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 3)}}}
-	first := testkit.Must(NewOver(stores, policies, Options{}))(t)
+	first := testkit.Must(NewWithStores(stores, policies, Options{}))(t)
 	policies = append(policies, Policy{Name: "q", Limits: []slidegate.Limit{named("", 5)}})
-	second := testkit.Must(NewOver(stores, policies, Options{Before: first}))(t)
-	for i, bound := range second.Bound(0) {
-		if before := first.Bound(0)[i]; before != bound {
+	second := testkit.Must(NewWithStores(stores, policies, Options{Before: first}))(t)
+	for i, bound := range second.BoundLimits(0) {
+		if before := first.BoundLimits(0)[i]; before != bound {
 			t.Errorf("limit %d is now %s in %q, want the identical limit as before: %s in %q", i, bound.Label(), bound.Namespace(), before.Label(), before.Namespace())
 		}
 	}
@@ -325,12 +325,12 @@ func TestBefore(t *testing.T) {
 // A Set over another store than the one before it counts there.
 func TestBeforeOverAnotherStore(t *testing.T) {
 	policies := []Policy{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 5)}}}
-	first := testkit.Must(NewOver(Stores{Open: newMemory(t)}, policies, Options{}))(t)
+	first := testkit.Must(NewWithStores(Stores{Open: newMemory(t)}, policies, Options{}))(t)
 	take(t, first, Part{Key: "ann", Cost: 3})
 	on := newMemory(t)
-	second := testkit.Must(NewOver(Stores{Open: on}, policies, Options{Before: first}))(t)
+	second := testkit.Must(NewWithStores(Stores{Open: on}, policies, Options{Before: first}))(t)
 	take(t, second, Part{Key: "ann", Cost: 1})
-	fresh := testkit.Must(NewOver(Stores{Open: on}, policies, Options{}))(t)
+	fresh := testkit.Must(NewWithStores(Stores{Open: on}, policies, Options{}))(t)
 	for name, s := range map[string]*Set{"the second set": second, "a set over its store": fresh} {
 		for _, candidate := range []bool{false, true} {
 			if got := left(t, s, 0, candidate); got != 4 {
@@ -347,7 +347,7 @@ func TestNoCandidate(t *testing.T) {
 	for place := range 2 {
 		for _, op := range []rule.Op{rule.Take, rule.Peek} {
 			var v Verdict
-			s.Ask(t.Context(), op, &Part{Policy: place, Key: "ann", Cost: 1, Candidate: true}, &v)
+			s.Decide(t.Context(), op, &Part{Policy: place, Key: "ann", Cost: 1, Candidate: true}, &v)
 			if !v.Mistake() || !v.Refused || !errors.Is(v.Err, slidegate.ErrUnsupported) {
 				t.Errorf("policy %d, %v: got %+v, want a mistake with ErrUnsupported", place, op, v)
 			}
@@ -382,11 +382,11 @@ func TestCandidate(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}, Candidate: []slidegate.Limit{named("", 1)}})
 	for i, want := range []struct{ refused, candidate bool }{{false, true}, {false, false}, {true, false}} {
 		r := s.Begin()
-		r.Tell = true
+		r.RecordTrials = true
 		r.Add(Part{Key: "ann", Cost: 1})
 		var v Verdict
 		r.Decide(t.Context(), rule.Take, &v)
-		tried := r.Tried()
+		tried := r.Trials()
 		if v.Refused != want.refused || len(tried) != 1 || !tried[0].Candidate || tried[0].Refused || tried[0].Decision.Allowed != want.candidate {
 			t.Errorf("request %d: got %+v and the candidates %+v, want refused %v, and one candidate that allows %v",
 				i+1, v, tried, want.refused, want.candidate)
@@ -427,7 +427,7 @@ func TestWrongSets(t *testing.T) {
 	if _, err := New(nil, nil, Options{}); err == nil {
 		t.Error("New accepts a nil limiter, want an error")
 	}
-	if _, err := NewOver(Stores{}, []Policy{{Name: "a", Limits: one}}, Options{}); err == nil || !strings.Contains(err.Error(), `no store for "open"`) {
+	if _, err := NewWithStores(Stores{}, []Policy{{Name: "a", Limits: one}}, Options{}); err == nil || !strings.Contains(err.Error(), `no store for "open"`) {
 		t.Errorf("NewOver without a store returned %v, want %q", err, `no store for "open"`)
 	}
 }
@@ -442,7 +442,7 @@ func TestDecideAgain(t *testing.T) {
 	)
 	r := s.Begin()
 	defer r.End()
-	r.Tell = true
+	r.RecordTrials = true
 	for place := range 3 {
 		r.Add(Part{Policy: place, Key: "ann", Cost: 1})
 	}
@@ -453,8 +453,8 @@ func TestDecideAgain(t *testing.T) {
 	}{{rule.Peek, 0, 5}, {rule.Take, 3, 4}, {rule.Peek, 0, 4}, {rule.Take, 0, 3}} {
 		var v Verdict
 		r.Decide(t.Context(), step.op, &v)
-		if v.Policy != "live" || v.Refused || v.Decision.Remaining != step.left || len(r.Tried()) != step.tried {
-			t.Errorf("step %d: got %d tried, want %d; the verdict is %+v", i, len(r.Tried()), step.tried, v)
+		if v.Policy != "live" || v.Refused || v.Decision.Remaining != step.left || len(r.Trials()) != step.tried {
+			t.Errorf("step %d: got %d tried, want %d; the verdict is %+v", i, len(r.Trials()), step.tried, v)
 		}
 	}
 }
@@ -464,7 +464,7 @@ func TestCandidateStandsForItself(t *testing.T) {
 	minute := func(quota int64) []slidegate.Limit { return []slidegate.Limit{{Quota: quota, Window: time.Minute}} }
 	for name, s := range bothWays(t, Policy{Name: "small", Limits: minute(60), Candidate: minute(20_000)}, Policy{Name: "large", Limits: minute(600), Candidate: minute(50)}) {
 		for place, want := range []rule.Algorithm{rule.SlidingWindow, rule.SlidingLog} {
-			if got := s.Bound(place)[1].Rule().Algorithm; got != want {
+			if got := s.BoundLimits(place)[1].Rule().Algorithm; got != want {
 				t.Errorf("%s: the candidate of policy %d is a %v, want a %v", name, place, got, want)
 			}
 		}

@@ -38,7 +38,7 @@ func TestSettleDuringARenewal(t *testing.T) {
 	r.Add(Part{Key: "ann", Cost: 70, Hold: true})
 	var v Verdict
 	r.Decide(t.Context(), rule.Take, &v)
-	r.Keep(t.Context(), nil)
+	r.RenewSlots(t.Context(), nil)
 	<-on.entered
 	settled := make(chan error, 1)
 	go func() { settled <- r.Settle(t.Context(), always(30)) }()

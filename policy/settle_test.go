@@ -14,7 +14,7 @@ import (
 func left(t *testing.T, s *Set, place int, candidate bool) int64 {
 	t.Helper()
 	var v Verdict
-	s.Ask(t.Context(), rule.Peek, &Part{Policy: place, Key: "ann", Cost: 1, Candidate: candidate}, &v)
+	s.Decide(t.Context(), rule.Peek, &Part{Policy: place, Key: "ann", Cost: 1, Candidate: candidate}, &v)
 	return v.Decision.Remaining
 }
 
@@ -45,7 +45,7 @@ func bothWays(t *testing.T, policies ...Policy) map[string]*Set {
 	t.Helper()
 	return map[string]*Set{
 		"New":     newSet(t, newMemory(t), Options{}, policies...),
-		"NewOver": testkit.Must(NewOver(Stores{Open: newMemory(t)}, policies, Options{}))(t),
+		"NewOver": testkit.Must(NewWithStores(Stores{Open: newMemory(t)}, policies, Options{}))(t),
 	}
 }
 
@@ -149,7 +149,7 @@ func TestSettleAfterWaiting(t *testing.T) {
 	if !v.Refused || r.Held() || !errors.Is(r.Settle(t.Context(), always(1)), slidegate.ErrReservation) {
 		t.Errorf("the first time: got %+v and held %v, want a denial with nothing to settle", v, r.Held())
 	}
-	s.Ask(t.Context(), rule.GiveBack, &fill, &Verdict{})
+	s.Decide(t.Context(), rule.GiveBack, &fill, &Verdict{})
 	v = Verdict{}
 	if r.Decide(t.Context(), rule.Take, &v); v.Refused || !r.Held() {
 		t.Fatalf("the second time: got %+v and held %v, want an admission to settle", v, r.Held())

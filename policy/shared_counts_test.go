@@ -68,7 +68,7 @@ func TestCorrectionsFinish(t *testing.T) {
 	for place := range 2 {
 		ask := func(ctx context.Context, op rule.Op, part Part) (v Verdict) {
 			part.Policy, part.Key = place, "k"
-			set.Ask(ctx, op, &part, &v)
+			set.Decide(ctx, op, &part, &v)
 			if v.Err != nil {
 				t.Errorf("%v: %v", op, v.Err)
 			}

@@ -44,13 +44,13 @@ func TestNothingReleases(t *testing.T) {
 	for name, s := range bothWays(t, Policy{Name: "p", Limits: append(slots(2), named("units", 5))}, Policy{Name: "free", Limits: []slidegate.Limit{named("", 5)}}) {
 		for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Charge} {
 			var v Verdict
-			s.Ask(t.Context(), op, &Part{Key: "ann", Cost: 1}, &v)
+			s.Decide(t.Context(), op, &Part{Key: "ann", Cost: 1}, &v)
 			if !v.Refused || !v.Mistake() || !errors.Is(v.Err, slidegate.ErrUnsupported) || !errors.Is(v.Err, ErrSlots) || strings.Contains(v.Err.Error(), "store") {
 				t.Errorf("%s: Ask with %v: got %+v, want a mistake", name, op, v)
 			}
 		}
 		verdicts := make([]Verdict, 2)
-		s.AskBatch(t.Context(), []Part{{Policy: 0, Key: "ann", Cost: 1}, {Policy: 1, Key: "ann", Cost: 1}}, verdicts)
+		s.DecideBatch(t.Context(), []Part{{Policy: 0, Key: "ann", Cost: 1}, {Policy: 1, Key: "ann", Cost: 1}}, verdicts)
 		if !verdicts[0].Mistake() || !errors.Is(verdicts[0].Err, ErrSlots) || verdicts[1].Refused {
 			t.Errorf("%s: AskBatch: got %+v, want a mistake and an admission", name, verdicts)
 		}
@@ -87,7 +87,7 @@ func TestNothingReleasesInTheShadow(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, Policy{Name: "live", Limits: []slidegate.Limit{named("", 5)}, Candidate: slots(2)},
 			Policy{Name: "tried", Shadow: true, Limits: slots(2)})
 		r := s.Begin()
-		r.Tell, r.Slots = true, who
+		r.RecordTrials, r.Slots = true, who
 		r.Add(Part{Policy: 0, Key: "ann", Cost: 1})
 		if who == SlotsNone {
 			r.Add(Part{Policy: 1, Key: "ann", Cost: 1})
@@ -97,13 +97,13 @@ func TestNothingReleasesInTheShadow(t *testing.T) {
 		if v.Refused || v.Err != nil || v.Policy != "live" {
 			t.Errorf("slots %d: got %+v, want an admission by live", who, v)
 		}
-		for _, tried := range r.Tried() {
+		for _, tried := range r.Trials() {
 			if !errors.Is(tried.Err, ErrSlots) || tried.Refused {
 				t.Errorf("slots %d: got %+v, want ErrSlots", who, tried)
 			}
 		}
-		if want := 2 - int(who)/2; len(r.Tried()) != want {
-			t.Errorf("slots %d: got %d reports, want %d", who, len(r.Tried()), want)
+		if want := 2 - int(who)/2; len(r.Trials()) != want {
+			t.Errorf("slots %d: got %d reports, want %d", who, len(r.Trials()), want)
 		}
 		r.End()
 		if shadow, candidate := left(t, s, 1, false), left(t, s, 0, true); shadow != 2 || candidate != 2 {
@@ -175,7 +175,7 @@ func TestSettleIsOneRequest(t *testing.T) {
 // When the store cannot remember another settlement, nothing is returned, and that is an error.
 func TestUnsettled(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 5000)}})
-	limit := s.Bound(0)[0].Rule()
+	limit := s.BoundLimits(0)[0].Rule()
 	var err error
 	settled := int64(0)
 	for ; err == nil && settled < 3*limit.Settlements(); settled++ {
@@ -217,7 +217,7 @@ func TestSlotsInAnOutage(t *testing.T) {
 					if v.Refused == allowed || !errors.Is(v.Err, errDown) || r.Held() != (mode == Local && allowed) {
 						t.Errorf("%v, %d round trips, request %d: got %+v, holds %v; want allowed %v", mode, trips, i, v, r.Held(), allowed)
 					}
-					r.Keep(t.Context(), func(Verdict) { lost++ })
+					r.RenewSlots(t.Context(), func(Verdict) { lost++ })
 					running = append(running, r)
 				}
 				testkit.Pass(10 * time.Minute)
@@ -278,7 +278,7 @@ func TestRefundLeavesSlots(t *testing.T) {
 		var v Verdict
 		r.Decide(t.Context(), rule.Take, &v)
 		var back Verdict
-		s.Ask(t.Context(), rule.GiveBack, &Part{Key: "ann", Cost: 30}, &back)
+		s.Decide(t.Context(), rule.GiveBack, &Part{Key: "ann", Cost: 30}, &back)
 		if a := back.Decision.Answers; back.Err != nil || len(a) != 2 || a[0].Remaining != 1 || a[1].Remaining != 60 {
 			t.Errorf("%s: got %+v, want 1 slot and 60 units left", name, back)
 		}
@@ -312,12 +312,12 @@ func TestDrainAfterReload(t *testing.T) {
 			r.Decide(t.Context(), rule.Take, &v)
 			return r, v
 		}
-		before := testkit.Must(NewOver(Stores{Open: slow}, policies, Options{}))(t)
+		before := testkit.Must(NewWithStores(Stores{Open: slow}, policies, Options{}))(t)
 		running, v := begin(before)
 		if v.Refused {
 			t.Fatalf("got %+v, want an admission", v)
 		}
-		after := testkit.Must(NewOver(Stores{Open: slow}, policies, Options{Before: before}))(t)
+		after := testkit.Must(NewWithStores(Stores{Open: slow}, policies, Options{Before: before}))(t)
 		running.Finish(t.Context(), nil, func(err error) { t.Error(err) })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -47,7 +47,7 @@ func (s *Set) enter() {
 	}
 	address := reflect.ValueOf(s.bottom).Pointer()
 	for _, p := range s.policies {
-		for _, bound := range s.Bound(p.place) {
+		for _, bound := range s.BoundLimits(p.place) {
 			name, _, _ := strings.Cut(bound.Name(), "/")
 			s.sharer.names = append(s.sharer.names, nameID{address, bound.Namespace(), name})
 		}
@@ -116,9 +116,9 @@ func baseOf(st store.Store) store.Store {
 // Shared reports whether another Set may charge the same limits as this one, so that requests need a trail; see Follow.
 func (s *Set) Shared() bool { return s.sharer.shared.Load() }
 
-// Nested makes Shared true: for a middleware that finds what looks like its own header fields in a response that it has
+// MarkNested makes Shared true: for a middleware that finds what looks like its own header fields in a response that it has
 // not answered yet, or that is installed twice.
-func (s *Set) Nested() {
+func (s *Set) MarkNested() {
 	s.sharer.seen.Store(true)
 	s.sharer.shared.Store(true)
 }
@@ -155,7 +155,7 @@ func (t *trail) Value(key any) any {
 // that it finds one middleware inside another. Call it where Shared is true, with the decided parts and group.
 func (s *Set) Follow(ctx context.Context, group string, v *Verdict, parts ...Part) context.Context {
 	next := s.follow(ctx, group, parts)
-	v.Twice = next.twice("")
+	v.ChargedTwice = next.twice("")
 	return next.after(ctx, v)
 }
 
@@ -166,10 +166,10 @@ func (r *Request) Follow(ctx context.Context, v *Verdict) context.Context {
 		parts[i] = r.parts[i].Part
 	}
 	next := r.set.follow(ctx, r.Group, parts)
-	v.Twice = next.twice("")
+	v.ChargedTwice = next.twice("")
 	for i := range r.tried {
 		if tried := &r.tried[i]; !tried.Candidate {
-			tried.Twice = next.twice(tried.Policy)
+			tried.ChargedTwice = next.twice(tried.Policy)
 		}
 	}
 	return next.after(ctx, v)

@@ -20,12 +20,12 @@ func TestNestedOverIncomparableStore(t *testing.T) {
 	on := listed{Store: newMemory(t)}
 	outer := newSet(t, on, Options{}, Policy{Limits: []slidegate.Limit{named("api", 5)}})
 	inner := newSet(t, on, Options{}, Policy{Limits: []slidegate.Limit{named("api", 5)}})
-	outer.Nested()
-	inner.Nested()
+	outer.MarkNested()
+	inner.MarkNested()
 	part := Part{Key: "k", Cost: 1}
 	var v Verdict
 	ctx := outer.Follow(context.Background(), "", &v, part)
-	if inner.Follow(ctx, "", &v, part); v.Twice {
+	if inner.Follow(ctx, "", &v, part); v.ChargedTwice {
 		t.Error("incomparable stores are the same, want them different")
 	}
 }

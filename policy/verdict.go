@@ -56,10 +56,10 @@ type Verdict struct {
 	// Peek reports that the cost was 0, and is not settled afterwards: nothing was charged, the limits do not deny it,
 	// whatever Decision contains, and it does not count as a decision.
 	Peek bool
-	// Twice reports that a middleware around this one has already charged the request to one of the same limits, in the
+	// ChargedTwice reports that a middleware around this one has already charged the request to one of the same limits, in the
 	// same store and for the same key: the client gets half of its quota. Name the limits or the policies differently,
 	// or remove one of the two middlewares.
-	Twice bool
+	ChargedTwice bool
 	// Penalty is how long the key is kept out because it exceeded the limits, now or before: see Policy.Penalty. The
 	// answers of the policy's limits are then denials for at least as long. It is 0 if the key is not kept out.
 	Penalty time.Duration

@@ -132,8 +132,8 @@ func readShape(text string) (s rule.Shape, err error) {
 		if s.Algorithm == rule.SlidingWindow && len(words) > 1 {
 			s.Segments, err = strconv.Atoi(words[1])
 		}
-		if err == nil && strings.HasSuffix(text, rule.First.String()) {
-			s.Anchor = rule.First
+		if err == nil && strings.HasSuffix(text, rule.AnchorFirst.String()) {
+			s.Anchor = rule.AnchorFirst
 		}
 		if err != nil || s.String() != text {
 			return s, errName

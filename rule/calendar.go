@@ -35,7 +35,7 @@ func (l *Limit) normalizeCalendar() error {
 		return nil
 	case l.Algorithm != FixedWindow:
 		return fmt.Errorf("algorithm: calendar windows are fixed-window, not %s; leave the algorithm out", l.Algorithm)
-	case l.Anchor != Clock:
+	case l.Anchor != AnchorClock:
 		return fmt.Errorf("anchor: %s does not apply to calendar windows; leave it out", l.Anchor)
 	case l.Window != 0 && l.Window != longest[l.Calendar]:
 		return fmt.Errorf("window: calendar windows have no fixed length; leave it out")

@@ -67,7 +67,7 @@ func TestCoverByALogAhead(t *testing.T) {
 
 // Covered units keep their age: the units of [60s, 120s) have expired at 180s, whichever state holds them.
 func TestCoverKeepsTheAge(t *testing.T) {
-	l := normal(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Overlap: Whole})
+	l := normal(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Overlap: OverlapWhole})
 	var s, other State
 	l.TakeOne(&other, 70*second, 4)
 	l.Cover(&s, &other, 130*second)
@@ -145,7 +145,7 @@ func TestCoverNothing(t *testing.T) {
 			a, b := l.Used(&covered, later), l.Used(&s, later)
 			// A window anchored at the first request begins again when it is inherited, and a legacy bucket does not store
 			// how much is missing, so these may count more.
-			if a < b || a > b && l.Anchor == Clock && s.Missing != legacyBucket {
+			if a < b || a > b && l.Anchor == AnchorClock && s.Missing != legacyBucket {
 				t.Fatalf("%+v: %+v covers %+v, but uses %d instead of %d at %d", l, covered, s, a, b, later)
 			}
 		}

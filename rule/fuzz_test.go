@@ -103,7 +103,7 @@ func (r *source) limit() (l Limit, ok bool) {
 		parts = Micros(l.Segments)
 	case FixedWindow:
 		l.Anchor = Anchor(choices >> 3 & 1)
-		if period := choices >> 4; period > 0 && period <= byte(Year) && l.Anchor == Clock {
+		if period := choices >> 4; period > 0 && period <= byte(Year) && l.Anchor == AnchorClock {
 			l.Calendar, l.Zone = Period(period), someZones[int(choices&7)%len(someZones)]
 			l, err := Limit{Calendar: l.Calendar, Zone: l.Zone, CountDenied: l.CountDenied, Quota: r.number(1, MaxQuota)}.Normalize()
 			return l, err == nil

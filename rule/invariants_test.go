@@ -70,7 +70,7 @@ func checkState(t tb, l *Limit, s *State) {
 			t.Fatalf("slots out of order: %v", s.Slots)
 		}
 	}
-	if l.Parts() > 0 && l.Calendar == NoPeriod && l.Anchor == Clock && !s.absentWindow() && s.Start%l.part() != 0 {
+	if l.Parts() > 0 && l.Calendar == NoPeriod && l.Anchor == AnchorClock && !s.absentWindow() && s.Start%l.part() != 0 {
 		t.Fatalf("start %d is not a multiple of the part %d", s.Start, l.part())
 	}
 	if n := s.Log.Len(); n > MaxLogQuota {

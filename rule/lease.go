@@ -36,7 +36,7 @@ func (l *Limit) checkLease() error {
 		why = "an in-flight limit cannot be leased, because a slot is held from the time of its charge"
 	case l.CountDenied:
 		why = "a limit with count_denied cannot be leased, because the store must receive every request"
-	case l.Anchor == First:
+	case l.Anchor == AnchorFirst:
 		why = "a limit with anchor first cannot be leased, because the store does not see the request that starts the window"
 	default:
 		return nil

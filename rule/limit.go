@@ -90,9 +90,9 @@ type Overlap uint8
 
 // Values of Overlap.
 const (
-	Up    Overlap = iota // weighted by the covered share, rounded up; the default
-	Down                 // weighted by the covered share, rounded down
-	Whole                // counted in full: no window ever holds more than the quota
+	OverlapUp    Overlap = iota // weighted by the covered share, rounded up; the default
+	OverlapDown                 // weighted by the covered share, rounded down
+	OverlapWhole                // counted in full: no window ever holds more than the quota
 )
 
 // Anchor is where windows start.
@@ -100,8 +100,8 @@ type Anchor uint8
 
 // Values of Anchor.
 const (
-	Clock Anchor = iota // multiples of the part since the Unix epoch; the default
-	First               // the key's first admitted request, and its next one after it was idle
+	AnchorClock Anchor = iota // multiples of the part since the Unix epoch; the default
+	AnchorFirst               // the key's first admitted request, and its next one after it was idle
 )
 
 // Limit is a quota of units per window, and how the units are counted. The zero value is not usable, and a Limit must pass
@@ -196,7 +196,7 @@ func (l *Limit) resolve() Algorithm {
 		return l.Algorithm
 	case l.Calendar != 0:
 		return FixedWindow
-	case l.Segments != 0 || l.Overlap != Up || l.Anchor != Clock || l.Quota > DefaultLog:
+	case l.Segments != 0 || l.Overlap != OverlapUp || l.Anchor != AnchorClock || l.Quota > DefaultLog:
 		return SlidingWindow
 	default:
 		return SlidingLog
@@ -228,9 +228,9 @@ func (l *Limit) check() error {
 	switch {
 	case l.Algorithm > InFlight:
 		return fmt.Errorf("algorithm: unknown value %d", l.Algorithm)
-	case l.Overlap > Whole:
+	case l.Overlap > OverlapWhole:
 		return fmt.Errorf("overlap: unknown value %d", l.Overlap)
-	case l.Anchor > First:
+	case l.Anchor > AnchorFirst:
 		return fmt.Errorf("anchor: unknown value %d", l.Anchor)
 	case l.Quota < 1 || l.Quota > MaxQuota:
 		return fmt.Errorf("quota: must be 1 to %d, not %d", int64(MaxQuota), l.Quota)
@@ -266,9 +266,9 @@ func (l *Limit) checkUnused() error {
 	switch {
 	case l.Segments != 0 && l.Algorithm != SlidingWindow:
 		return fmt.Errorf("segments: %d applies to sliding-window only, not to %s; leave it out", l.Segments, l.Algorithm)
-	case l.Overlap != Up && l.Algorithm != SlidingWindow:
+	case l.Overlap != OverlapUp && l.Algorithm != SlidingWindow:
 		return fmt.Errorf("overlap: %s applies to sliding-window only, not to %s; leave it out", l.Overlap, l.Algorithm)
-	case l.Anchor != Clock && l.Algorithm != SlidingWindow && l.Algorithm != FixedWindow:
+	case l.Anchor != AnchorClock && l.Algorithm != SlidingWindow && l.Algorithm != FixedWindow:
 		return fmt.Errorf("anchor: %s applies to sliding-window and fixed-window only, not to %s; leave it out",
 			l.Anchor, l.Algorithm)
 	case l.Burst != 0 && l.Algorithm != TokenBucket:

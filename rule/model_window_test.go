@@ -20,7 +20,7 @@ func (m *windowModel) lengths(l *Limit) (part, parts Micros) {
 
 // begin returns where the first part starts of a key that is first seen, or seen again after it was idle, at at.
 func (m *windowModel) begin(l *Limit, at Micros) Micros {
-	if l.Anchor == First {
+	if l.Anchor == AnchorFirst {
 		return at
 	}
 	part, _ := m.lengths(l)
@@ -113,12 +113,12 @@ func (m *windowModel) room(l *Limit, at Micros) int64 {
 
 // weight returns how much units weigh if covered of their part is covered.
 func weight(overlap Overlap, units *big.Int, covered, part Micros) *big.Int {
-	if overlap == Whole {
+	if overlap == OverlapWhole {
 		return units
 	}
 	share := new(big.Int).Mul(units, big.NewInt(int64(covered)))
 	quotient, rest := share.QuoRem(share, big.NewInt(int64(part)), new(big.Int))
-	if overlap == Up && rest.Sign() > 0 {
+	if overlap == OverlapUp && rest.Sign() > 0 {
 		quotient.Add(quotient, big.NewInt(1))
 	}
 	return quotient

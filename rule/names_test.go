@@ -18,8 +18,8 @@ func TestNamesRoundTrip(t *testing.T) {
 	}
 	names := map[string]bool{}
 	for algorithm := DefaultAlgorithm; algorithm <= InFlight; algorithm++ {
-		for overlap := Up; overlap <= Whole; overlap++ {
-			for anchor := Clock; anchor <= First; anchor++ {
+		for overlap := OverlapUp; overlap <= OverlapWhole; overlap++ {
+			for anchor := AnchorClock; anchor <= AnchorFirst; anchor++ {
 				written := choices{algorithm, overlap, anchor}
 				text, err := json.Marshal(written)
 				var read choices
@@ -33,14 +33,14 @@ func TestNamesRoundTrip(t *testing.T) {
 	if len(names) != 6*3*2 {
 		t.Errorf("got %d different texts, want %d", len(names), 6*3*2)
 	}
-	text, _ := json.Marshal(choices{TokenBucket, Whole, First})
+	text, _ := json.Marshal(choices{TokenBucket, OverlapWhole, AnchorFirst})
 	if want := `{"Algorithm":"token-bucket","Overlap":"whole","Anchor":"first"}`; string(text) != want {
 		t.Errorf("written as %s, want %s", text, want)
 	}
 }
 
 func TestUnknownNames(t *testing.T) {
-	algorithm, overlap, anchor, period := TokenBucket, Whole, First, Month
+	algorithm, overlap, anchor, period := TokenBucket, OverlapWhole, AnchorFirst, Month
 	for field, read := range map[string]func([]byte) error{
 		"algorithm: must be one of default, sliding-log, fixed-window, token-bucket, sliding-window, in-flight": algorithm.UnmarshalText,
 		"overlap: must be one of up, down, whole":               overlap.UnmarshalText,
@@ -54,7 +54,7 @@ func TestUnknownNames(t *testing.T) {
 			}
 		}
 	}
-	if algorithm != TokenBucket || overlap != Whole || anchor != First || period != Month {
+	if algorithm != TokenBucket || overlap != OverlapWhole || anchor != AnchorFirst || period != Month {
 		t.Errorf("failed reads changed the values: %v, %v, %v, %v", algorithm, overlap, anchor, period)
 	}
 	if a, o, n := Algorithm(9).String(), Overlap(9).String(), Anchor(9).String(); a != "unknown(9)" || o != a || n != a {

@@ -10,7 +10,7 @@ type Verdict uint8
 
 // Values of Verdict.
 const (
-	Uncommon Verdict = iota // undecided: use TakeOne
+	Undecided Verdict = iota // undecided: use TakeOne
 	Refused
 	Admitted
 )
@@ -38,11 +38,11 @@ func (l *Limit) TakePair(start Micros, current, previous int64, now Micros, cost
 		}
 	}
 	if uint64(since) >= uint64(window) {
-		return Uncommon, 0, 0, 0, 0, 0, 0
+		return Undecided, 0, 0, 0, 0, 0, 0
 	}
 	room := l.Quota - current
 	if previous > 0 {
-		if hi, lo := bits.Mul64(uint64(previous), uint64(window-since)); hi == 0 && lo <= math.MaxInt64 && l.Overlap == Up {
+		if hi, lo := bits.Mul64(uint64(previous), uint64(window-since)); hi == 0 && lo <= math.MaxInt64 && l.Overlap == OverlapUp {
 			room -= int64((lo + uint64(window) - 1) / uint64(window)) // weigh, with one division and no call
 		} else {
 			room -= l.weigh(previous, window-since, window)
@@ -57,18 +57,18 @@ func (l *Limit) TakePair(start Micros, current, previous int64, now Micros, cost
 			after = l.waitPair(start, current, previous, 1) - now
 		}
 	case cost > l.Quota || l.CountDenied:
-		return Uncommon, 0, 0, 0, 0, 0, 0
+		return Undecided, 0, 0, 0, 0, 0, 0
 	default:
 		verdict = Refused
 		target := l.Quota - cost
-		if hi, lo := bits.Mul64(uint64(target), uint64(window)); hi == 0 && current > target && l.Overlap == Up && l.Algorithm == SlidingWindow {
+		if hi, lo := bits.Mul64(uint64(target), uint64(window)); hi == 0 && current > target && l.Overlap == OverlapUp && l.Algorithm == SlidingWindow {
 			after = start + 2*window - Micros(lo/uint64(current)) - now // waitPair and widest, inlined
 		} else {
 			after = l.waitPair(start, current, previous, cost) - now
 		}
 	}
 	if room < l.Quota {
-		if resetAfter = start + 2*window - now; current == 0 || l.Overlap == Down || l.Algorithm == FixedWindow {
+		if resetAfter = start + 2*window - now; current == 0 || l.Overlap == OverlapDown || l.Algorithm == FixedWindow {
 			resetAfter = l.waitPair(start, current, previous, l.Quota) - now
 		}
 	}

@@ -35,7 +35,7 @@ func TestPairSameAsTakeOne(t *testing.T) {
 func checkPair(t tb, l *Limit, s *State, now Micros, cost int64) (common bool) {
 	counts := append(slices.Clone(s.Counts), 0)
 	verdict, shift, current, previous, remaining, wait, reset := l.TakePair(s.Start, counts[0], counts[1], now, cost)
-	if verdict == Uncommon {
+	if verdict == Undecided {
 		return false
 	}
 	after := s.Clone()

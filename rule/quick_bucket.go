@@ -28,13 +28,13 @@ func (q *QuickBucket) Take(l *Limit, reciprocal uint64, start, until Micros, deb
 	empty := uint64(l.Burst) * uint64(window)
 	hi, deepest := bits.Mul64(uint64(min(l.Burst+l.Quota, MaxQuota)), uint64(window))
 	if hi > 0 || deepest > math.MaxInt64 || uint64(cost) > uint64(l.Burst) {
-		return Uncommon, 0, 0, 0, 0, 0, 0
+		return Undecided, 0, 0, 0, 0, 0, 0
 	}
 	at = now
 	if debt = min(debt, deepest); debt > 0 {
 		switch since := now - start; {
 		case since < -window:
-			return Uncommon, 0, 0, 0, 0, 0, 0
+			return Undecided, 0, 0, 0, 0, 0, 0
 		case since < 0:
 			at = start
 		case now >= until:
@@ -49,7 +49,7 @@ func (q *QuickBucket) Take(l *Limit, reciprocal uint64, start, until Micros, deb
 	charge := uint64(cost) * uint64(window)
 	if debt+charge > empty {
 		if l.CountDenied && cost > 0 {
-			return Uncommon, 0, 0, 0, 0, 0, 0
+			return Undecided, 0, 0, 0, 0, 0, 0
 		}
 		if debt < empty {
 			remaining = int64(q.overWindow.over(empty - debt))

@@ -60,7 +60,7 @@ func oneOf64(t *rapid.T, label string, numbers ...uint64) uint64 {
 
 func checkQuickBucket(t tb, l *Limit, q *QuickBucket, s *State, debt uint64, now Micros, cost int64) Verdict {
 	verdict, newDebt, until, remaining, wait, reset, at := q.Take(l, Reciprocal(l.Quota), s.Start, s.Until, debt, now, cost)
-	if verdict == Uncommon {
+	if verdict == Undecided {
 		return verdict
 	}
 	after := s.Clone()

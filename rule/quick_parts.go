@@ -32,7 +32,7 @@ func (q *QuickParts) Roll(l *Limit, start, now Micros) (newStart, at Micros, shi
 	if passed := q.overPart.over(uint64(since)); passed < uint64(q.parts) {
 		return start + Micros(passed)*q.part, now, uint(passed), true
 	}
-	if l.Anchor == Clock {
+	if l.Anchor == AnchorClock {
 		return Micros(q.overPart.over(uint64(now))) * q.part, now, q.parts, true
 	}
 	return now, now, q.parts, true
@@ -42,13 +42,13 @@ func (q *QuickParts) Roll(l *Limit, start, now Micros) (newStart, at Micros, shi
 // the oldest part, and covered is how much of that part still lies in the window.
 func (q *QuickParts) Room(l *Limit, whole, oldest int64, covered Micros) int64 {
 	room := l.Quota - whole
-	if oldest == 0 || covered == q.part || l.Overlap == Whole {
+	if oldest == 0 || covered == q.part || l.Overlap == OverlapWhole {
 		return room - oldest
 	}
 	switch hi, lo := bits.Mul64(uint64(oldest), uint64(covered)); {
 	case hi > 0 || lo > math.MaxInt64:
 		return room - l.weigh(oldest, covered, q.part)
-	case l.Overlap == Up:
+	case l.Overlap == OverlapUp:
 		return room - int64(q.overPart.overUp(lo))
 	default:
 		return room - int64(q.overPart.over(lo))
@@ -64,7 +64,7 @@ func (q *QuickParts) FreeAt(l *Limit, start Micros, count, room int64) (at Micro
 	case count <= room:
 		return start, true
 	}
-	if hi, lo := bits.Mul64(uint64(room), uint64(q.part)); hi == 0 && l.Overlap == Up { // widest, inlined
+	if hi, lo := bits.Mul64(uint64(room), uint64(q.part)); hi == 0 && l.Overlap == OverlapUp { // widest, inlined
 		covered := Micros(lo / uint64(count))
 		return start + q.part - covered, covered > 0
 	}

@@ -70,7 +70,7 @@ func (m *memory) look(t *rapid.T, st *step) (full bool) {
 		return false
 	}
 	if known := m.memos[st.id]; known != nil {
-		st.memo = &Memo{Known: true, Back: slices.Clone(known.Back)}
+		st.memo = &Memo{Known: true, Returned: slices.Clone(known.Returned)}
 		return false
 	}
 	st.memo = &Memo{Full: rapid.IntRange(0, 9).Draw(t, "full") == 0}
@@ -82,7 +82,7 @@ func (m *memory) check(t *rapid.T, st *step) {
 	if st.op != Settle {
 		return
 	}
-	if want := *m.of(st.id); want != nil && !slices.Equal(st.memo.Back, want) {
+	if want := *m.of(st.id); want != nil && !slices.Equal(st.memo.Returned, want) {
 		t.Fatalf("step: %+v\nto be remembered: %+v, want %v", *st, *st.memo, want)
 	} else if st.memo.Changed && want == nil {
 		t.Fatalf("step: %+v\nremembered unnecessarily: %+v", *st, *st.memo)

@@ -24,8 +24,8 @@ func TestOverlapAndCountDeniedChange(t *testing.T) {
 	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute}, []step{
 		{at: 60 * second, cost: 7, want: allowed(3)},
 		{at: 150 * second, cost: 0, want: allowed(6)}, // 3.5 rounded up
-		{at: 150 * second, set: func(l *Limit) { l.Overlap = Down }, cost: 0, want: allowed(7)},
-		{at: 150 * second, set: func(l *Limit) { l.Overlap = Whole }, cost: 0, want: allowed(3)},
+		{at: 150 * second, set: func(l *Limit) { l.Overlap = OverlapDown }, cost: 0, want: allowed(7)},
+		{at: 150 * second, set: func(l *Limit) { l.Overlap = OverlapWhole }, cost: 0, want: allowed(3)},
 		{at: 150 * second, cost: 4, want: denied(3).retry(30 * second)},
 		{at: 150 * second, set: func(l *Limit) { l.CountDenied = true }, cost: 4, want: denied(0).retry(30 * second).reset(90 * second)},
 	})

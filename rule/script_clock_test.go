@@ -65,7 +65,7 @@ func TestClockJumpedWindow(t *testing.T) {
 	}
 	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute}, script)
 
-	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Anchor: First}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Anchor: AnchorFirst}, []step{
 		{at: 6000 * second, cost: 4, want: allowed(6)},
 		{at: 6070 * second, cost: 3, want: allowed(3)}, // 4 in the previous window, of which 50s are covered: 3.33, so 4
 		// Moved to 65s with both counts: the previous one is covered in full again.
@@ -80,7 +80,7 @@ func TestClockJumpedWindow(t *testing.T) {
 		{at: 60 * second, cost: 3, want: allowed(3).moved()},
 		{at: 150 * second, cost: 0, want: allowed(6)}, // 7*30/60 = 3.5, so 4
 	})
-	play(t, Limit{Algorithm: SlidingWindow, Quota: 4, Window: 4 * second, Segments: 2, Overlap: Whole}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 4, Window: 4 * second, Segments: 2, Overlap: OverlapWhole}, []step{
 		{at: 6000 * second, cost: 1, want: allowed(3)},
 		{at: 6002 * second, cost: 2, want: allowed(1)},
 		{at: 6004 * second, cost: 1, want: allowed(0)},

@@ -14,7 +14,7 @@ func TestSettle(t *testing.T) {
 		{Algorithm: TokenBucket, Quota: 100, Window: minute},
 	} {
 		memo, other := &Memo{}, &Memo{}
-		known := func(l *Limit) { *memo = Memo{Known: true, Back: memo.Back} }
+		known := func(l *Limit) { *memo = Memo{Known: true, Returned: memo.Returned} }
 		play(t, l, []step{
 			{at: 600 * second, cost: 70, want: allowed(30)},
 			{at: 600 * second, op: Settle, cost: 70, used: 20, back: 600 * second, id: 1, memo: memo, want: allowed(80).granted(50)},
@@ -27,7 +27,7 @@ func TestSettle(t *testing.T) {
 			// A settlement that the store cannot remember is not made.
 			{at: 600 * second, op: Settle, cost: 10, used: 0, back: 600 * second, id: 3, memo: &Memo{Full: true}, want: allowed(0).granted(0).unsettled()},
 		})
-		if !memo.Known || memo.Changed || !slices.Equal(memo.Back, []int64{50}) || !other.Changed || !slices.Equal(other.Back, []int64{-80}) {
+		if !memo.Known || memo.Changed || !slices.Equal(memo.Returned, []int64{50}) || !other.Changed || !slices.Equal(other.Returned, []int64{-80}) {
 			t.Errorf("%v: remembered %+v and %+v", l.Algorithm, memo, other)
 		}
 	}
@@ -72,10 +72,10 @@ func TestSettleSeveral(t *testing.T) {
 	if memo.Changed || !answers[1].Flags.Unsettled() || answers[0].Granted != 1 || answers[2].Remaining != 300 || answers[3].Remaining != 400 {
 		t.Fatalf("%+v: %+v", memo, answers)
 	}
-	memo = &Memo{Back: []int64{9, 9, 9, 9, 9}} // left by an earlier settlement
+	memo = &Memo{Returned: []int64{9, 9, 9, 9, 9}} // left by an earlier settlement
 	fill()
 	DecideSettle(items, memo, 100*second, answers)
-	if want := []int64{0, 0, -200, 60}; !memo.Changed || !slices.Equal(memo.Back, want) {
+	if want := []int64{0, 0, -200, 60}; !memo.Changed || !slices.Equal(memo.Returned, want) {
 		t.Fatalf("remembered: %+v, want %v", memo, want)
 	}
 	if items[1].Changed || !items[2].Changed || !items[3].Changed {

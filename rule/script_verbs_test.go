@@ -5,7 +5,7 @@ import "testing"
 // Scripts for the operations other than Take: Charge, TakeUpTo, GiveBack and Reset.
 
 func TestGiveBackWindow(t *testing.T) {
-	limit := Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Segments: 2, Overlap: Whole}
+	limit := Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Segments: 2, Overlap: OverlapWhole}
 	play(t, limit, []step{
 		{at: 60 * second, cost: 3, want: allowed(7)}, // part [60s, 90s)
 		{at: 90 * second, cost: 4, want: allowed(3)}, // part [90s, 120s)
@@ -49,7 +49,7 @@ func TestGiveBackFixedWindow(t *testing.T) {
 // A part whose units were given back still defines the state's own time, and windows anchored at the first request continue
 // from it.
 func TestGiveBackKeepsTheAnchor(t *testing.T) {
-	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Anchor: First}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Anchor: AnchorFirst}, []step{
 		{at: 7 * second, cost: 4, want: allowed(6)},
 		{at: 8 * second, op: GiveBack, cost: 4, back: 7 * second, want: allowed(10).granted(4)},
 		{at: 60 * second, cost: 10, want: allowed(0).reset(67 * second)}, // still in the window [7s, 67s)
@@ -169,7 +169,7 @@ func TestTakeUpTo(t *testing.T) {
 
 func TestReset(t *testing.T) {
 	for _, l := range []Limit{
-		{Algorithm: SlidingWindow, Quota: 10, Window: minute}, {Algorithm: SlidingWindow, Quota: 10, Window: minute, Segments: 3, Anchor: First},
+		{Algorithm: SlidingWindow, Quota: 10, Window: minute}, {Algorithm: SlidingWindow, Quota: 10, Window: minute, Segments: 3, Anchor: AnchorFirst},
 		{Algorithm: FixedWindow, Quota: 10, Window: minute}, {Algorithm: SlidingLog, Quota: 10, Window: minute},
 		{Algorithm: TokenBucket, Quota: 10, Window: minute},
 	} {

@@ -28,7 +28,7 @@ func TestOverlapUp(t *testing.T) {
 }
 
 func TestOverlapDown(t *testing.T) {
-	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Overlap: Down}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Overlap: OverlapDown}, []step{
 		// Nothing is left of ten once 10*covered < 60s, which is when 5.999999s are covered.
 		{at: 60 * second, cost: 10, want: allowed(0).reset(114*second + 1)},
 		// One fits once 10*covered < 10*60s: a microsecond into the next window.
@@ -41,7 +41,7 @@ func TestOverlapDown(t *testing.T) {
 }
 
 func TestOverlapWhole(t *testing.T) {
-	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Overlap: Whole}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Overlap: OverlapWhole}, []step{
 		{at: 119 * second, cost: 10, want: allowed(0).reset(61 * second)},
 		{at: 150 * second, cost: 1, want: denied(0).retry(30 * second)},
 		{at: 180*second - 1, cost: 1, want: denied(0).retry(1)},
@@ -71,7 +71,7 @@ func TestSegments(t *testing.T) {
 }
 
 func TestSegmentsWhole(t *testing.T) {
-	play(t, Limit{Algorithm: SlidingWindow, Quota: 3, Window: 3 * second, Segments: 3, Overlap: Whole}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 3, Window: 3 * second, Segments: 3, Overlap: OverlapWhole}, []step{
 		{at: 10*second + 999_999, cost: 2, want: allowed(1).reset(3*second + 1)}, // part [10s, 11s)
 		{at: 12 * second, cost: 1, want: allowed(0).reset(4 * second)},           // part [12s, 13s)
 		{at: 13*second + 5, cost: 2, want: denied(0).retry(second - 5)},          // [10s, 11s) counts until 14s
@@ -82,7 +82,7 @@ func TestSegmentsWhole(t *testing.T) {
 }
 
 func TestAnchorFirst(t *testing.T) {
-	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Anchor: First}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Anchor: AnchorFirst}, []step{
 		{at: 5 * second, cost: 11, want: denied(10).retry(Never)}, // denied: stores no start
 		{at: 6 * second, cost: 0, want: allowed(10)},              // a peek: stores none either
 		{at: 7 * second, cost: 4, want: allowed(6).reset(2 * minute)},
@@ -101,7 +101,7 @@ func TestAnchorFirst(t *testing.T) {
 
 func TestAnchorFirstWithSegments(t *testing.T) {
 	// Three parts of 1s, and one more that the window covers partly: everything has expired 4s after the part's start.
-	play(t, Limit{Algorithm: SlidingWindow, Quota: 6, Window: 3 * second, Segments: 3, Anchor: First, Overlap: Down}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 6, Window: 3 * second, Segments: 3, Anchor: AnchorFirst, Overlap: OverlapDown}, []step{
 		{at: 500 * milli, cost: 3, want: allowed(3)},                     // part [0.5s, 1.5s)
 		{at: 1_499_999, cost: 2, want: allowed(1)},                       // the same part
 		{at: 1_500_000, cost: 1, want: allowed(0).reset(3*second + 1)},   // part [1.5s, 2.5s): less than one as soon as it fades
@@ -123,7 +123,7 @@ func TestAnchorFirstWithSegments(t *testing.T) {
 }
 
 func TestCountDenied(t *testing.T) {
-	play(t, Limit{Algorithm: SlidingWindow, Quota: 3, Window: minute, Overlap: Down, CountDenied: true}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 3, Window: minute, Overlap: OverlapDown, CountDenied: true}, []step{
 		{at: 60 * second, cost: 3, want: allowed(0)},
 		// The denial is charged: four. 4*covered < 3*60s once 44.999999s are covered; less than one is left at 14.999999s.
 		{at: 61 * second, cost: 1, want: denied(0).retry(74*second + 1).reset(104*second + 1)},
@@ -155,7 +155,7 @@ func TestCountDeniedKeepsHammerersOut(t *testing.T) {
 	for at := 61 * second; at < 600*second; at += second {
 		script = append(script, step{at: at, cost: 1, want: denied(0)})
 	}
-	play(t, Limit{Algorithm: SlidingWindow, Quota: 2, Window: minute, CountDenied: true, Overlap: Whole}, script)
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 2, Window: minute, CountDenied: true, Overlap: OverlapWhole}, script)
 }
 
 func TestFixedWindow(t *testing.T) {
@@ -170,7 +170,7 @@ func TestFixedWindow(t *testing.T) {
 }
 
 func TestFixedWindowAnchorFirst(t *testing.T) {
-	play(t, Limit{Algorithm: FixedWindow, Quota: 5, Window: 10 * second, Anchor: First}, []step{
+	play(t, Limit{Algorithm: FixedWindow, Quota: 5, Window: 10 * second, Anchor: AnchorFirst}, []step{
 		{at: 12 * second, cost: 5, want: allowed(0).reset(10 * second)},
 		{at: 22*second - 1, cost: 1, want: denied(0).retry(1)},
 		{at: 25 * second, cost: 1, want: allowed(4).reset(10 * second)}, // begins at 25s, not at 22s

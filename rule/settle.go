@@ -2,9 +2,9 @@ package rule
 
 // Memo is what a store remembers of one reservation: whether it was settled, and with which result.
 type Memo struct {
-	Known bool    // set by the store: it was settled before, with the result Back
-	Full  bool    // set by the store: it cannot remember another settlement
-	Back  []int64 // one number per item: how many units were given back or, if negative, charged in addition
+	Known    bool    // set by the store: it was settled before, with the result Back
+	Full     bool    // set by the store: it cannot remember another settlement
+	Returned []int64 // one number per item: how many units were given back or, if negative, charged in addition
 	// Changed is set by DecideSettle: the reservation was settled now, and the store must save either both Back and the
 	// states, or neither.
 	Changed bool
@@ -51,7 +51,7 @@ func DecideSettle(items []Item, memo *Memo, now Micros, answers []Answer) {
 	case memo.Full:
 		flag = Unsettled
 	default:
-		memo.Back = memo.Back[:0]
+		memo.Returned = memo.Returned[:0]
 	}
 	for i := range items {
 		it := &items[i]
@@ -59,8 +59,8 @@ func DecideSettle(items []Item, memo *Memo, now Micros, answers []Answer) {
 		var back int64
 		switch slot := it.Limit.Algorithm == InFlight; {
 		case memo.Known:
-			if i < len(memo.Back) {
-				back = memo.Back[i]
+			if i < len(memo.Returned) {
+				back = memo.Returned[i]
 			}
 		case !memo.Full || slot:
 			back = it.settle()
@@ -71,7 +71,7 @@ func DecideSettle(items []Item, memo *Memo, now Micros, answers []Answer) {
 			answers[i].Flags |= flag
 		}
 		if flag == 0 {
-			memo.Back = append(memo.Back, back)
+			memo.Returned = append(memo.Returned, back)
 			memo.Changed = memo.Changed || it.Limit.Memory() > 0
 		}
 	}

@@ -104,7 +104,7 @@ func (l *Limit) summarizeWindow(s *State, now Micros) Summary {
 		own.Start = v.start
 	}
 	if units == 0 {
-		if l.Anchor == Clock && own.Start <= now {
+		if l.Anchor == AnchorClock && own.Start <= now {
 			return Summary{}
 		}
 		units = 1 // everything was given back, but where the parts start still matters

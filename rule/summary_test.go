@@ -66,7 +66,7 @@ func drawLarger(t *rapid.T, l *Limit, m Summary, now Micros) Summary {
 		most = 60 // as large as their quotas
 	}
 	m.Units += draw(t, "more units", 0, most)
-	if l.Anchor == Clock { // at most a window ahead: a state beyond that is moved back
+	if l.Anchor == AnchorClock { // at most a window ahead: a state beyond that is moved back
 		m.At += draw(t, "later", 0, max(0, now+l.Window-m.At))
 	}
 	m.Expires += draw(t, "longer", 0, l.Window)
@@ -167,7 +167,7 @@ func TestSummaryOfParts(t *testing.T) {
 
 // A key whose windows start with its first request keeps its grid, even if all of its units were given back.
 func TestSummaryKeepsTheGrid(t *testing.T) {
-	l := normal(t, Limit{Algorithm: FixedWindow, Quota: 5, Window: minute, Anchor: First})
+	l := normal(t, Limit{Algorithm: FixedWindow, Quota: 5, Window: minute, Anchor: AnchorFirst})
 	var s, recalled State
 	l.TakeOne(&s, 70*second, 3)
 	l.Recall(l.Summarize(&s, 100*second), &recalled)

@@ -9,7 +9,7 @@ import (
 func TestTakeUpToOne(t *testing.T) {
 	for _, l := range []Limit{
 		{Algorithm: SlidingWindow, Quota: 10, Window: second, Segments: 1},
-		{Algorithm: SlidingWindow, Quota: 10, Window: second, Segments: 4, Overlap: Whole, CountDenied: true},
+		{Algorithm: SlidingWindow, Quota: 10, Window: second, Segments: 4, Overlap: OverlapWhole, CountDenied: true},
 		{Algorithm: FixedWindow, Quota: 10, Window: second},
 		{Algorithm: SlidingLog, Quota: 10, Window: second},
 		{Algorithm: TokenBucket, Quota: 10, Window: second, Burst: 5},

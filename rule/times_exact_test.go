@@ -15,14 +15,14 @@ func everyChoice() (limits []Limit) {
 		limits = append(limits,
 			Limit{Algorithm: SlidingLog, CountDenied: denied},
 			Limit{Algorithm: TokenBucket, CountDenied: denied},
-			Limit{Algorithm: FixedWindow, Anchor: Clock, CountDenied: denied},
-			Limit{Algorithm: FixedWindow, Anchor: First, CountDenied: denied},
+			Limit{Algorithm: FixedWindow, Anchor: AnchorClock, CountDenied: denied},
+			Limit{Algorithm: FixedWindow, Anchor: AnchorFirst, CountDenied: denied},
 			Limit{Algorithm: FixedWindow, Calendar: Day, Zone: "America/Sao_Paulo", CountDenied: denied},
 			Limit{Algorithm: FixedWindow, Calendar: Week, Zone: "Europe/Berlin", CountDenied: denied},
 			Limit{Algorithm: FixedWindow, Calendar: Month, Zone: "Asia/Kathmandu", CountDenied: denied},
 		)
-		for _, overlap := range []Overlap{Up, Down, Whole} {
-			for _, anchor := range []Anchor{Clock, First} {
+		for _, overlap := range []Overlap{OverlapUp, OverlapDown, OverlapWhole} {
+			for _, anchor := range []Anchor{AnchorClock, AnchorFirst} {
 				for _, segments := range []int{1, 2, 7, 60, 64} {
 					limits = append(limits, Limit{Algorithm: SlidingWindow, Overlap: overlap, Anchor: anchor, Segments: segments, CountDenied: denied})
 				}

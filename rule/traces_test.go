@@ -44,9 +44,9 @@ func (r *recording) limit(t *testing.T) Limit {
 	l := Limit{Algorithm: SlidingWindow, Quota: r.Params.Limit, Window: Micros(r.Params.WindowMs) * milli}
 	switch r.Params.Algorithm {
 	case "slidingCounter": // Deno KV
-		l.Overlap, l.CountDenied = Down, true
+		l.Overlap, l.CountDenied = OverlapDown, true
 	case "slidingWindow": // pg-ratelimit
-		l.Overlap, l.Anchor = Up, First
+		l.Overlap, l.Anchor = OverlapUp, AnchorFirst
 	case "slidingLog": // Workers KV and Durable Objects
 		l.Algorithm = SlidingLog
 	case "slidingLogCountDenied": // the Redis sorted set

@@ -13,7 +13,7 @@ func (l *Limit) part() Micros {
 
 // startAt returns where the current part starts in a state that begins at now.
 func (l *Limit) startAt(now Micros) Micros {
-	if l.Anchor == First {
+	if l.Anchor == AnchorFirst {
 		return now
 	}
 	return now - now%l.part()
@@ -66,9 +66,9 @@ func (l *Limit) usedWindow(s *State, v *View) int64 {
 // weigh returns the weight of a count of which covered/part lies in the window.
 func (l *Limit) weigh(count int64, covered, part Micros) int64 {
 	switch {
-	case count == 0 || covered == part || l.Overlap == Whole:
+	case count == 0 || covered == part || l.Overlap == OverlapWhole:
 		return count
-	case l.Overlap == Down:
+	case l.Overlap == OverlapDown:
 		q, _ := product(count, covered).over(int64(part))
 		return q
 	default:
@@ -133,9 +133,9 @@ func (l *Limit) waitWindow(s *State, v *View, n int64) Micros {
 // than count. It is 0 if count weighs more however little is covered.
 func (l *Limit) widest(count, room int64, part Micros) Micros {
 	switch l.Overlap {
-	case Whole:
+	case OverlapWhole:
 		return 0
-	case Down:
+	case OverlapDown:
 		covered, _ := product(room+1, part).minus(wide{0, 1}).over(count)
 		return Micros(covered)
 	default:

@@ -36,7 +36,7 @@ func TestRegistry(t *testing.T) {
 		"other namespaces": {bind("a", "", 5), bind("b", "", 100), false},
 		"one namespace":    {bind("a", "", 5), bind("a", "", 100), true},
 		"denials count":    {bind("", "", 5), other(rule.Limit{CountDenied: true}), true},
-		"other overlap":    {bind("", "", 5), other(rule.Limit{Overlap: rule.Whole}), true},
+		"other overlap":    {bind("", "", 5), other(rule.Limit{Overlap: rule.OverlapWhole}), true},
 		"other window":     {bind("", "", 5), other(rule.Limit{Window: 1_000_000}), false},
 	} {
 		var r store.Registry

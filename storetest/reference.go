@@ -120,7 +120,7 @@ func (r *Reference) settleLocked(first string, items []rule.Item, now rule.Micro
 	var memo rule.Memo
 	for _, g := range []generation{current, before, later} {
 		if back, known := r.settled[g][request.ID]; known {
-			memo = rule.Memo{Known: true, Back: back}
+			memo = rule.Memo{Known: true, Returned: back}
 		}
 	}
 	memo.Full = !memo.Known && int64(len(r.settled[current])) >= most
@@ -128,7 +128,7 @@ func (r *Reference) settleLocked(first string, items []rule.Item, now rule.Micro
 		if r.settled[current] == nil {
 			r.settled[current] = map[rule.ID][]int64{}
 		}
-		r.settled[current][request.ID] = memo.Back
+		r.settled[current][request.ID] = memo.Returned
 	}
 }
 

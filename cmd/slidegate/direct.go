@@ -66,7 +66,7 @@ func (d *direct) decide(ctx context.Context, verb, policy, key string, cost int6
 	case "charge":
 		decide = d.gate.Charge
 	}
-	v, err := decide(ctx, gate.Ask{Policy: policy, Key: key, Cost: cost})
+	v, err := decide(ctx, gate.Request{Policy: policy, Key: key, Cost: cost})
 	if err == nil && v.Decision.Flags.FallbackClosed() {
 		err = errors.New("--store: no response in time")
 	}
@@ -83,7 +83,7 @@ func (d *direct) decide(ctx context.Context, verb, policy, key string, cost int6
 }
 
 func (d *direct) reset(ctx context.Context, policy, key string) error {
-	return d.explain(policy, d.gate.Reset(ctx, gate.Ask{Policy: policy, Key: key}))
+	return d.explain(policy, d.gate.Reset(ctx, gate.Request{Policy: policy, Key: key}))
 }
 
 // explain replaces the gate's error about an unknown policy by the file's, which names the option.

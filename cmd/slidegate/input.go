@@ -71,7 +71,7 @@ func syntheticInput(shape string, made *generate.Traffic, requests int64, select
 	counted := &counter{lines: made}
 	in := &input{lines: counted, made: shape, total: requests, done: counted.n.Load}
 	if selected.policies != nil {
-		in.lines, in.notes = traffic.Facing(counted, selected.policies, selected.against)
+		in.lines, in.notes = traffic.ApplyAll(counted, selected.policies, selected.against)
 	}
 	return in
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -28,8 +28,8 @@ type limitFlags struct {
 type replayed struct {
 	limits   []slidegate.Limit
 	file     *config.File
-	policies *facing.Policies
-	against  *facing.Policies // the policies of another file to compare with; nil if none
+	policies *routing.Policies
+	against  *routing.Policies // the policies of another file to compare with; nil if none
 }
 
 func (f *limitFlags) read() (q replayed, err error) {
@@ -46,12 +46,12 @@ func (f *limitFlags) read() (q replayed, err error) {
 	if q.file, err = loadConfig(config.LoadOffline, f.Config...); err != nil {
 		return q, err
 	}
-	q.policies, err = facing.New(q.file, f.Policy)
+	q.policies, err = routing.New(q.file, f.Policy)
 	return q, err
 }
 
 // against returns the policies to compare those of --config with, or nil if there are none.
-func (r *replayCommand) against() (*facing.Policies, error) {
+func (r *replayCommand) against() (*routing.Policies, error) {
 	switch {
 	case len(r.Against) == 0:
 		return nil, nil
@@ -62,7 +62,7 @@ func (r *replayCommand) against() (*facing.Policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	return facing.New(file, r.Policy)
+	return routing.New(file, r.Policy)
 }
 
 // hasOptions reports whether a flag sets an option of limits.

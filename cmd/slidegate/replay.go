@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/rule"
@@ -190,7 +190,7 @@ func (r *replayCommand) open(ctx context.Context, c *console, selected replayed)
 }
 
 // per describes the key in words, such as "address and path"; it is empty if each policy has its own.
-func (r *replayCommand) per(policies *facing.Policies, in *input) string {
+func (r *replayCommand) per(policies *routing.Policies, in *input) string {
 	switch {
 	case r.Key != "":
 		template, err := config.ParseTemplate(r.Key)

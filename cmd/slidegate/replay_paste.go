@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -86,12 +86,12 @@ func (r *replayCommand) suggestedPolicy(q replayed, in *input, limit slidegate.L
 }
 
 // patterns returns the patterns that could replace the filters in the match of a policy, or nil if none can.
-func (r *replayCommand) patterns() *facing.Patterns {
+func (r *replayCommand) patterns() *routing.Patterns {
 	routes := r.routes()
 	if len(routes) == 0 || len(r.Config) > 0 { // the policies of a file have their own match
 		return nil
 	}
-	patterns, err := facing.NewPatterns(routes)
+	patterns, err := routing.NewPatterns(routes)
 	if err != nil {
 		return nil
 	}

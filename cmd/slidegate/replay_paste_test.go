@@ -73,7 +73,7 @@ policies:
 		t.Run(tt.name, func(t *testing.T) {
 			args := append(append([]string{"--suggest", "10%"}, tt.flags...), tt.input...)
 			found := findings(t, args...)
-			promise, text := found.Suggestion.Promise(), found.SuggestedPolicy
+			promise, text := found.Suggestion.Effective(), found.SuggestedPolicy
 			if !strings.Contains(text, tt.want) {
 				t.Errorf("%q is missing in the policy:\n%s", tt.want, text)
 			}

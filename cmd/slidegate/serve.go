@@ -77,7 +77,7 @@ func (f *policyFlags) read() (*config.File, error) {
 	if service.AddressGroups.V6, err = prefixLength("--ipv6-prefix", f.V6, 128); err != nil {
 		return nil, err
 	}
-	return config.Plain(defaultPolicy, limits, service)
+	return config.SinglePolicy(defaultPolicy, limits, service)
 }
 
 // prefixLength returns the value of a flag, or 0, which means the default, if it was not given. An explicit 0 is an error, as in a

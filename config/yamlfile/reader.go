@@ -80,16 +80,16 @@ func valuesOf(node ast.Node) []*ast.MappingValueNode {
 func (r *Reader) Text(f Field) (string, bool) {
 	text, _, ok := Scalar(f.Value)
 	if !ok && f.Value != nil {
-		r.Problems.Addf(f.ValueAt(), "%s: must be a string, not %s", f.Name, NameOf(f.Value))
+		r.Problems.Addf(f.ValueAt(), "%s: must be a string, not %s", f.Name, Describe(f.Value))
 	}
 	return text, ok
 }
 
-// Truth returns a boolean; false if there is no value.
-func (r *Reader) Truth(f Field) bool {
+// Bool returns a boolean; false if there is no value.
+func (r *Reader) Bool(f Field) bool {
 	n, ok := f.Value.(*ast.BoolNode)
 	if !ok && f.Value != nil {
-		r.Problems.Addf(f.ValueAt(), "%s: must be true or false, not %s", f.Name, NameOf(f.Value))
+		r.Problems.Addf(f.ValueAt(), "%s: must be true or false, not %s", f.Name, Describe(f.Value))
 	}
 	return ok && n.Value
 }
@@ -113,8 +113,8 @@ func IsMapping(node ast.Node) bool {
 	return node.Type() == ast.MappingType || node.Type() == ast.MappingValueType
 }
 
-// NameOf describes a value, for errors that say what it should be.
-func NameOf(node ast.Node) string {
+// Describe describes a value, for errors that say what it should be.
+func Describe(node ast.Node) string {
 	switch node.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return "a mapping"

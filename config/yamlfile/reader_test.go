@@ -40,7 +40,7 @@ func say(r *Reader, node ast.Node) string {
 	text, isText, ok := Scalar(node)
 	switch {
 	case !ok:
-		return NameOf(node)
+		return Describe(node)
 	case isText:
 		return errtext.Quote(text)
 	}
@@ -124,7 +124,7 @@ func TestTextAndTruth(t *testing.T) {
 	got := ""
 	for _, f := range append(fields, Field{Name: "none"}) {
 		text, ok := r.Text(f)
-		got += fmt.Sprintf("%s %q %t %t\n", f.Name, text, ok, r.Truth(f))
+		got += fmt.Sprintf("%s %q %t %t\n", f.Name, text, ok, r.Bool(f))
 	}
 	want := `a "5" true false
 b "true" true true
@@ -157,7 +157,7 @@ func TestProblemsAreMasked(t *testing.T) {
 		}
 	}
 	root, _ := new(Reader).Document([]byte(address), "", "")
-	if got := NameOf(root); got != `"redis://u:***@h"` {
+	if got := Describe(root); got != `"redis://u:***@h"` {
 		t.Errorf("got %s", got)
 	}
 }

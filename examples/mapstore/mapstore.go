@@ -91,8 +91,8 @@ func (s *Store) settle(address string, id rule.ID, items []rule.Item, now rule.M
 	remembered := s.settled[address]
 	maps.DeleteFunc(remembered, func(_ rule.ID, old settlement) bool { return old.until < now })
 	first, known := remembered[id]
-	memo := rule.Memo{Known: known, Back: first.back, Full: !known && int64(len(remembered)) >= most}
+	memo := rule.Memo{Known: known, Returned: first.back, Full: !known && int64(len(remembered)) >= most}
 	if rule.DecideSettle(items, &memo, now, answers); memo.Changed && keep > 0 {
-		remembered[id] = settlement{memo.Back, now + keep}
+		remembered[id] = settlement{memo.Returned, now + keep}
 	}
 }

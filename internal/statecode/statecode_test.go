@@ -55,7 +55,7 @@ func limits(t testing.TB) (all []rule.Limit) {
 	t.Helper()
 	for _, l := range []rule.Limit{
 		{Algorithm: rule.SlidingWindow, Quota: 10, Window: window, Segments: 1},
-		{Algorithm: rule.SlidingWindow, Quota: 10, Window: window, Segments: 60, Overlap: rule.Whole},
+		{Algorithm: rule.SlidingWindow, Quota: 10, Window: window, Segments: 60, Overlap: rule.OverlapWhole},
 		{Algorithm: rule.SlidingWindow, Quota: rule.MaxQuota, Window: window, Segments: 6, Anchor: 1},
 		{Algorithm: rule.FixedWindow, Quota: 10, Window: window},
 		{Algorithm: rule.FixedWindow, Quota: 10, Calendar: rule.Month, Zone: "Europe/Berlin"},

@@ -40,7 +40,7 @@ var (
 // Cases returns the rows of the table for a quota.
 func Cases(quota int64) []Case {
 	var cases []Case
-	for _, overlap := range []rule.Overlap{rule.Up, rule.Down, rule.Whole} {
+	for _, overlap := range []rule.Overlap{rule.OverlapUp, rule.OverlapDown, rule.OverlapWhole} {
 		when := [][]string{whenUp, whenDown, whenWhole}[overlap]
 		for i, segments := range segmentsInTable {
 			l := rule.Limit{Algorithm: rule.SlidingWindow, Overlap: overlap, Segments: segments, Quota: quota}
@@ -74,7 +74,7 @@ func Cases(quota int64) []Case {
 
 func bothAnchors(l rule.Limit) []rule.Limit {
 	byClock, byFirst := l, l
-	byClock.Anchor, byFirst.Anchor = rule.Clock, rule.First
+	byClock.Anchor, byFirst.Anchor = rule.AnchorClock, rule.AnchorFirst
 	return []rule.Limit{normal(byClock), normal(byFirst)}
 }
 

@@ -11,7 +11,7 @@ import (
 func eachHardCap(f func(name string, l rule.Limit)) {
 	for _, c := range Cases(10) {
 		for _, l := range c.Limits {
-			if l.Algorithm != rule.SlidingLog && l.Overlap != rule.Whole {
+			if l.Algorithm != rule.SlidingLog && l.Overlap != rule.OverlapWhole {
 				continue
 			}
 			for _, l.CountDenied = range []bool{false, true} {
@@ -109,7 +109,7 @@ func TestOverdraft(t *testing.T) {
 		if most, deeds := SearchGiveBack(l, GiveBackRules{Overdraw: true, Forget: true}, e); most > l.Quota {
 			t.Errorf("%s: %d of %d admitted in a window: %+v", name, most, l.Quota, deeds)
 		}
-		if l.Overlap != rule.Whole {
+		if l.Overlap != rule.OverlapWhole {
 			return
 		}
 		if most, deeds := SearchGiveBack(l, GiveBackRules{Overdraw: true}, e); most > l.Quota {
@@ -133,7 +133,7 @@ func TestOverdraftOfALog(t *testing.T) {
 		want  int64
 	}{
 		{normal(rule.Limit{Algorithm: rule.SlidingLog, Quota: 10}), 20},
-		{normal(rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.Whole, Quota: 10}), 10},
+		{normal(rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.OverlapWhole, Quota: 10}), 10},
 	} {
 		books := ledger{player: player{limit: test.limit}, rules: GiveBackRules{Overdraw: true}}
 		if got := books.run(deeds); got != test.want {

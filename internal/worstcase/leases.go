@@ -46,7 +46,7 @@ type unsent struct {
 func (p *player) hold(lease rule.Answer) {
 	last := p.life(&p.limit, lease.At) - 1
 	when := max(lease.At, min(lease.At+p.step.Hold, last)) - epoch
-	back := min(p.step.Back, lease.Granted)
+	back := min(p.step.Returned, lease.Granted)
 	if back > 0 {
 		p.unsent = append(p.unsent, unsent{when: when, at: lease.At, units: back})
 	}
@@ -93,9 +93,9 @@ func (c *climber) changeHold(s Schedule, step *Step) {
 	case 3:
 		step.Hold = max(0, c.landmark(s, step.At)-step.At)
 	default:
-		step.Back = 0
+		step.Returned = 0
 		if c.rand.IntN(2) == 0 {
-			step.Back = c.randomAsk()
+			step.Returned = c.randomAsk()
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestNaiveLeasesAdmitMore(t *testing.T) {
 		l := r.Limits[0]
 		var want int64
 		switch {
-		case l.Algorithm == rule.SlidingLog || l.Overlap == rule.Whole:
+		case l.Algorithm == rule.SlidingLog || l.Overlap == rule.OverlapWhole:
 			want = 2 * l.Quota
 		case l.Algorithm == rule.FixedWindow:
 			want = 3 * l.Quota
@@ -60,7 +60,7 @@ func TestLeasesFindPlantedFaults(t *testing.T) {
 	for _, c := range Cases(100) {
 		l, life := c.Limits[0], Life(WithinPart)
 		switch {
-		case l.Overlap == rule.Whole:
+		case l.Overlap == rule.OverlapWhole:
 			life = late
 		case l.Algorithm != rule.TokenBucket:
 			continue

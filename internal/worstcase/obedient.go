@@ -44,7 +44,7 @@ func ObedientTable() string {
 		b.WriteString("\n")
 	}
 	row("not named", rule.Limit{})
-	for _, overlap := range []rule.Overlap{rule.Up, rule.Down, rule.Whole} {
+	for _, overlap := range []rule.Overlap{rule.OverlapUp, rule.OverlapDown, rule.OverlapWhole} {
 		for _, segments := range segmentsInTable {
 			name := fmt.Sprintf("`sliding-window`, `%s`, %d segments", overlap, segments)
 			row(strings.Replace(name, " 1 segments", " 1 segment", 1), rule.Limit{Algorithm: rule.SlidingWindow, Overlap: overlap, Segments: segments})

@@ -22,13 +22,13 @@ const epoch = 28_000_000 * Window
 
 // Step is one action of the adversary.
 type Step struct {
-	At    rule.Micros // when it sends the request, since the schedule began
-	Until rule.Micros // if later than At: repeats until then or the next step, each time as soon as that much is free
-	Late  rule.Micros // how much older than that its clock reading is, as if it had waited for a lock
-	Ask   int64       // how much it requests at a time
-	All   bool        // whether it requests all or nothing, so that it may be denied on purpose
-	Hold  rule.Micros // with leases: how long after that it spends the lease, at the latest when the lease ends
-	Back  int64       // with leases: how much of the lease is given back instead of spent
+	At       rule.Micros // when it sends the request, since the schedule began
+	Until    rule.Micros // if later than At: repeats until then or the next step, each time as soon as that much is free
+	Late     rule.Micros // how much older than that its clock reading is, as if it had waited for a lock
+	Cost     int64       // how much it requests at a time
+	All      bool        // whether it requests all or nothing, so that it may be denied on purpose
+	Hold     rule.Micros // with leases: how long after that it spends the lease, at the latest when the lease ends
+	Returned int64       // with leases: how much of the lease is given back instead of spent
 }
 
 // maxRun is how many times a single step takes. Runs of many small requests are slow to play and no better than fewer
@@ -49,7 +49,7 @@ func (s Schedule) String() string {
 		if step.All {
 			verb = "exactly"
 		}
-		fmt.Fprintf(&b, "at %dus %s %d", step.At, verb, step.Ask)
+		fmt.Fprintf(&b, "at %dus %s %d", step.At, verb, step.Cost)
 		if step.Until > step.At {
 			fmt.Fprintf(&b, " until %dus", step.Until)
 		}
@@ -59,8 +59,8 @@ func (s Schedule) String() string {
 		if step.Hold > 0 {
 			fmt.Fprintf(&b, " (held for %dus)", step.Hold)
 		}
-		if step.Back > 0 {
-			fmt.Fprintf(&b, " (%d given back)", step.Back)
+		if step.Returned > 0 {
+			fmt.Fprintf(&b, " (%d given back)", step.Returned)
 		}
 	}
 	return b.String()
@@ -104,14 +104,14 @@ func (p *player) play(s Schedule) []Admission {
 			if i+1 < len(s) {
 				until = min(until, s[i+1].At)
 			}
-			p.takeGreedily(step.At, until, step.Ask)
+			p.takeGreedily(step.At, until, step.Cost)
 			continue
 		}
 		op := rule.TakeUpTo
 		if step.All {
 			op = rule.Take
 		}
-		p.do(op, step.At-step.Late, step.Ask)
+		p.do(op, step.At-step.Late, step.Cost)
 	}
 	byTime := func(a, b Admission) int { return cmp.Compare(a.At, b.At) }
 	if !slices.IsSortedFunc(p.admissions, byTime) { // only late readings and leases cause this

@@ -154,7 +154,7 @@ func (c *climber) random() Schedule {
 }
 
 func (c *climber) randomStep() Step {
-	return Step{At: rule.Micros(c.rand.Int64N(int64(span))), Ask: c.randomAsk()}
+	return Step{At: rule.Micros(c.rand.Int64N(int64(span))), Cost: c.randomAsk()}
 }
 
 // randomAsk prefers amounts at which something happens: one unit, everything, all but a few.
@@ -193,9 +193,9 @@ func (c *climber) change(s Schedule) Schedule {
 	case n < 8:
 		step.At = c.landmark(s, step.At)
 	case n < 10:
-		step.Ask = c.randomAsk()
+		step.Cost = c.randomAsk()
 	case n == 10:
-		step.Ask = max(1, step.Ask+int64(c.sign()))
+		step.Cost = max(1, step.Cost+int64(c.sign()))
 	case n == 11:
 		step.Until = 0
 		if c.rand.IntN(3) == 0 { // runs are slow to play, and rarely better than one request at the end

@@ -47,13 +47,13 @@ func mostProved(l rule.Limit) int64 {
 	switch {
 	case l.Algorithm == rule.TokenBucket:
 		return l.Burst + quota - 1 // a full bucket, and what is refilled until just before a window later
-	case l.Algorithm == rule.FixedWindow && l.Anchor == rule.First:
+	case l.Algorithm == rule.FixedWindow && l.Anchor == rule.AnchorFirst:
 		return 2*quota - 1 // the unit that starts the window is a window away from the next one
-	case l.Algorithm == rule.FixedWindow, l.Overlap == rule.Down:
+	case l.Algorithm == rule.FixedWindow, l.Overlap == rule.OverlapDown:
 		return 2 * quota
-	case l.Algorithm == rule.SlidingLog, l.Overlap == rule.Whole:
+	case l.Algorithm == rule.SlidingLog, l.Overlap == rule.OverlapWhole:
 		return quota
-	case l.Anchor == rule.First:
+	case l.Anchor == rule.AnchorFirst:
 		return max(quota, 2*quota-2)
 	default:
 		return 2*quota - 1
@@ -73,13 +73,13 @@ func shortestProved(l rule.Limit) rule.Micros {
 	case l.Algorithm == rule.TokenBucket:
 		missing, quota := rule.Micros(l.Quota+1-l.Burst), rule.Micros(l.Quota)
 		return (missing*l.Window+quota-1)/quota + 1
-	case l.Overlap == rule.Whole:
+	case l.Overlap == rule.OverlapWhole:
 		return l.Window + 2
-	case l.Overlap == rule.Down:
+	case l.Overlap == rule.OverlapDown:
 		return (segments-1)*part + 3
 	}
 	burst := rule.Micros(l.Quota)
-	if l.Anchor == rule.First {
+	if l.Anchor == rule.AnchorFirst {
 		burst--
 	}
 	return (segments-1)*part + (part+burst-1)/burst + 2
@@ -112,7 +112,7 @@ func TestFindsWhatIsProved(t *testing.T) {
 func TestHardCaps(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
-			if l.Algorithm != rule.SlidingLog && l.Overlap != rule.Whole {
+			if l.Algorithm != rule.SlidingLog && l.Overlap != rule.OverlapWhole {
 				continue
 			}
 			for _, l.CountDenied = range []bool{false, true} {
@@ -193,7 +193,7 @@ func TestFindsBlind(t *testing.T) {
 func TestFindsPlantedFaults(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
-			if l.Algorithm != rule.SlidingLog && l.Overlap != rule.Whole {
+			if l.Algorithm != rule.SlidingLog && l.Overlap != rule.OverlapWhole {
 				continue
 			}
 			length := shortestProved(l)
@@ -208,8 +208,8 @@ func TestFindsPlantedFaults(t *testing.T) {
 // part more than a window.
 func TestWholeOnAverage(t *testing.T) {
 	for _, segments := range segmentsInTable {
-		l := normal(rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.Whole, Segments: segments, Quota: 100})
-		admissions := Play(l, Schedule{{At: 0, Until: span, Ask: 100}})
+		l := normal(rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.OverlapWhole, Segments: segments, Quota: 100})
+		admissions := Play(l, Schedule{{At: 0, Until: span, Cost: 100}})
 		want := Window + Window/rule.Micros(segments)
 		if got := admissions[1].At - admissions[0].At; got != want || admissions[1].Units != 100 {
 			t.Errorf("%d segments: %d units after %dus, want 100 after %dus", segments, admissions[1].Units, got, want)

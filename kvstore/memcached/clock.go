@@ -104,7 +104,7 @@ func (c *serverClock) readClock(ctx context.Context) ([]serverclock.Reading, err
 		if err != nil {
 			return nil, err
 		}
-		if r.Heard = time.Now(); line != "END" {
+		if r.Received = time.Now(); line != "END" {
 			return nil, fmt.Errorf("unexpected response %q to get", line)
 		}
 		probed[name] = r

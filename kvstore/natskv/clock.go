@@ -29,7 +29,7 @@ func (e *Engine) readClock(ctx context.Context) ([]serverclock.Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Heard = time.Now()
+	r.Received = time.Now()
 	msg, err := e.read(ctx, e.clockName)
 	if err != nil {
 		return nil, err

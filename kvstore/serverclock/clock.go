@@ -14,10 +14,10 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Reading is the result of one request to the server: at some time between Sent and Heard, its clock showed Shown.
+// Reading is the result of one request to the server: at some time between Sent and Received, its clock showed Shown.
 type Reading struct {
-	Sent, Heard time.Time // by this machine; their monotonic readings count
-	Shown       time.Time // by the server
+	Sent, Received time.Time // by this machine; their monotonic readings count
+	Shown          time.Time // by the server
 }
 
 const (
@@ -104,7 +104,7 @@ func (c *Clock) read(ctx context.Context) error {
 // with returns the bounds after one more reading. A reading outside the known bounds means that the server's clock was set, or that
 // another server answered: then only that reading counts.
 func (k *known) with(r *Reading, base time.Time) *known {
-	sent, heard, shown := r.Sent.Sub(base), r.Heard.Sub(base), r.Shown.Sub(time.Unix(0, 0))
+	sent, heard, shown := r.Sent.Sub(base), r.Received.Sub(base), r.Shown.Sub(time.Unix(0, 0))
 	// A clock that shows whole microseconds is less than a microsecond ahead of what it shows.
 	found := &known{at: heard, low: shown - heard, high: shown + time.Microsecond - sent}
 	if k == nil {

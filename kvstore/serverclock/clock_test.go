@@ -58,7 +58,7 @@ func (s *server) query(readings int) func(context.Context) ([]Reading, error) {
 			s.pass(s.there)
 			r.Shown = s.now()
 			s.pass(s.back)
-			r.Heard = time.Now()
+			r.Received = time.Now()
 			found = append(found, r)
 		}
 		return found, nil

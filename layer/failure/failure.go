@@ -103,7 +103,7 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 // Stats returns the current counts.
 func (s *Store) Stats() Stats {
 	stats := Stats{
-		Fallbacks: s.fallbacks.Load(), Undone: s.undone.Load(), Failures: s.failures.Load(), Late: s.late.Load(),
+		Fallbacks: s.fallbacks.Load(), Undecided: s.undone.Load(), Failures: s.failures.Load(), Late: s.late.Load(),
 		Starved: s.starved.Load(), Outages: s.outages.Load(), Probes: s.probes.Load(), Detached: s.detached.Load(),
 		Down: s.state.Load().failed != nil,
 	}

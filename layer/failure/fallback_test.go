@@ -226,7 +226,7 @@ func TestFallbackFails(t *testing.T) {
 	if _, err := apply(t, st, rule.Reset, charge); !errors.Is(err, errDown) || !errors.Is(err, errSecond) {
 		t.Errorf("reset: %v", err)
 	}
-	expect(t, st, failure.Stats{Undone: 3, Failures: 1, Outages: 1, Down: true})
+	expect(t, st, failure.Stats{Undecided: 3, Failures: 1, Outages: 1, Down: true})
 	inner.heal()
 	fresh := newStore(t, inner, failure.Local(second), failure.Options{})
 	if _, err := apply(t, fresh, rule.Reset, charge); !errors.Is(err, errSecond) {

@@ -62,7 +62,7 @@ func TestFlapping(t *testing.T) {
 			}
 			wg.Wait()
 			stats := st.Stats()
-			if stats.Fallbacks != flagged.Load() || calls.Load() != flagged.Load() || stats.Undone != 0 {
+			if stats.Fallbacks != flagged.Load() || calls.Load() != flagged.Load() || stats.Undecided != 0 {
 				t.Errorf("%v: %d flagged, %d calls of OnFallback, %+v", policy, flagged.Load(), calls.Load(), stats)
 			}
 			if atStore.Load() > quota || policy.String() == "local" && atFallback.Load() > quota {

@@ -191,7 +191,7 @@ func (o *Options) fill(p Policy) error {
 // Stats counts events since the layer was created.
 type Stats struct {
 	Fallbacks int64 // requests that the policy decided
-	Undone    int64 // requests that returned an error because the store failed and the policy could not decide
+	Undecided int64 // requests that returned an error because the store failed and the policy could not decide
 	Failures  int64 // requests that the store failed to answer
 	Late      int64 // calls that took longer than Timeout
 	Starved   int64 // calls that failed while this process did not run, which do not count against the store

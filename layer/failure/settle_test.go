@@ -39,7 +39,7 @@ func TestSettlementsAreNotAnswered(t *testing.T) {
 				t.Errorf("%v, op %d: %v", policy, op, err)
 			}
 		}
-		expect(t, st, failure.Stats{Undone: 4, Failures: 1, Outages: 1, Down: true})
+		expect(t, st, failure.Stats{Undecided: 4, Failures: 1, Outages: 1, Down: true})
 	}
 }
 
@@ -154,7 +154,7 @@ func TestLocalSettlements(t *testing.T) {
 			t.Errorf("a reset in the outage: %v", err)
 		}
 		do(rule.Take, rule.FallbackLocal, 2, 3, 2)
-		expect(t, st, failure.Stats{Fallbacks: 4, Undone: 1, Failures: 1, Outages: 1, Down: true})
+		expect(t, st, failure.Stats{Fallbacks: 4, Undecided: 1, Failures: 1, Outages: 1, Down: true})
 		inner.heal()
 		time.Sleep(time.Second)
 		do(rule.Reset, 0, 0, 0, 0)
@@ -227,7 +227,7 @@ func TestBatch(t *testing.T) {
 		if s, f, p := used(t, inner.Store, "there"), used(t, memory, "there"), used(t, inner.Store, "plain"); s != 2 || f != 0 || p != 2 {
 			t.Errorf("got %d, %d and %d used", s, f, p)
 		}
-		expect(t, st, failure.Stats{Fallbacks: 1, Undone: 1, Failures: 2}) // some were answered: the breaker stays closed
+		expect(t, st, failure.Stats{Fallbacks: 1, Undecided: 1, Failures: 2}) // some were answered: the breaker stays closed
 	})
 }
 

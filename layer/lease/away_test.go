@@ -43,7 +43,7 @@ func TestLeaseIsWastedWhileTheStoreIsAway(t *testing.T) {
 			testkit.Must(limiter.Allow(ctx, "k"))(t)
 		}
 		synctest.Wait()
-		out := s.Stats().Out
+		out := s.Stats().Outstanding
 		remote.away.Store(true)
 		testkit.Pass(2 * time.Second) // it is returned, and the keeper ends
 		if stats := s.Stats(); out == 0 || stats.Wasted != out || stats.Taken != stats.Spent+stats.Returned+stats.Wasted {

@@ -63,7 +63,7 @@ func TestCloseDuringCall(t *testing.T) {
 		if err := s.Close(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if stats := s.Stats(); stats.Out != 0 || stats.Taken == 0 || stats.Returned != stats.Taken {
+		if stats := s.Stats(); stats.Outstanding != 0 || stats.Taken == 0 || stats.Returned != stats.Taken {
 			t.Errorf("after Close: %+v", stats)
 		}
 		answers := make([]rule.Answer, 1)

@@ -12,7 +12,7 @@ func TestIdleLeaseIsReturned(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		_, admitted := r.warm()
 		testkit.Pass(200 * time.Millisecond)
-		if out := r.lease.Stats().Out; out != 0 {
+		if out := r.lease.Stats().Outstanding; out != 0 {
 			t.Errorf("%d units are still leased", out)
 		}
 		r.want(1000-admitted, "after an idle time")
@@ -33,7 +33,7 @@ func TestReturnEndsDenial(t *testing.T) {
 		}
 		testkit.Must(r.direct.Refund(ctx, "key", 1))(t)
 		testkit.Pass(45 * time.Millisecond) // the lease is idle, and is returned
-		if out := r.lease.Stats().Out; out != 0 {
+		if out := r.lease.Stats().Outstanding; out != 0 {
 			t.Fatalf("%d units are still leased", out)
 		}
 		if d := testkit.Must(r.leased.AllowN(ctx, "key", atHand+1))(t); !d.Allowed {
@@ -63,7 +63,7 @@ func TestClockStepEndsAllLeases(t *testing.T) {
 		ask := func() int64 {
 			testkit.Must(r.leased.Allow(ctx, "other"))(t)
 			testkit.Pass(0)
-			return r.lease.Stats().Out
+			return r.lease.Stats().Outstanding
 		}
 		for n := 0; ask() <= atHand; n++ {
 			if n == 200 {
@@ -73,7 +73,7 @@ func TestClockStepEndsAllLeases(t *testing.T) {
 		r.gate.ahead.Store((3 * time.Second).Microseconds())
 		for n := 0; ask() > 0; n++ {
 			if n == 200 {
-				t.Fatalf("%d units are leased after 200 more were requested", r.lease.Stats().Out)
+				t.Fatalf("%d units are leased after 200 more were requested", r.lease.Stats().Outstanding)
 			}
 		}
 	})

@@ -37,7 +37,7 @@ var mutants = []mutant{
 	},
 	{
 		"anchor first is leased", "../../rule/lease.go",
-		"case l.Anchor == First:",
+		"case l.Anchor == AnchorFirst:",
 		"case false:",
 	},
 	{

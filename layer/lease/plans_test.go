@@ -24,7 +24,7 @@ func TestAnotherQuotaEndsTheLease(t *testing.T) {
 			t.Errorf("%+v under a quota of %d, all of which were admitted before", d, admitted)
 		}
 		testkit.Pass(0)
-		if out := r.lease.Stats().Out; out != 0 {
+		if out := r.lease.Stats().Outstanding; out != 0 {
 			t.Errorf("%d units are leased under the other quota", out)
 		}
 		r.want(1000-admitted, "after the lease was returned")
@@ -62,7 +62,7 @@ func TestQuotasInTurn(t *testing.T) {
 		if calls := r.lease.Stats().Calls - before; calls > 10 {
 			t.Errorf("%d calls for leases of 2 quotas in turn, want a few", calls)
 		}
-		if out := r.lease.Stats().Out; out != 0 {
+		if out := r.lease.Stats().Outstanding; out != 0 {
 			t.Errorf("%d units are leased", out)
 		}
 	})

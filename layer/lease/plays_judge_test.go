@@ -205,7 +205,7 @@ func (j *judge) givenBack(a *account, limit *store.Limit, units, taken int64, at
 	switch more := taken - mine; {
 	case r.Algorithm == rule.TokenBucket && at == rule.Oldest: // the number of returned units is rounded
 		j.comesOnTop(a, limit, more+1)
-	case more > 0 && (r.Algorithm == rule.SlidingLog || r.Anchor == rule.First):
+	case more > 0 && (r.Algorithm == rule.SlidingLog || r.Anchor == rule.AnchorFirst):
 		// If a mutant leased them, they were spent at another time than they were charged at: any will do.
 		j.takeBack(a, limit, more, rule.Oldest)
 	case more > 0 && j.clean:
@@ -331,7 +331,7 @@ func (j *judge) decided(p *process, r *store.Request, f fate) {
 			}
 			j.charged(a, c.Limit)
 			// Where the window begins with the first charge, that may be a charge whose answer was lost.
-			if !f.unheard() || c.Limit.Rule().Anchor == rule.First {
+			if !f.unheard() || c.Limit.Rule().Anchor == rule.AnchorFirst {
 				j.tally(c.Limit).straight++
 				j.spend(a, c.Limit, answer.Granted, "admitted by the store")
 			}

@@ -26,7 +26,7 @@ func TestResetDropsTheLease(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		r.warm()
 		r.reset()
-		if out := r.lease.Stats().Out; out != 0 {
+		if out := r.lease.Stats().Outstanding; out != 0 {
 			t.Errorf("after a reset %d units are leased", out)
 		}
 		r.want(1000, "after a reset")
@@ -78,7 +78,7 @@ func TestResetWaitsForTransfers(t *testing.T) {
 					t.Error(err)
 				}
 				r.want(1000, "after the reset")
-				if out := r.lease.Stats().Out; out != 0 {
+				if out := r.lease.Stats().Outstanding; out != 0 {
 					t.Errorf("after the reset %d units are leased", out)
 				}
 				testkit.Must(r.direct.AllowN(ctx, "key", 500))(t)
@@ -104,7 +104,7 @@ func TestResetWhoseContextEnds(t *testing.T) {
 		}
 		release()
 		synctest.Wait()
-		if out := r.lease.Stats().Out; out != 0 {
+		if out := r.lease.Stats().Outstanding; out != 0 {
 			t.Errorf("%d units are leased that may have been charged before the reset", out)
 		}
 		if got := r.remaining(); got > before {
@@ -134,7 +134,7 @@ func TestResetOfAKeyThatBecomesBusy(t *testing.T) {
 			t.Error(err)
 		}
 		r.want(1000, "after the reset")
-		if out := r.lease.Stats().Out; out != 0 {
+		if out := r.lease.Stats().Outstanding; out != 0 {
 			t.Errorf("after the reset %d units are leased", out)
 		}
 		testkit.Pass(100 * time.Millisecond)

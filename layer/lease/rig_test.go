@@ -123,7 +123,7 @@ func (r *rig) warm() (atHand, admitted int64) {
 		}
 		admitted++
 		testkit.Pass(0) // the lease that it caused arrives
-		if atHand = r.lease.Stats().Out; atHand >= 5 {
+		if atHand = r.lease.Stats().Outstanding; atHand >= 5 {
 			return atHand, admitted
 		}
 	}

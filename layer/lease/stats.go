@@ -12,17 +12,17 @@ type counts struct {
 
 // Stats counts the work of leases since the store was created.
 type Stats struct {
-	Keys      int    // keys that are held now
-	Out       int64  // units that were leased and are neither spent nor returned yet
-	Taken     int64  // units that were leased
-	Spent     int64  // units that were admitted from leases
-	Returned  int64  // units that were returned
-	Wasted    int64  // units that were charged and neither spent nor returned, as after an error
-	Decisions uint64 // requests that were admitted from leases, without their own call
-	Calls     int64  // calls to the store to lease and to return units
+	Keys        int    // keys that are held now
+	Outstanding int64  // units that were leased and are neither spent nor returned yet
+	Taken       int64  // units that were leased
+	Spent       int64  // units that were admitted from leases
+	Returned    int64  // units that were returned
+	Wasted      int64  // units that were charged and neither spent nor returned, as after an error
+	Decisions   uint64 // requests that were admitted from leases, without their own call
+	Calls       int64  // calls to the store to lease and to return units
 }
 
-// Stats returns the current counts. All but Keys and Out never decrease.
+// Stats returns the current counts. All but Keys and Outstanding never decrease.
 func (s *Store) Stats() Stats {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
@@ -36,7 +36,7 @@ func (s *Store) Stats() Stats {
 		e.mu.Unlock()
 		t.Spent += spent.units
 		t.Decisions += spent.spends
-		t.Out += out
+		t.Outstanding += out
 	}
 	// A request over several limits may put back what it has just spent.
 	t.Spent, t.Decisions = max(t.Spent, s.counts.last.units), max(t.Decisions, s.counts.last.spends)

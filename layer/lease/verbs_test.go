@@ -86,11 +86,11 @@ func TestCancelReturnsToThePartOfTheCharge(t *testing.T) {
 func TestPeekAddsWhatIsAtHand(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		r.warm()
-		want := r.remaining() + r.lease.Stats().Out
+		want := r.remaining() + r.lease.Stats().Outstanding
 		if d := testkit.Must(r.leased.Peek(ctx, "key"))(t); d.Remaining != want || !d.Flags.Leased() {
 			t.Errorf("%+v; want %d remaining, leased", d, want)
 		}
-		atHand := r.lease.Stats().Out
+		atHand := r.lease.Stats().Outstanding
 		testkit.Must(r.direct.AllowN(ctx, "key", r.remaining()))(t)
 		if d := testkit.Must(r.leased.PeekN(ctx, "key", atHand))(t); !d.Allowed || d.Remaining != atHand {
 			t.Errorf("%+v; want %d allowed, which are at hand", d, atHand)
@@ -219,7 +219,7 @@ func TestReturnIsNotRepeated(t *testing.T) {
 		})
 		testkit.Pass(500 * time.Millisecond) // idle
 		stats := r.lease.Stats()
-		if times != 1 || stats.Out != 0 || stats.Wasted != stats.Taken-stats.Spent {
+		if times != 1 || stats.Outstanding != 0 || stats.Wasted != stats.Taken-stats.Spent {
 			t.Errorf("returned %d times, %+v; want it once, and the rest wasted", times, stats)
 		}
 		r.want(1000-admitted-stats.Wasted, "after what was left is lost")

@@ -79,7 +79,7 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 // covered reports whether an override would never be reached, which Parse rejects.
 func covered(earlier []config.Override, o config.Override) bool {
 	return slices.ContainsFunc(earlier, func(e config.Override) bool {
-		return e.Key == o.Key || e.Fits(o.Key)
+		return e.Key == o.Key || e.Matches(o.Key)
 	})
 }
 

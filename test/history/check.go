@@ -222,8 +222,8 @@ func CheckPlanted(events []Event) (errs []error) {
 	return errs
 }
 
-// SaysEnough reports whether a history has a place for each of the changes that CheckPlanted tries.
-func SaysEnough(events []Event) bool {
+// AllowsPlanting reports whether a history has a place for each of the changes that CheckPlanted tries.
+func AllowsPlanting(events []Event) bool {
 	for _, change := range planted {
 		if !slices.ContainsFunc(events, func(e Event) bool { return e.Known && lookedAt(events, e) && change(&e) }) {
 			return false

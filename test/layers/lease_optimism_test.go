@@ -63,7 +63,7 @@ func TestLeasesOverOptimism(t *testing.T) {
 		}
 		take()
 		below.away.Store(true)
-		out := leases.Stats().Out
+		out := leases.Stats().Outstanding
 		before := admitted[rule.Leased]
 		take()
 		take()

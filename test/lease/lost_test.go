@@ -161,7 +161,7 @@ func takeAll(t *testing.T, l *lease.Store, limit *store.Limit) (units int64) {
 			t.Fatal(err)
 		}
 		st := l.Stats()
-		return left == 0 && st.Out == 0 && st.Taken == st.Spent+st.Returned+st.Wasted
+		return left == 0 && st.Outstanding == 0 && st.Taken == st.Spent+st.Returned+st.Wasted
 	})
 	return units
 }

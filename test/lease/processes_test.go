@@ -61,14 +61,14 @@ func (f *fleet) start(i int) {
 
 func (f *fleet) tell(i int) {
 	f.t.Helper()
-	f.workers[i].Tell(f.t, order{Seed: f.seed + uint64(f.current[i]), Until: f.until.UnixNano()})
+	f.workers[i].Send(f.t, order{Seed: f.seed + uint64(f.current[i]), Until: f.until.UnixNano()})
 }
 
 // land waits until all processes have returned their leases, and returns what all recorded. What callers of the
 // processes that lived to the end got must equal what was recorded.
 func (f *fleet) land() (all []record) {
 	f.t.Helper()
-	outcomes := workers.HearAll[outcome](f.t, f.workers)
+	outcomes := workers.ReceiveAll[outcome](f.t, f.workers)
 	all = f.noted()
 	for i, done := range outcomes {
 		noted := map[string]int64{}
@@ -83,8 +83,8 @@ func (f *fleet) land() (all []record) {
 				f.t.Errorf("process %d: the callers got %d units of %s, and %d were recorded", f.current[i], units, limit, noted[limit])
 			}
 		}
-		if done.Stats.Out != 0 {
-			f.t.Errorf("process %d: got %d units leased after Close", f.current[i], done.Stats.Out)
+		if done.Stats.Outstanding != 0 {
+			f.t.Errorf("process %d: got %d units leased after Close", f.current[i], done.Stats.Outstanding)
 		}
 	}
 	return all

@@ -44,12 +44,12 @@ func TestHistory(t *testing.T) {
 		end := time.Now().Add(*historyLength)
 		orders = history.Orders(len(processes), stretch, seed, *historyLength, end)
 		for i, order := range orders {
-			processes[i].Tell(t, order)
+			processes[i].Send(t, order)
 		}
 		history.Disturb(wire, restart, random, faults, end)
-		all = append(all, history.Join(workers.HearAll[[]history.Event](t, processes))...)
+		all = append(all, history.Join(workers.ReceiveAll[[]history.Event](t, processes))...)
 		s := history.Summarize(all)
-		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && len(restarts) > 0 && history.SaysEnough(append(slices.Clip(all), restarts...)) {
+		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && len(restarts) > 0 && history.AllowsPlanting(append(slices.Clip(all), restarts...)) {
 			t.Logf("%+v; %v", s, faults)
 			break
 		}

@@ -72,10 +72,10 @@ func runRace(t *testing.T, processes []*workers.Worker, rounds int) (admitted []
 	for round := range rounds {
 		order := raceOrder{round % len(raceLimits), fmt.Sprintf("round-%d", round), raceRequests / len(processes), time.Now().Add(10 * time.Millisecond)}
 		for _, p := range processes {
-			p.Tell(t, order)
+			p.Send(t, order)
 		}
 		total := 0
-		for _, n := range workers.HearAll[int](t, processes) {
+		for _, n := range workers.ReceiveAll[int](t, processes) {
 			total += n
 		}
 		admitted = append(admitted, total)

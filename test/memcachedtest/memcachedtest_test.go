@@ -74,8 +74,8 @@ func TestServerDiesWithTheProcess(t *testing.T) {
 		t.Skip("SKIPPED: only Linux ends a program with the process that started it")
 	}
 	w := workers.Start(t, 1, "server")[0]
-	w.Tell(t, "start")
-	addr := workers.HearAll[string](t, []*workers.Worker{w})[0]
+	w.Send(t, "start")
+	addr := workers.ReceiveAll[string](t, []*workers.Worker{w})[0]
 	w.Kill()
 	kit.Eventually(t, "the server to be gone", func() bool {
 		conn, err := net.Dial("tcp", addr)

@@ -54,8 +54,8 @@ func TestKilled(t *testing.T) {
 	for range rounds {
 		w := workers.Start(t, 1, dir)
 		for i := range revisions {
-			w[0].Tell(t, entry{fmt.Sprint("name-", i), revisions[i]})
-			revisions[i] = workers.HearAll[uint64](t, w)[0]
+			w[0].Send(t, entry{fmt.Sprint("name-", i), revisions[i]})
+			revisions[i] = workers.ReceiveAll[uint64](t, w)[0]
 		}
 		w[0].Kill()
 	}

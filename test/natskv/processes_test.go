@@ -102,10 +102,10 @@ func testRace(t *testing.T, url func(first int) string, replicas int) {
 	for round := range rounds {
 		limit := round % len(raceLimits)
 		for _, p := range processes {
-			p.Tell(t, raceOrder{Limit: limit, Key: fmt.Sprintf("round-%d", round)})
+			p.Send(t, raceOrder{Limit: limit, Key: fmt.Sprintf("round-%d", round)})
 		}
 		total := 0
-		for _, admitted := range workers.HearAll[int](t, processes) {
+		for _, admitted := range workers.ReceiveAll[int](t, processes) {
 			total += admitted
 		}
 		if total != raceQuota {

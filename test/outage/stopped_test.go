@@ -104,16 +104,16 @@ func TestTheProcessIsStopped(t *testing.T) {
 	}{{"rueidis", 1}, {"rueidis", 32}, {"go-redis", 32}, {"go-redis-timeouts", 32}} {
 		t.Run(fmt.Sprintf("%s/%d", c.client, c.callers), func(t *testing.T) {
 			worker := workers.Start(t, 1, c.client+" "+node.Addr())
-			worker[0].Tell(t, 0)
-			pid := workers.HearAll[int](t, worker)[0]
-			worker[0].Tell(t, c.callers)
+			worker[0].Send(t, 0)
+			pid := workers.ReceiveAll[int](t, worker)[0]
+			worker[0].Send(t, c.callers)
 			for range stops {
 				pause(t, stopped/3)
 				signal(t, pid, syscall.SIGSTOP)
 				pause(t, stopped)
 				signal(t, pid, syscall.SIGCONT)
 			}
-			if got := workers.HearAll[load](t, worker)[0]; got.Fallbacks != 0 || got.Requests < int64(stops*c.callers) {
+			if got := workers.ReceiveAll[load](t, worker)[0]; got.Fallbacks != 0 || got.Requests < int64(stops*c.callers) {
 				t.Errorf("got %d of %d requests decided by the fallback, want none of at least %d", got.Fallbacks, got.Requests, stops*c.callers)
 			}
 		})

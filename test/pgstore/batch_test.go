@@ -50,7 +50,7 @@ func TestContendedBatches(t *testing.T) {
 	s := newStore(t, pool, pgstore.Options{Now: func() rule.Micros { return now }})
 	limits := []*store.Limit{
 		bindRule(t, "", "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota, Window: 3600e6}),
-		bindRule(t, "", "parts", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota, Window: 3600e6, Segments: 6, Overlap: rule.Whole}),
+		bindRule(t, "", "parts", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota, Window: 3600e6, Segments: 6, Overlap: rule.OverlapWhole}),
 		bindRule(t, "", "many-parts", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota, Window: 3600e6, Segments: 60}),
 		bindRule(t, "", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: quota, Window: 3600e6}),
 		bindRule(t, "", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Window: 3600e6}),

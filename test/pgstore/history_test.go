@@ -47,11 +47,11 @@ func recordHistory(t *testing.T, durability pgstore.Durability) {
 	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
 		d.end = time.Now().Add(*historyLength)
 		for i, order := range history.Orders(len(processes), stretch, seed, *historyLength, d.end) {
-			processes[i].Tell(t, order)
+			processes[i].Send(t, order)
 		}
 		d.disturb()
-		all = append(all, history.Join(workers.HearAll[[]history.Event](t, processes))...)
-		if s := history.Summarize(all); d.enough() && s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && history.SaysEnough(append(slices.Clip(all), d.crashes...)) {
+		all = append(all, history.Join(workers.ReceiveAll[[]history.Event](t, processes))...)
+		if s := history.Summarize(all); d.enough() && s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && history.AllowsPlanting(append(slices.Clip(all), d.crashes...)) {
 			t.Logf("%+v; %v", s, d.faults)
 			break
 		} else if time.Since(start) > *historyLength+soon {

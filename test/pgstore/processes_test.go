@@ -105,10 +105,10 @@ func TestProcessesNeverOver(t *testing.T) {
 			order.Keys, order.Together = []string{key + "-a", key + "-b", key + "-c", key + "-d"}, true
 		}
 		for _, p := range processes {
-			p.Tell(t, order)
+			p.Send(t, order)
 		}
 		total := map[string]int64{}
-		for _, admitted := range workers.HearAll[map[string]int64](t, processes) {
+		for _, admitted := range workers.ReceiveAll[map[string]int64](t, processes) {
 			for key, n := range admitted {
 				total[key] += n
 			}

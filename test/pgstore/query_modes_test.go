@@ -45,37 +45,37 @@ func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 	for round := range 3 {
 		for _, key := range oddKeys[:len(oddKeys)-3*round] { // some once, some repeatedly
 			w.Now += 1_000_001
-			w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: key, Cost: 1}) // one
+			w.Apply(rule.Take, "", store.Charge{Limit: limits[0], Key: key, Cost: 1}) // one
 			compare()
 			for _, limit := range limits { // many
-				w.Ask(rule.Take, `a"b,c`, store.Charge{Limit: limit, Key: key, Cost: int64(round + 2)})
+				w.Apply(rule.Take, `a"b,c`, store.Charge{Limit: limit, Key: key, Cost: int64(round + 2)})
 			}
 			compare()
 			var several []store.Charge
 			for _, limit := range limits {
 				several = append(several, store.Charge{Limit: limit, Key: key, Cost: 1})
 			}
-			w.Ask(rule.TakeUpTo, "", several...)
-			w.Ask(rule.GiveBack, "", several[round:]...)
+			w.Apply(rule.TakeUpTo, "", several...)
+			w.Apply(rule.GiveBack, "", several[round:]...)
 			compare()
 			id := store.IDOf(fmt.Sprint(key, round))
 			several = append(several, store.Charge{Limit: slots, Key: key, Cost: 1}, store.Charge{Limit: month, Key: key, Cost: 5, Used: 3})
-			w.AskAs(id, rule.Take, "", several...)
-			w.AskAs(id, rule.Renew, "", several...)
-			w.AskAs(id, rule.Settle, "", several...)
-			w.AskAs(id, rule.Settle, "", several...)
+			w.ApplyAs(id, rule.Take, "", several...)
+			w.ApplyAs(id, rule.Renew, "", several...)
+			w.ApplyAs(id, rule.Settle, "", several...)
+			w.ApplyAs(id, rule.Settle, "", several...)
 			compare()
 		}
-		w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: "x", Cost: 1})
-		w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: "y", Cost: 1})
+		w.Apply(rule.Take, "", store.Charge{Limit: limits[0], Key: "x", Cost: 1})
+		w.Apply(rule.Take, "", store.Charge{Limit: limits[0], Key: "y", Cost: 1})
 		compare()
 	}
 	if _, err := st.Expire(t.Context()); err != nil { // what was refunded completely no longer exists
 		t.Fatal(err)
 	}
 	for _, limit := range limits {
-		w.Ask(rule.Peek, "", store.Charge{Limit: limit, Cost: 1})
-		w.Ask(rule.Take, "", store.Charge{Limit: limit, Cost: 1})
+		w.Apply(rule.Peek, "", store.Charge{Limit: limit, Cost: 1})
+		w.Apply(rule.Take, "", store.Charge{Limit: limit, Cost: 1})
 	}
 	compare()
 	w.Now += 1e12

@@ -28,7 +28,7 @@ func TestSettleTogether(t *testing.T) {
 		pool := database(t, pgstore.Options{}, "default_transaction_isolation="+level, "pool_max_conns=8")
 		st := newStore(t, pool, pgstore.Options{})
 		limits := []*store.Limit{
-			bindRule(t, "", "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1000, Window: 3600e6, Anchor: rule.First}),
+			bindRule(t, "", "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1000, Window: 3600e6, Anchor: rule.AnchorFirst}),
 			bindRule(t, "", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 1000, Window: 3600e6}),
 		}
 		for round := range 6 {

@@ -41,7 +41,7 @@ func (p oldProgram) decide(op rule.Op, limit *store.Limit, address string, cost 
 	bit := map[bool]int64{true: 1}
 	part := l.Window / rule.Micros(max(1, l.Segments))
 	numbers := []int64{
-		int64(now), 0, 1, 0, 1, int64(op), 1, int64(l.Algorithm.Code()), int64(l.Overlap), bit[l.Anchor == rule.First], bit[l.CountDenied],
+		int64(now), 0, 1, 0, 1, int64(op), 1, int64(l.Algorithm.Code()), int64(l.Overlap), bit[l.Anchor == rule.AnchorFirst], bit[l.CountDenied],
 		int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), cost, 0,
 	}
 	var reply []int64
@@ -58,7 +58,7 @@ func (p oldProgram) take(limit *store.Limit, address string, cost int64, now rul
 	bit := map[bool]int64{true: 1}
 	var reply []int64
 	err = p.pool.QueryRow(context.Background(), "SELECT slidegate_take($1, $2, 0, $3, $4, $5, $6, $7, $8, $9, 1)", address, int64(now),
-		bit[l.Algorithm == rule.FixedWindow], bit[l.Anchor == rule.First], bit[l.CountDenied], int64(l.Overlap), l.Quota, int64(l.Window),
+		bit[l.Algorithm == rule.FixedWindow], bit[l.Anchor == rule.AnchorFirst], bit[l.CountDenied], int64(l.Overlap), l.Quota, int64(l.Window),
 		cost).Scan(&reply)
 	return err == nil && reply[4] > 1, err
 }
@@ -66,8 +66,8 @@ func (p oldProgram) take(limit *store.Limit, address string, cost int64, now rul
 // oldLimits are those that the previous version has.
 var oldLimits = []rule.Limit{
 	{Algorithm: rule.SlidingWindow, Quota: 20, Window: 60e6},
-	{Algorithm: rule.SlidingWindow, Quota: 20, Window: 60e6, Segments: 6, Overlap: rule.Whole, CountDenied: true},
-	{Algorithm: rule.FixedWindow, Quota: 20, Window: 60e6, Anchor: rule.First},
+	{Algorithm: rule.SlidingWindow, Quota: 20, Window: 60e6, Segments: 6, Overlap: rule.OverlapWhole, CountDenied: true},
+	{Algorithm: rule.FixedWindow, Quota: 20, Window: 60e6, Anchor: rule.AnchorFirst},
 	{Algorithm: rule.SlidingLog, Quota: 20, Window: 60e6},
 	{Algorithm: rule.TokenBucket, Quota: 7, Burst: 20, Window: 60e6},
 	{Algorithm: rule.TokenBucket, Quota: 1<<40 + 1, Burst: 1 << 39, Window: 1_000_003},
@@ -155,7 +155,7 @@ func TestUpgradeMeanwhile(t *testing.T) {
 	server := pgtest.Shared(t)
 	pool := server.Pool(t, "pool_max_conns=16")
 	oldSchema(t, pool)
-	window := bindRule(t, "shop", "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1 << 40, Window: 3600e6, Anchor: rule.First})
+	window := bindRule(t, "shop", "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1 << 40, Window: 3600e6, Anchor: rule.AnchorFirst})
 	bucket := bindRule(t, "shop", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: 1 << 40, Window: 3600e6})
 	const now = rule.Micros(1_767_000_000e6) // nothing is refilled
 	var charged atomic.Int64

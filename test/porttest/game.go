@@ -80,7 +80,7 @@ func (g *Game) Moment() {
 	g.Move(rapid.SampledFrom(g.Subjects).Draw(g.T, "about"))
 	for range rapid.IntRange(1, 8).Draw(g.T, "requests") {
 		op, charges, subjects := g.drawRequest()
-		for i, a := range g.twin.AskAs(g.drawID(op, charges), op, g.group, charges...) {
+		for i, a := range g.twin.ApplyAs(g.drawID(op, charges), op, g.group, charges...) {
 			subjects[i].last = a
 		}
 		g.settleAgain()
@@ -134,7 +134,7 @@ func (g *Game) settleAgain() {
 		if memory := memoryOf(s.charges); g.twin.Now < s.at || max(g.twin.Now, g.twin.latest) >= s.at+memory && memory > 0 {
 			return
 		}
-		g.twin.AskAs(s.id, rule.Settle, g.group, s.charges...)
+		g.twin.ApplyAs(s.id, rule.Settle, g.group, s.charges...)
 	}
 }
 
@@ -144,11 +144,11 @@ func (g *Game) Room(s *Subject, limit *store.Limit) int64 {
 }
 
 // Take requests units of one limit of a subject.
-func (g *Game) Take(s *Subject, limit *store.Limit, cost int64) { g.Ask(rule.Take, s, limit, cost) }
+func (g *Game) Take(s *Subject, limit *store.Limit, cost int64) { g.Apply(rule.Take, s, limit, cost) }
 
-// Ask sends another operation for one limit of a subject. The time of refunded units is drawn.
-func (g *Game) Ask(op rule.Op, s *Subject, limit *store.Limit, cost int64) {
-	s.last = g.twin.Ask(op, g.group, store.Charge{Limit: limit, Key: s.key, Cost: cost, At: g.drawBack(op, limit, s)})[0]
+// Apply sends another operation for one limit of a subject. The time of refunded units is drawn.
+func (g *Game) Apply(op rule.Op, s *Subject, limit *store.Limit, cost int64) {
+	s.last = g.twin.Apply(op, g.group, store.Charge{Limit: limit, Key: s.key, Cost: cost, At: g.drawBack(op, limit, s)})[0]
 }
 
 // Compare ends a round: the store gets the same requests as the rule, and must give the same answers.

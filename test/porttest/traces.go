@@ -83,8 +83,8 @@ func replayTrace(t *testing.T, open Open, name string) {
 	for i, line := range lines {
 		w.Now = rule.Micros(line.T) * 1_000
 		charge := store.Charge{Limit: limit, Key: line.Key, Cost: line.Cost}
-		before := w.Ask(rule.Peek, "", charge)[0]
-		after := w.Ask(rule.Take, "", charge)[0]
+		before := w.Apply(rule.Peek, "", charge)[0]
+		after := w.Apply(rule.Take, "", charge)[0]
 		// The twin's answers are the rule's; Compare checks the store's against them, and these are checked against the
 		// recording.
 		if complaint := line.differs(r.System, limit.Rule().Quota, before, after); complaint != "" {

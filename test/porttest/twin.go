@@ -43,14 +43,14 @@ func (w *Twin) state(limit *store.Limit, group, key string) *rule.State {
 	return w.states[address]
 }
 
-// Ask applies a request to the rule immediately and to the store at the next Compare. It returns the rule's answers.
-func (w *Twin) Ask(op rule.Op, group string, charges ...store.Charge) []rule.Answer {
-	return w.AskAs(0, op, group, charges...)
+// Apply applies a request to the rule immediately and to the store at the next Compare. It returns the rule's answers.
+func (w *Twin) Apply(op rule.Op, group string, charges ...store.Charge) []rule.Answer {
+	return w.ApplyAs(0, op, group, charges...)
 }
 
-// AskAs is Ask for a reservation. Its settlement is remembered forever: a store must do so for as long as memoryOf
+// ApplyAs is Ask for a reservation. Its settlement is remembered forever: a store must do so for as long as memoryOf
 // returns.
-func (w *Twin) AskAs(id rule.ID, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
+func (w *Twin) ApplyAs(id rule.ID, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	items := make([]rule.Item, len(charges))
 	for i, c := range charges {
 		items[i] = rule.Item{
@@ -61,9 +61,9 @@ func (w *Twin) AskAs(id rule.ID, op rule.Op, group string, charges ...store.Char
 	if op == rule.Settle {
 		name := fmt.Sprintf("%q %q %q %d", charges[0].Limit.Prefix(), group, charges[0].Key, id)
 		back, known := w.memos[name]
-		memo := rule.Memo{Known: known, Back: back}
+		memo := rule.Memo{Known: known, Returned: back}
 		if rule.DecideSettle(items, &memo, w.Now, want); memo.Changed && memoryOf(charges) > 0 {
-			w.memos[name] = memo.Back
+			w.memos[name] = memo.Returned
 		}
 	} else {
 		rule.Decide(op, items, w.Now, want)

@@ -77,9 +77,9 @@ func (k keeper) Apply(_ context.Context, batch []store.Request) error {
 func (k keeper) settle(r *store.Request, items []rule.Item) {
 	name := fmt.Sprintf("%q %q %q %d", r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key, r.ID)
 	known, ok := k.memos[name]
-	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Back: known.back}
+	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Returned: known.back}
 	if rule.DecideSettle(items, &memo, k.now(), r.Answers); memo.Changed {
-		k.memos[name] = remembered{memo.Back, k.now() + memoryOf(r.Charges)}
+		k.memos[name] = remembered{memo.Returned, k.now() + memoryOf(r.Charges)}
 	}
 }
 
@@ -122,8 +122,8 @@ func TestTwinFinds(t *testing.T) {
 		})
 		w.Now = 1_767_000_000e6
 		limit := Bind(t, "twin", slidegate.Limit{Name: "window", Algorithm: slidegate.SlidingWindow, Quota: 10, Window: time.Hour})
-		w.Ask(rule.Take, "", store.Charge{Limit: limit, Key: "a", Cost: 3})
-		w.Ask(rule.Take, "", store.Charge{Limit: limit, Key: "a", Cost: 4}, store.Charge{Limit: limit, Key: "b", Cost: 1})
+		w.Apply(rule.Take, "", store.Charge{Limit: limit, Key: "a", Cost: 3})
+		w.Apply(rule.Take, "", store.Charge{Limit: limit, Key: "a", Cost: 4}, store.Charge{Limit: limit, Key: "b", Cost: 1})
 		if err := w.Compare(); (err != nil) != c.found || c.fault != nil && !errors.Is(err, c.fault) {
 			t.Errorf("%s: got %v", name, err)
 		}

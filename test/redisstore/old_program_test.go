@@ -45,11 +45,11 @@ func (p oldProgram) take(limit *store.Limit, key string, now rule.Micros, cost i
 	head := numbers(nil, int64(now), -1)
 	var args []string
 	if shortWay && l.IsPair() {
-		head = append(head, bit(l.Algorithm == rule.FixedWindow), bit(l.Anchor == rule.First), bit(l.CountDenied), byte(l.Overlap))
+		head = append(head, bit(l.Algorithm == rule.FixedWindow), bit(l.Anchor == rule.AnchorFirst), bit(l.CountDenied), byte(l.Overlap))
 		args = []string{string(numbers(head, l.Quota, int64(l.Window), cost))}
 	} else {
 		part := l.Window / rule.Micros(max(1, l.Segments))
-		text := []byte{byte(rule.Take), 1, byte(l.Algorithm.Code()), byte(l.Overlap), bit(l.Anchor == rule.First), bit(l.CountDenied)}
+		text := []byte{byte(rule.Take), 1, byte(l.Algorithm.Code()), byte(l.Overlap), bit(l.Anchor == rule.AnchorFirst), bit(l.CountDenied)}
 		text = numbers(text, int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), cost, 0)
 		args = []string{string(head), string(text)}
 	}
@@ -87,8 +87,8 @@ const (
 func oldKinds() map[string]rule.Limit {
 	return map[string]rule.Limit{
 		"window":       {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute},
-		"first":        {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute, Anchor: rule.First},
-		"parts":        {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute, Segments: 6, Overlap: rule.Whole},
+		"first":        {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute, Anchor: rule.AnchorFirst},
+		"parts":        {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute, Segments: 6, Overlap: rule.OverlapWhole},
 		"fixed":        {Algorithm: rule.FixedWindow, Quota: 10, Window: minute, CountDenied: true},
 		"log":          {Algorithm: rule.SlidingLog, Quota: 10, Window: minute},
 		"long-log":     {Algorithm: rule.SlidingLog, Quota: 600, Window: minute},

@@ -70,10 +70,10 @@ func TestProcessesNeverOver(t *testing.T) {
 	processes := workers.Start(t, raceProcesses, "race "+server.Addr())
 	for round := range 20 {
 		for _, p := range processes {
-			p.Tell(t, raceOrder{Limit: round % len(raceLimits), Key: fmt.Sprintf("round-%d", round)})
+			p.Send(t, raceOrder{Limit: round % len(raceLimits), Key: fmt.Sprintf("round-%d", round)})
 		}
 		total := 0
-		for _, admitted := range workers.HearAll[int](t, processes) {
+		for _, admitted := range workers.ReceiveAll[int](t, processes) {
 			total += admitted
 		}
 		if total != raceQuota {

@@ -72,7 +72,7 @@ func takes(g *porttest.Game) {
 			s := rapid.SampledFrom(g.Subjects).Draw(g.T, "of")
 			limit := s.Limits[max(0, rapid.IntRange(-4, len(s.Limits)-1).Draw(g.T, "other limit"))]
 			op := rapid.SampledFrom(short).Draw(g.T, "op")
-			g.Ask(op, s, limit, g.DrawCost(limit, g.Room(s, limit)))
+			g.Apply(op, s, limit, g.DrawCost(limit, g.Room(s, limit)))
 		}
 	}
 	g.Compare()

@@ -28,7 +28,7 @@ import (
 func faultyLimits(t *testing.T) []*store.Limit {
 	t.Helper()
 	return []*store.Limit{
-		bindRule(t, "faults", "window", rule.Limit{Algorithm: rule.SlidingWindow, Anchor: rule.First, Quota: 100_000, Window: hour}),
+		bindRule(t, "faults", "window", rule.Limit{Algorithm: rule.SlidingWindow, Anchor: rule.AnchorFirst, Quota: 100_000, Window: hour}),
 		bindRule(t, "faults", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 10_000, Window: hour}),
 		bindRule(t, "faults", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: 1, Burst: 1_000, Window: 40 * hour}),
 		bindRule(t, "faults", "in-flight", rule.Limit{Algorithm: rule.InFlight, Quota: 1_000, Window: hour}),
@@ -163,7 +163,7 @@ func TestSettlementsUnderFaults(t *testing.T) {
 	var shares [][]reservation
 	for i, p := range processes {
 		shares = append(shares, reserve(t, direct, limits, random))
-		p.Tell(t, settleOrder{shares[i], *historyLength, random.Uint64()})
+		p.Send(t, settleOrder{shares[i], *historyLength, random.Uint64()})
 	}
 	faults := map[string]int{}
 	victim := processes[faultyProcesses-1]
@@ -172,13 +172,13 @@ func TestSettlementsUnderFaults(t *testing.T) {
 	if killing.Stop() {
 		t.Fatal("no process was killed while it was settling")
 	}
-	did := workers.HearAll[[]settled](t, processes[:faultyProcesses-1])
+	did := workers.ReceiveAll[[]settled](t, processes[:faultyProcesses-1])
 	// How far the killed process got is unknown: another settles all of its reservations, and the others each other's
 	// once more.
 	for i, p := range processes[:faultyProcesses-1] {
-		p.Tell(t, settleOrder{shares[(i+faultyProcesses-1)%faultyProcesses], 0, random.Uint64()})
+		p.Send(t, settleOrder{shares[(i+faultyProcesses-1)%faultyProcesses], 0, random.Uint64()})
 	}
-	did = append(did, workers.HearAll[[]settled](t, processes[:faultyProcesses-1])...)
+	did = append(did, workers.ReceiveAll[[]settled](t, processes[:faultyProcesses-1])...)
 	checkBacks(t, did, faults)
 	checkCounts(t, direct, limits, slices.Concat(shares...))
 }

@@ -103,7 +103,7 @@ func onStore(t *testing.T, store *memstore.Store, name string, quota int64, twic
 		t.Fatal(err)
 	}
 	limits, err := httplimit.New(limiter, httplimit.Options{OnDecision: func(_ *http.Request, e httplimit.Event) {
-		if e.Twice {
+		if e.ChargedTwice {
 			twice.Add(1)
 		}
 	}})

@@ -62,7 +62,7 @@ func Start(t *testing.T, n int, job string) (all []*Worker) {
 	for range n {
 		all = append(all, start(t, job))
 	}
-	HearAll[string](t, all)
+	ReceiveAll[string](t, all)
 	return all
 }
 
@@ -111,16 +111,16 @@ func (w *Worker) Signal(t *testing.T, signal os.Signal) {
 	}
 }
 
-// Tell gives a worker an order.
-func (w *Worker) Tell(t *testing.T, order any) {
+// Send gives a worker an order.
+func (w *Worker) Send(t *testing.T, order any) {
 	t.Helper()
 	if err := json.NewEncoder(w.in).Encode(order); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// HearAll waits for an answer of each worker.
-func HearAll[Answer any](t *testing.T, all []*Worker) []Answer {
+// ReceiveAll waits for an answer of each worker.
+func ReceiveAll[Answer any](t *testing.T, all []*Worker) []Answer {
 	t.Helper()
 	answers := make([]Answer, len(all))
 	for i, w := range all {

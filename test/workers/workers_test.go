@@ -28,9 +28,9 @@ func TestWorkersAnswer(t *testing.T) {
 	ids := []int{os.Getpid()}
 	for round := range 2 {
 		for i, w := range all {
-			w.Tell(t, 10*round+i)
+			w.Send(t, 10*round+i)
 		}
-		for i, answer := range HearAll[[]int](t, all) {
+		for i, answer := range ReceiveAll[[]int](t, all) {
 			if want := 7 * (10*round + i); answer[0] != want {
 				t.Errorf("round %d: worker %d answered %d, want %d", round, i, answer[0], want)
 			}

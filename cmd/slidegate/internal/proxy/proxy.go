@@ -67,7 +67,7 @@ type Proxy struct {
 	failures  *throttlelog.Logger // for messages that every request of an outage repeats
 	pass      *httputil.ReverseProxy
 	transport *http.Transport // nil if Options.Transport is set
-	answers   gate.Answers
+	answers   gate.Responder
 	trusted   atomic.Pointer[[]netip.Prefix]
 	slotLost  func(error) // logs that a slot could not be renewed or released; the request goes on
 }

@@ -50,5 +50,5 @@ func (p *Proxy) refuse(w http.ResponseWriter, v *gate.Verdict) {
 		return
 	}
 	p.answers.WriteHeader(w.Header(), v)
-	problemjson.Send(w, httplimit.RefusalStatus(&v.Decision), p.answers.Refusal(v, p.gate.Words(v.Policy)))
+	problemjson.Send(w, httplimit.RefusalStatus(&v.Decision), p.answers.Refusal(v, p.gate.RefusalTexts(v.Policy)))
 }

@@ -26,7 +26,7 @@ func held(slots int) settings {
 // free returns how many slots this machine has left.
 func (r *rig) free() int64 {
 	r.t.Helper()
-	v, err := r.gate.Peek(context.Background(), gate.Ask{Policy: "held", Key: "127.0.0.1", Cost: 1})
+	v, err := r.gate.Peek(context.Background(), gate.Request{Policy: "held", Key: "127.0.0.1", Cost: 1})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestWebsocketHoldsItsSlot(t *testing.T) {
 	}
 	memory := r.gate // still usable after the shutdown
 	r.stop()
-	v, err := memory.Peek(context.Background(), gate.Ask{Policy: "held", Key: "127.0.0.1", Cost: 1})
+	v, err := memory.Peek(context.Background(), gate.Request{Policy: "held", Key: "127.0.0.1", Cost: 1})
 	if err != nil || v.Decision.Remaining != 2 {
 		t.Errorf("after the shutdown of the proxy: got %+v, %v; want 2 slots", v, err)
 	}

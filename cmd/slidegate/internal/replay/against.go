@@ -3,7 +3,7 @@ package replay
 import (
 	"slices"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 )
 
 // against runs other policies on the same traffic, and records how their decisions differ from those of the replayed
@@ -32,7 +32,7 @@ type change struct {
 	denials  *denials
 }
 
-func newAgainst(first int, groups []facing.Group, n *notes) (*against, error) {
+func newAgainst(first int, groups []routing.Group, n *notes) (*against, error) {
 	r, err := newRun("", groups, false)
 	return &against{run: r, first: first, denied: change{denials: newDenials(n)}, admitted: change{denials: newDenials(n)}}, err
 }
@@ -102,16 +102,16 @@ func (c *change) add(at note, key place) {
 	c.keys[key.group][key.key]++
 }
 
-func (a *against) findings(names []*keys, groups []facing.Group, opts *Options) *Against {
+func (a *against) findings(names []*keys, groups []routing.Group, opts *Options) *Comparison {
 	others := names[a.first:]
-	return &Against{
+	return &Comparison{
 		Outcome: a.run.outcome(others, opts.Top), Policies: a.run.policies(),
 		NewlyDenied:   a.denied.findings(names, groups, opts.Top),
 		NewlyAdmitted: a.admitted.findings(others, opts.Against, opts.Top),
 	}
 }
 
-func (c *change) findings(names []*keys, groups []facing.Group, top int) (found Change) {
+func (c *change) findings(names []*keys, groups []routing.Group, top int) (found Change) {
 	found.Requests, found.Profile = c.requests, c.denials.findings()
 	var all []KeyChange
 	for group, counts := range c.keys {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 )
 
 // rivals are the algorithms that a comparison includes.
@@ -25,7 +25,7 @@ var rivals = []struct {
 
 // compared returns one run per algorithm with the quotas and windows of the limits, and why some algorithms are
 // omitted. Calendar windows are the same in all runs: only a fixed window supports them.
-func compared(groups []facing.Group) (runs []*run, omitted []Omission) {
+func compared(groups []routing.Group) (runs []*run, omitted []Omission) {
 	if first, all := calendarOnly(groups); all {
 		length := slidegate.Limit{Quota: first.Quota, Window: lengths[first.Calendar]}
 		return nil, []Omission{{Name: "other algorithms", Why: first.String() + " is a calendar window, which only fixed-window supports; " +
@@ -61,7 +61,7 @@ var lengths = map[slidegate.Period]time.Duration{
 }
 
 // calendarOnly reports whether all limits have calendar windows, and returns the first one.
-func calendarOnly(groups []facing.Group) (first slidegate.Limit, all bool) {
+func calendarOnly(groups []routing.Group) (first slidegate.Limit, all bool) {
 	for _, group := range groups {
 		for _, limit := range group.Limits {
 			if limit.Calendar == 0 {

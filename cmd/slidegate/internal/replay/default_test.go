@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -99,7 +99,7 @@ policies:
 	if err != nil {
 		t.Fatal(err)
 	}
-	policies, err := facing.New(file, "")
+	policies, err := routing.New(file, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,12 +125,12 @@ func TestSlotsAreNotReplayed(t *testing.T) {
 	if err := opts.Check(); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	parse := func(limits string) (*facing.Policies, error) {
+	parse := func(limits string) (*routing.Policies, error) {
 		file, err := config.Parse("slidegate.yaml", []byte("policies: {api: {key: '{address}', limits: ["+limits+"]}}"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return facing.New(file, "")
+		return routing.New(file, "")
 	}
 	policies, err := parse("100/1m, 50 in-flight ttl=30s")
 	if err != nil {
@@ -139,7 +139,7 @@ func TestSlotsAreNotReplayed(t *testing.T) {
 	if limits := policies.Groups()[0].Limits; len(limits) != 1 || limits[0].String() != "100/1m" {
 		t.Errorf("got %v replayed, want only 100/1m", limits)
 	}
-	if notes := strings.Join(policies.Notes(facing.Known{}, []int{0}), "\n"); !strings.Contains(notes, "The in-flight limits of the policy api were left out") {
+	if notes := strings.Join(policies.Notes(routing.Known{}, []int{0}), "\n"); !strings.Contains(notes, "The in-flight limits of the policy api were left out") {
 		t.Errorf("got notes %q, want that in-flight limits were left out", notes)
 	}
 	if _, err := parse("50 in-flight ttl=30s"); err == nil || !strings.Contains(err.Error(), "--policy") {

@@ -40,7 +40,7 @@ func (l *detailed) Next(line *traffic.Line) error {
 	}
 	*line = traffic.Line{
 		At: ask.at, Key: l.buf[0], Cost: ask.cost, Time: []byte("1"),
-		About: traffic.About{Method: l.buf[1], Path: l.buf[2], Agent: l.buf[3], Status: l.buf[4]},
+		About: traffic.Details{Method: l.buf[1], Path: l.buf[2], Agent: l.buf[3], Status: l.buf[4]},
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func TestDenialsAreBounded(t *testing.T) {
 		if i%3 == 0 {
 			path = "/often"
 		}
-		at := n.add(&traffic.About{Path: []byte(path)})
+		at := n.add(&traffic.Details{Path: []byte(path)})
 		n.hold(at)
 		key := place{0, uint32(i)}
 		if i%5 == 0 {
@@ -166,7 +166,7 @@ func TestNotes(t *testing.T) {
 	held := map[note]string{}
 	for i := range 100_000 {
 		agent := fmt.Sprint(i, " ", string(make([]byte, r.IntN(300))))
-		at := n.add(&traffic.About{Agent: []byte(agent)})
+		at := n.add(&traffic.Details{Agent: []byte(agent)})
 		if at == 0 {
 			t.Fatal("got no note, although few are held")
 		}
@@ -186,7 +186,7 @@ func TestNotes(t *testing.T) {
 	if n.made > 60 { // the oldest of them is much older than most
 		t.Errorf("%d blocks for 3000 notes", n.made)
 	}
-	for at := n.add(&traffic.About{Path: []byte("/")}); at != 0; at = n.add(&traffic.About{Path: []byte("/")}) {
+	for at := n.add(&traffic.Details{Path: []byte("/")}); at != 0; at = n.add(&traffic.Details{Path: []byte("/")}) {
 		n.hold(at)
 	}
 	if n.made != maxNoteBlocks {

@@ -18,7 +18,7 @@ const lookupSize = 32
 // batch is a section of the traffic, in the order in which it is decided.
 type batch struct {
 	requests []request
-	asked    []byte // the beginnings of the decisions' lines for the requests read since the last batch, in the order of the input
+	lines    []byte // the beginnings of the decisions' lines for the requests read since the last batch, in the order of the input
 }
 
 // feed reads the traffic, numbers its keys and sorts it, in a separate goroutine.
@@ -101,7 +101,7 @@ func (f *feed) take(line *traffic.Line, b *batch) {
 	f.total.Requests++
 	f.total.Units += line.Cost
 	if f.echo {
-		b.asked = appendRequest(b.asked, line)
+		b.lines = appendRequest(b.lines, line)
 	}
 }
 
@@ -136,7 +136,7 @@ func (f *feed) number() {
 // sent even if it has no requests: it may have beginnings of decisions' lines.
 func (f *feed) hand(b *batch, all bool) *batch {
 	f.number()
-	if !all && !f.order.full() && len(b.asked) < 1<<20 {
+	if !all && !f.order.full() && len(b.lines) < 1<<20 {
 		return b
 	}
 	f.order.release(all, func(requests []request) {
@@ -144,7 +144,7 @@ func (f *feed) hand(b *batch, all bool) *batch {
 		f.full <- b
 		b = f.empty()
 	})
-	if len(b.asked) > 0 {
+	if len(b.lines) > 0 {
 		f.full <- b
 		b = f.empty()
 	}
@@ -157,7 +157,7 @@ func (f *feed) empty() *batch {
 	for i := range b.requests {
 		f.notes.release(b.requests[i].note)
 	}
-	b.requests, b.asked = b.requests[:0], b.asked[:0]
+	b.requests, b.lines = b.requests[:0], b.lines[:0]
 	return b
 }
 

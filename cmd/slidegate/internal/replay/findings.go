@@ -15,7 +15,7 @@ type Findings struct {
 	NotCompared []Omission      `json:"not_compared,omitempty"` // algorithms that do not support such limits, and why
 	Sweep       *Sweep          `json:"sweep,omitempty"`
 	Suggestion  *Suggestion     `json:"suggestion,omitempty"`
-	Against     *Against        `json:"against,omitempty"`     // the comparison with other policies, if requested
+	Against     *Comparison     `json:"against,omitempty"`     // the comparison with other policies, if requested
 	Interrupted bool            `json:"interrupted,omitempty"` // the traffic was not read to its end
 }
 
@@ -172,17 +172,17 @@ type Suggestion struct {
 	Whole *Outcome `json:"whole,omitempty"`
 }
 
-// Promise returns the outcome with the suggested limit instead of the first one.
-func (s *Suggestion) Promise() *Outcome {
+// Effective returns the outcome with the suggested limit instead of the first one.
+func (s *Suggestion) Effective() *Outcome {
 	if s.Whole != nil {
 		return s.Whole
 	}
 	return &s.Outcome
 }
 
-// Against is the effect of other policies on the same traffic, and the difference. A request that no policy applies to
+// Comparison is the effect of other policies on the same traffic, and the difference. A request that no policy applies to
 // is admitted.
-type Against struct {
+type Comparison struct {
 	Outcome       Outcome         `json:"outcome"` // of the other policies
 	Policies      []PolicyOutcome `json:"policies"`
 	NewlyDenied   Change          `json:"newly_denied"`   // by the replayed policies, and not by the others

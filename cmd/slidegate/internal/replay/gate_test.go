@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/config"
@@ -37,12 +37,12 @@ func TestReplayDecidesAsTheGate(t *testing.T) {
 			t.Fatalf("%v in\n%s", err, text)
 		}
 		visits := drawVisits(t)
-		live, faced := askGate(t, file, visits)
+		live, applied := askGate(t, file, visits)
 		found, source, replayed := replayLog(t, file, visits)
 		var admitted, denied int64
 		for i, allowed := range live {
 			switch {
-			case !faced[i]:
+			case !applied[i]:
 			case allowed:
 				admitted++
 			default:
@@ -55,7 +55,7 @@ func TestReplayDecidesAsTheGate(t *testing.T) {
 		}
 		next := 0
 		for i, allowed := range live {
-			if !faced[i] {
+			if !applied[i] {
 				continue
 			}
 			if replayed[next] != allowed {
@@ -70,7 +70,7 @@ func TestReplayDecidesAsTheGate(t *testing.T) {
 }
 
 // askGate lets the gate of the service decide, and reports which requests are admitted, and to which a policy applies.
-func askGate(t *rapid.T, file *config.File, visits []visit) (allowed, faced []bool) {
+func askGate(t *rapid.T, file *config.File, visits []visit) (allowed, applied []bool) {
 	var now time.Time
 	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
 	if err != nil {
@@ -99,9 +99,9 @@ func askGate(t *rapid.T, file *config.File, visits []visit) (allowed, faced []bo
 			t.Fatal(err)
 		}
 		allowed = append(allowed, verdict.Decision.Allowed)
-		faced = append(faced, verdict.Policy != "")
+		applied = append(applied, verdict.Policy != "")
 	}
-	return allowed, faced
+	return allowed, applied
 }
 
 // replayLog writes a log of the requests and replays it.
@@ -119,7 +119,7 @@ func replayLog(t *rapid.T, file *config.File, visits []visit) (*replay.Findings,
 		}
 		log.Write(append(line, '\n'))
 	}
-	policies, err := facing.New(file, "")
+	policies, err := routing.New(file, "")
 	if err != nil {
 		t.Fatal(err)
 	}

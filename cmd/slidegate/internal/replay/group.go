@@ -2,7 +2,7 @@ package replay
 
 import (
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -10,7 +10,7 @@ import (
 // group holds the keys that have the same limits, with their states. Keys are numbered separately in every group, so a
 // group with few keys takes little memory.
 type group struct {
-	facing.Group
+	routing.Group
 	place    int // its index among the groups
 	lanes    []lane
 	measures []*measure // one per lane, or none if only the counts are needed
@@ -21,9 +21,9 @@ type group struct {
 }
 
 // onlyGroup returns a single group with limits for every key.
-func onlyGroup(limits []slidegate.Limit) []facing.Group { return []facing.Group{{Limits: limits}} }
+func onlyGroup(limits []slidegate.Limit) []routing.Group { return []routing.Group{{Limits: limits}} }
 
-func newGroup(given facing.Group, measured bool) (group, error) {
+func newGroup(given routing.Group, measured bool) (group, error) {
 	g := group{Group: given}
 	for _, limit := range given.Limits {
 		bound, err := slidegate.Bind(given.Policy, limit)
@@ -48,7 +48,7 @@ func (g *group) decides(cost int64) bool { return g.By == policy.ByLimits && !g.
 func (g *group) refuses() bool { return g.By == policy.ByDenyList && !g.Shadow }
 
 // several reports whether groups belong to more than one policy.
-func several(groups []facing.Group) bool {
+func several(groups []routing.Group) bool {
 	for _, g := range groups {
 		if g.Policy != groups[0].Policy {
 			return true

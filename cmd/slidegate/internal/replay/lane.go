@@ -77,7 +77,7 @@ func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 // isShort reports whether TakePair may decide. It does not support windows that start with the first request after the
 // end of the last window, instead of at its end.
 func (l *lane) isShort() bool {
-	return l.limit.IsPair() && (l.limit.Algorithm != rule.FixedWindow || l.limit.Anchor != rule.First)
+	return l.limit.IsPair() && (l.limit.Algorithm != rule.FixedWindow || l.limit.Anchor != rule.AnchorFirst)
 }
 
 // borrow returns the state of a key for the rule to change. Call restore afterwards.

@@ -41,7 +41,7 @@ type note uint64
 func (n *notes) block(at note) *noteBlock { return n.blocks[at>>32-1] }
 
 // add stores the traits of a request and returns their location, or 0 if there are none or no space is left.
-func (n *notes) add(about *traffic.About) note {
+func (n *notes) add(about *traffic.Details) note {
 	if about.Method == nil && about.Path == nil && about.Agent == nil && about.Status == nil {
 		return 0
 	}

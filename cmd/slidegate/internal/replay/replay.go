@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 	"github.com/slidegate/slidegate/config"
 )
@@ -18,11 +18,11 @@ import (
 type Options struct {
 	// Limits apply to every request, all of them together.
 	Limits []slidegate.Limit
-	// Groups are used instead of Limits to replay policies; they come from facing.Policies.
-	Groups []facing.Group
+	// Groups are used instead of Limits to replay policies; they come from routing.Policies.
+	Groups []routing.Group
 	// Against are the groups of other policies, to which the same traffic is applied separately, to compare the two. In
 	// the parts of requests, their numbers follow those of Groups.
-	Against []facing.Group
+	Against []routing.Group
 	// Compare runs all algorithms on the same traffic, with the quotas and windows of Limits.
 	Compare bool
 	// Sweep lists quotas to try for the first limit.
@@ -108,7 +108,7 @@ func checkLimits(limits []slidegate.Limit) error {
 }
 
 // groups returns Groups, or Limits as the only group.
-func (o *Options) groups() []facing.Group {
+func (o *Options) groups() []routing.Group {
 	if len(o.Groups) > 0 {
 		return o.Groups
 	}
@@ -124,7 +124,7 @@ func address(limit slidegate.Limit) string {
 // replay is a replay in progress.
 type replay struct {
 	opts   *Options
-	groups []facing.Group
+	groups []routing.Group
 	feed   *feed
 	exact  *exact // nil if not needed, because it would be compared with itself
 	main   *run
@@ -259,7 +259,7 @@ func (r *replay) pass(ctx context.Context) error {
 // decide applies the replayed limits to the requests of a batch.
 func (r *replay) decide(b *batch, requests []request) error {
 	if r.out != nil {
-		r.out.read(b.asked)
+		r.out.read(b.lines)
 	}
 	r.main.each(requests, func(q *request, allowed bool) {
 		bucket := r.line.at(q.at)

@@ -3,7 +3,7 @@ package replay
 import (
 	"slices"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -49,7 +49,7 @@ type lockout struct {
 
 // newRun returns a run over the limits of groups. If measured is set, it measures their accuracy, and requests must
 // pass through an exact log first.
-func newRun(name string, groups []facing.Group, measured bool) (*run, error) {
+func newRun(name string, groups []routing.Group, measured bool) (*run, error) {
 	r := &run{name: name, itself: true, groups: make([]group, len(groups))}
 	for i, given := range groups {
 		var err error

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -96,7 +96,7 @@ func rounded(x float64) int64 {
 }
 
 // swept returns one run per quota of the first limit, with the other limits unchanged.
-func swept(groups []facing.Group, quotas []int64) ([]*run, error) {
+func swept(groups []routing.Group, quotas []int64) ([]*run, error) {
 	var runs []*run
 	for _, quota := range quotas {
 		those := slices.Clone(groups)
@@ -119,7 +119,7 @@ func withQuota(limit slidegate.Limit, quota int64) slidegate.Limit {
 		other.Burst = 0 // a burst equal to the quota remains so
 	}
 	other.Quota = quota
-	return facing.Like(other, limit)
+	return routing.WithAlgorithmOf(other, limit)
 }
 
 // otherQuota returns the error for a limit that does not support another quota.

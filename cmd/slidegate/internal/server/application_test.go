@@ -49,7 +49,7 @@ func TestProxyIsOperated(t *testing.T) {
 		{"admin", "POST", "/v1/peek", `{"policy":"site","key":"127.0.0.1"}`, 200, `"remaining":0`},
 		{"admin", "GET", "/v1/explain?policy=site&key=127.0.0.1", "", 200, "site"},
 		{"admin", "GET", "/metrics", "", 200, "slidegate_policy_decisions_total{"},
-		{"metrics", "GET", "/metrics", "", 200, `slidegate_connections{door="proxy"} 1`},
+		{"metrics", "GET", "/metrics", "", 200, `slidegate_connections{listener="proxy"} 1`},
 		{"metrics", "GET", "/healthz", "", 200, "ok"},
 		{"metrics", "GET", "/readyz", "", 200, "ready"},
 		{"admin", "GET", "/healthz", "", 200, "ok"},

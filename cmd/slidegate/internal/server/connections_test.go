@@ -84,7 +84,7 @@ func memory() int64 {
 func (s *service) connections(t *testing.T, metric, listener string) int {
 	t.Helper()
 	page := s.ask(t, "admin", "GET", "/metrics", "").body
-	found := regexp.MustCompile(metric + `\{door="` + listener + `"\} (\S+)`).FindStringSubmatch(page)
+	found := regexp.MustCompile(metric + `\{listener="` + listener + `"\} (\S+)`).FindStringSubmatch(page)
 	if found == nil {
 		t.Fatalf("no metric %s of %s:\n%s", metric, listener, page)
 	}

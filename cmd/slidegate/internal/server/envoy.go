@@ -55,7 +55,7 @@ func (s *Server) setRemote(domains []*envoy.Domain) error {
 	}
 	s.remote, s.domains = domains, all
 	s.timeDomains()
-	s.envoy.Arrived()
+	s.envoy.RulesReceived()
 	return nil
 }
 

@@ -24,7 +24,7 @@ func onLoopback(at net.Addr) bool {
 func (s *Server) warnIfOpen(d *listener) {
 	if d.name == "admin" && !onLoopback(d.conns.Addr()) && s.admins.none() && s.NeedsToken() {
 		s.log.Warn("the admin listener can be reached from outside with client tokens: any client can read and change the quota of others; "+
-			"set --admin-tokens-file, or listen on 127.0.0.1", slog.String("door", d.name))
+			"set --admin-tokens-file, or listen on 127.0.0.1", slog.String("listener", d.name))
 	}
 	if d.name == "admin" && !s.admins.none() {
 		return
@@ -33,7 +33,7 @@ func (s *Server) warnIfOpen(d *listener) {
 		return
 	}
 	s.log.Warn("the listener can be reached from outside and requires no token: anyone who reaches it can use up or refund the quota of others; "+
-		"set --tokens-file, or listen on 127.0.0.1", slog.String("door", d.name))
+		"set --tokens-file, or listen on 127.0.0.1", slog.String("listener", d.name))
 }
 
 // anyHost are the paths that are served under any Host. Load balancers request the first three. Proxies request the last and

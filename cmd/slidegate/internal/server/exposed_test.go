@@ -41,7 +41,7 @@ func TestOpenListenersAreWarnedOf(t *testing.T) {
 				t.Errorf("got %d warnings, want %d:\n%s", got, len(test.want), log)
 			}
 			for _, listener := range test.want {
-				if !strings.Contains(log, "door="+listener) {
+				if !strings.Contains(log, "listener="+listener) {
 					t.Errorf("got no warning about %s:\n%s", listener, log)
 				}
 			}

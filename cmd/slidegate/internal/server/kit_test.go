@@ -43,7 +43,7 @@ type reply struct {
 // ask sends a request to a listener; headers come in pairs.
 func (s *service) ask(t *testing.T, listener, method, path, body string, headers ...string) reply {
 	t.Helper()
-	got := s.Ask(t, listener, method, path, body, headers...)
+	got := s.Send(t, listener, method, path, body, headers...)
 	return reply{got.Status, got.Header, got.Body}
 }
 

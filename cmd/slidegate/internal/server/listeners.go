@@ -62,7 +62,7 @@ func (s *Server) openListeners() error {
 }
 
 func (s *Server) openHTTP(d *listener, handler http.Handler, secure *tls.Config) error {
-	handler = d.requests.http(addresses.LastAnswers(s.drained, s.checkHost(d.conns.Addr(), handler)))
+	handler = d.requests.http(addresses.CloseWhenDraining(s.drained, s.checkHost(d.conns.Addr(), handler)))
 	server := newHTTP(handler, secure, s.opts.timeouts, s.log)
 	server.ConnState = d.conns.ConnState
 	d.serve = func(l net.Listener) (err error) {

@@ -15,11 +15,11 @@ func (s *Server) logSlots() {
 	if s.opts.HTTP == "" && s.opts.RESP == "" {
 		return // no such request is possible: the proxy holds the slot while the request runs
 	}
-	for _, name := range s.gate.Holding() {
+	for _, name := range s.gate.PoliciesWithSlots() {
 		s.log.Warn("policy has an in-flight limit, so use /v1/acquire or SG.ACQUIRE: /v1/allow, /v1/check and SG.ALLOW return an error, "+
 			"because nothing would release the slot; give the policy a match that no request to /v1/check fits, or use slidegate proxy", slog.String("policy", name))
 	}
-	for _, name := range s.gate.Untried() {
+	for _, name := range s.gate.UntriedCandidates() {
 		s.log.Warn("candidate has an in-flight limit, so it is not counted: nothing would release its slots; use slidegate proxy", slog.String("policy", name))
 	}
 }

@@ -102,7 +102,7 @@ func (s *Server) watchRequests() error {
 		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
 			for _, d := range s.listeners {
 				s.observeListener(d, func(status string, n int64) {
-					to.Observe(n, metric.WithAttributes(attribute.String("door", d.name), attribute.String("status", status)))
+					to.Observe(n, metric.WithAttributes(attribute.String("listener", d.name), attribute.String("status", status)))
 				})
 			}
 			return nil

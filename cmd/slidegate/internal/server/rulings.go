@@ -27,9 +27,9 @@ func (s *Server) openRulings(ctx context.Context) error {
 
 // rule puts rulings in force.
 func (s *Server) rule(table *rulings.Table) {
-	s.gate.Rule(table)
+	s.gate.SetRulings(table)
 	if s.envoy != nil {
-		s.envoy.Rule(table)
+		s.envoy.SetRulings(table)
 	}
 }
 

@@ -319,7 +319,7 @@ func (s *Server) stopListeners(ctx context.Context) error {
 			if err := d.stop(ctx); err != nil && ctx.Err() == nil {
 				errs[i] = invalid(d.option, "%w", err)
 			} else if err != nil {
-				s.log.Warn("some requests were aborted: they took longer than the time to drain", slog.String("door", d.name))
+				s.log.Warn("some requests were aborted: they took longer than the time to drain", slog.String("listener", d.name))
 			}
 		})
 	}

@@ -95,7 +95,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	metrics := s.ask(t, "admin", "GET", "/metrics", "").body
 	for _, want := range []string{
 		`outcome="admitted",policy="default"} 2`, `outcome="refused",policy="default"} 1`,
-		`slidegate_connections{door="http"}`, "go_goroutines",
+		`slidegate_connections{listener="http"}`, "go_goroutines",
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("got no %s in the metrics:\n%s", want, metrics)

@@ -123,7 +123,7 @@ func (t *telemetry) watchListeners(listeners []*listener) error {
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for _, d := range listeners {
-			name := metric.WithAttributes(attribute.String("door", d.name))
+			name := metric.WithAttributes(attribute.String("listener", d.name))
 			o.ObserveInt64(open, d.conns.Open(), name)
 			o.ObserveInt64(refused, d.conns.Refused(), name)
 		}

@@ -64,13 +64,13 @@ func TestSeriesFromTheStart(t *testing.T) {
 			zero(`slidegate_decisions_total{limit="5/1m",policy="` + policy + `",source="store",store="memory",verdict="` + verdict + `"}`)
 		}
 		for _, listener := range []string{"http", "resp"} {
-			zero(`slidegate_policy_decision_duration_seconds_count{door="` + listener + `",policy="` + policy + `"}`)
+			zero(`slidegate_policy_decision_duration_seconds_count{listener="` + listener + `",policy="` + policy + `"}`)
 		}
 	}
 	zero(`slidegate_policy_candidate_decisions_total{live_outcome="admitted",outcome="refused",policy="api"}`)
-	zero(`slidegate_requests_total{door="http",status="429"}`)
-	zero(`slidegate_requests_total{door="grpc",status="Unavailable"}`)
-	zero(`slidegate_requests_total{door="resp",status="error"}`)
+	zero(`slidegate_requests_total{listener="http",status="429"}`)
+	zero(`slidegate_requests_total{listener="grpc",status="Unavailable"}`)
+	zero(`slidegate_requests_total{listener="resp",status="error"}`)
 	zero(`slidegate_reloads_total{outcome="failed"}`)
 	page := s.ask(t, "metrics", "GET", "/metrics", "").body
 	if strings.Contains(page, "{slidegate_") || strings.Contains(page, ",slidegate_") || regexp.MustCompile(`slidegate_decisions_total.*limit="2/1m"`).MatchString(page) {
@@ -147,8 +147,8 @@ func TestVitals(t *testing.T) {
 	}
 	s.ask(t, "http", "GET", "/nowhere", "")
 	for series, want := range map[string]float64{
-		`slidegate_requests_total{door="http",status="200"}`: 2, `slidegate_requests_total{door="http",status="429"}`: 3,
-		`slidegate_requests_total{door="http",status="404"}`: 1,
+		`slidegate_requests_total{listener="http",status="200"}`: 2, `slidegate_requests_total{listener="http",status="429"}`: 3,
+		`slidegate_requests_total{listener="http",status="404"}`: 1,
 	} {
 		if got, _ := s.metric(t, series); got != want {
 			t.Errorf("%s: got %v, want %v", series, got, want)

@@ -179,7 +179,7 @@ func crowd(t testing.TB, enough int64, askers ...asker) int64 {
 func metricsOf(t testing.TB, s *servertest.Service) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}
-	for _, m := range leaseMetric.FindAllStringSubmatch(s.Ask(t, "admin", "GET", "/metrics", "").Body, -1) {
+	for _, m := range leaseMetric.FindAllStringSubmatch(s.Send(t, "admin", "GET", "/metrics", "").Body, -1) {
 		value, err := strconv.ParseFloat(m[2], 64)
 		if err != nil {
 			t.Fatal(err)

@@ -19,9 +19,9 @@ func TestTwoInstances(t *testing.T) { overStores(t, testTwoInstances) }
 func testTwoInstances(t *testing.T, store string) {
 	var leased atomic.Int64
 	for _, test := range []struct {
-		name string
-		most int64
-		door func(s *servertest.Service) asker
+		name     string
+		most     int64
+		listener func(s *servertest.Service) asker
 	}{
 		{"JSON", quota, func(s *servertest.Service) asker { return viaJSON(t, s, "default", "json", &leased) }},
 		{"JSON, two limits", quota, func(s *servertest.Service) asker { return viaJSON(t, s, "several", "several", &leased) }},
@@ -34,7 +34,7 @@ func testTwoInstances(t *testing.T, store string) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instances := []*servertest.Service{start(t, store), start(t, store)}
-			askers := []asker{test.door(instances[0]), test.door(instances[1])}
+			askers := []asker{test.listener(instances[0]), test.listener(instances[1])}
 			admitted := int64(0)
 			testkit.Eventually(t, "all leased units are refunded and admitted", func() bool {
 				admitted += crowd(t, test.most+1, askers...)
@@ -49,7 +49,7 @@ func testTwoInstances(t *testing.T, store string) {
 					got["units_taken"] < got["units_spent"]+got["units_returned"] {
 					t.Errorf("instance %d: got metrics %v", i, got)
 				}
-				if text := s.Ask(t, "admin", "GET", "/metrics", "").Body; !strings.Contains(text, `source="leased"`) {
+				if text := s.Send(t, "admin", "GET", "/metrics", "").Body; !strings.Contains(text, `source="leased"`) {
 					t.Errorf("instance %d: no decisions with the source leased", i)
 				}
 			}
@@ -63,7 +63,7 @@ func testTwoInstances(t *testing.T, store string) {
 // remaining returns how many units of a key are left, according to an instance that has no lease for it.
 func remaining(t testing.TB, s *servertest.Service, key string) int64 {
 	t.Helper()
-	got := s.Ask(t, "http", "POST", "/v1/peek", fmt.Sprintf(`{"policy":"default","key":%q}`, key))
+	got := s.Send(t, "http", "POST", "/v1/peek", fmt.Sprintf(`{"policy":"default","key":%q}`, key))
 	var d struct{ Remaining int64 }
 	if err := json.Unmarshal([]byte(got.Body), &d); err != nil || got.Status != http.StatusOK {
 		t.Fatalf("peek: %d %s", got.Status, got.Body)

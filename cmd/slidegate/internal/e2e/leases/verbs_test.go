@@ -18,7 +18,7 @@ func TestReset(t *testing.T) {
 	var leased atomic.Int64
 	ask := viaJSON(t, s, "default", "hot", &leased)
 	crowd(t, quota/2, ask)
-	if got := s.Ask(t, "admin", "POST", "/v1/reset", `{"policy":"default","key":"hot"}`); got.Status != http.StatusNoContent {
+	if got := s.Send(t, "admin", "POST", "/v1/reset", `{"policy":"default","key":"hot"}`); got.Status != http.StatusNoContent {
 		t.Fatalf("reset: %+v", got)
 	}
 	admitted := int64(0)
@@ -39,7 +39,7 @@ func TestReservations(t *testing.T) {
 	ask := viaJSON(t, s, "default", "hot", &leased)
 	used := crowd(t, 500, ask)
 	for i := range 20 {
-		got := s.Ask(t, "http", "POST", "/v1/reserve", `{"policy":"default","key":"hot","cost":5}`)
+		got := s.Send(t, "http", "POST", "/v1/reserve", `{"policy":"default","key":"hot","cost":5}`)
 		_, made, found := strings.Cut(strings.TrimSuffix(strings.TrimSpace(got.Body), "}"), `"reservation":`)
 		if got.Status != http.StatusOK || !found {
 			t.Fatalf("reserve: %d %s", got.Status, got.Body)
@@ -51,7 +51,7 @@ func TestReservations(t *testing.T) {
 			verb, body = "/v1/cancel", `{"reservation":`+made+`}`
 			used -= 3
 		}
-		if got := s.Ask(t, "http", "POST", verb, body); got.Status != http.StatusOK {
+		if got := s.Send(t, "http", "POST", verb, body); got.Status != http.StatusOK {
 			t.Fatalf("%s: %d %s", verb, got.Status, got.Body)
 		}
 	}
@@ -75,7 +75,7 @@ func TestExplain(t *testing.T) {
 	ask := viaJSON(t, s, "default", "hot", &leased)
 	testkit.Eventually(t, "explain reports leased", func() bool {
 		crowd(t, 50, ask)
-		got := s.Ask(t, "admin", "GET", "/v1/explain?policy=default&key=hot", "")
+		got := s.Send(t, "admin", "GET", "/v1/explain?policy=default&key=hot", "")
 		if got.Status != http.StatusOK {
 			t.Fatalf("explain: %d %s", got.Status, got.Body)
 		}

@@ -136,7 +136,7 @@ func load(t *testing.T, s *servertest.Service, stop *atomic.Bool) {
 	for i := 0; !stop.Load(); i++ {
 		key := fmt.Sprint("key ", i%5)
 		for _, policy := range []string{"api", "watched"} {
-			s.Ask(t, "http", "POST", "/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key))
+			s.Send(t, "http", "POST", "/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key))
 			if err := client.Do(t.Context(), "SG.ALLOW", policy, key).Err(); err != nil {
 				t.Error(err)
 			}

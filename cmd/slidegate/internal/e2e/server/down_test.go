@@ -61,7 +61,7 @@ policies:
 `, url), nil)
 	health := func(path string, want int) {
 		t.Helper()
-		if got := s.Ask(t, "http", "GET", path, ""); got.Status != want {
+		if got := s.Send(t, "http", "GET", path, ""); got.Status != want {
 			t.Errorf("%s: %+v, not %d", path, got, want)
 		}
 	}
@@ -86,7 +86,7 @@ policies:
 	down("before")
 
 	db.Restart()
-	testkit.Eventually(t, "the service is ready", func() bool { return s.Ask(t, "http", "GET", "/readyz", "").Status == http.StatusOK })
+	testkit.Eventually(t, "the service is ready", func() bool { return s.Send(t, "http", "GET", "/readyz", "").Status == http.StatusOK })
 	for _, policy := range []string{"open", "closed", "local"} {
 		n := 0
 		testkit.Eventually(t, "the store decides about "+policy, func() bool {
@@ -98,7 +98,7 @@ policies:
 	health("/healthz", http.StatusOK)
 
 	db.Kill()
-	testkit.Eventually(t, "the service is not ready", func() bool { return s.Ask(t, "http", "GET", "/readyz", "").Status != http.StatusOK })
+	testkit.Eventually(t, "the service is not ready", func() bool { return s.Send(t, "http", "GET", "/readyz", "").Status != http.StatusOK })
 	down("after")
 	if s.Log.Has("before") || s.Log.Has("after\"") {
 		t.Error("a key is in the log")
@@ -108,7 +108,7 @@ policies:
 // flagsOf requests a unit and returns the status and the flags of the decision.
 func flagsOf(t *testing.T, s *servertest.Service, policy, key string) (int, []string) {
 	t.Helper()
-	got := s.Ask(t, "http", "POST", "/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key))
+	got := s.Send(t, "http", "POST", "/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key))
 	var decision struct{ Flags []string }
 	if err := json.Unmarshal([]byte(got.Body), &decision); err != nil {
 		t.Fatalf("got %+v, want JSON: %v", got, err)
@@ -149,7 +149,7 @@ func TestStoreDownForEnvoyAndThrottle(t *testing.T) {
 			if status.Code(err) != c.code || answer.GetOverallCode() != c.overall {
 				t.Errorf("gRPC: %v, %v", answer, err)
 			}
-			if got := s.Ask(t, "http", "POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"json"}]}]}`); got.Status != c.status {
+			if got := s.Send(t, "http", "POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"json"}]}]}`); got.Status != c.status {
 				t.Errorf("/json: %+v", got)
 			}
 			client := redis.NewClient(&redis.Options{Addr: s.Address("resp"), MaxRetries: -1})

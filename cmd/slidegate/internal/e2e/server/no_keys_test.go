@@ -40,20 +40,20 @@ policies:
 			var answers []string
 			for _, policy := range []string{"default", "open", "closed", "local"} {
 				for _, path := range []string{"/v1/allow", "/v1/peek", "/v1/refund", "/v1/reserve"} {
-					got := s.Ask(t, "http", "POST", path, fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, marker))
+					got := s.Send(t, "http", "POST", path, fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, marker))
 					answers = append(answers, fmt.Sprint(path, got))
 				}
 				for _, command := range []string{"SG.ALLOW", "SG.PEEK", "SG.RESET"} {
 					answers = append(answers, fmt.Sprint(command, client.Do(t.Context(), command, policy, marker).Err()))
 				}
-				answers = append(answers, fmt.Sprint("admin", s.Ask(t, "admin", "POST", "/v1/reset", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, marker))))
+				answers = append(answers, fmt.Sprint("admin", s.Send(t, "admin", "POST", "/v1/reset", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, marker))))
 			}
 			answers = append(answers, fmt.Sprint("throttle", client.Do(t.Context(), "CL.THROTTLE", marker, 1, 2, 3600).Err()))
-			answers = append(answers, fmt.Sprint("check", s.Ask(t, "http", "GET", "/v1/check", "", "X-Key", marker)))
+			answers = append(answers, fmt.Sprint("check", s.Send(t, "http", "GET", "/v1/check", "", "X-Key", marker)))
 			testkit.Eventually(t, "the failure is logged", func() bool {
 				return s.Log.Has("the store does not answer") || s.Log.Has("the store did not answer") // the second if it answers some requests
 			})
-			if got := s.Ask(t, "http", "GET", "/healthz", ""); got.Status != http.StatusOK {
+			if got := s.Send(t, "http", "GET", "/healthz", ""); got.Status != http.StatusOK {
 				t.Errorf("/healthz: %+v", got)
 			}
 			if s.Log.Has(marker) {

@@ -63,7 +63,7 @@ func drill(t *testing.T, url string, down, up func()) {
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	servertest.Write(t, rules, "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: hour, requests_per_unit: 1000000}}\n")
 	s := servertest.Start(t, fmt.Sprintf(drillFile, url), func(o *server.Options) { o.Envoy = []string{rules} })
-	testkit.Eventually(t, "the service is ready", func() bool { return s.Ask(t, "http", "GET", "/readyz", "").Status == http.StatusOK })
+	testkit.Eventually(t, "the service is ready", func() bool { return s.Send(t, "http", "GET", "/readyz", "").Status == http.StatusOK })
 
 	store, _, _ := strings.Cut(url, ":")
 	clients := map[string]*drillClient{}
@@ -87,7 +87,7 @@ func drill(t *testing.T, url string, down, up func()) {
 	await("the store decides", func(c *drillClient) bool { return c.byStore.Load() > 20 })
 	down()
 	await("failure modes decide", func(c *drillClient) bool { return c.byMode.Load() > 50 })
-	page := func() string { return s.Ask(t, "admin", "GET", "/metrics", "").Body }
+	page := func() string { return s.Send(t, "admin", "GET", "/metrics", "").Body }
 	for _, mode := range drillModes {
 		testkit.Eventually(t, "the breaker of "+mode+" is open", func() bool {
 			return strings.Contains(page(), fmt.Sprintf("slidegate_breaker_open{mode=%q,store=%q} 1", mode, store))
@@ -136,7 +136,7 @@ func (c *drillClient) ask(t *testing.T, s *servertest.Service) {
 	if c.mode == "error" {
 		path, body = "/json", fmt.Sprintf(`{"domain":"d","descriptors":[{"entries":[{"key":"k","value":%q}]}]}`, key)
 	}
-	got := s.Ask(t, "http", "POST", path, body)
+	got := s.Send(t, "http", "POST", path, body)
 	var answer struct{ Flags []string }
 	_ = json.Unmarshal([]byte(got.Body), &answer)
 	fallback := len(answer.Flags) > 0 && answer.Flags[0] == "fallback_"+c.mode

@@ -66,7 +66,7 @@ func TestReadyWhileTheStoreHangs(t *testing.T) {
 
 func hang(t *testing.T, url string, processes func() []int) {
 	s := servertest.Start(t, fmt.Sprintf("store: %q\npolicies: {p: {limits: [1/1h]}}\n", url), nil)
-	ready := func() int { return s.Ask(t, "http", "GET", "/readyz", "").Status }
+	ready := func() int { return s.Send(t, "http", "GET", "/readyz", "").Status }
 	testkit.Eventually(t, "the service is ready", func() bool { return ready() == http.StatusOK })
 	pids := processes()
 	if len(pids) == 0 {

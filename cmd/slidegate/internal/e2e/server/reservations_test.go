@@ -24,7 +24,7 @@ func TestReservationsOfInstances(t *testing.T) {
 			instances := []*servertest.Service{servertest.Start(t, file, nil), servertest.Start(t, file, nil), servertest.Start(t, file, nil)}
 			var made []string
 			for _, one := range instances {
-				got := one.Ask(t, "http", "POST", "/v1/reserve", `{"key":"me","cost":5}`)
+				got := one.Send(t, "http", "POST", "/v1/reserve", `{"key":"me","cost":5}`)
 				_, reservation, found := strings.Cut(got.Body, `"reservation":`)
 				if got.Status != http.StatusOK || !found {
 					t.Fatalf("got %d %s, want a reservation", got.Status, got.Body)
@@ -35,11 +35,11 @@ func TestReservationsOfInstances(t *testing.T) {
 			instances[0] = servertest.Start(t, file, nil)
 			for i, reservation := range made {
 				for j, one := range instances {
-					if got := one.Ask(t, "http", "POST", "/v1/settle", `{"cost":5,"reservation":`+reservation+`}`); got.Status != http.StatusOK {
+					if got := one.Send(t, "http", "POST", "/v1/settle", `{"cost":5,"reservation":`+reservation+`}`); got.Status != http.StatusOK {
 						t.Errorf("instance %d, settling a reservation of instance %d: got %d %s, want 200", j, i, got.Status, got.Body)
 					}
 					forged := strings.Replace(reservation, `"cost":5`, `"cost":50`, 1)
-					if got := one.Ask(t, "http", "POST", "/v1/cancel", `{"reservation":`+forged+`}`); got.Status != http.StatusBadRequest {
+					if got := one.Send(t, "http", "POST", "/v1/cancel", `{"reservation":`+forged+`}`); got.Status != http.StatusBadRequest {
 						t.Errorf("instance %d, a reservation that was changed: got %d %s, want 400", j, got.Status, got.Body)
 					}
 				}
@@ -57,9 +57,9 @@ func TestKeyIsNotLogged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := servertest.Start(t, "store: redis://"+redistest.Server(t, config).Addr()+"\nstore_timeout: 5s\npolicies:\n  default: {limits: [100/1h fixed-window]}\n", nil)
-			got := s.Ask(t, "http", "POST", "/v1/reserve", `{"key":"me","cost":5}`)
+			got := s.Send(t, "http", "POST", "/v1/reserve", `{"key":"me","cost":5}`)
 			_, made, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(got.Body), "}"), `"reservation":`)
-			if got := s.Ask(t, "http", "POST", "/v1/settle", `{"cost":5,"reservation":`+made+`}`); got.Status != http.StatusOK {
+			if got := s.Send(t, "http", "POST", "/v1/settle", `{"cost":5,"reservation":`+made+`}`); got.Status != http.StatusOK {
 				t.Errorf("got %d %s, want 200", got.Status, got.Body)
 			}
 			log := s.Log.String()

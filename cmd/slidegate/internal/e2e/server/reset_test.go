@@ -25,7 +25,7 @@ func TestResetElsewhere(t *testing.T) {
 		}
 	}
 	remembered := time.Now() // or a little earlier
-	if got := one.Ask(t, "admin", "POST", "/v1/reset", `{"key":"me"}`); got.Status != http.StatusNoContent {
+	if got := one.Send(t, "admin", "POST", "/v1/reset", `{"key":"me"}`); got.Status != http.StatusNoContent {
 		t.Fatalf("reset: %+v", got)
 	}
 	refused := 0
@@ -46,7 +46,7 @@ func TestResetElsewhere(t *testing.T) {
 	if refused == 0 {
 		t.Log("the other instance had forgotten the refusal already")
 	}
-	if got := one.Ask(t, "admin", "POST", "/v1/reset", `{"key":"me"}`); got.Status != http.StatusNoContent {
+	if got := one.Send(t, "admin", "POST", "/v1/reset", `{"key":"me"}`); got.Status != http.StatusNoContent {
 		t.Fatalf("reset: %+v", got)
 	}
 	if got, flags := flagsOf(t, one, "default", "me"); got != http.StatusOK {

@@ -19,7 +19,7 @@ var ctx = context.Background()
 // The stores of the tests.
 var (
 	open    = storestest.Open
-	hasty   = storestest.Hasty
+	hasty   = storestest.ShortTimeouts
 	limiter = storestest.Limiter
 	allow   = storestest.Allow
 )

@@ -30,7 +30,7 @@ func penaltyIsShared(t *testing.T, url string) {
 	first, second := newSet(t, connected(t, url, opts), 2*time.Second), newSet(t, connected(t, url, opts), 2*time.Second)
 	take := func(s *policy.Set, key string) (v policy.Verdict) {
 		t.Helper()
-		s.Ask(ctx, rule.Take, &policy.Part{Key: key, Cost: 1}, &v)
+		s.Decide(ctx, rule.Take, &policy.Part{Key: key, Cost: 1}, &v)
 		if v.Err != nil || v.Decision.Flags.Fallback() {
 			t.Fatalf("the store did not decide: %+v", v)
 		}
@@ -62,7 +62,7 @@ func penaltyIsShared(t *testing.T, url string) {
 	if v.Penalty == 0 {
 		t.Fatalf("another excess: %+v, want a penalty", v)
 	}
-	if err := second.Forget(ctx, "", policy.Part{Key: "bob"}); err != nil {
+	if err := second.Reset(ctx, "", policy.Part{Key: "bob"}); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the reset is seen", func() bool { return !take(first, "bob").Refused })
@@ -72,7 +72,7 @@ func newSet(t *testing.T, o *stores.Opened, penalty time.Duration) *policy.Set {
 	t.Helper()
 	limits := []slidegate.Limit{{Quota: 2, Window: 100 * time.Millisecond, Algorithm: slidegate.SlidingLog}}
 	all := policy.Stores{Open: o.Open, Closed: o.Closed, Local: o.Local, Optimistic: o.Optimistic}
-	set, err := policy.NewOver(all, []policy.Policy{{Name: "api", Limits: limits, Penalty: penalty}}, policy.Options{})
+	set, err := policy.NewWithStores(all, []policy.Policy{{Name: "api", Limits: limits, Penalty: penalty}}, policy.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ func (d *Document) paste() string {
 	if d.Suggested == "" || d.Findings.Suggestion == nil {
 		return ""
 	}
-	o := d.Findings.Suggestion.Promise()
+	o := d.Findings.Suggestion.Effective()
 	text := "# It would have denied " + number(o.Denied) + " of " + count(requestsOf(o), "request") + " (" +
 		percent(o.Denied, requestsOf(o)) + ") and touched " + number(o.KeysTouched) + " of " + count(d.Findings.Traffic.Keys, "key") + ".\n"
 	if d.Title != "" {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -97,7 +97,7 @@ func withQuota(text string, quota int64) string {
 	}
 	other := l
 	other.Quota = quota
-	return facing.Like(other, l).String()
+	return routing.WithAlgorithmOf(other, l).String()
 }
 
 // limitTexts lists the limits of an outcome: "10/1s and 1000/1h".

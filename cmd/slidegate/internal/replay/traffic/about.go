@@ -25,12 +25,12 @@ func (p *plan) planAbout(s shape) {
 	}
 }
 
-func (a *about) of(e *entry) About {
+func (a *about) of(e *entry) Details {
 	value := func(slot int) []byte {
 		if slot < 0 {
 			return nil
 		}
 		return e.values[slot]
 	}
-	return About{Method: value(a.method), Path: value(a.path), Agent: value(a.agent), Status: value(a.status)}
+	return Details{Method: value(a.method), Path: value(a.path), Agent: value(a.agent), Status: value(a.status)}
 }

@@ -3,7 +3,7 @@ package traffic
 import (
 	"strings"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -94,8 +94,8 @@ func newEntry(w wants) *entry {
 }
 
 // request returns the request that patterns are matched against.
-func (e *entry) request() facing.Request {
-	return facing.Request{Method: e.values[fieldMethod], Host: e.values[fieldHost], Path: e.values[fieldPath]}
+func (e *entry) request() routing.Request {
+	return routing.Request{Method: e.values[fieldMethod], Host: e.values[fieldHost], Path: e.values[fieldPath]}
 }
 
 // setTime sets the time, which must be in the range of the rule.

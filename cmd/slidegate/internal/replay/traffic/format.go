@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/config/errtext"
 )
 
@@ -135,9 +135,9 @@ func (s shape) fields() fieldSet {
 }
 
 // known returns what the format records that patterns and lists need.
-func (s shape) known() facing.Known {
+func (s shape) known() routing.Known {
 	has := s.fields()
-	return facing.Known{Method: has.has(fieldMethod), Host: has.has(fieldHost), Path: has.has(fieldPath), Address: has.has(fieldAddress)}
+	return routing.Known{Method: has.has(fieldMethod), Host: has.has(fieldHost), Path: has.has(fieldPath), Address: has.has(fieldAddress)}
 }
 
 // lacks returns the error for a field that an option (the key, the cost or a filter) needs and the format does not have.

@@ -2,7 +2,7 @@ package traffic
 
 import (
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 )
@@ -58,7 +58,7 @@ func canonical(f field, value []byte) []byte {
 		}
 		return value
 	}
-	target, ok := facing.Target(string(value))
+	target, ok := routing.Target(string(value))
 	if !ok {
 		return value
 	}

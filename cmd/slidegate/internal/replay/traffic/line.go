@@ -9,14 +9,14 @@ type Line struct {
 	Cost int64       // units, 0 or more
 	Time []byte      // At as a JSON value, as in the input: 1767643391854 or "2026-11-15T06:48:34Z"
 	// About holds other fields of the request, if Options.About is set.
-	About About
+	About Details
 	// Parts has one element per policy that applies to the request, if policies are replayed; Key and Cost are then those
 	// of the first.
 	Parts []Part
 }
 
-// About holds fields of a request other than its key and cost. Fields that the log does not have are nil.
-type About struct {
+// Details holds fields of a request other than its key and cost. Fields that the log does not have are nil.
+type Details struct {
 	Method, Path, Agent, Status []byte
 }
 

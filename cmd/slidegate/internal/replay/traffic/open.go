@@ -13,7 +13,7 @@ import (
 
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/jsonscan"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/errtext"
 )
@@ -37,7 +37,7 @@ type Options struct {
 	Filter Filter
 	// Match holds patterns that could replace Filter in a policy; it may be nil. Source.Differing counts the requests for
 	// which the two differ.
-	Match *facing.Patterns
+	Match *routing.Patterns
 	// Fields holds the paths of fields in a JSON log, with dots between names, by the names time, address, user, method,
 	// path, host, status, bytes, key and cost. FormatJSON requires at least the time; in the other JSON formats they
 	// replace the defaults.
@@ -47,10 +47,10 @@ type Options struct {
 	// Policies are the policies to replay; it may be nil. They determine keys and costs unless Key and Cost are set. A
 	// request that none of them applies to is skipped. If there are several, those whose key or cost the log does not
 	// have are left out, and Source.Notes says so.
-	Policies *facing.Policies
+	Policies *routing.Policies
 	// Against are other policies that are applied to the requests separately; it may be nil. The groups of their parts
 	// follow those of Policies. AgainstName is their name in the notes.
-	Against     *facing.Policies
+	Against     *routing.Policies
 	AgainstName string
 }
 

@@ -11,13 +11,13 @@ import (
 
 // plan describes how each line of one format is processed.
 type plan struct {
-	wants wants
-	key   keyer
-	cost  coster
-	faces *faces // used instead of key and cost if policies are replayed
-	other *faces // of Options.Against; nil if there are none
-	about *about // nil if not requested
-	notes []string
+	wants    wants
+	key      keyer
+	cost     coster
+	splitter *splitter // used instead of key and cost if policies are replayed
+	other    *splitter // of Options.Against; nil if there are none
+	about    *about    // nil if not requested
+	notes    []string
 }
 
 // planFor returns the plan for opts, or an error if the log lacks what they need.

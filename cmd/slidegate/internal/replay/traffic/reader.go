@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 )
 
 // examplesKept is the number of unreadable lines in a Source.
@@ -20,9 +20,9 @@ type Reader struct {
 	size   int64
 	format Format
 	lines  *scanner
-	filter *Filter          // nil selects all
-	match  *facing.Patterns // nil if the filter is not compared with patterns
-	known  facing.Known
+	filter *Filter           // nil selects all
+	match  *routing.Patterns // nil if the filter is not compared with patterns
+	known  routing.Known
 	parser parser
 	entry  *entry
 	plan   *plan
@@ -70,7 +70,7 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 	if r.plan.about != nil {
 		line.About = r.plan.about.of(r.entry)
 	}
-	if r.plan.faces != nil {
+	if r.plan.splitter != nil {
 		return r.face(line)
 	}
 	units, why := r.plan.cost.of(r.entry)
@@ -97,7 +97,7 @@ func (r *Reader) pass() bool {
 
 // face fills line with the entry, with one part per policy that applies.
 func (r *Reader) face(line *Line) (taken bool, why string) {
-	parts, missing, why := r.plan.faces.of(r.entry)
+	parts, missing, why := r.plan.splitter.of(r.entry)
 	if r.plan.other != nil && why == "" {
 		var others []Part
 		var lacks bool

@@ -118,8 +118,8 @@ func (s *Service) query(ctx context.Context, t *target, op rule.Op, queries []li
 
 // Peek returns what a request with only this descriptor would get, and charges nothing. The ask's policy is
 // rulings.EnvoyPrefix and a domain, its key the text of the descriptor.
-func (s *Service) Peek(ctx context.Context, ask gate.Ask) (v gate.Verdict, err error) {
-	t, err := s.target(ask.Policy, ask.Key)
+func (s *Service) Peek(ctx context.Context, req gate.Request) (v gate.Verdict, err error) {
+	t, err := s.target(req.Policy, req.Key)
 	if err != nil {
 		return v, err
 	}
@@ -135,7 +135,7 @@ func (s *Service) Peek(ctx context.Context, ask gate.Ask) (v gate.Verdict, err e
 	if t.rule == nil {
 		return v, nil
 	}
-	queries := []limitQuery{{rule: t.rule, request: t.rule.requestFor(ask.Cost, false)}}
+	queries := []limitQuery{{rule: t.rule, request: t.rule.requestFor(req.Cost, false)}}
 	if err := s.query(ctx, t, rule.Peek, queries); err != nil {
 		return v, err
 	}
@@ -157,8 +157,8 @@ func (s *Service) Peek(ctx context.Context, ask gate.Ask) (v gate.Verdict, err e
 
 // Explain returns which rule matches a descriptor, and the answer of its limit to a request with only this descriptor.
 // It charges nothing.
-func (s *Service) Explain(ctx context.Context, ask gate.Ask) (gate.Explanation, error) {
-	t, err := s.target(ask.Policy, ask.Key)
+func (s *Service) Explain(ctx context.Context, req gate.Request) (gate.Explanation, error) {
+	t, err := s.target(req.Policy, req.Key)
 	if err != nil {
 		return gate.Explanation{}, err
 	}
@@ -178,10 +178,10 @@ func (s *Service) Explain(ctx context.Context, ask gate.Ask) (gate.Explanation, 
 	}
 	limited := t.rule != nil
 	if limited {
-		queries = append(queries, limitQuery{rule: t.rule, request: t.rule.requestFor(ask.Cost, false)})
+		queries = append(queries, limitQuery{rule: t.rule, request: t.rule.requestFor(req.Cost, false)})
 	}
 	for _, b := range t.domain.brought() {
-		queries = append(queries, limitQuery{rule: b, request: b.requestFor(ask.Cost, false)})
+		queries = append(queries, limitQuery{rule: b, request: b.requestFor(req.Cost, false)})
 	}
 	if err := s.query(ctx, t, rule.Peek, queries); err != nil {
 		return gate.Explanation{}, err
@@ -201,8 +201,8 @@ func (s *Service) Explain(ctx context.Context, ask gate.Ask) (gate.Explanation, 
 }
 
 // Reset deletes what a descriptor has used of the limit of the matching rule, and of limits that came with it.
-func (s *Service) Reset(ctx context.Context, ask gate.Ask) error {
-	t, err := s.target(ask.Policy, ask.Key)
+func (s *Service) Reset(ctx context.Context, req gate.Request) error {
+	t, err := s.target(req.Policy, req.Key)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func TestRefusedDescriptorsAreReported(t *testing.T) {
 
 func (r *rig) explain(text string, cost int64) string {
 	r.t.Helper()
-	e, err := r.service.Explain(r.t.Context(), gate.Ask{Policy: "envoy:api", Key: text, Cost: cost})
+	e, err := r.service.Explain(r.t.Context(), gate.Request{Policy: "envoy:api", Key: text, Cost: cost})
 	if err != nil {
 		return err.Error()
 	}
@@ -122,7 +122,7 @@ func TestExplainDescriptors(t *testing.T) {
 		}
 	}
 	r.want(request("api", 1, "remote_address=192.0.2.2"), "OK: OK/1") // nothing was charged
-	_, err := r.service.Explain(t.Context(), gate.Ask{Policy: "envoy:apu", Key: "a=b"})
+	_, err := r.service.Explain(t.Context(), gate.Request{Policy: "envoy:apu", Key: "a=b"})
 	if !errors.Is(err, gate.ErrPolicy) || !strings.Contains(err.Error(), `did you mean "envoy:api"? (want envoy:api)`) {
 		t.Errorf("an unknown domain: got %v", err)
 	}
@@ -132,7 +132,7 @@ func TestPeekAndResetDescriptors(t *testing.T) {
 	r := newRig(t, Options{}, apiRules)
 	peek := func(text string) string {
 		t.Helper()
-		v, err := r.service.Peek(t.Context(), gate.Ask{Policy: "envoy:api", Key: text, Cost: 1})
+		v, err := r.service.Peek(t.Context(), gate.Request{Policy: "envoy:api", Key: text, Cost: 1})
 		if err != nil {
 			return err.Error()
 		}
@@ -145,7 +145,7 @@ func TestPeekAndResetDescriptors(t *testing.T) {
 		}
 	}
 	reset := func(text string) error {
-		return r.service.Reset(t.Context(), gate.Ask{Policy: "envoy:api", Key: text})
+		return r.service.Reset(t.Context(), gate.Request{Policy: "envoy:api", Key: text})
 	}
 	r.ask(request("api", 9, "remote_address=192.0.2.1"))
 	want(peek("remote_address=192.0.2.1"), "false limits api.remote_address 0/2 1m0s")

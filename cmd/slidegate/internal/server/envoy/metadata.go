@@ -13,7 +13,7 @@ func (r *reader) metadata(f yamlfile.Field) *structpb.Struct {
 		return nil
 	}
 	if !yamlfile.IsMapping(f.Value) {
-		r.Problems.Addf(f.ValueAt(), "metadata: must be a mapping, not %s", yamlfile.NameOf(f.Value))
+		r.Problems.Addf(f.ValueAt(), "metadata: must be a mapping, not %s", yamlfile.Describe(f.Value))
 		return nil
 	}
 	return r.anyValue(f.Value).GetStructValue()

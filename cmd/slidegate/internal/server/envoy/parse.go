@@ -81,7 +81,7 @@ func (r *reader) read(text []byte) *Domain {
 		return d
 	}
 	if !yamlfile.IsMapping(root) {
-		r.Problems.Addf(at, "the file must be a mapping with domain and descriptors, not %s", yamlfile.NameOf(root))
+		r.Problems.Addf(at, "the file must be a mapping with domain and descriptors, not %s", yamlfile.Describe(root))
 		return d
 	}
 	before := len(r.Problems)

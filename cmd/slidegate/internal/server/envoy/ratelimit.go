@@ -40,7 +40,7 @@ func (r *reader) rateLimit(block yamlfile.Field) *spec {
 	s := &spec{}
 	s.limit.Algorithm, s.multiplier = slidegate.FixedWindow, 1
 	if !yamlfile.IsMapping(block.Value) {
-		r.Problems.Addf(block.ValueAt(), "rate_limit: must be a mapping with unit and requests_per_unit, not %s", yamlfile.NameOf(block.Value))
+		r.Problems.Addf(block.ValueAt(), "rate_limit: must be a mapping with unit and requests_per_unit, not %s", yamlfile.Describe(block.Value))
 		return s
 	}
 	before := len(r.Problems)

@@ -64,7 +64,7 @@ func (r *reader) merge(fields []yamlfile.Field, have map[string]bool, node ast.N
 		return fields
 	}
 	if !yamlfile.IsMapping(node) {
-		r.Problems.Addf(at, "<<: must be a mapping, or a list of them, not %s", yamlfile.NameOf(node))
+		r.Problems.Addf(at, "<<: must be a mapping, or a list of them, not %s", yamlfile.Describe(node))
 		return fields
 	}
 	for _, f := range r.mapping(node, what, known) {
@@ -83,7 +83,7 @@ func (r *reader) items(f yamlfile.Field) (items []ast.Node) {
 	}
 	list, ok := f.Value.(*ast.SequenceNode)
 	if !ok {
-		r.Problems.Addf(f.ValueAt(), "%s: must be a list, not %s", f.Name, yamlfile.NameOf(f.Value))
+		r.Problems.Addf(f.ValueAt(), "%s: must be a list, not %s", f.Name, yamlfile.Describe(f.Value))
 		return nil
 	}
 	for _, item := range list.Values {
@@ -95,7 +95,7 @@ func (r *reader) items(f yamlfile.Field) (items []ast.Node) {
 		switch {
 		case node == nil:
 		case !yamlfile.IsMapping(node):
-			r.Problems.Addf(at, "%s: must be a list of mappings, not of %s", f.Name, yamlfile.NameOf(node))
+			r.Problems.Addf(at, "%s: must be a list of mappings, not of %s", f.Name, yamlfile.Describe(node))
 		default:
 			items = append(items, node)
 		}

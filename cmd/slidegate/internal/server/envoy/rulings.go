@@ -24,10 +24,10 @@ type ruled struct {
 // ruledTable holds the rulings by domain, and by the text of the descriptor.
 type ruledTable map[*domain]map[string]*ruled
 
-// Rule puts rulings into force in place of the previous ones: those whose policy is rulings.EnvoyPrefix and a domain. A
+// SetRulings puts rulings into force in place of the previous ones: those whose policy is rulings.EnvoyPrefix and a domain. A
 // ruling about a domain without rules is applied once it has some. A ruling that is invalid, or has more than one
 // limit, is left out.
-func (s *Service) Rule(table *rulings.Table) {
+func (s *Service) SetRulings(table *rulings.Table) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
 	s.table = table

@@ -15,7 +15,7 @@ func (r *rig) rule(all ...rulings.Ruling) {
 			all[i].Policy = "envoy:api"
 		}
 	}
-	r.service.Rule(rulings.NewTable(all))
+	r.service.SetRulings(rulings.NewTable(all))
 }
 
 // TestRulings: until a ruling ends, a block denies, other limits replace the rule's and continue its counts, and
@@ -114,13 +114,13 @@ func TestBlockChargesNothing(t *testing.T) {
 func TestRulingsAreExplained(t *testing.T) {
 	r := newRig(t, Options{}, apiRules)
 	const ann = "remote_address=192.0.2.1"
-	ask := gate.Ask{Policy: "envoy:api", Key: ann, Cost: 1}
+	req := gate.Request{Policy: "envoy:api", Key: ann, Cost: 1}
 	r.rule(rulings.Ruling{Key: ann, Kind: rulings.Block, Why: "scraper"})
-	e, err := r.service.Explain(t.Context(), ask)
+	e, err := r.service.Explain(t.Context(), req)
 	if err != nil || e.By != gate.ByRuling || e.Allowed || e.Ruling == nil || e.Ruling.Why != "scraper" || e.Rule != "api.remote_address" {
 		t.Errorf("a block: got %+v, %v", e, err)
 	}
-	v, err := r.service.Peek(t.Context(), ask)
+	v, err := r.service.Peek(t.Context(), req)
 	if err != nil || v.By != gate.ByRuling || v.Decision.Allowed {
 		t.Errorf("a peek at a block: got %+v, %v", v, err)
 	}
@@ -133,7 +133,7 @@ func TestRulingsAreExplained(t *testing.T) {
 	}
 	r.rule(rulings.Ruling{Key: ann, Kind: rulings.Limits, Limits: []string{"1/1h sliding-log"}})
 	r.want(request("api", 1, ann), "OK: OK/0")
-	if err := r.service.Reset(t.Context(), ask); err != nil {
+	if err := r.service.Reset(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
 	r.want(request("api", 1, ann), "OK: OK/0")

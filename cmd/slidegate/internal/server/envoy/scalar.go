@@ -33,7 +33,7 @@ func booleanOf(node ast.Node) (is, ok bool) {
 func (r *reader) boolean(f yamlfile.Field) bool {
 	is, ok := booleanOf(f.Value)
 	if !ok && f.Value != nil {
-		r.Problems.Addf(f.ValueAt(), "%s: must be true or false, not %s", f.Name, yamlfile.NameOf(f.Value))
+		r.Problems.Addf(f.ValueAt(), "%s: must be true or false, not %s", f.Name, yamlfile.Describe(f.Value))
 	}
 	return is
 }
@@ -61,7 +61,7 @@ func (r *reader) integer(f yamlfile.Field, low, high int64) int64 {
 	}
 	n, err := parseInteger(text)
 	if !ok || isText || err != nil || n < low || n > high {
-		r.Problems.Addf(f.ValueAt(), "%s: must be a whole number from %d to %d, not %s", f.Name, low, high, yamlfile.NameOf(f.Value))
+		r.Problems.Addf(f.ValueAt(), "%s: must be a whole number from %d to %d, not %s", f.Name, low, high, yamlfile.Describe(f.Value))
 		return low
 	}
 	return n
@@ -69,7 +69,7 @@ func (r *reader) integer(f yamlfile.Field, low, high int64) int64 {
 
 func (r *reader) refuseAmbiguous(name string, node ast.Node) {
 	r.Problems.Addf(yamlfile.PositionOf(node), "%s: %s is octal in YAML 1.1 and decimal in YAML 1.2; write it without the leading 0",
-		name, yamlfile.NameOf(node))
+		name, yamlfile.Describe(node))
 }
 
 // number parses a number in metadata, and reports whether it is one.

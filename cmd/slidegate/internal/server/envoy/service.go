@@ -45,7 +45,7 @@ type Options struct {
 	// service, not counting windows of one unit: each is a shape of limits, and a store keeps state for each. A
 	// descriptor with a further window is over its limit. 0 means 64.
 	MaxWindows int
-	// Await says that a management server will send the rules: until Arrived is called, the service is not healthy, and
+	// Await says that a management server will send the rules: until RulesReceived is called, the service is not healthy, and
 	// requests about unknown domains are errors, so that Envoy follows its failure_mode_deny.
 	Await bool
 	// OnRefused is called with every descriptor that is over its limit, even if the rule or the service is in shadow
@@ -126,8 +126,8 @@ func (s *Service) setHealth(to healthpb.HealthCheckResponse_ServingStatus) {
 	}
 }
 
-// Arrived ends the wait that Options.Await began.
-func (s *Service) Arrived() {
+// RulesReceived ends the wait that Options.Await began.
+func (s *Service) RulesReceived() {
 	if s.waiting.Swap(false) {
 		s.setHealth(healthpb.HealthCheckResponse_SERVING) // does nothing after Drain
 	}

@@ -24,7 +24,7 @@ func (h *Handler) answer(w http.ResponseWriter, mode Mode, v *gate.Verdict, err 
 		w.WriteHeader(status)
 		return
 	case http.StatusTooManyRequests:
-		body = h.answers.Refusal(v, h.gate.Words(v.Policy))
+		body = h.answers.Refusal(v, h.gate.RefusalTexts(v.Policy))
 	case http.StatusForbidden:
 		body = gate.Forbidden(v).Text()
 	case http.StatusServiceUnavailable:

@@ -61,7 +61,7 @@ type Handler struct {
 	gate    *gate.Gate
 	opts    Options
 	trusted atomic.Pointer[[]netip.Prefix] // points to nil if no list was given
-	answers gate.Answers
+	answers gate.Responder
 
 	storeLog, peerLog, requestLog *throttlelog.Logger
 }

@@ -44,27 +44,27 @@ func TestOperationsUseTheKeyOfRequests(t *testing.T) {
 			t.Fatalf("%s: the first request leaves %d, want 1", test.key, v.Decision.Remaining)
 		}
 		for _, key := range test.written {
-			if v, err := g.Peek(ctx, gate.Ask{Key: key, Cost: 1}); err != nil || v.Decision.Remaining != 1 {
+			if v, err := g.Peek(ctx, gate.Request{Key: key, Cost: 1}); err != nil || v.Decision.Remaining != 1 {
 				t.Errorf("%s: Peek of %s: got %d left, %v; want 1, as for requests from %s", test.key, key, v.Decision.Remaining, err, test.from)
 			}
-			if e, err := g.Explain(ctx, gate.Ask{Key: key, Cost: 1}); err != nil || e.Limits[0].Remaining != 1 {
+			if e, err := g.Explain(ctx, gate.Request{Key: key, Cost: 1}); err != nil || e.Limits[0].Remaining != 1 {
 				t.Errorf("%s: Explain of %s: got %+v, %v; want 1 left", test.key, key, e.Limits, err)
 			}
 			verdicts, errs := make([]gate.Verdict, 1), make([]error, 1)
-			if g.AllowBatch(ctx, []gate.Ask{{Key: key, Cost: 1}}, verdicts, errs); verdicts[0].Decision.Remaining != 0 || !verdicts[0].Decision.Allowed {
+			if g.AllowBatch(ctx, []gate.Request{{Key: key, Cost: 1}}, verdicts, errs); verdicts[0].Decision.Remaining != 0 || !verdicts[0].Decision.Allowed {
 				t.Errorf("%s: AllowBatch of %s: got %+v, want it to take the last unit", test.key, key, verdicts[0].Decision)
 			}
-			if v, err := g.Refund(ctx, gate.Ask{Key: key, Cost: 1}); err != nil || v.Decision.Remaining != 1 {
+			if v, err := g.Refund(ctx, gate.Request{Key: key, Cost: 1}); err != nil || v.Decision.Remaining != 1 {
 				t.Errorf("%s: Refund to %s leaves %d, %v, want 1", test.key, key, v.Decision.Remaining, err)
 			}
-			res, _, err := g.Reserve(ctx, gate.Ask{Key: key, Cost: 1})
+			res, _, err := g.Reserve(ctx, gate.Request{Key: key, Cost: 1})
 			if err == nil {
 				_, err = g.Cancel(ctx, "", res)
 			}
 			if v := check(t, g, r); err != nil || !v.Decision.Allowed || v.Decision.Remaining != 0 {
 				t.Errorf("%s: after a reservation for %s was cancelled, a request leaves %d, %v, want 0", test.key, key, v.Decision.Remaining, err)
 			}
-			if err := g.Reset(ctx, gate.Ask{Key: key}); err != nil {
+			if err := g.Reset(ctx, gate.Request{Key: key}); err != nil {
 				t.Fatal(err)
 			}
 			if v := check(t, g, r); v.Decision.Remaining != 1 {
@@ -72,7 +72,7 @@ func TestOperationsUseTheKeyOfRequests(t *testing.T) {
 			}
 		}
 		for _, key := range test.others {
-			if v, err := g.Peek(ctx, gate.Ask{Key: key, Cost: 1}); err != nil || v.Decision.Remaining != 2 {
+			if v, err := g.Peek(ctx, gate.Request{Key: key, Cost: 1}); err != nil || v.Decision.Remaining != 2 {
 				t.Errorf("%s: Peek of %s: got %d left, %v; want 2, since it is another key", test.key, key, v.Decision.Remaining, err)
 			}
 		}

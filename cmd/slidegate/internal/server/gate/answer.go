@@ -7,9 +7,9 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// Answers writes verdicts to HTTP responses, in the same way for all listeners. The zero value writes the fields of the
+// Responder writes verdicts to HTTP responses, in the same way for all listeners. The zero value writes the fields of the
 // newest IETF draft. It is safe for concurrent use, and must not be copied.
-type Answers struct {
+type Responder struct {
 	Dialect httplimit.Headers
 	items   httplimit.HeaderItems
 }
@@ -17,7 +17,7 @@ type Answers struct {
 // WriteHeader sets the fields that report what is left of the limits, and Retry-After if the verdict is a denial that
 // ends with time. It writes nothing about limits if none decided (a list, no limit at all, a failure mode that admits
 // or denies everything) or if the policy is in shadow mode.
-func (a *Answers) WriteHeader(h http.Header, v *Verdict) {
+func (a *Responder) WriteHeader(h http.Header, v *Verdict) {
 	var buf [8]*httplimit.HeaderItem
 	items := buf[:0]
 	if counted(v) {
@@ -27,13 +27,13 @@ func (a *Answers) WriteHeader(h http.Header, v *Verdict) {
 }
 
 // Refusal returns the problem document of a denial by limits or by a failure mode, worded as the policy configures; see
-// Gate.Words.
-func (a *Answers) Refusal(v *Verdict, words *httplimit.Words) []byte {
+// Gate.RefusalTexts.
+func (a *Responder) Refusal(v *Verdict, words *httplimit.RefusalTexts) []byte {
 	return words.AppendRefusal(nil, httplimit.BodyProblem, a.items.Append(nil, v.Limits), &v.Decision)
 }
 
-// Words returns the texts of a policy's refusals; nil means the default texts.
-func (g *Gate) Words(policy string) *httplimit.Words {
+// RefusalTexts returns the texts of a policy's refusals; nil means the default texts.
+func (g *Gate) RefusalTexts(policy string) *httplimit.RefusalTexts {
 	if p := g.current.Load().policies[policy]; p != nil {
 		return p.words
 	}

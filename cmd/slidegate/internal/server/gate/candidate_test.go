@@ -18,7 +18,7 @@ func TestCandidate(t *testing.T) {
 	store := &watched{Store: memory(t, newClock())}
 	g := newGate(t, all(store), gate.Options{MeterProvider: provider}, p)
 	for i := range 4 {
-		v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
+		v := mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})
 		if v.Decision.Allowed != (i < 3) || v.Decision.Quota != 3 || len(v.Limits) != 1 || v.Decision.Answers != nil {
 			t.Errorf("ask %d: got %+v, want allowed %v by the one limit of 3, without the candidate's answer", i, v, i < 3)
 		}
@@ -26,10 +26,10 @@ func TestCandidate(t *testing.T) {
 	if got := store.applies.Load(); got != 4 {
 		t.Errorf("4 asks: got %d calls to the store, want 4 that include the candidate", got)
 	}
-	mustAllow(t, g, gate.Ask{Key: "ann"})            // a peek is not counted
-	mustAllow(t, g, gate.Ask{Key: "vip", Cost: 1})   // the override still applies to the candidate
-	mustAllow(t, g, gate.Ask{Key: "bob", Cost: 3})   // more than the candidate can ever admit
-	mustAllow(t, g, gate.Ask{Key: "carol", Cost: 4}) // more than either can
+	mustAllow(t, g, gate.Request{Key: "ann"})            // a peek is not counted
+	mustAllow(t, g, gate.Request{Key: "vip", Cost: 1})   // the override still applies to the candidate
+	mustAllow(t, g, gate.Request{Key: "bob", Cost: 3})   // more than the candidate can ever admit
+	mustAllow(t, g, gate.Request{Key: "carol", Cost: 4}) // more than either can
 	want := map[string]int64{
 		"policy.decisions{by=limits,outcome=admitted,policy=p}":                       5,
 		"policy.decisions{by=limits,outcome=refused,policy=p}":                        2,
@@ -49,11 +49,11 @@ func TestCandidateCountsDenials(t *testing.T) {
 	p.Candidate = limits("5/1h")
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
 	for range 4 {
-		mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
+		mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})
 	}
 	left := func() int64 {
 		t.Helper()
-		e, err := g.Explain(ctx, gate.Ask{Key: "ann", Cost: 1})
+		e, err := g.Explain(ctx, gate.Request{Key: "ann", Cost: 1})
 		if err != nil || len(e.Candidate) != 1 {
 			t.Fatalf("explain: got %+v, %v; want one candidate", e, err)
 		}
@@ -62,13 +62,13 @@ func TestCandidateCountsDenials(t *testing.T) {
 	if got := left(); got != 1 {
 		t.Errorf("the candidate has %d of 5 left after 4 asks, want 1", got)
 	}
-	if _, err := g.Refund(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || left() != 2 {
+	if _, err := g.Refund(ctx, gate.Request{Key: "ann", Cost: 1}); err != nil || left() != 2 {
 		t.Errorf("after a refund the candidate has %d left, error %v; want 2", left(), err)
 	}
-	if _, _, err := g.Reserve(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || left() != 1 {
+	if _, _, err := g.Reserve(ctx, gate.Request{Key: "ann", Cost: 1}); err != nil || left() != 1 {
 		t.Errorf("after a reservation the candidate has %d left, error %v; want 1", left(), err)
 	}
-	if err := g.Reset(ctx, gate.Ask{Key: "ann"}); err != nil || left() != 5 {
+	if err := g.Reset(ctx, gate.Request{Key: "ann"}); err != nil || left() != 5 {
 		t.Errorf("after a reset the candidate has %d left, error %v; want 5", left(), err)
 	}
 }
@@ -80,14 +80,14 @@ func TestFailingCandidateIsIgnored(t *testing.T) {
 	store := &watched{Store: memory(t, newClock())}
 	g := newGate(t, all(store), gate.Options{MeterProvider: provider}, p)
 	store.fail("/candidate")
-	v, err := g.Allow(ctx, gate.Ask{Key: "ann", Cost: 1})
+	v, err := g.Allow(ctx, gate.Request{Key: "ann", Cost: 1})
 	if err != nil || !v.Decision.Allowed {
 		t.Errorf("allow: got %+v, %v; want it allowed", v, err)
 	}
-	if _, _, err := g.Reserve(ctx, gate.Ask{Key: "bob", Cost: 1}); err != nil {
+	if _, _, err := g.Reserve(ctx, gate.Request{Key: "bob", Cost: 1}); err != nil {
 		t.Errorf("reserve: got %v, want no error", err)
 	}
-	if e, err := g.Explain(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || e.Candidate != nil || len(e.Limits) != 1 {
+	if e, err := g.Explain(ctx, gate.Request{Key: "ann", Cost: 1}); err != nil || e.Candidate != nil || len(e.Limits) != 1 {
 		t.Errorf("explain: got %+v, %v; want one limit and no candidate", e, err)
 	}
 	want := map[string]int64{"policy.decisions{by=limits,outcome=admitted,policy=p}": 2, "policies{}": 1}
@@ -95,7 +95,7 @@ func TestFailingCandidateIsIgnored(t *testing.T) {
 		t.Errorf("metrics %v, want %v", got, want)
 	}
 	store.fail("p") // all calls
-	if _, err := g.Allow(ctx, gate.Ask{Key: "ann", Cost: 1}); err != errStore {
+	if _, err := g.Allow(ctx, gate.Request{Key: "ann", Cost: 1}); err != errStore {
 		t.Errorf("got %v, want the store's error, %v", err, errStore)
 	}
 	if got := m.read(t)["policy.decisions{by=limits,outcome=error,policy=p}"]; got != 1 {
@@ -130,7 +130,7 @@ func TestCandidateWithSlots(t *testing.T) {
 			t.Errorf("the candidate %s %d, want %d: of two concurrent requests it admits one, and then the next", outcome, n, want)
 		}
 	}
-	if names := g.Untried(); !slices.Equal(names, []string{"p"}) || g.Holding() != nil {
-		t.Errorf("got %q and %q, want p to have slots in its candidate alone", names, g.Holding())
+	if names := g.UntriedCandidates(); !slices.Equal(names, []string{"p"}) || g.PoliciesWithSlots() != nil {
+		t.Errorf("got %q and %q, want p to have slots in its candidate alone", names, g.PoliciesWithSlots())
 	}
 }

@@ -50,8 +50,8 @@ func TestSameAsLimiter(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			c.Advance(slidegate.Micros(rapid.IntRange(0, 4_000_000).Draw(t, "later")))
-			ask := gate.Ask{Policy: "p", Key: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), Cost: int64(rapid.IntRange(0, 5).Draw(t, "cost"))}
-			step(t, g, l, ask, rapid.SampledFrom([]string{"allow", "allow", "allow", "upto", "peek", "refund", "charge", "reset", "reserve"}).Draw(t, "verb"))
+			req := gate.Request{Policy: "p", Key: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), Cost: int64(rapid.IntRange(0, 5).Draw(t, "cost"))}
+			step(t, g, l, req, rapid.SampledFrom([]string{"allow", "allow", "allow", "upto", "peek", "refund", "charge", "reset", "reserve"}).Draw(t, "verb"))
 		}
 	})
 }
@@ -67,33 +67,33 @@ func drawStore(t *rapid.T, c *storetest.Clock) store.Store {
 	return store
 }
 
-func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, ask gate.Ask, verb string) {
+func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, req gate.Request, verb string) {
 	var v gate.Verdict
 	var d slidegate.Decision
 	var mine, theirs error
 	switch verb {
 	case "allow":
-		v, mine = g.Allow(ctx, ask)
-		d, theirs = l.AllowN(ctx, ask.Key, ask.Cost)
+		v, mine = g.Allow(ctx, req)
+		d, theirs = l.AllowN(ctx, req.Key, req.Cost)
 	case "upto":
-		v, mine = g.AllowUpTo(ctx, ask)
-		d, theirs = l.AllowUpTo(ctx, ask.Key, ask.Cost)
+		v, mine = g.AllowUpTo(ctx, req)
+		d, theirs = l.AllowUpTo(ctx, req.Key, req.Cost)
 	case "peek":
-		v, mine = g.Peek(ctx, ask)
-		d, theirs = l.PeekN(ctx, ask.Key, ask.Cost)
+		v, mine = g.Peek(ctx, req)
+		d, theirs = l.PeekN(ctx, req.Key, req.Cost)
 	case "refund":
-		v, mine = g.Refund(ctx, ask)
-		d, theirs = l.Refund(ctx, ask.Key, ask.Cost)
+		v, mine = g.Refund(ctx, req)
+		d, theirs = l.Refund(ctx, req.Key, req.Cost)
 	case "charge":
-		ask.Cost = max(1, ask.Cost)
-		v, mine = g.Charge(ctx, ask)
-		d, theirs = l.Charge(ctx, ask.Key, ask.Cost)
+		req.Cost = max(1, req.Cost)
+		v, mine = g.Charge(ctx, req)
+		d, theirs = l.Charge(ctx, req.Key, req.Cost)
 	case "reset":
-		mine, theirs = g.Reset(ctx, ask), l.Reset(ctx, ask.Key)
+		mine, theirs = g.Reset(ctx, req), l.Reset(ctx, req.Key)
 	case "reserve":
 		var r, o slidegate.Reservation
-		r, v, mine = g.Reserve(ctx, ask)
-		o, d, theirs = l.Reserve(ctx, ask.Key, ask.Cost)
+		r, v, mine = g.Reserve(ctx, req)
+		o, d, theirs = l.Reserve(ctx, req.Key, req.Cost)
 		if v.Decision.Allowed && mine == nil {
 			actual := int64(rapid.IntRange(0, 7).Draw(t, "actual"))
 			used, err := gate.UsedInOrder(&r, slices.Repeat([]int64{actual}, len(r.Charges)))
@@ -108,7 +108,7 @@ func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, ask gate.Ask, verb str
 		t.Fatalf("%s: the gate returned %v and the limiter %v, want no errors", verb, mine, theirs)
 	}
 	if !reflect.DeepEqual(v.Decision, d) || verb != "reset" && v.Refused == d.Allowed {
-		t.Fatalf("%s %+v: got from the gate\n%+v\nwant as from the limiter\n%+v", verb, ask, v, d)
+		t.Fatalf("%s %+v: got from the gate\n%+v\nwant as from the limiter\n%+v", verb, req, v, d)
 	}
 }
 
@@ -135,13 +135,13 @@ func TestBatchAsOneByOne(t *testing.T) {
 		}
 		for range 5 {
 			c.Advance(slidegate.Micros(rapid.IntRange(0, 4_000_000).Draw(t, "later")))
-			asks := rapid.SliceOfN(rapid.Custom(drawAsk), 0, 12).Draw(t, "asks")
-			verdicts, errs := make([]gate.Verdict, len(asks)), make([]error, len(asks))
-			gates[0].AllowBatch(ctx, asks, verdicts, errs)
-			for i, ask := range asks {
-				v, err := gates[1].Allow(ctx, ask)
+			reqs := rapid.SliceOfN(rapid.Custom(drawAsk), 0, 12).Draw(t, "asks")
+			verdicts, errs := make([]gate.Verdict, len(reqs)), make([]error, len(reqs))
+			gates[0].AllowBatch(ctx, reqs, verdicts, errs)
+			for i, req := range reqs {
+				v, err := gates[1].Allow(ctx, req)
 				if !reflect.DeepEqual(v, verdicts[i]) || fmt.Sprint(err) != fmt.Sprint(errs[i]) {
-					t.Fatalf("ask %d of %+v: got as a batch\n%+v, %v\nwant one by one\n%+v, %v", i, asks, verdicts[i], errs[i], v, err)
+					t.Fatalf("ask %d of %+v: got as a batch\n%+v, %v\nwant one by one\n%+v, %v", i, reqs, verdicts[i], errs[i], v, err)
 				}
 			}
 		}
@@ -151,8 +151,8 @@ func TestBatchAsOneByOne(t *testing.T) {
 	})
 }
 
-func drawAsk(t *rapid.T) gate.Ask {
-	return gate.Ask{
+func drawAsk(t *rapid.T) gate.Request {
+	return gate.Request{
 		Policy:  rapid.SampledFrom([]string{"", "api", "second", "third", "none"}).Draw(t, "policy"),
 		Key:     rapid.SampledFrom([]string{"ann", "bob", "vip-7", "vip-9", "robot", "bad", "friend"}).Draw(t, "key"),
 		Address: rapid.SampledFrom([]netip.Addr{{}, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}).Draw(t, "address"),
@@ -165,12 +165,12 @@ func TestBatchIsOneCall(t *testing.T) {
 	p := policyOf("p", "60/1h", "1000/1d")
 	p.Candidate = limits("50/1h")
 	g := newGate(t, all(store), gate.Options{}, p)
-	asks := make([]gate.Ask, 100)
-	for i := range asks {
-		asks[i] = gate.Ask{Key: "ann", Cost: 1}
+	reqs := make([]gate.Request, 100)
+	for i := range reqs {
+		reqs[i] = gate.Request{Key: "ann", Cost: 1}
 	}
 	verdicts, errs := make([]gate.Verdict, 100), make([]error, 100)
-	g.AllowBatch(ctx, asks, verdicts, errs)
+	g.AllowBatch(ctx, reqs, verdicts, errs)
 	if got := store.applies.Load(); got != 1 {
 		t.Errorf("100 asks: got %d calls to the store, want 1", got)
 	}
@@ -185,5 +185,5 @@ func TestBatchIsOneCall(t *testing.T) {
 			t.Error("too few verdicts: got no panic, want one")
 		}
 	}()
-	g.AllowBatch(ctx, asks, verdicts[:1], errs)
+	g.AllowBatch(ctx, reqs, verdicts[:1], errs)
 }

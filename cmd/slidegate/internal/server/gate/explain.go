@@ -51,9 +51,9 @@ type ExplainedLimit struct {
 }
 
 // Explain returns what would decide an ask and the answer each limit would give. It charges nothing and counts nothing.
-func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
+func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 	var part policy.Part
-	s, err := g.part(&ask, &part)
+	s, err := g.part(&req, &part)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -67,7 +67,7 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 	e.Refused = e.By == ByDenyList || e.By == ByRuling
 	if e.By == ByLimits {
 		var v Verdict
-		if s.set.Ask(ctx, rule.Peek, &part, &v); v.Err != nil {
+		if s.set.Decide(ctx, rule.Peek, &part, &v); v.Err != nil {
 			return Explanation{}, v.Err
 		}
 		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explained(&v)
@@ -75,7 +75,7 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 		if e.Plan == "" && s.set.HasCandidate(p.place, part.Key) {
 			part.Candidate = true
 			var candidate Verdict
-			if s.set.Ask(ctx, rule.Peek, &part, &candidate); candidate.Err == nil {
+			if s.set.Decide(ctx, rule.Peek, &part, &candidate); candidate.Err == nil {
 				e.Candidate = explained(&candidate)
 			}
 		}
@@ -96,7 +96,7 @@ func (s *snapshot) planOf(part *policy.Part, by By, override string) (plan, over
 	case override == "":
 		return part.Plan.Name(), ""
 	case p.plan == nil && slices.ContainsFunc(p.Plans, func(one config.Plan) bool { return one.Name == override }) &&
-		!slices.ContainsFunc(p.Overrides, func(one config.Override) bool { return one.Fits(part.Key) }):
+		!slices.ContainsFunc(p.Overrides, func(one config.Override) bool { return one.Matches(part.Key) }):
 		return override, ""
 	}
 	return "", override

@@ -16,10 +16,10 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// ErrPolicy is wrapped by the error of an Ask that names an unknown policy.
+// ErrPolicy is wrapped by the error of a Request that names an unknown policy.
 var ErrPolicy = errors.New("unknown policy")
 
-// ErrKey is wrapped by the error of an Ask with an invalid key.
+// ErrKey is wrapped by the error of a Request with an invalid key.
 var ErrKey = errors.New("invalid key")
 
 // Stores holds the stores that policies use, one per failure mode.

@@ -155,9 +155,9 @@ func (m *measured) readAll(t interface{ Fatal(...any) }) map[string]int64 {
 	return sums
 }
 
-func mustAllow(t testing.TB, g *gate.Gate, ask gate.Ask) gate.Verdict {
+func mustAllow(t testing.TB, g *gate.Gate, req gate.Request) gate.Verdict {
 	t.Helper()
-	v, err := g.Allow(ctx, ask)
+	v, err := g.Allow(ctx, req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (g *Gate) begin() time.Time {
 }
 
 // recordLatency records the latency of a decision of a policy.
-func (p *compiled) recordLatency(listener Door, began time.Time) {
+func (p *compiled) recordLatency(listener Listener, began time.Time) {
 	if !began.IsZero() && p.latency[listener] != nil {
 		p.latency[listener].Record(time.Since(began))
 	}

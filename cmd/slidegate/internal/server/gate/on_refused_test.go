@@ -24,14 +24,14 @@ func TestOnRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	for _, ask := range []Ask{{Policy: "api", Key: "a", Cost: 1}, {Policy: "api", Key: "bad", Cost: 1}, {Policy: "watched", Key: "w", Cost: 1}, {Policy: "watched", Key: "w", Cost: 1}} {
-		if _, err := g.Allow(ctx, ask); err != nil {
+	for _, req := range []Request{{Policy: "api", Key: "a", Cost: 1}, {Policy: "api", Key: "bad", Cost: 1}, {Policy: "watched", Key: "w", Cost: 1}, {Policy: "watched", Key: "w", Cost: 1}} {
+		if _, err := g.Allow(ctx, req); err != nil {
 			t.Fatal(err)
 		}
 	}
-	asks := []Ask{{Policy: "api", Key: "a", Cost: 1}, {Policy: "api", Key: "b", Cost: 1}, {Policy: "api", Key: "a", Cost: 0}}
-	g.AllowBatch(ctx, asks, make([]Verdict, 3), make([]error, 3))
-	if _, err := g.Peek(ctx, asks[0]); err != nil {
+	reqs := []Request{{Policy: "api", Key: "a", Cost: 1}, {Policy: "api", Key: "b", Cost: 1}, {Policy: "api", Key: "a", Cost: 0}}
+	g.AllowBatch(ctx, reqs, make([]Verdict, 3), make([]error, 3))
+	if _, err := g.Peek(ctx, reqs[0]); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"api bad", "watched w", "api a"}; !slices.Equal(got, want) {

@@ -12,81 +12,81 @@ import (
 
 // Allow takes the ask's cost, all or nothing. The error wraps ErrPolicy for an unknown policy and slidegate.ErrCost for
 // an invalid cost; other errors are the store's.
-func (g *Gate) Allow(ctx context.Context, ask Ask) (v Verdict, err error) {
-	err = g.decide(ctx, rule.Take, &ask, ask.Cost, &v)
+func (g *Gate) Allow(ctx context.Context, req Request) (v Verdict, err error) {
+	err = g.decide(ctx, rule.Take, &req, req.Cost, &v)
 	return v, err
 }
 
 // AllowUpTo takes as much of the cost as the limits admit now, at least one unit; Decision.Granted is the amount.
-func (g *Gate) AllowUpTo(ctx context.Context, ask Ask) (v Verdict, err error) {
-	err = g.decide(ctx, rule.TakeUpTo, &ask, ask.Cost, &v)
+func (g *Gate) AllowUpTo(ctx context.Context, req Request) (v Verdict, err error) {
+	err = g.decide(ctx, rule.TakeUpTo, &req, req.Cost, &v)
 	return v, err
 }
 
 // Peek returns what Allow would return. It charges nothing and is not counted as a decision.
-func (g *Gate) Peek(ctx context.Context, ask Ask) (v Verdict, err error) {
-	err = g.decide(ctx, rule.Peek, &ask, 0, &v)
+func (g *Gate) Peek(ctx context.Context, req Request) (v Verdict, err error) {
+	err = g.decide(ctx, rule.Peek, &req, 0, &v)
 	return v, err
 }
 
 // Refund returns the ask's cost to its key, the oldest live units first, for the candidate too. A key that is on a list
 // or has no limit was charged nothing, and nothing is refunded.
-func (g *Gate) Refund(ctx context.Context, ask Ask) (v Verdict, err error) {
-	err = g.decide(ctx, rule.GiveBack, &ask, 0, &v)
+func (g *Gate) Refund(ctx context.Context, req Request) (v Verdict, err error) {
+	err = g.decide(ctx, rule.GiveBack, &req, 0, &v)
 	return v, err
 }
 
 // Charge charges the ask's cost, which must be at least 1, without a check, even beyond the quota, to the candidate
 // too. A key that is on a list or has no limit is charged nothing.
-func (g *Gate) Charge(ctx context.Context, ask Ask) (v Verdict, err error) {
-	if ask.Cost == 0 {
+func (g *Gate) Charge(ctx context.Context, req Request) (v Verdict, err error) {
+	if req.Cost == 0 {
 		return v, fmt.Errorf("gate: %w: must be 1 to %d, not 0", slidegate.ErrCost, int64(rule.MaxQuota))
 	}
-	err = g.decide(ctx, rule.Charge, &ask, 0, &v)
+	err = g.decide(ctx, rule.Charge, &req, 0, &v)
 	return v, err
 }
 
 // Reset deletes what the ask's key has used of the limits that apply to it now, and of the candidate, even if the key
 // is on a list.
-func (g *Gate) Reset(ctx context.Context, ask Ask) error {
-	ask.Cost = 0
+func (g *Gate) Reset(ctx context.Context, req Request) error {
+	req.Cost = 0
 	var v Verdict
-	return g.decide(ctx, rule.Reset, &ask, 0, &v)
+	return g.decide(ctx, rule.Reset, &req, 0, &v)
 }
 
 // decide has the engine decide, and fills v. Granted is the amount that the client gets if the policy is in shadow mode.
-func (g *Gate) decide(ctx context.Context, op rule.Op, ask *Ask, granted int64, v *Verdict) error {
+func (g *Gate) decide(ctx context.Context, op rule.Op, req *Request, granted int64, v *Verdict) error {
 	var part policy.Part
-	s, err := g.part(ask, &part)
+	s, err := g.part(req, &part)
 	if err != nil {
 		return err
 	}
 	began := g.begin()
-	s.set.Ask(ctx, op, &part, v)
-	s.order[part.Policy].recordLatency(ask.Door, began)
+	s.set.Decide(ctx, op, &part, v)
+	s.order[part.Policy].recordLatency(req.Listener, began)
 	return forClient(v, granted)
 }
 
 // part converts an ask for the engine. Addresses in keys are normalized as they are for HTTP requests, so that an
 // application that sends an address, a proxy that checks requests and an operator who resets a key all mean the same
 // counts.
-func (g *Gate) part(ask *Ask, part *policy.Part) (*snapshot, error) {
+func (g *Gate) part(req *Request, part *policy.Part) (*snapshot, error) {
 	s := g.current.Load()
-	p, err := s.find(ask.Policy)
+	p, err := s.find(req.Policy)
 	if err == nil {
-		err = checkCost(ask.Cost)
+		err = checkCost(req.Cost)
 	}
 	if err != nil {
 		return nil, err
 	}
-	p.fill(ask, part)
+	p.fill(req, part)
 	return s, nil
 }
 
 // fill converts an ask of the policy.
-func (p *compiled) fill(ask *Ask, part *policy.Part) {
-	part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(ask.Key, p.groups), ask.Address, ask.Cost
-	if plan, found := p.find(ask.Plan); found && p.plan != nil {
+func (p *compiled) fill(req *Request, part *policy.Part) {
+	part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(req.Key, p.groups), req.Address, req.Cost
+	if plan, found := p.find(req.Plan); found && p.plan != nil {
 		part.Plan = policy.Named(plan.Name)
 	}
 }
@@ -101,36 +101,36 @@ func checkCost(cost int64) error {
 }
 
 // AllowBatch is Allow for many asks in one call to the store, or in one call per failure mode if their policies differ
-// in that. Asks that share a key are decided in order, each by itself, and all asks by the same policies, even if a
+// in that. Requests that share a key are decided in order, each by itself, and all requests by the same policies, even if a
 // reload happens at the same time. Verdicts and errs must be as long as asks, and are filled.
-func (g *Gate) AllowBatch(ctx context.Context, asks []Ask, verdicts []Verdict, errs []error) {
-	if len(verdicts) < len(asks) || len(errs) < len(asks) {
-		panic(fmt.Sprintf("gate: AllowBatch: %d asks with %d verdicts and %d errs; both must be at least as long as asks",
-			len(asks), len(verdicts), len(errs)))
+func (g *Gate) AllowBatch(ctx context.Context, reqs []Request, verdicts []Verdict, errs []error) {
+	if len(verdicts) < len(reqs) || len(errs) < len(reqs) {
+		panic(fmt.Sprintf("gate: AllowBatch: %d requests with %d verdicts and %d errs; both must be at least as long as asks",
+			len(reqs), len(verdicts), len(errs)))
 	}
 	s := g.current.Load()
 	kept := g.batches.Get().(*[]policy.Part)
 	parts := (*kept)[:0]
-	for i := range asks {
-		ask := &asks[i]
+	for i := range reqs {
+		req := &reqs[i]
 		parts = append(parts, policy.Part{})
 		part := &parts[i]
-		p, err := s.find(ask.Policy)
+		p, err := s.find(req.Policy)
 		if err == nil {
-			err = checkCost(ask.Cost)
+			err = checkCost(req.Cost)
 		}
 		if errs[i] = err; err != nil {
 			verdicts[i], part.Policy = Verdict{}, -1
 			continue
 		}
-		p.fill(ask, part)
+		p.fill(req, part)
 	}
 	began := g.begin()
-	s.set.AskBatch(ctx, parts, verdicts)
-	for i := range asks {
+	s.set.DecideBatch(ctx, parts, verdicts)
+	for i := range reqs {
 		if errs[i] == nil {
-			s.order[parts[i].Policy].recordLatency(asks[i].Door, began)
-			errs[i] = forClient(&verdicts[i], asks[i].Cost)
+			s.order[parts[i].Policy].recordLatency(reqs[i].Listener, began)
+			errs[i] = forClient(&verdicts[i], reqs[i].Cost)
 		}
 	}
 	clear(parts)
@@ -142,9 +142,9 @@ func (g *Gate) AllowBatch(ctx context.Context, asks []Ask, verdicts []Verdict, e
 // was charged (an allow list, no limit, or a policy in shadow mode that would have denied), the reservation has no
 // charges, and settling it does nothing; if the ask was denied, it is the zero value. A candidate is charged the
 // estimate, which is not corrected later.
-func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation, v Verdict, err error) {
+func (g *Gate) Reserve(ctx context.Context, req Request) (res slidegate.Reservation, v Verdict, err error) {
 	var part policy.Part
-	s, err := g.part(&ask, &part)
+	s, err := g.part(&req, &part)
 	if err != nil {
 		return res, v, err
 	}
@@ -154,9 +154,9 @@ func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation,
 	request.Add(part)
 	began := g.begin()
 	request.Decide(ctx, rule.Take, &v)
-	s.order[part.Policy].recordLatency(ask.Door, began)
+	s.order[part.Policy].recordLatency(req.Listener, began)
 	taken := v.By == ByLimits && v.Decision.Allowed
-	if err := forClient(&v, ask.Cost); err != nil {
+	if err := forClient(&v, req.Cost); err != nil {
 		return res, v, err
 	}
 	switch {

@@ -55,11 +55,11 @@ func TestWhatDecides(t *testing.T) {
 	} {
 		store := &watched{Store: memory(t, newClock())}
 		g := newGate(t, all(store), gate.Options{}, rich())
-		ask := gate.Ask{Key: c.key, Cost: 1}
+		req := gate.Request{Key: c.key, Cost: 1}
 		if c.addr != "" {
-			ask.Address = netip.MustParseAddr(c.addr)
+			req.Address = netip.MustParseAddr(c.addr)
 		}
-		v := mustAllow(t, g, ask)
+		v := mustAllow(t, g, req)
 		if v.By != c.by || v.Decision.Quota != c.quota || v.Policy != "api" {
 			t.Errorf("%s from %q: by %v with quota %d under %q, want %v and %d", c.key, c.addr, v.By, v.Decision.Quota, v.Policy, c.by, c.quota)
 		}
@@ -79,13 +79,13 @@ func TestWhatDecides(t *testing.T) {
 func TestOverrideKeepsCounts(t *testing.T) {
 	store := memory(t, newClock())
 	g := newGate(t, all(store), gate.Options{}, policyOf("api", "2/1h"))
-	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 2})
+	mustAllow(t, g, gate.Request{Key: "ann", Cost: 2})
 	p := policyOf("api", "2/1h")
 	p.Overrides = []config.Override{{Key: "ann", Limits: limits("5/1h")}}
 	if err := g.Reload(&config.File{Policies: []config.Policy{p}}); err != nil {
 		t.Fatal(err)
 	}
-	if v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1}); !v.Decision.Allowed || v.Decision.Remaining != 2 {
+	if v := mustAllow(t, g, gate.Request{Key: "ann", Cost: 1}); !v.Decision.Allowed || v.Decision.Remaining != 2 {
 		t.Errorf("after 2 of 5 were used: got %+v, want allowed with 2 remaining", v)
 	}
 }
@@ -96,12 +96,12 @@ func TestShadow(t *testing.T) {
 	m, provider := newMeasured()
 	g := newGate(t, all(memory(t, newClock())), gate.Options{MeterProvider: provider}, p)
 	for i := range 3 {
-		v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
+		v := mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})
 		if !v.Decision.Allowed || !v.Shadow || v.Refused != (i == 2) || v.Decision.RetryAfter != 0 || v.Decision.Granted != 1 {
 			t.Errorf("ask %d: got %+v, want an allowed shadow, refused %v, granted 1, no RetryAfter", i, v, i == 2)
 		}
 	}
-	v := mustAllow(t, g, gate.Ask{Key: "bad", Cost: 1})
+	v := mustAllow(t, g, gate.Request{Key: "bad", Cost: 1})
 	if !v.Decision.Allowed || !v.Refused || v.By != gate.ByDenyList || v.Decision.RetryAfter != 0 {
 		t.Errorf("on the deny list: got %+v, want allowed but refused by the deny list, no RetryAfter", v)
 	}
@@ -114,11 +114,11 @@ func TestShadow(t *testing.T) {
 	if got := m.read(t); !maps.Equal(got, want) {
 		t.Errorf("metrics %v, want %v", got, want)
 	}
-	up, err := g.AllowUpTo(ctx, gate.Ask{Key: "ann", Cost: 4})
+	up, err := g.AllowUpTo(ctx, gate.Request{Key: "ann", Cost: 4})
 	if err != nil || !up.Decision.Allowed || up.Decision.Granted != 4 || !up.Refused {
 		t.Errorf("up to: got %+v, %v; want allowed but refused, with 4 granted", up, err)
 	}
-	r, v, err := g.Reserve(ctx, gate.Ask{Key: "ann", Cost: 1})
+	r, v, err := g.Reserve(ctx, gate.Request{Key: "ann", Cost: 1})
 	if err != nil || !v.Refused || !v.Decision.Allowed || r.ID == "" || len(r.Charges) != 0 {
 		t.Errorf("reserve: got %+v, %+v, %v; want allowed but refused, and an ID without charges", r, v, err)
 	}
@@ -131,12 +131,12 @@ func TestPolicyNames(t *testing.T) {
 	store := memory(t, newClock())
 	two := []config.Policy{policyOf("login", "1/1h"), policyOf("search", "2/1h")}
 	g := newGate(t, all(store), gate.Options{}, two...)
-	_, err := g.Allow(ctx, gate.Ask{Policy: "serach", Key: "ann", Cost: 1})
+	_, err := g.Allow(ctx, gate.Request{Policy: "serach", Key: "ann", Cost: 1})
 	if !errors.Is(err, gate.ErrPolicy) || !strings.Contains(err.Error(), `did you mean "search"`) ||
 		!strings.Contains(err.Error(), "login") || !strings.HasPrefix(err.Error(), "gate: ") || strings.Contains(err.Error(), "ann") {
 		t.Errorf("an unknown policy: got %v, want gate.ErrPolicy from gate with the known names, the nearest, and no key", err)
 	}
-	if _, err := g.Allow(ctx, gate.Ask{Key: "ann", Cost: 1}); !errors.Is(err, gate.ErrPolicy) {
+	if _, err := g.Allow(ctx, gate.Request{Key: "ann", Cost: 1}); !errors.Is(err, gate.ErrPolicy) {
 		t.Errorf("no policy named, two configured: got %v, want gate.ErrPolicy", err)
 	}
 	for _, c := range []struct {
@@ -150,7 +150,7 @@ func TestPolicyNames(t *testing.T) {
 		if err := g.Reload(&c.file); err != nil {
 			t.Fatal(err)
 		}
-		if v := mustAllow(t, g, gate.Ask{Key: "bob"}); v.Policy != c.want {
+		if v := mustAllow(t, g, gate.Request{Key: "bob"}); v.Policy != c.want {
 			t.Errorf("the default is %q, want %q", v.Policy, c.want)
 		}
 	}
@@ -167,16 +167,16 @@ func TestBadCosts(t *testing.T) {
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, rich())
 	for _, key := range []string{"ann", "friend", "robot"} { // also if no limit decides
 		for _, cost := range []int64{-1, rule.MaxQuota + 1} {
-			ask := gate.Ask{Key: key, Cost: cost}
-			_, a := g.Allow(ctx, ask)
-			_, b := g.AllowUpTo(ctx, ask)
-			_, c := g.Peek(ctx, ask)
-			_, _, d := g.Reserve(ctx, ask)
-			_, e := g.Refund(ctx, ask)
-			_, f := g.Explain(ctx, ask)
-			_, h := g.Charge(ctx, ask)
+			req := gate.Request{Key: key, Cost: cost}
+			_, a := g.Allow(ctx, req)
+			_, b := g.AllowUpTo(ctx, req)
+			_, c := g.Peek(ctx, req)
+			_, _, d := g.Reserve(ctx, req)
+			_, e := g.Refund(ctx, req)
+			_, f := g.Explain(ctx, req)
+			_, h := g.Charge(ctx, req)
 			errs := make([]error, 1)
-			g.AllowBatch(ctx, []gate.Ask{ask}, make([]gate.Verdict, 1), errs)
+			g.AllowBatch(ctx, []gate.Request{req}, make([]gate.Verdict, 1), errs)
 			for i, err := range []error{a, b, c, d, e, f, h, errs[0]} {
 				if !errors.Is(err, slidegate.ErrCost) || strings.Contains(err.Error(), key) {
 					t.Errorf("operation %d, cost %d: got %v, want slidegate.ErrCost without the key", i, cost, err)
@@ -193,18 +193,18 @@ func usedFirst(r slidegate.Reservation, cost int64) slidegate.Used {
 
 func TestReservation(t *testing.T) {
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, rich(), policyOf("other", "2/1h"))
-	ask := gate.Ask{Policy: "api", Key: "ann", Cost: 2}
-	r, v, err := g.Reserve(ctx, ask)
+	req := gate.Request{Policy: "api", Key: "ann", Cost: 2}
+	r, v, err := g.Reserve(ctx, req)
 	if err != nil || !v.Decision.Allowed || v.Decision.Remaining != 0 || len(r.Charges) != 1 {
 		t.Fatalf("reserve: got %+v, %+v, %v; want allowed with 0 remaining and one charge", r, v, err)
 	}
-	if refusedRes, v, err := g.Reserve(ctx, ask); err != nil || v.Decision.Allowed || refusedRes.ID != "" {
+	if refusedRes, v, err := g.Reserve(ctx, req); err != nil || v.Decision.Allowed || refusedRes.ID != "" {
 		t.Fatalf("a second reservation: got %+v, %+v, %v; want a denial without an ID", refusedRes, v, err)
 	}
 	if _, err := g.Settle(ctx, "api", r, usedFirst(r, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if v, _ := g.Peek(ctx, gate.Ask{Policy: "api", Key: "ann", Cost: 1}); v.Decision.Remaining != 1 {
+	if v, _ := g.Peek(ctx, gate.Request{Policy: "api", Key: "ann", Cost: 1}); v.Decision.Remaining != 1 {
 		t.Errorf("settled to 1 of 2: got %+v, want 1 remaining", v)
 	}
 	if _, err := g.Settle(ctx, "nobody", r, usedFirst(r, 1)); !errors.Is(err, gate.ErrPolicy) {
@@ -213,7 +213,7 @@ func TestReservation(t *testing.T) {
 	if _, err := g.Settle(ctx, "api", slidegate.Reservation{}, slidegate.Used{Cost: 1}); !errors.Is(err, slidegate.ErrReservation) {
 		t.Errorf("settling a refused reservation: got %v, want slidegate.ErrReservation", err)
 	}
-	free, v, err := g.Reserve(ctx, gate.Ask{Policy: "api", Key: "friend", Cost: 5})
+	free, v, err := g.Reserve(ctx, gate.Request{Policy: "api", Key: "friend", Cost: 5})
 	if err != nil || v.By != gate.ByAllowList || free.ID == "" {
 		t.Fatalf("reserve on the allow list: got %+v, %+v, %v; want an ID by the allow list", free, v, err)
 	}
@@ -228,21 +228,21 @@ func TestReservation(t *testing.T) {
 func TestRefundAndReset(t *testing.T) {
 	p := rich()
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
-	ask := gate.Ask{Key: "ann", Cost: 1}
-	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 2})
-	if v, err := g.Refund(ctx, ask); err != nil || v.Decision.Remaining != 1 || v.Decision.Granted != 1 {
+	req := gate.Request{Key: "ann", Cost: 1}
+	mustAllow(t, g, gate.Request{Key: "ann", Cost: 2})
+	if v, err := g.Refund(ctx, req); err != nil || v.Decision.Remaining != 1 || v.Decision.Granted != 1 {
 		t.Errorf("refund: got %+v, %v; want 1 granted and 1 remaining", v, err)
 	}
-	if v, err := g.Refund(ctx, gate.Ask{Key: "friend", Cost: 1}); err != nil || v.By != gate.ByAllowList || v.Decision.Granted != 0 {
+	if v, err := g.Refund(ctx, gate.Request{Key: "friend", Cost: 1}); err != nil || v.By != gate.ByAllowList || v.Decision.Granted != 0 {
 		t.Errorf("refund on the allow list: got %+v, %v; want 0 granted by the allow list", v, err)
 	}
-	if err := g.Reset(ctx, ask); err != nil {
+	if err := g.Reset(ctx, req); err != nil {
 		t.Fatal(err)
 	}
-	if v, _ := g.Peek(ctx, ask); v.Decision.Remaining != 2 {
+	if v, _ := g.Peek(ctx, req); v.Decision.Remaining != 2 {
 		t.Errorf("after a reset: got %+v, want 2 remaining", v)
 	}
-	if err := g.Reset(ctx, gate.Ask{Key: "robot"}); err != nil {
+	if err := g.Reset(ctx, gate.Request{Key: "robot"}); err != nil {
 		t.Errorf("reset of a key without limits: got %v, want no error", err)
 	}
 }
@@ -250,9 +250,9 @@ func TestRefundAndReset(t *testing.T) {
 func TestRetryAfterIsExact(t *testing.T) {
 	c := newClock()
 	g := newGate(t, all(memory(t, c)), gate.Options{}, config.Policy{Name: "p", Limits: limits("1/10s sliding-log")})
-	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
+	mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})
 	c.Advance(4_000_000)
-	v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
+	v := mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})
 	if v.Decision.Allowed || v.Decision.RetryAfter != 6*time.Second {
 		t.Errorf("4s after the only unit of a log of 10s: got %+v, want a denial to retry after 6s", v)
 	}

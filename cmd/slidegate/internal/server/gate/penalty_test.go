@@ -14,21 +14,21 @@ func TestPenalty(t *testing.T) {
 	p := rich()
 	p.Limits, p.Penalty = limits("1/1m fixed-window"), 10*time.Minute
 	g := newGate(t, all(memory(t, c)), gate.Options{}, p)
-	ask := gate.Ask{Key: "ann", Cost: 1}
-	mustAllow(t, g, ask)
-	if v, err := g.Allow(ctx, ask); err != nil || !v.Refused || v.Decision.RetryAfter != 10*time.Minute {
+	req := gate.Request{Key: "ann", Cost: 1}
+	mustAllow(t, g, req)
+	if v, err := g.Allow(ctx, req); err != nil || !v.Refused || v.Decision.RetryAfter != 10*time.Minute {
 		t.Errorf("the excess request: got %+v, %v; want a denial", v, err)
 	}
 	c.Advance(120_000_000)
-	e, err := g.Explain(ctx, ask)
+	e, err := g.Explain(ctx, req)
 	text, _ := json.Marshal(e)
 	const want = `{"policy":"api","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"open","source":"store","penalty_us":480000000,` +
 		`"limits":[{"limit":"1/1m fixed-window","allowed":false,"quota":1,"remaining":0,"retry_after_us":480000000,"reset_after_us":480000000}]}`
 	if err != nil || string(text) != want {
 		t.Errorf("got %s (%v), want\n%s", text, err, want)
 	}
-	if err := g.Reset(ctx, ask); err != nil {
+	if err := g.Reset(ctx, req); err != nil {
 		t.Fatal(err)
 	}
-	mustAllow(t, g, ask)
+	mustAllow(t, g, req)
 }

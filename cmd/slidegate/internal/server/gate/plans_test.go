@@ -87,17 +87,17 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		ask            gate.Ask
+		ask            gate.Request
 		plan, override string
 		quota          int64
 	}{
-		{gate.Ask{Policy: "api", Key: "ann", Cost: 1}, "", "", 2},
-		{gate.Ask{Policy: "api", Key: "ann", Cost: 1, Plan: "pro"}, "pro", "", 6},
-		{gate.Ask{Policy: "api", Key: "ann", Cost: 1, Plan: "team-9"}, "team-*", "", 50},
-		{gate.Ask{Policy: "api", Key: "vip", Cost: 1, Plan: "pro"}, "", "vip", 9},
-		{gate.Ask{Policy: "api", Key: "ann", Cost: 1, Plan: "internal"}, "internal", "", 0},
-		{gate.Ask{Policy: "keyed", Key: "pro-1", Cost: 1}, "pro-*", "", 2},
-		{gate.Ask{Policy: "keyed", Key: "root", Cost: 1}, "root", "", 0},
+		{gate.Request{Policy: "api", Key: "ann", Cost: 1}, "", "", 2},
+		{gate.Request{Policy: "api", Key: "ann", Cost: 1, Plan: "pro"}, "pro", "", 6},
+		{gate.Request{Policy: "api", Key: "ann", Cost: 1, Plan: "team-9"}, "team-*", "", 50},
+		{gate.Request{Policy: "api", Key: "vip", Cost: 1, Plan: "pro"}, "", "vip", 9},
+		{gate.Request{Policy: "api", Key: "ann", Cost: 1, Plan: "internal"}, "internal", "", 0},
+		{gate.Request{Policy: "keyed", Key: "pro-1", Cost: 1}, "pro-*", "", 2},
+		{gate.Request{Policy: "keyed", Key: "root", Cost: 1}, "root", "", 0},
 	} {
 		e, err := g.Explain(t.Context(), test.ask)
 		if err != nil {
@@ -128,18 +128,18 @@ func TestAskNamesPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	asks := []gate.Ask{
+	reqs := []gate.Request{
 		{Policy: "api", Key: "ann", Cost: 1}, {Policy: "api", Key: "bob", Cost: 1, Plan: "pro"},
 		{Policy: "api", Key: "cid", Cost: 1, Plan: "gold"}, {Policy: "keyed", Key: "dan", Cost: 1, Plan: "root"},
 	}
-	verdicts, errs := make([]gate.Verdict, len(asks)), make([]error, len(asks))
-	g.AllowBatch(t.Context(), asks, verdicts, errs)
+	verdicts, errs := make([]gate.Verdict, len(reqs)), make([]error, len(reqs))
+	g.AllowBatch(t.Context(), reqs, verdicts, errs)
 	for i, quota := range []int64{2, 6, 2, 1} {
 		if v := verdicts[i]; errs[i] != nil || !v.Decision.Allowed || v.Decision.Quota != quota {
-			t.Errorf("%+v in a batch: got %+v, %v; want a quota of %d", asks[i], v, errs[i], quota)
+			t.Errorf("%+v in a batch: got %+v, %v; want a quota of %d", reqs[i], v, errs[i], quota)
 		}
-		if v, err := g.Peek(t.Context(), asks[i]); err != nil || v.Decision.Quota != quota {
-			t.Errorf("%+v: got %+v, %v; want a quota of %d", asks[i], v, err, quota)
+		if v, err := g.Peek(t.Context(), reqs[i]); err != nil || v.Decision.Quota != quota {
+			t.Errorf("%+v: got %+v, %v; want a quota of %d", reqs[i], v, err, quota)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 			g := newGate(t, all(st), gate.Options{}, p)
 			fill(t, st)
 			for _, key := range []string{"ann", "vip"} {
-				if v := mustAllow(t, g, gate.Ask{Key: key, Cost: 1}); !v.Decision.Allowed {
+				if v := mustAllow(t, g, gate.Request{Key: key, Cost: 1}); !v.Decision.Allowed {
 					t.Errorf("%s: got %+v, want it allowed", key, v)
 				}
 			}
@@ -96,7 +96,7 @@ func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1}); !v.Decision.Allowed {
+			if v := mustAllow(t, g, gate.Request{Key: "ann", Cost: 1}); !v.Decision.Allowed {
 				t.Errorf("after a reload: got %+v, want it allowed", v)
 			}
 			if now := limitsNamed(m, "login"); now > before+1 { // the earlier limits have live keys

@@ -47,7 +47,7 @@ func (g *Gate) logChanges(old, made *snapshot) {
 			added = append(added, p.Name)
 		case !reflect.DeepEqual(before.Policy, p.Policy) || old.set.Mode(before.place) != made.set.Mode(p.place):
 			changed = append(changed, p.Name)
-			g.logOtherCounts(p.Name, old.set.Bound(before.place), made.set.Bound(p.place))
+			g.logOtherCounts(p.Name, old.set.BoundLimits(before.place), made.set.BoundLimits(p.place))
 		}
 	}
 	for _, p := range old.order {

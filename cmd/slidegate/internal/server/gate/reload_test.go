@@ -28,7 +28,7 @@ func TestReloadLogsChanges(t *testing.T) {
 	g := newGate(t, all(memory(t, newClock())), gate.Options{Logger: log},
 		policyOf("kept", "2/1h"), policyOf("raised", "2/1h"), policyOf("reshaped", "2/1h"), policyOf("gone", "2/1h"))
 	for _, name := range []string{"kept", "raised", "reshaped"} {
-		mustAllow(t, g, gate.Ask{Policy: name, Key: "secret-ann", Cost: 2})
+		mustAllow(t, g, gate.Request{Policy: name, Key: "secret-ann", Cost: 2})
 	}
 	raised := policyOf("raised", "5/1h")
 	raised.Overrides = []config.Override{{Key: "secret-bob", Limits: limits("7/1m")}}
@@ -40,7 +40,7 @@ func TestReloadLogsChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]int64{"kept": 0, "raised": 3, "reshaped": 2, "new": 1} {
-		if v, err := g.Peek(ctx, gate.Ask{Policy: name, Key: "secret-ann", Cost: 1}); err != nil || v.Decision.Remaining != want {
+		if v, err := g.Peek(ctx, gate.Request{Policy: name, Key: "secret-ann", Cost: 1}); err != nil || v.Decision.Remaining != want {
 			t.Errorf("%s: got %d left, want %d (%v)", name, v.Decision.Remaining, want, err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestReloadLogsChanges(t *testing.T) {
 	if err := g.Reload(bad); err == nil || !strings.Contains(err.Error(), `policy "empty": limits`) {
 		t.Errorf("a policy without limits: got %v, want an error with %q", err, `policy "empty": limits`)
 	}
-	if v, _ := g.Peek(ctx, gate.Ask{Policy: "kept", Key: "new", Cost: 1}); v.Decision.Quota != 2 {
+	if v, _ := g.Peek(ctx, gate.Request{Policy: "kept", Key: "new", Cost: 1}); v.Decision.Quota != 2 {
 		t.Errorf("after a bad file: got %+v, want the previous quota, 2", v)
 	}
 	want := `level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=raised limit="7/1m sliding-log" candidate=false
@@ -71,13 +71,13 @@ level=ERROR msg="policies not reloaded; the old ones stay in force" error="gate:
 func TestReloadBringsALimitBack(t *testing.T) {
 	var text bytes.Buffer
 	g := newGate(t, all(memory(t, newClock())), gate.Options{Logger: slog.New(slog.NewTextHandler(&text, nil))}, policyOf("p", "100/1m"))
-	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 60})
+	mustAllow(t, g, gate.Request{Key: "ann", Cost: 60})
 	for _, limit := range []string{"100/2m", "100/1m"} {
 		if err := g.Reload(&config.File{Policies: []config.Policy{policyOf("p", limit)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if v, err := g.Peek(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || v.Decision.Remaining != 40 {
+	if v, err := g.Peek(ctx, gate.Request{Key: "ann", Cost: 1}); err != nil || v.Decision.Remaining != 40 {
 		t.Errorf("got %+v, %v, want 40 remaining", v, err)
 	}
 	if got := text.String(); strings.Contains(got, "limit starts empty") || strings.Count(got, "it counted when it was last in force") != 2 {
@@ -118,14 +118,14 @@ func TestReloadUnderLoad(t *testing.T) {
 	for range 4 {
 		asking.Go(func() {
 			r := httptest.NewRequest("GET", "/", nil)
-			asks := []gate.Ask{{Key: "GET", Cost: 1}, {Policy: "second", Key: "GET", Cost: 1}}
+			reqs := []gate.Request{{Key: "GET", Cost: 1}, {Policy: "second", Key: "GET", Cost: 1}}
 			verdicts, errs := make([]gate.Verdict, 2), make([]error, 2)
 			for range 300 {
 				if check(g.CheckRequest(ctx, r)) {
 					admitted[0].Add(1)
 					admitted[1].Add(1)
 				}
-				g.AllowBatch(ctx, asks, verdicts, errs)
+				g.AllowBatch(ctx, reqs, verdicts, errs)
 				if verdicts[0].Limits[0].Quota != verdicts[1].Limits[0].Quota {
 					t.Errorf("got %+v, want all verdicts of one batch from one file", verdicts)
 				}
@@ -201,7 +201,7 @@ func TestReloadChangesQuotaAndFailureMode(t *testing.T) {
 	p := policyOf("api", "5/1h")
 	p.Failure = config.FailOpen
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
-	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 3})
+	mustAllow(t, g, gate.Request{Key: "ann", Cost: 3})
 	for _, failure := range []string{config.FailClosed, config.FailLocal, config.FailOpen} {
 		p = policyOf("api", "9/1h")
 		p.Failure, p.Candidate = failure, limits("7/1h")
@@ -212,7 +212,7 @@ func TestReloadChangesQuotaAndFailureMode(t *testing.T) {
 		if err := g.Reload(&config.File{Policies: []config.Policy{p}}); err != nil {
 			t.Fatal(err)
 		}
-		if v, err := g.Peek(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || v.Decision.Remaining != 6 {
+		if v, err := g.Peek(ctx, gate.Request{Key: "ann", Cost: 1}); err != nil || v.Decision.Remaining != 6 {
 			t.Errorf("%v: got %+v, %v; want 6 remaining", failure, v, err)
 		}
 	}
@@ -223,23 +223,23 @@ func TestReloadChangesQuotaAndFailureMode(t *testing.T) {
 func TestOverridesCountAsThePolicyDoes(t *testing.T) {
 	p := policyOf("p", "60/1m")
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
-	ask := gate.Ask{Policy: "p", Key: "vip", Cost: 3}
-	if v, err := g.Allow(ctx, ask); err != nil || v.Decision.Remaining != 57 || v.Decision.LimitName != "60/1m" {
+	req := gate.Request{Policy: "p", Key: "vip", Cost: 3}
+	if v, err := g.Allow(ctx, req); err != nil || v.Decision.Remaining != 57 || v.Decision.LimitName != "60/1m" {
 		t.Fatalf("got %+v, %v; want 57 remaining of 60/1m", v, err)
 	}
 	p.Overrides = []config.Override{{Key: "vip", Limits: limits("600/1m")}}
 	if err := g.Reload(&config.File{Policies: []config.Policy{p}}); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := g.Allow(ctx, ask); err != nil || v.Decision.Remaining != 594 || v.Decision.LimitName != "600/1m" {
+	if v, err := g.Allow(ctx, req); err != nil || v.Decision.Remaining != 594 || v.Decision.LimitName != "600/1m" {
 		t.Errorf("got %+v, %v; want 594 remaining of 600/1m", v, err)
 	}
-	r, _, err := g.Reserve(ctx, ask)
+	r, _, err := g.Reserve(ctx, req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	done, err := g.Settle(ctx, "p", r, slidegate.Used{Limit: "600/1m", Cost: 1})
-	if err != nil || done.Limits[0] != (gate.SettledLimit{Limit: "600/1m", Back: 2}) {
+	if err != nil || done.Limits[0] != (gate.SettledLimit{Limit: "600/1m", Returned: 2}) {
 		t.Errorf("settling by the text: got %+v, %v; want 2 refunded to 600/1m", done, err)
 	}
 }

@@ -87,7 +87,7 @@ func (g *Gate) CheckPolicy(ctx context.Context, name string, r *http.Request) (v
 // check applies one policy.
 func (s *snapshot) check(ctx context.Context, p *compiled, r *http.Request) (v Verdict, err error) {
 	part := s.part(p, r)
-	s.set.Ask(ctx, rule.Take, &part, &v)
+	s.set.Decide(ctx, rule.Take, &part, &v)
 	return v, s.finish(&v, part.Cost)
 }
 

@@ -223,7 +223,7 @@ func TestStrictestFailureMode(t *testing.T) {
 		if v := check(t, g, request("GET", "/")); v.Decision.Flags != flags[c.want] {
 			t.Errorf("%q and %q: flags %v, want %s", c.first, c.second, v.Decision.Flags, c.want)
 		}
-		if v := mustAllow(t, g, gate.Ask{Policy: "second", Key: "ann", Cost: 1}); v.Decision.Flags != flags[c.second] {
+		if v := mustAllow(t, g, gate.Request{Policy: "second", Key: "ann", Cost: 1}); v.Decision.Flags != flags[c.second] {
 			t.Errorf("%q alone: flags %v, want %v", c.second, v.Decision.Flags, flags[c.second])
 		}
 		g.Close()
@@ -306,7 +306,7 @@ func TestKeysOfRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mustAllow(t, g, gate.Ask{Key: c.key, Cost: 1})
+		mustAllow(t, g, gate.Request{Key: c.key, Cost: 1})
 		if v := check(t, g, c.request); v.Decision.Allowed {
 			t.Errorf("%s %v: got %+v, want a denial for the key %q", c.template, c.request.URL, v, c.key)
 		}
@@ -317,7 +317,7 @@ func TestKeysOfRequests(t *testing.T) {
 func TestUserAndKeyFromTheListener(t *testing.T) {
 	p := config.Policy{Name: "p", Key: template("{user} {key}"), Limits: limits("1/1h")}
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
-	mustAllow(t, g, gate.Ask{Key: "ann k", Cost: 1})
+	mustAllow(t, g, gate.Request{Key: "ann k", Cost: 1})
 	v, err := g.CheckRequest(ctx, request("GET", "/").WithContext(config.WithKey(config.WithUser(ctx, "ann"), "k")))
 	if err != nil || v.Decision.Allowed {
 		t.Errorf("got %+v, %v; want a denial", v, err)

@@ -11,10 +11,10 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Rule puts a table of rulings into force, in place of the previous one. Rulings stay in force when policies are
+// SetRulings puts a table of rulings into force, in place of the previous one. Rulings stay in force when policies are
 // reloaded. A ruling about an unknown policy, or with limits that the policy no longer supports, is left out until a
 // reload makes it applicable.
-func (g *Gate) Rule(table *rulings.Table) {
+func (g *Gate) SetRulings(table *rulings.Table) {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	g.ruled.Store(table)
@@ -27,14 +27,14 @@ func (s *snapshot) rule(table *rulings.Table, log *slog.Logger) {
 	for _, p := range s.order {
 		var all []policy.Ruling
 		for _, r := range table.Of(p.Name, now) {
-			made, err := r.Policied()
+			made, err := r.PolicyRuling()
 			if err != nil {
 				logInvalidRuling(log, p.Name, err)
 				continue
 			}
 			all = append(all, made)
 		}
-		if s.set.Rule(p.place, all) == nil {
+		if s.set.SetRulings(p.place, all) == nil {
 			continue
 		}
 		all = slices.DeleteFunc(all, func(r policy.Ruling) bool {
@@ -44,7 +44,7 @@ func (s *snapshot) rule(table *rulings.Table, log *slog.Logger) {
 			}
 			return err != nil
 		})
-		_ = s.set.Rule(p.place, all) // all were checked above
+		_ = s.set.SetRulings(p.place, all) // all were checked above
 	}
 }
 
@@ -65,7 +65,7 @@ func (g *Gate) ResolveRuling(r *rulings.Ruling) error {
 	if r.Kind == rulings.Clear {
 		return nil
 	}
-	made, err := r.Policied()
+	made, err := r.PolicyRuling()
 	if err != nil {
 		return &rulings.FieldError{Field: "limits", Err: err}
 	}
@@ -101,7 +101,7 @@ func (g *Gate) RulingNote(r *rulings.Ruling) string {
 	if p == nil {
 		return "no policy has this name"
 	}
-	made, err := r.Policied()
+	made, err := r.PolicyRuling()
 	if err == nil {
 		err = s.set.CheckRuling(p.place, made)
 	}

@@ -28,7 +28,7 @@ func TestRulings(t *testing.T) {
 	onRefused := func(policy, key string) { denied = append(denied, policy+" "+key) }
 	g := newGate(t, all(memory(t, newClock())), gate.Options{MeterProvider: provider, OnRefused: onRefused}, policyOf("api", "2/1h"), policyOf("other", "5/1m"))
 	end := time.Now().Add(time.Hour)
-	g.Rule(rulings.NewTable([]rulings.Ruling{
+	g.SetRulings(rulings.NewTable([]rulings.Ruling{
 		resolved(t, g, rulings.Ruling{Policy: "api", Key: "bad", Kind: rulings.Block, Until: end, Who: "ann", Why: "abuse"}),
 		resolved(t, g, rulings.Ruling{Policy: "api", Key: "more", Kind: rulings.Limits, Limits: []string{"7/1h"}}),
 		resolved(t, g, rulings.Ruling{Policy: "api", Key: "free", Kind: rulings.Unlimited}),
@@ -36,19 +36,19 @@ func TestRulings(t *testing.T) {
 	}))
 	check := func(when string) {
 		t.Helper()
-		if v := mustAllow(t, g, gate.Ask{Policy: "api", Key: "bad", Cost: 1}); v.Decision.Allowed || v.By != gate.ByRuling || v.Decision.RetryAfter <= 0 || v.Decision.RetryAfter > time.Hour {
+		if v := mustAllow(t, g, gate.Request{Policy: "api", Key: "bad", Cost: 1}); v.Decision.Allowed || v.By != gate.ByRuling || v.Decision.RetryAfter <= 0 || v.Decision.RetryAfter > time.Hour {
 			t.Errorf("%s, blocked: got %+v, want a denial until the end of the hour", when, v)
 		}
-		if v := mustAllow(t, g, gate.Ask{Policy: "other", Key: "bad", Cost: 1}); !v.Decision.Allowed {
+		if v := mustAllow(t, g, gate.Request{Policy: "other", Key: "bad", Cost: 1}); !v.Decision.Allowed {
 			t.Errorf("%s, under another policy: got %+v, want it admitted", when, v)
 		}
-		if v, _ := g.Peek(ctx, gate.Ask{Policy: "api", Key: "more", Cost: 1}); v.Decision.Quota != 7 {
+		if v, _ := g.Peek(ctx, gate.Request{Policy: "api", Key: "more", Cost: 1}); v.Decision.Quota != 7 {
 			t.Errorf("%s, raised: got %+v, want a quota of 7", when, v)
 		}
-		if v := mustAllow(t, g, gate.Ask{Policy: "api", Key: "free", Cost: 9}); !v.Decision.Allowed || v.By != gate.ByUnlimited {
+		if v := mustAllow(t, g, gate.Request{Policy: "api", Key: "free", Cost: 9}); !v.Decision.Allowed || v.By != gate.ByUnlimited {
 			t.Errorf("%s, unlimited: got %+v, want it admitted", when, v)
 		}
-		e, err := g.Explain(ctx, gate.Ask{Policy: "api", Key: "bad", Cost: 1})
+		e, err := g.Explain(ctx, gate.Request{Policy: "api", Key: "bad", Cost: 1})
 		if err != nil || !e.Refused || e.Allowed || e.By != gate.ByRuling || e.Ruling == nil || e.Ruling.Who != "ann" || e.Ruling.Why != "abuse" || len(e.Limits) != 0 {
 			t.Errorf("%s, explained: got %+v, %v; want the ruling with who and why", when, e, err)
 		}
@@ -70,11 +70,11 @@ func TestRulings(t *testing.T) {
 	if err := g.Reload(&config.File{Policies: []config.Policy{policyOf("gone", "3/1h")}}); err != nil {
 		t.Fatal(err)
 	}
-	if v := mustAllow(t, g, gate.Ask{Policy: "gone", Key: "x", Cost: 1}); v.By != gate.ByRuling {
+	if v := mustAllow(t, g, gate.Request{Policy: "gone", Key: "x", Cost: 1}); v.By != gate.ByRuling {
 		t.Errorf("a restored policy: got %+v, want the ruling about it obeyed", v)
 	}
-	g.Rule(nil)
-	if v := mustAllow(t, g, gate.Ask{Policy: "gone", Key: "x", Cost: 1}); v.By != gate.ByLimits {
+	g.SetRulings(nil)
+	if v := mustAllow(t, g, gate.Request{Policy: "gone", Key: "x", Cost: 1}); v.By != gate.ByLimits {
 		t.Errorf("without rulings: got %+v, want the limits to decide", v)
 	}
 }
@@ -112,16 +112,16 @@ func TestInvalidRulingIsLeftOut(t *testing.T) {
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, slots)
 	impossible := resolved(t, g, rulings.Ruling{Key: "a", Kind: rulings.Limits, Limits: []string{"3 in-flight ttl=30s"}})
 	blocked := resolved(t, g, rulings.Ruling{Key: "b", Kind: rulings.Block})
-	g.Rule(rulings.NewTable([]rulings.Ruling{impossible, blocked}))
+	g.SetRulings(rulings.NewTable([]rulings.Ruling{impossible, blocked}))
 	shadow := policyOf("shadow", "2/1h")
 	shadow.Shadow = true
 	if err := g.Reload(&config.File{Policies: []config.Policy{policyOf("api", "9/1h"), shadow}}); err != nil {
 		t.Fatal(err)
 	}
-	if v := mustAllow(t, g, gate.Ask{Policy: "api", Key: "a", Cost: 1}); !v.Decision.Allowed || v.Decision.Quota != 9 {
+	if v := mustAllow(t, g, gate.Request{Policy: "api", Key: "a", Cost: 1}); !v.Decision.Allowed || v.Decision.Quota != 9 {
 		t.Errorf("got %+v, want the policy's limit", v)
 	}
-	if v := mustAllow(t, g, gate.Ask{Policy: "api", Key: "b", Cost: 1}); v.Decision.Allowed {
+	if v := mustAllow(t, g, gate.Request{Policy: "api", Key: "b", Cost: 1}); v.Decision.Allowed {
 		t.Errorf("got %+v, want the other ruling obeyed", v)
 	}
 	for want, r := range map[string]rulings.Ruling{

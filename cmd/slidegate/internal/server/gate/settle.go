@@ -19,8 +19,8 @@ type Settlement struct {
 
 // SettledLimit is the effect on one limit of ending a reservation.
 type SettledLimit struct {
-	Limit string // its name, or its text if it has none
-	Back  int64  // units refunded; negative if units were charged beyond the reservation
+	Limit    string // its name, or its text if it has none
+	Returned int64  // units refunded; negative if units were charged beyond the reservation
 }
 
 // Settle replaces the estimates of a reservation with what was used, limit by limit, and releases its slots; see
@@ -58,7 +58,7 @@ func (g *Gate) end(ctx context.Context, policy string, r *slidegate.Reservation,
 	}
 	done.Repeated = said.Repeated
 	for i := range r.Charges {
-		done.Limits = append(done.Limits, SettledLimit{Limit: s.labelOf(p, r.Charges[i].Limit), Back: said.Back[i]})
+		done.Limits = append(done.Limits, SettledLimit{Limit: s.labelOf(p, r.Charges[i].Limit), Returned: said.Returned[i]})
 	}
 	return done, nil
 }
@@ -99,7 +99,7 @@ func (g *Gate) verified(ctx context.Context, policy string, r *slidegate.Reserva
 // not.
 func (s *snapshot) labelOf(p *compiled, charged slidegate.Limit) string {
 	if bound, err := slidegate.Bind(p.Name, charged); err == nil {
-		for _, own := range s.set.Bound(p.place) {
+		for _, own := range s.set.BoundLimits(p.place) {
 			if own.Prefix() == bound.Prefix() && *own.Rule() == *bound.Rule() {
 				return own.Label()
 			}
@@ -136,7 +136,7 @@ func UsedInOrder(r *slidegate.Reservation, costs []int64) ([]slidegate.Used, err
 // have charged sliding windows that are now the policy's sliding logs, if their algorithm was not named.
 func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation, earlier bool) error {
 	known := map[string]bool{}
-	for _, b := range s.set.Bound(p.place) {
+	for _, b := range s.set.BoundLimits(p.place) {
 		known[b.Prefix()] = true
 		if earlier {
 			known[earlierPrefix(b)] = true

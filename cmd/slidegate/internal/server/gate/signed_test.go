@@ -27,7 +27,7 @@ func TestSignedReservations(t *testing.T) {
 		t.Fatal(err)
 	}
 	reserve := func(policy string) slidegate.Reservation {
-		r, v, err := g.Reserve(t.Context(), Ask{Policy: policy, Key: "me", Cost: 2})
+		r, v, err := g.Reserve(t.Context(), Request{Policy: policy, Key: "me", Cost: 2})
 		if err != nil || !v.Decision.Allowed {
 			t.Fatal(v, err)
 		}
@@ -99,14 +99,14 @@ func TestSignedSlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, v, err := g.Acquire(t.Context(), Ask{Key: "me", Cost: 1})
+	r, v, err := g.Acquire(t.Context(), Request{Key: "me", Cost: 1})
 	if err != nil || !v.Decision.Allowed {
 		t.Fatal(v, err)
 	}
 	if v, err := g.Renew(t.Context(), "held", r); err != nil || !v.Decision.Allowed {
 		t.Errorf("renew: got %+v, %v; want it renewed", v, err)
 	}
-	if done, err := g.Release(t.Context(), "held", r); err != nil || done.Limits[0].Back != 1 {
+	if done, err := g.Release(t.Context(), "held", r); err != nil || done.Limits[0].Returned != 1 {
 		t.Errorf("release: got %+v, %v; want a slot released", done, err)
 	}
 }

@@ -15,13 +15,13 @@ import (
 )
 
 var (
-	// ErrSlots is wrapped by the error of an Ask that would take slots without a way to release them.
+	// ErrSlots is wrapped by the error of a Request that would take slots without a way to release them.
 	ErrSlots = policy.ErrSlots
-	// ErrNoSlots is wrapped by the error of an Ask to hold slots under a policy without an in-flight limit.
+	// ErrNoSlots is wrapped by the error of a Request to hold slots under a policy without an in-flight limit.
 	ErrNoSlots = errors.New("no in-flight limit")
 )
 
-// explainUnheld adds to the error of an Ask that would take slots without a way to release them what to do instead. A
+// explainUnheld adds to the error of a Request that would take slots without a way to release them what to do instead. A
 // configured limit is never ignored silently.
 func explainUnheld(err error) error {
 	return fmt.Errorf("gate: %w (/v1/acquire and /v1/release, or SG.ACQUIRE and SG.RELEASE); slidegate proxy holds slots itself", err)
@@ -31,9 +31,9 @@ func explainUnheld(err error) error {
 // reservation and releases or settles it; a slot that is neither renewed nor released is free again after its time to
 // live. Acquire is Reserve for a policy with an in-flight limit, and returns an ErrNoSlots for others, whose callers
 // would believe that they hold something.
-func (g *Gate) Acquire(ctx context.Context, ask Ask) (res slidegate.Reservation, v Verdict, err error) {
+func (g *Gate) Acquire(ctx context.Context, req Request) (res slidegate.Reservation, v Verdict, err error) {
 	s := g.current.Load()
-	p, err := s.find(ask.Policy)
+	p, err := s.find(req.Policy)
 	if err != nil {
 		return res, v, err
 	}
@@ -41,7 +41,7 @@ func (g *Gate) Acquire(ctx context.Context, ask Ask) (res slidegate.Reservation,
 		return res, v, fmt.Errorf("gate: %w: policy %s has no slots to hold; use allow or reserve, or add a limit such as 50 in-flight ttl=30s",
 			ErrNoSlots, p.Name)
 	}
-	return g.Reserve(ctx, ask)
+	return g.Reserve(ctx, req)
 }
 
 // TimeToLive returns how long a reservation holds its slots unless it is renewed: the shortest time to live of its
@@ -56,8 +56,8 @@ func TimeToLive(r *slidegate.Reservation) (shortest time.Duration) {
 	return shortest
 }
 
-// Holding returns the names of the policies that have an in-flight limit, in the order of the file.
-func (g *Gate) Holding() (names []string) {
+// PoliciesWithSlots returns the names of the policies that have an in-flight limit, in the order of the file.
+func (g *Gate) PoliciesWithSlots() (names []string) {
 	for _, p := range g.current.Load().order {
 		if p.slots {
 			names = append(names, p.Name)
@@ -66,9 +66,9 @@ func (g *Gate) Holding() (names []string) {
 	return names
 }
 
-// Untried returns the names of the policies whose candidate has an in-flight limit, in the order of the file. Only
+// UntriedCandidates returns the names of the policies whose candidate has an in-flight limit, in the order of the file. Only
 // HoldRequest evaluates such a candidate.
-func (g *Gate) Untried() (names []string) {
+func (g *Gate) UntriedCandidates() (names []string) {
 	for _, p := range g.current.Load().order {
 		if CandidateHasSlots(&p.Policy) {
 			names = append(names, p.Name)
@@ -128,7 +128,7 @@ func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(err
 		request.End() // releases what was taken
 		return v, held, err
 	}
-	request.Keep(ctx, func(lost policy.Verdict) { report(lost.Err) })
+	request.RenewSlots(ctx, func(lost policy.Verdict) { report(lost.Err) })
 	return v, Hold{request}, nil
 }
 

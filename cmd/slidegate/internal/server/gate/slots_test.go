@@ -16,24 +16,24 @@ import (
 func TestSlots(t *testing.T) {
 	c := newClock()
 	g := newGate(t, all(memory(t, c)), gate.Options{}, policyOf("p", "2 in-flight ttl=30s name=slots", "5/1h name=requests"), policyOf("plain", "5/1h"))
-	ask := gate.Ask{Policy: "p", Key: "ann", Cost: 1}
+	req := gate.Request{Policy: "p", Key: "ann", Cost: 1}
 	acquire := func() slidegate.Reservation {
 		t.Helper()
-		r, v, err := g.Acquire(ctx, ask)
+		r, v, err := g.Acquire(ctx, req)
 		if err != nil || !v.Decision.Allowed || gate.TimeToLive(&r) != 30*time.Second {
 			t.Fatalf("got %+v, %+v, %v; want slots for 30s", r, v, err)
 		}
 		return r
 	}
 	first, second := acquire(), acquire()
-	if r, v, err := g.Acquire(ctx, ask); err != nil || v.Decision.Allowed || r.ID != "" || v.Decision.LimitName != "slots" || v.Decision.RetryAfter != 30*time.Second {
+	if r, v, err := g.Acquire(ctx, req); err != nil || v.Decision.Allowed || r.ID != "" || v.Decision.LimitName != "slots" || v.Decision.RetryAfter != 30*time.Second {
 		t.Fatalf("a third of 2: got %+v, %+v, %v; want a denial for 30s by slots", r, v, err)
 	}
 	for i, repeated := range []bool{false, true} {
 		done, err := g.Release(ctx, "p", first)
-		want := gate.Settlement{Limits: []gate.SettledLimit{{Limit: "slots", Back: 1}, {Limit: "requests"}}, Repeated: repeated}
+		want := gate.Settlement{Limits: []gate.SettledLimit{{Limit: "slots", Returned: 1}, {Limit: "requests"}}, Repeated: repeated}
 		if repeated {
-			want.Limits[0].Back = done.Limits[0].Back // stores may return either what was done, or that no slot was left to release
+			want.Limits[0].Returned = done.Limits[0].Returned // stores may return either what was done, or that no slot was left to release
 		}
 		if err != nil || !equalSettlements(done, want) {
 			t.Errorf("release %d: got %+v, %v; want %+v", i, done, err, want)
@@ -52,17 +52,17 @@ func TestSlots(t *testing.T) {
 		t.Errorf("renew again: got %+v, %v; want it renewed", v, err)
 	}
 	fourth := acquire()
-	if done, err := g.Cancel(ctx, "p", fourth); err != nil || done.Limits[0].Back != 1 || done.Limits[1].Back != 1 {
+	if done, err := g.Cancel(ctx, "p", fourth); err != nil || done.Limits[0].Returned != 1 || done.Limits[1].Returned != 1 {
 		t.Errorf("cancel: got %+v, %v; want a slot and a request back", done, err)
 	}
-	if v, err := g.Peek(ctx, gate.Ask{Policy: "p", Key: "ann", Cost: 1}); err != nil || v.Decision.Answers[0].Remaining != 1 || v.Decision.Answers[1].Remaining != 2 {
+	if v, err := g.Peek(ctx, gate.Request{Policy: "p", Key: "ann", Cost: 1}); err != nil || v.Decision.Answers[0].Remaining != 1 || v.Decision.Answers[1].Remaining != 2 {
 		t.Errorf("what is left: got %+v, %v; want 1 slot and 2 requests", v, err)
 	}
-	ask.Cost = 0
-	if r, v, err := g.Acquire(ctx, ask); err != nil || !v.Decision.Allowed || v.Decision.Answers[1].Remaining != 2 || r.Charges[1].Cost != 0 {
+	req.Cost = 0
+	if r, v, err := g.Acquire(ctx, req); err != nil || !v.Decision.Allowed || v.Decision.Answers[1].Remaining != 2 || r.Charges[1].Cost != 0 {
 		t.Errorf("a slot alone: got %+v, %+v, %v; want no request charged", r, v, err)
 	}
-	if _, _, err := g.Acquire(ctx, gate.Ask{Policy: "plain", Key: "ann", Cost: 1}); !errors.Is(err, gate.ErrNoSlots) {
+	if _, _, err := g.Acquire(ctx, gate.Request{Policy: "plain", Key: "ann", Cost: 1}); !errors.Is(err, gate.ErrNoSlots) {
 		t.Errorf("acquiring where there are no slots: got %v, want ErrNoSlots", err)
 	}
 }
@@ -86,13 +86,13 @@ func TestUnheldSlots(t *testing.T) {
 	p.Overrides = []config.Override{{Key: "vip", Limits: limits("5/1h")}}
 	p.Allow.Keys = []string{"friend"}
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, policyOf("plain", "5/1h"), p)
-	ask := gate.Ask{Policy: "slots", Key: "ann", Cost: 1}
+	req := gate.Request{Policy: "slots", Key: "ann", Cost: 1}
 	r := httptest.NewRequest("GET", "/", nil)
 	verdicts, errs := make([]gate.Verdict, 2), make([]error, 2)
-	g.AllowBatch(ctx, []gate.Ask{ask, {Policy: "slots", Key: "vip", Cost: 1}}, verdicts, errs)
-	_, allowed := g.Allow(ctx, ask)
-	_, upTo := g.AllowUpTo(ctx, ask)
-	_, charged := g.Charge(ctx, ask)
+	g.AllowBatch(ctx, []gate.Request{req, {Policy: "slots", Key: "vip", Cost: 1}}, verdicts, errs)
+	_, allowed := g.Allow(ctx, req)
+	_, upTo := g.AllowUpTo(ctx, req)
+	_, charged := g.Charge(ctx, req)
 	_, checked := g.CheckRequest(ctx, r)
 	_, named := g.CheckPolicy(ctx, "slots", r)
 	for how, err := range map[string]error{"allow": allowed, "up to": upTo, "charge": charged, "batch": errs[0], "check": checked, "check by name": named} {
@@ -103,13 +103,13 @@ func TestUnheldSlots(t *testing.T) {
 	if errs[1] != nil || !verdicts[1].Decision.Allowed {
 		t.Errorf("an override without slots: got %+v, %v; want it allowed", verdicts[1], errs[1])
 	}
-	if v, err := g.Allow(ctx, gate.Ask{Policy: "slots", Key: "friend", Cost: 1}); err != nil || !v.Decision.Allowed {
+	if v, err := g.Allow(ctx, gate.Request{Policy: "slots", Key: "friend", Cost: 1}); err != nil || !v.Decision.Allowed {
 		t.Errorf("on the allow list: got %+v, %v; want it allowed", v, err)
 	}
-	if v, err := g.Peek(ctx, ask); err != nil || v.Decision.Remaining != 2 {
+	if v, err := g.Peek(ctx, req); err != nil || v.Decision.Remaining != 2 {
 		t.Errorf("peek: got %+v, %v; want 2 remaining", v, err)
 	}
-	if got := g.Holding(); len(got) != 1 || got[0] != "slots" {
+	if got := g.PoliciesWithSlots(); len(got) != 1 || got[0] != "slots" {
 		t.Errorf("policies with slots: got %q, want slots", got)
 	}
 }

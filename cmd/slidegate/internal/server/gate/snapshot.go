@@ -38,7 +38,7 @@ type compiled struct {
 	slots          bool                                   // the policy has an in-flight limit
 	candidateSlots bool                                   // the candidate has one
 	groups         clientip.Grouping
-	words          *httplimit.Words              // nil for the default texts
+	words          *httplimit.RefusalTexts       // nil for the default texts
 	latency        [listeners]*latency.Histogram // nil if nothing is timed
 }
 
@@ -62,14 +62,14 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		if p.matcher, err = httplimit.NewMatcher(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
-		if p.words, err = one.Refusal.Words(p.Name); err != nil {
+		if p.words, err = one.Refusal.Texts(p.Name); err != nil {
 			return nil, inPolicy(p.Name, invalid("refusal", "%w", err))
 		}
 		p.find = p.FindPlan()
 		p.slots, p.candidateSlots = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		for listener, name := range listenerNames {
-			if g.opts.Latency != nil && (Door(listener) == Proxy) == g.opts.Requests {
+			if g.opts.Latency != nil && (Listener(listener) == Proxy) == g.opts.Requests {
 				p.latency[listener] = g.opts.Latency.Of(name, p.Name)
 			}
 		}
@@ -80,7 +80,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	if last != nil {
 		opts.Before = last.set
 	}
-	if s.set, err = policy.NewOver(g.stores, rules, opts); err == nil && (g.opts.Requests || s.matches()) {
+	if s.set, err = policy.NewWithStores(g.stores, rules, opts); err == nil && (g.opts.Requests || s.matches()) {
 		err = s.checkTogether()
 	}
 	var wrong *policy.Error
@@ -98,7 +98,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 func (s *snapshot) prepare(stores Stores) {
 	var limits []*store.Limit
 	for i := range s.order {
-		bound := s.set.Bound(i)
+		bound := s.set.BoundLimits(i)
 		limits = append(limits, bound...)
 		if metrics, ok := store.As[announcer](storeOf(stores, s.set.Mode(i))); ok {
 			metrics.Announce(bound)

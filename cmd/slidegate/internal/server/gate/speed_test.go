@@ -16,22 +16,22 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	g := newGate(t, all(memory(t, newClock())), gate.Options{Latency: latency.New()}, policyOf("p", "100/1h"), rich())
-	asks := []gate.Ask{
+	reqs := []gate.Request{
 		{Policy: "p", Key: "ann", Cost: 1}, {Policy: "api", Key: "vip-7", Cost: 1}, {Policy: "api", Key: "ann", Cost: 1},
 		{Policy: "api", Key: "bad", Cost: 1}, {Policy: "api", Key: "robot", Cost: 1},
 	}
-	for _, ask := range asks {
+	for _, req := range reqs {
 		if got := testing.AllocsPerRun(200, func() {
-			if _, err := g.Allow(ctx, ask); err != nil {
+			if _, err := g.Allow(ctx, req); err != nil {
 				t.Error(err)
 			}
 		}); got != 0 {
-			t.Errorf("Allow of %q under %q: got %v allocations, want none", ask.Key, ask.Policy, got)
+			t.Errorf("Allow of %q under %q: got %v allocations, want none", req.Key, req.Policy, got)
 		}
 	}
-	batch := make([]gate.Ask, 100)
+	batch := make([]gate.Request, 100)
 	for i := range batch {
-		batch[i] = gate.Ask{Policy: "p", Key: "ann", Cost: 1}
+		batch[i] = gate.Request{Policy: "p", Key: "ann", Cost: 1}
 	}
 	verdicts, errs := make([]gate.Verdict, 100), make([]error, 100)
 	if got := testing.AllocsPerRun(100, func() { g.AllowBatch(ctx, batch, verdicts, errs) }); got > 1 { // the garbage collector may empty the pool
@@ -80,7 +80,7 @@ func benchAllow(b *testing.B, opts gate.Options) {
 	keys := benchKeys()
 	i := 0
 	for b.Loop() {
-		if _, err := g.Allow(ctx, gate.Ask{Policy: "p", Key: keys[i&1023], Cost: 1}); err != nil {
+		if _, err := g.Allow(ctx, gate.Request{Policy: "p", Key: keys[i&1023], Cost: 1}); err != nil {
 			b.Fatal(err)
 		}
 		i++
@@ -89,13 +89,13 @@ func benchAllow(b *testing.B, opts gate.Options) {
 
 func BenchmarkBatch100(b *testing.B) {
 	g := newGate(b, all(benchStore(b)), gate.Options{}, policyOf("p", "1000000/1h"))
-	asks := make([]gate.Ask, 100)
+	reqs := make([]gate.Request, 100)
 	for i, key := range benchKeys()[:100] {
-		asks[i] = gate.Ask{Policy: "p", Key: key, Cost: 1}
+		reqs[i] = gate.Request{Policy: "p", Key: key, Cost: 1}
 	}
 	verdicts, errs := make([]gate.Verdict, 100), make([]error, 100)
 	for b.Loop() {
-		g.AllowBatch(ctx, asks, verdicts, errs)
+		g.AllowBatch(ctx, reqs, verdicts, errs)
 	}
 }
 

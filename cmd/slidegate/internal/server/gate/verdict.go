@@ -7,24 +7,24 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Ask is a request to a Gate: may this key take this many units under this policy?
-type Ask struct {
-	Policy  string     // "" means the default policy
-	Key     string     // the client that is limited
-	Address netip.Addr // the client's address, if known, for allow and deny lists
-	Cost    int64      // units; 0 is a peek
-	Door    Door       // the listener that received it
+// Request is a request to a Gate: may this key take this many units under this policy?
+type Request struct {
+	Policy   string     // "" means the default policy
+	Key      string     // the client that is limited
+	Address  netip.Addr // the client's address, if known, for allow and deny lists
+	Cost     int64      // units; 0 is a peek
+	Listener Listener   // the listener that received it
 	// Plan is the value that selects the plan, for policies with plans that are selected by a field of the request;
 	// empty means none.
 	Plan string
 }
 
-// Door identifies a listener in metrics.
-type Door uint8
+// Listener identifies a listener in metrics.
+type Listener uint8
 
 // The listeners.
 const (
-	HTTP Door = iota
+	HTTP Listener = iota
 	RESP
 	Proxy // requests run in it
 	listeners

@@ -72,7 +72,7 @@ func recordedReservation(t *testing.T, name string) (r slidegate.Reservation) {
 // left returns what ann has left of each limit of a policy.
 func left(t *testing.T, g *Gate, policy string) (remaining []int64) {
 	t.Helper()
-	v, err := g.Peek(t.Context(), Ask{Policy: policy, Key: "ann", Cost: 1})
+	v, err := g.Peek(t.Context(), Request{Policy: policy, Key: "ann", Cost: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestVersion1(t *testing.T) {
 		wantLeft(t, left(t, g, "api"), 2, 18, 26, 36, 4996)
 	}
 	// The limit of plain is a sliding log now. Charges to the sliding window that it was can still be refunded.
-	if done, err := g.Cancel(t.Context(), "plain", recordedReservation(t, "plain")); err != nil || done.Limits[0].Back != 3 {
+	if done, err := g.Cancel(t.Context(), "plain", recordedReservation(t, "plain")); err != nil || done.Limits[0].Returned != 3 {
 		t.Errorf("a limit whose algorithm changed: got %+v, %v; want 3 refunded", done, err)
 	}
 }

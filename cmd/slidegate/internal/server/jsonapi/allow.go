@@ -61,10 +61,10 @@ func statusOf(v *gate.Verdict) int {
 
 // allowBatch decides all asks in one call to the gate. The status is always 200; each result has its own status.
 func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
-	n := len(c.asks)
+	n := len(c.requests)
 	c.verdicts = slices.Grow(c.verdicts[:0], n)[:n]
 	c.errs = slices.Grow(c.errs[:0], n)[:n]
-	a.gate.AllowBatch(r.Context(), c.asks, c.verdicts, c.errs)
+	a.gate.AllowBatch(r.Context(), c.requests, c.verdicts, c.errs)
 	c.out = append(c.out, `{"results":[`...)
 	var last about
 	for i := range c.verdicts {

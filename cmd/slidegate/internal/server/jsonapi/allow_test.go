@@ -109,7 +109,7 @@ func TestBatch(t *testing.T) {
 	fixed := func(allowed bool, granted, retry int64) string {
 		return strings.TrimPrefix(plainDecision(allowed, "open", "1/1h fixed-window", 1, 0, granted, retry, 3600e6, start), "{")
 	}
-	_, err := s.gate.Peek(t.Context(), gate.Ask{Policy: "logn"})
+	_, err := s.gate.Peek(t.Context(), gate.Request{Policy: "logn"})
 	unknown := strconv.Quote(err.Error())
 	before := s.store.applies.Load()
 	got := s.post("/v1/allow", `{"requests":[{"policy":"open","key":"a"},{"policy":"logn","key":"a"},{"policy":"open","key":"a","cost":1},

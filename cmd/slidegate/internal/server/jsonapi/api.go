@@ -32,9 +32,9 @@ type Options struct {
 
 // Inspector reports on and resets single keys, as a gate.Gate does.
 type Inspector interface {
-	Peek(context.Context, gate.Ask) (gate.Verdict, error)
-	Explain(context.Context, gate.Ask) (gate.Explanation, error)
-	Reset(context.Context, gate.Ask) error
+	Peek(context.Context, gate.Request) (gate.Verdict, error)
+	Explain(context.Context, gate.Request) (gate.Explanation, error)
+	Reset(context.Context, gate.Request) error
 }
 
 // API serves a gate as JSON. It is safe for concurrent use. The zero value is not usable; call New.
@@ -42,7 +42,7 @@ type API struct {
 	gate    *gate.Gate
 	envoy   Inspector // may be nil
 	logger  *throttlelog.Logger
-	answers gate.Answers
+	answers gate.Responder
 	calls   sync.Pool // of *call
 }
 

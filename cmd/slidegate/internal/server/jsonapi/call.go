@@ -16,10 +16,10 @@ type call struct {
 	out  []byte
 	scan scanner
 
-	one   gate.Ask
-	upTo  bool
-	batch bool
-	asks  []gate.Ask
+	one      gate.Request
+	upTo     bool
+	batch    bool
+	requests []gate.Request
 
 	verdicts []gate.Verdict
 	errs     []error
@@ -51,10 +51,10 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request) *call {
 
 // end returns the call to the pool, without the keys in it.
 func (a *API) end(c *call) {
-	clear(c.asks)
+	clear(c.requests)
 	clear(c.verdicts)
 	clear(c.errs)
-	*c = call{body: c.body[:0], out: c.out[:0], asks: c.asks[:0], verdicts: c.verdicts[:0], errs: c.errs[:0]}
+	*c = call{body: c.body[:0], out: c.out[:0], requests: c.requests[:0], verdicts: c.verdicts[:0], errs: c.errs[:0]}
 	if cap(c.body) > maxKept {
 		c.body = nil
 	}

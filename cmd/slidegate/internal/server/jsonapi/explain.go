@@ -16,12 +16,12 @@ import (
 
 // explain serves GET /v1/explain.
 func (a *API) explain(w http.ResponseWriter, r *http.Request) {
-	ask, p := queryAsk(r.URL.RawQuery)
+	req, p := queryRequest(r.URL.RawQuery)
 	if p != nil {
 		send(w, p)
 		return
 	}
-	e, err := a.inspector(ask.Policy).Explain(r.Context(), ask)
+	e, err := a.inspector(req.Policy).Explain(r.Context(), req)
 	if err != nil {
 		a.fail(w, err)
 		return
@@ -35,60 +35,60 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// queryAsk reads an ask from a query, as strictly as from a body. A key in a query may be any bytes, such as %FF.
-func queryAsk(raw string) (gate.Ask, *problem) {
-	ask := gate.Ask{Cost: 1}
+// queryRequest reads an ask from a query, as strictly as from a body. A key in a query may be any bytes, such as %FF.
+func queryRequest(raw string) (gate.Request, *problem) {
+	req := gate.Request{Cost: 1}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return ask, &problem{Status: http.StatusBadRequest, Detail: "invalid query: a % without two hex digits, or a semicolon"}
+		return req, &problem{Status: http.StatusBadRequest, Detail: "invalid query: a % without two hex digits, or a semicolon"}
 	}
 	names := fieldNames[:costFields] // the fields of an ask
 	for name, given := range values {
 		if fieldOf(name, names) < 0 {
 			p := &problem{Status: http.StatusBadRequest, Field: name, Detail: "is not a field of this query (want one of " + strings.Join(names, ", ") + ")"}
 			p.Meant, _ = errtext.Nearest(name, names)
-			return ask, p
+			return req, p
 		}
 		if len(given) > 1 {
-			return ask, &problem{Status: http.StatusBadRequest, Field: name, Detail: "duplicate field; keep one"}
+			return req, &problem{Status: http.StatusBadRequest, Field: name, Detail: "duplicate field; keep one"}
 		}
-		if detail := queryField(&ask, name, given[0]); detail != "" {
-			return ask, &problem{Status: http.StatusBadRequest, Field: name, Detail: detail}
+		if detail := queryField(&req, name, given[0]); detail != "" {
+			return req, &problem{Status: http.StatusBadRequest, Field: name, Detail: detail}
 		}
 	}
 	if values.Has("key") == values.Has("key_base64") {
-		return ask, &problem{Status: http.StatusBadRequest, Field: "key", Detail: "give exactly one of key and key_base64"}
+		return req, &problem{Status: http.StatusBadRequest, Field: "key", Detail: "give exactly one of key and key_base64"}
 	}
-	return ask, nil
+	return req, nil
 }
 
 // queryField reads one field, or returns what is wrong with it.
-func queryField(ask *gate.Ask, name, value string) (detail string) {
+func queryField(req *gate.Request, name, value string) (detail string) {
 	switch name {
 	case "policy":
-		ask.Policy = value
+		req.Policy = value
 	case "plan":
-		ask.Plan = value
+		req.Plan = value
 	case "key":
-		ask.Key = value
+		req.Key = value
 	case "key_base64":
 		key, err := base64.StdEncoding.Strict().DecodeString(value)
 		if err != nil || strings.ContainsAny(value, "\r\n") {
 			return "must be base64 with padding (RFC 4648, section 4); in a query, write + as %2B"
 		}
-		ask.Key = string(key)
+		req.Key = string(key)
 	case "cost":
 		cost, err := strconv.ParseUint(value, 10, 63)
 		if err != nil || cost > rule.MaxQuota {
 			return "must be a whole number from 0 to " + strconv.FormatInt(rule.MaxQuota, 10)
 		}
-		ask.Cost = int64(cost)
+		req.Cost = int64(cost)
 	case "address":
 		addr, err := netip.ParseAddr(value)
 		if err != nil {
 			return "must be an IP address without a port, such as 203.0.113.7 or 2001:db8::7"
 		}
-		ask.Address = addr
+		req.Address = addr
 	}
 	return ""
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// parsedAsk is an ask as both readers return it.
-type parsedAsk struct {
-	gate.Ask
+// parsedRequest is a request as both readers return it.
+type parsedRequest struct {
+	gate.Request
 	upTo bool
 }
 
 // strict reads the body of /v1/allow with encoding/json, slowly and obviously. The scanner must agree with it.
-func strict(text string) (asks []parsedAsk, batch, ok bool) {
+func strict(text string) (asks []parsedRequest, batch, ok bool) {
 	if !utf8.ValidString(text) || !json.Valid([]byte(text)) || halfSurrogate(text) {
 		return nil, false, false
 	}
@@ -32,7 +32,7 @@ func strict(text string) (asks []parsedAsk, batch, ok bool) {
 	}
 	if _, batch = fields["requests"]; !batch {
 		one, ok := strictAsk(fields, true)
-		return []parsedAsk{one}, false, ok
+		return []parsedRequest{one}, false, ok
 	}
 	var requests []json.RawMessage
 	if len(fields) != 1 || fields["requests"][0] != '[' || json.Unmarshal(fields["requests"], &requests) != nil ||
@@ -98,7 +98,7 @@ func strictFields(text []byte) (map[string]json.RawMessage, bool) {
 
 var digitsAlone = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
 
-func strictAsk(fields map[string]json.RawMessage, alone bool) (a parsedAsk, ok bool) {
+func strictAsk(fields map[string]json.RawMessage, alone bool) (a parsedRequest, ok bool) {
 	a.Cost = 1
 	if (fields["key"] == nil) == (fields["key_base64"] == nil) {
 		return a, false
@@ -139,16 +139,16 @@ func strictAsk(fields map[string]json.RawMessage, alone bool) (a parsedAsk, ok b
 }
 
 // scanned reads the same with the scanner.
-func scanned(text string) (asks []parsedAsk, batch, ok bool) {
+func scanned(text string) (asks []parsedRequest, batch, ok bool) {
 	c := &call{scan: scanner{text: text}}
 	if !c.readAllow() {
 		return nil, false, false
 	}
 	if !c.batch {
-		return []parsedAsk{{c.one, c.upTo}}, false, true
+		return []parsedRequest{{c.one, c.upTo}}, false, true
 	}
-	for _, ask := range c.asks {
-		asks = append(asks, parsedAsk{Ask: ask})
+	for _, req := range c.requests {
+		asks = append(asks, parsedRequest{Request: req})
 	}
 	return asks, true, true
 }
@@ -194,8 +194,8 @@ func TestGoodBodies(t *testing.T) {
 		t.Errorf("%q, want %q", got[0].Key, want)
 	}
 	got, _, _ = scanned(goodBodies[6])
-	if want := (gate.Ask{Key: "\xff\xef", Cost: 1}); got[0].Ask != want {
-		t.Errorf("got %+v, want %+v", got[0].Ask, want)
+	if want := (gate.Request{Key: "\xff\xef", Cost: 1}); got[0].Request != want {
+		t.Errorf("got %+v, want %+v", got[0].Request, want)
 	}
 }
 

@@ -29,12 +29,12 @@ const (
 	batchFields = fieldRequests + 1
 )
 
-// ask reads an ask with the first of the fields.
-func (s *scanner) ask(into *gate.Ask, fields int) bool {
+// request reads an request with the first of the fields.
+func (s *scanner) request(into *gate.Request, fields int) bool {
 	s.space()
 	from := s.at
 	into.Cost = 1
-	seen, ok := object(s, into, fieldNames[:fields], readAsk)
+	seen, ok := object(s, into, fieldNames[:fields], readRequestField)
 	return ok && s.checkKey(from, seen)
 }
 
@@ -49,8 +49,8 @@ func (s *scanner) checkKey(from int, seen uint) bool {
 	return true
 }
 
-// readAsk reads one field of an ask.
-func readAsk(s *scanner, a *gate.Ask, field int) (ok bool) {
+// readRequestField reads one field of an ask.
+func readRequestField(s *scanner, a *gate.Request, field int) (ok bool) {
 	switch field {
 	case fieldPolicy:
 		a.Policy, ok = s.stringValue()
@@ -110,7 +110,7 @@ func (c *call) readAllow() bool {
 			c.upTo, ok = s.boolean()
 			return ok
 		}
-		return readAsk(s, &c.one, field)
+		return readRequestField(s, &c.one, field)
 	})
 	switch {
 	case !ok:
@@ -136,14 +136,14 @@ func (c *call) readBatch() bool {
 	}
 	s.list = "requests"
 	for {
-		s.index = len(c.asks)
+		s.index = len(c.requests)
 		if s.index == MaxBatch {
 			s.list = ""
 			return s.wrong(from, "requests", "has more than %d; send several batches", MaxBatch)
 		}
 		s.name = ""
-		c.asks = append(c.asks, gate.Ask{})
-		if !s.ask(&c.asks[s.index], costFields) {
+		c.requests = append(c.requests, gate.Request{})
+		if !s.request(&c.requests[s.index], costFields) {
 			return false
 		}
 		if s.next(',') {

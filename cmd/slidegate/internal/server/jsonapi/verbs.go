@@ -10,13 +10,13 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// beginAsk reads a request of one ask.
-func (a *API) beginAsk(w http.ResponseWriter, r *http.Request, fields int) *call {
+// beginRequest reads a request of one ask.
+func (a *API) beginRequest(w http.ResponseWriter, r *http.Request, fields int) *call {
 	c := a.begin(w, r)
 	if c == nil {
 		return nil
 	}
-	if !c.scan.ask(&c.one, fields) || !c.scan.end() {
+	if !c.scan.request(&c.one, fields) || !c.scan.end() {
 		send(w, c.scan.problem)
 		a.end(c)
 		return nil
@@ -26,8 +26,8 @@ func (a *API) beginAsk(w http.ResponseWriter, r *http.Request, fields int) *call
 
 // peek serves POST /v1/peek. The status is 200 even if the decision is a denial.
 func (a *API) peek(w http.ResponseWriter, r *http.Request) {
-	a.serveVerdict(w, r, func(ctx context.Context, ask gate.Ask) (gate.Verdict, error) {
-		return a.inspector(ask.Policy).Peek(ctx, ask)
+	a.serveVerdict(w, r, func(ctx context.Context, req gate.Request) (gate.Verdict, error) {
+		return a.inspector(req.Policy).Peek(ctx, req)
 	})
 }
 
@@ -37,8 +37,8 @@ func (a *API) refund(w http.ResponseWriter, r *http.Request) { a.serveVerdict(w,
 // charge serves POST /v1/charge. Remaining is what is left after the charge.
 func (a *API) charge(w http.ResponseWriter, r *http.Request) { a.serveVerdict(w, r, a.gate.Charge) }
 
-func (a *API) serveVerdict(w http.ResponseWriter, r *http.Request, ask func(context.Context, gate.Ask) (gate.Verdict, error)) {
-	c := a.beginAsk(w, r, costFields)
+func (a *API) serveVerdict(w http.ResponseWriter, r *http.Request, ask func(context.Context, gate.Request) (gate.Verdict, error)) {
+	c := a.beginRequest(w, r, costFields)
 	if c == nil {
 		return
 	}
@@ -64,8 +64,8 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) { a.hold(w, r, a.g
 func (a *API) acquire(w http.ResponseWriter, r *http.Request) { a.hold(w, r, a.gate.Acquire) }
 
 func (a *API) hold(w http.ResponseWriter, r *http.Request,
-	ask func(context.Context, gate.Ask) (slidegate.Reservation, gate.Verdict, error)) {
-	c := a.beginAsk(w, r, costFields)
+	ask func(context.Context, gate.Request) (slidegate.Reservation, gate.Verdict, error)) {
+	c := a.beginRequest(w, r, costFields)
 	if c == nil {
 		return
 	}
@@ -167,7 +167,7 @@ func appendSettlement(to []byte, done *gate.Settlement) []byte {
 		to = append(to, `{"limit":`...)
 		to = appendText(to, done.Limits[i].Limit)
 		to = append(to, `,"given_back":`...)
-		to = strconv.AppendInt(to, done.Limits[i].Back, 10)
+		to = strconv.AppendInt(to, done.Limits[i].Returned, 10)
 		to = append(to, '}')
 	}
 	return append(to, "]}\n"...)
@@ -200,7 +200,7 @@ func (a *API) renew(w http.ResponseWriter, r *http.Request) {
 
 // reset serves POST /v1/reset.
 func (a *API) reset(w http.ResponseWriter, r *http.Request) {
-	c := a.beginAsk(w, r, keyFields)
+	c := a.beginRequest(w, r, keyFields)
 	if c == nil {
 		return
 	}

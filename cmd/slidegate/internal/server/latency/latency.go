@@ -37,19 +37,19 @@ type Histograms struct {
 	byName map[name]*Histogram
 }
 
-type name struct{ door, policy string }
+type name struct{ listener, policy string }
 
 // New returns an empty set of histograms.
 func New() *Histograms { return &Histograms{began: time.Now(), byName: map[name]*Histogram{}} }
 
 // Of returns the histogram of a listener and a policy, the same one for the same names. It is reported from then on.
-func (h *Histograms) Of(door, policy string) *Histogram {
+func (h *Histograms) Of(listener, policy string) *Histogram {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.byName) >= maxHistograms && h.byName[name{door, policy}] == nil {
+	if len(h.byName) >= maxHistograms && h.byName[name{listener, policy}] == nil {
 		policy = "other"
 	}
-	n := name{door, policy}
+	n := name{listener, policy}
 	if h.byName[n] == nil {
 		lanes := 1
 		for lanes < 2*runtime.GOMAXPROCS(0) && lanes < 32 {
@@ -57,7 +57,7 @@ func (h *Histograms) Of(door, policy string) *Histogram {
 		}
 		h.byName[n] = &Histogram{
 			lanes:      make([]lane, lanes),
-			attributes: attribute.NewSet(attribute.String("door", door), attribute.String("policy", policy)),
+			attributes: attribute.NewSet(attribute.String("listener", listener), attribute.String("policy", policy)),
 		}
 	}
 	return h.byName[n]

@@ -31,7 +31,7 @@ func TestBuckets(t *testing.T) {
 		of.Record(took)
 	}
 	for _, p := range points(t, h) {
-		if door, _ := p.Attributes.Value("door"); door.AsString() == "resp" {
+		if listener, _ := p.Attributes.Value("listener"); listener.AsString() == "resp" {
 			if p.Count != 0 {
 				t.Errorf("before any decision: got %+v, want zero counts", p)
 			}

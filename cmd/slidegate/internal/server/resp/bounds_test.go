@@ -289,11 +289,11 @@ type slowPolicies struct {
 	entered, leave chan struct{}
 }
 
-func (s *slowPolicies) Allow(ctx context.Context, ask gate.Ask) (gate.Verdict, error) {
+func (s *slowPolicies) Allow(ctx context.Context, req gate.Request) (gate.Verdict, error) {
 	s.entered <- struct{}{}
 	select {
 	case <-s.leave:
-		return s.Gate.Allow(ctx, ask)
+		return s.Gate.Allow(ctx, req)
 	case <-ctx.Done():
 		return gate.Verdict{}, ctx.Err()
 	}

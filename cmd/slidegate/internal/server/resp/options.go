@@ -15,15 +15,15 @@ import (
 
 // Policies is the part of *gate.Gate that the server uses.
 type Policies interface {
-	Allow(ctx context.Context, ask gate.Ask) (gate.Verdict, error)
-	AllowBatch(ctx context.Context, asks []gate.Ask, verdicts []gate.Verdict, errs []error)
-	AllowUpTo(ctx context.Context, ask gate.Ask) (gate.Verdict, error)
-	Peek(ctx context.Context, ask gate.Ask) (gate.Verdict, error)
-	Refund(ctx context.Context, ask gate.Ask) (gate.Verdict, error)
-	Charge(ctx context.Context, ask gate.Ask) (gate.Verdict, error)
-	Reset(ctx context.Context, ask gate.Ask) error
-	Reserve(ctx context.Context, ask gate.Ask) (slidegate.Reservation, gate.Verdict, error)
-	Acquire(ctx context.Context, ask gate.Ask) (slidegate.Reservation, gate.Verdict, error)
+	Allow(ctx context.Context, req gate.Request) (gate.Verdict, error)
+	AllowBatch(ctx context.Context, reqs []gate.Request, verdicts []gate.Verdict, errs []error)
+	AllowUpTo(ctx context.Context, req gate.Request) (gate.Verdict, error)
+	Peek(ctx context.Context, req gate.Request) (gate.Verdict, error)
+	Refund(ctx context.Context, req gate.Request) (gate.Verdict, error)
+	Charge(ctx context.Context, req gate.Request) (gate.Verdict, error)
+	Reset(ctx context.Context, req gate.Request) error
+	Reserve(ctx context.Context, req gate.Request) (slidegate.Reservation, gate.Verdict, error)
+	Acquire(ctx context.Context, req gate.Request) (slidegate.Reservation, gate.Verdict, error)
 	Renew(ctx context.Context, policy string, r slidegate.Reservation) (gate.Verdict, error)
 	Release(ctx context.Context, policy string, r slidegate.Reservation) (gate.Settlement, error)
 	Settle(ctx context.Context, policy string, r slidegate.Reservation, used ...slidegate.Used) (gate.Settlement, error)

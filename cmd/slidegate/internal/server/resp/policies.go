@@ -49,14 +49,14 @@ func policyCommands() []*command {
 
 // batch holds SG.ALLOWs that are decided together. Its memory is reused.
 type batch struct {
-	asks     []gate.Ask
+	asks     []gate.Request
 	verdicts []gate.Verdict
 	errs     []error
 }
 
 // allow runs SG.ALLOW.
 func (c *conn) allow(args [][]byte) {
-	ask, ok := c.readAsk(args)
+	req, ok := c.readAsk(args)
 	switch {
 	case !ok:
 		c.decide()
@@ -65,9 +65,9 @@ func (c *conn) allow(args [][]byte) {
 		if c.batch == nil {
 			c.batch = c.server.batches.Get().(*batch)
 		}
-		c.batch.asks = append(c.batch.asks, ask)
+		c.batch.asks = append(c.batch.asks, req)
 	default:
-		v, err := c.server.policies.Allow(c.ctx, ask)
+		v, err := c.server.policies.Allow(c.ctx, req)
 		c.verdict(&v, err)
 	}
 }
@@ -102,13 +102,13 @@ func (c *conn) decide() {
 }
 
 // readAsk reads the policy, the key and the optional cost.
-func (c *conn) readAsk(args [][]byte) (ask gate.Ask, ok bool) {
-	ask = gate.Ask{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1, Door: gate.RESP}
+func (c *conn) readAsk(args [][]byte) (req gate.Request, ok bool) {
+	req = gate.Request{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1, Listener: gate.RESP}
 	if len(args) > 3 {
-		ask.Cost, ok = readCost(args[3])
-		return ask, ok
+		req.Cost, ok = readCost(args[3])
+		return req, ok
 	}
-	return ask, true
+	return req, true
 }
 
 // readCost reads a cost.
@@ -166,8 +166,8 @@ func (c *conn) failed(err error) {
 }
 
 func (c *conn) allowUpTo(args [][]byte) {
-	if ask, ok := c.readAsk(args); ok {
-		v, err := c.server.policies.AllowUpTo(c.ctx, ask)
+	if req, ok := c.readAsk(args); ok {
+		v, err := c.server.policies.AllowUpTo(c.ctx, req)
 		c.verdict(&v, err)
 		return
 	}
@@ -175,8 +175,8 @@ func (c *conn) allowUpTo(args [][]byte) {
 }
 
 func (c *conn) peek(args [][]byte) {
-	if ask, ok := c.readAsk(args); ok {
-		v, err := c.server.policies.Peek(c.ctx, ask)
+	if req, ok := c.readAsk(args); ok {
+		v, err := c.server.policies.Peek(c.ctx, req)
 		c.verdict(&v, err)
 		return
 	}
@@ -184,8 +184,8 @@ func (c *conn) peek(args [][]byte) {
 }
 
 func (c *conn) charge(args [][]byte) {
-	if ask, ok := c.readAsk(args); ok {
-		v, err := c.server.policies.Charge(c.ctx, ask)
+	if req, ok := c.readAsk(args); ok {
+		v, err := c.server.policies.Charge(c.ctx, req)
 		c.verdict(&v, err)
 		return
 	}
@@ -193,8 +193,8 @@ func (c *conn) charge(args [][]byte) {
 }
 
 func (c *conn) refund(args [][]byte) {
-	if ask, ok := c.readAsk(args); ok {
-		v, err := c.server.policies.Refund(c.ctx, ask)
+	if req, ok := c.readAsk(args); ok {
+		v, err := c.server.policies.Refund(c.ctx, req)
 		c.verdict(&v, err)
 		return
 	}
@@ -202,8 +202,8 @@ func (c *conn) refund(args [][]byte) {
 }
 
 func (c *conn) resetKey(args [][]byte) {
-	ask, _ := c.readAsk(args)
-	c.done(c.server.policies.Reset(c.ctx, ask))
+	req, _ := c.readAsk(args)
+	c.done(c.server.policies.Reset(c.ctx, req))
 }
 
 // done replies OK, or with the error.
@@ -221,7 +221,7 @@ func (c *conn) reserve(args [][]byte) { c.hold(args, verdictNumbers+1, c.server.
 func (c *conn) acquire(args [][]byte) { c.hold(args, verdictNumbers+2, c.server.policies.Acquire) }
 
 // hold replies with a verdict, a reservation and, if there are that many parts, the reservation's time to live.
-func (c *conn) hold(args [][]byte, parts int, ask func(context.Context, gate.Ask) (slidegate.Reservation, gate.Verdict, error)) {
+func (c *conn) hold(args [][]byte, parts int, ask func(context.Context, gate.Request) (slidegate.Reservation, gate.Verdict, error)) {
 	wanted, ok := c.readAsk(args)
 	if !ok {
 		c.failCost()
@@ -271,7 +271,7 @@ func (c *conn) settled(done gate.Settlement, err error) {
 	}
 	c.out = appendBool(appendArray(c.out, 1+len(done.Limits)), done.Repeated)
 	for i := range done.Limits {
-		c.out = appendInt(c.out, done.Limits[i].Back)
+		c.out = appendInt(c.out, done.Limits[i].Returned)
 	}
 }
 

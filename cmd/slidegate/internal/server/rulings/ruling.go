@@ -60,8 +60,8 @@ func (r *Ruling) Name() string {
 	return string(text)
 }
 
-// Policied returns the ruling in the engine's form.
-func (r *Ruling) Policied() (policy.Ruling, error) {
+// PolicyRuling returns the ruling in the engine's form.
+func (r *Ruling) PolicyRuling() (policy.Ruling, error) {
 	made := policy.Ruling{Key: r.Key, Refused: r.Kind == Block, Unlimited: r.Kind == Unlimited, Until: r.Until}
 	for _, text := range r.Limits {
 		limit, err := slidegate.ParseLimit(text)

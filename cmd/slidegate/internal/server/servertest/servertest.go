@@ -79,8 +79,8 @@ type Reply struct {
 	Body   string
 }
 
-// Ask sends a request to a listener; headers come in pairs.
-func (s *Service) Ask(t testing.TB, listener, method, path, body string, headers ...string) Reply {
+// Send sends a request to a listener; headers come in pairs.
+func (s *Service) Send(t testing.TB, listener, method, path, body string, headers ...string) Reply {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://"+s.Address(listener)+path, strings.NewReader(body))
 	if err != nil {

@@ -15,7 +15,7 @@ var ctx = context.Background()
 // The stores of tests.
 var (
 	open    = storestest.Open
-	hasty   = storestest.Hasty
+	hasty   = storestest.ShortTimeouts
 	limiter = storestest.Limiter
 	allow   = storestest.Allow
 )

@@ -60,7 +60,7 @@ func (m *leaseMetrics) observe(_ context.Context, to metric.Observer) error {
 	defer m.mu.Unlock()
 	s := m.leases.stats()
 	to.ObserveInt64(m.keys, int64(s.Keys), m.store)
-	to.ObserveInt64(m.out, s.Out, m.store)
+	to.ObserveInt64(m.out, s.Outstanding, m.store)
 	for i, value := range [leaseCounters]int64{
 		unitsTaken: s.Taken, unitsSpent: s.Spent, unitsReturned: s.Returned, unitsWasted: s.Wasted,
 		leaseCalls: s.Calls, tripsSaved: int64(s.Decisions) - s.Calls,

@@ -31,7 +31,7 @@ func (l *leases) stats() (sum lease.Stats) {
 	for _, layer := range l.layers {
 		s := layer.Stats()
 		sum.Keys += s.Keys
-		sum.Out += s.Out
+		sum.Outstanding += s.Outstanding
 		sum.Taken += s.Taken
 		sum.Spent += s.Spent
 		sum.Returned += s.Returned
@@ -54,7 +54,7 @@ func (l *leases) close() error {
 		_ = layer.Close(ctx) // units that are not returned are logged below
 	}
 	after := l.stats()
-	if lost := after.Wasted - wasted + after.Out; lost > 0 {
+	if lost := after.Wasted - wasted + after.Outstanding; lost > 0 {
 		l.logger.Warn("leased units could not be returned; they count until they leave their windows", slog.Int64("units", lost))
 	}
 	return nil

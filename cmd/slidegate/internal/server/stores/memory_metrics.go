@@ -92,7 +92,7 @@ func (m *memoryMetrics) add(limits []memstore.LimitStats) {
 		}
 		now[id] = memoryCounts{evictions: l.Evictions, recalled: l.Recalled, refused: l.Refused}
 		to := m.countsOf(memoryLabel{policyName(l.Namespace), cmp.Or(l.Name, l.Shape)})
-		to.held += l.Held
+		to.held += l.Keys
 		to.forgotten += l.Forgotten
 		to.evictions += l.Evictions - before.evictions
 		to.recalled += l.Recalled - before.recalled

@@ -27,7 +27,7 @@ func (o *Opened) watchOutages(watch *outages, provider metric.MeterProvider) err
 			}
 			to.ObserveInt64(open, down, of)
 			to.ObserveInt64(trips, stats.Outages, of)
-			to.ObserveInt64(undone, stats.Undone, of)
+			to.ObserveInt64(undone, stats.Undecided, of)
 		}
 		return nil
 	})

@@ -65,8 +65,8 @@ func Hostile() Document {
 }
 
 // hostileAgainst is a comparison in which every text is one of the hostile keys.
-func hostileAgainst() *replay.Against {
-	a := &replay.Against{NewlyDenied: replay.Change{Requests: 100, Keys: 10, Profile: hostileProfile()}}
+func hostileAgainst() *replay.Comparison {
+	a := &replay.Comparison{NewlyDenied: replay.Change{Requests: 100, Keys: 10, Profile: hostileProfile()}}
 	for _, key := range hostileKeys {
 		a.Policies = append(a.Policies, replay.PolicyOutcome{Name: key, Requests: 1_000_000, Denied: 100_000})
 		a.NewlyDenied.Top = append(a.NewlyDenied.Top, replay.KeyChange{Policy: key, Key: key, Requests: 10, Profile: hostileProfile()})

@@ -36,8 +36,8 @@ func Open(t testing.TB, url string, opts stores.Options) *stores.Opened {
 	return o
 }
 
-// Hasty returns options with which an outage ends quickly.
-func Hasty() stores.Options {
+// ShortTimeouts returns options with which an outage ends quickly.
+func ShortTimeouts() stores.Options {
 	return stores.Options{Timeout: 50 * time.Millisecond, ProbeEvery: 50 * time.Millisecond, Failures: 1}
 }
 

@@ -8,15 +8,15 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/config"
 )
 
-// faces builds the parts of each request, one per policy that applies.
-type faces struct {
-	policies *facing.Policies
-	finder   *facing.Finder
-	known    facing.Known
+// splitter builds the parts of each request, one per policy that applies.
+type splitter struct {
+	policies *routing.Policies
+	finder   *routing.Finder
+	known    routing.Known
 	makers   []maker // by policy
 	parts    []Part
 	first    int // the number of the first group
@@ -49,11 +49,11 @@ func (m *maker) costAt(route int) *coster {
 
 // planPolicies determines which policies can be replayed on the log, and how.
 func (p *plan) planPolicies(s shape, opts *Options) (err error) {
-	if p.faces, err = p.planFaces(s, opts, opts.Policies); err != nil || opts.Against == nil {
+	if p.splitter, err = p.planSplitter(s, opts, opts.Policies); err != nil || opts.Against == nil {
 		return err
 	}
 	own := len(p.notes)
-	if p.other, err = p.planFaces(s, opts, opts.Against); err != nil {
+	if p.other, err = p.planSplitter(s, opts, opts.Against); err != nil {
 		return err
 	}
 	p.other.first = len(opts.Policies.Groups())
@@ -63,8 +63,8 @@ func (p *plan) planPolicies(s shape, opts *Options) (err error) {
 	return nil
 }
 
-func (p *plan) planFaces(s shape, opts *Options, policies *facing.Policies) (*faces, error) {
-	f := &faces{policies: policies, makers: make([]maker, policies.Len())}
+func (p *plan) planSplitter(s shape, opts *Options, policies *routing.Policies) (*splitter, error) {
+	f := &splitter{policies: policies, makers: make([]maker, policies.Len())}
 	var taken []int
 	var refused error
 	for i := range f.makers {
@@ -158,17 +158,17 @@ func leftOut(p config.Policy, err error) string {
 
 // of returns the parts of a request, which are valid until the next call; none if no policy applies. It also reports
 // whether a field of a key was missing. If the entry is not a valid request, why is the reason.
-func (f *faces) of(e *entry) (parts []Part, missing bool, why string) {
-	facing := f.finder.Find(e.request())
+func (f *splitter) of(e *entry) (parts []Part, missing bool, why string) {
+	applied := f.finder.Find(e.request())
 	f.parts = f.parts[:0]
 	var address netip.Addr
 	if text := e.values[fieldAddress]; text != nil {
 		address, _ = clientip.Parse(text)
 	}
-	for _, faced := range facing {
-		i := faced.Policy
+	for _, one := range applied {
+		i := one.Policy
 		m := &f.makers[i]
-		cost, why := m.costAt(faced.Route).of(e)
+		cost, why := m.costAt(one.Route).of(e)
 		if why != "" {
 			return nil, false, why
 		}
@@ -179,12 +179,12 @@ func (f *faces) of(e *entry) (parts []Part, missing bool, why string) {
 	return f.parts, missing, ""
 }
 
-// Facing applies all policies, and all policies of against unless it is nil, to synthetic traffic, which has only keys
+// ApplyAll applies all policies, and all policies of against unless it is nil, to synthetic traffic, which has only keys
 // and costs. It also returns notes for the report.
-func Facing(lines Lines, policies, against *facing.Policies) (Lines, []string) {
-	f := &facingAll{lines: lines}
+func ApplyAll(lines Lines, policies, against *routing.Policies) (Lines, []string) {
+	f := &appliedAll{lines: lines}
 	var notes []string
-	for _, own := range []*facing.Policies{policies, against} {
+	for _, own := range []*routing.Policies{policies, against} {
 		if own == nil {
 			continue
 		}
@@ -193,19 +193,19 @@ func Facing(lines Lines, policies, against *facing.Policies) (Lines, []string) {
 			all[i] = i
 		}
 		f.policies = append(f.policies, own)
-		notes = append(notes, own.Notes(facing.Known{}, all)...)
+		notes = append(notes, own.Notes(routing.Known{}, all)...)
 	}
 	return f, notes
 }
 
-type facingAll struct {
+type appliedAll struct {
 	lines    Lines
-	policies []*facing.Policies
+	policies []*routing.Policies
 	parts    []Part
 }
 
 // Next implements Lines.
-func (f *facingAll) Next(line *Line) error {
+func (f *appliedAll) Next(line *Line) error {
 	if err := f.lines.Next(line); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package facing
+package routing
 
 import (
 	"net/http"
@@ -50,8 +50,8 @@ func NewPatterns(match []config.Route) (*Patterns, error) {
 // Matches reports whether one of the patterns matches r, in a log that records what known says.
 func (p *Patterns) Matches(r Request, known Known) bool { return len(p.places(r, known)) > 0 }
 
-// Faced is a policy that applies to a request.
-type Faced struct {
+// Applied is a policy that applies to a request.
+type Applied struct {
 	Policy int
 	Route  int // the index in the policy's Match of the pattern that determines the cost; -1 if there is none
 }
@@ -63,26 +63,26 @@ const maxRemembered = 1 << 15
 // not usable; call NewFinder.
 type Finder struct {
 	policies   *Policies
-	taken      []int   // the replayed policies
-	all        []Faced // the result of Find if no policy has a pattern
+	taken      []int     // the replayed policies
+	all        []Applied // the result of Find if no policy has a pattern
 	known      Known
 	matches    bool // a policy has a pattern
-	remembered map[string][]Faced
+	remembered map[string][]Applied
 	name       []byte
 }
 
 // NewFinder returns a Finder over the policies with the indexes taken, for a log that records what known says.
 func (p *Policies) NewFinder(known Known, taken []int) *Finder {
-	f := &Finder{policies: p, taken: taken, known: known, remembered: map[string][]Faced{}}
+	f := &Finder{policies: p, taken: taken, known: known, remembered: map[string][]Applied{}}
 	for _, i := range taken {
 		f.matches = f.matches || p.list[i].matcher != nil
-		f.all = append(f.all, Faced{i, -1})
+		f.all = append(f.all, Applied{i, -1})
 	}
 	return f
 }
 
 // Find returns the policies that apply to r, in the order of the file. The slice is shared and must not be modified.
-func (f *Finder) Find(r Request) []Faced {
+func (f *Finder) Find(r Request) []Applied {
 	if !f.matches {
 		return f.all
 	}
@@ -100,13 +100,13 @@ func (f *Finder) Find(r Request) []Faced {
 	return found
 }
 
-func (f *Finder) find(r Request) (found []Faced) {
+func (f *Finder) find(r Request) (found []Applied) {
 	for _, i := range f.taken {
-		faced := f.policies.list[i]
-		if faced.matcher == nil {
-			found = append(found, Faced{i, -1})
-		} else if places := faced.places(r, f.known); len(places) > 0 {
-			found = append(found, Faced{i, faced.costliest(places)})
+		c := f.policies.list[i]
+		if c.matcher == nil {
+			found = append(found, Applied{i, -1})
+		} else if places := c.places(r, f.known); len(places) > 0 {
+			found = append(found, Applied{i, c.costliest(places)})
 		}
 	}
 	return found
@@ -114,7 +114,7 @@ func (f *Finder) find(r Request) (found []Faced) {
 
 // costliest returns the index of the pattern with the highest cost, as the service does if a path can be read in several
 // ways.
-func (f *facedPolicy) costliest(places []int) int {
+func (f *compiled) costliest(places []int) int {
 	most, units := places[0], int64(-1)
 	for _, place := range places {
 		if fixed, ok := f.CostAt(place).Fixed(); ok && fixed > units {
@@ -147,7 +147,7 @@ func (p *pattern) places(r Request, known Known) (places []int) {
 			made.host = target.Host
 		}
 		asked := &http.Request{Method: made.method, Host: made.host, URL: target, RequestURI: made.path}
-		if places = p.matcher.AppendPlaces(places, asked); len(places) > 0 {
+		if places = p.matcher.AppendIndexes(places, asked); len(places) > 0 {
 			break
 		}
 	}
@@ -165,35 +165,35 @@ func Target(path string) (target *url.URL, ok bool) {
 // that depend on it may differ from those of the service.
 func (p *Policies) Notes(known Known, taken []int) (notes []string) {
 	for _, i := range taken {
-		faced := p.list[i]
+		c := p.list[i]
 		var unknown []string
 		for _, part := range []struct {
 			name          string
 			needed, known bool
-		}{{"method", faced.needs.Method, known.Method}, {"host", faced.needs.Host, known.Host}, {"path", faced.needs.Path, known.Path}} {
+		}{{"method", c.needs.Method, known.Method}, {"host", c.needs.Host, known.Host}, {"path", c.needs.Path, known.Path}} {
 			if part.needed && !part.known {
 				unknown = append(unknown, part.name)
 			}
 		}
 		if len(unknown) > 0 {
-			notes = append(notes, "The log has no "+strings.Join(unknown, " and no ")+", so "+strings.Join(faced.Patterns(), ", ")+" of the policy "+faced.Name+
+			notes = append(notes, "The log has no "+strings.Join(unknown, " and no ")+", so "+strings.Join(c.Patterns(), ", ")+" of the policy "+c.Name+
 				" was matched without it: requests may be counted that the service would not count.")
 		}
-		if !known.Address && len(faced.Allow.Addresses)+len(faced.Deny.Addresses) > 0 {
-			notes = append(notes, "The log has no addresses, so the addresses on the lists of the policy "+faced.Name+" matched no request.")
+		if !known.Address && len(c.Allow.Addresses)+len(c.Deny.Addresses) > 0 {
+			notes = append(notes, "The log has no addresses, so the addresses on the lists of the policy "+c.Name+" matched no request.")
 		}
-		if faced.revealed {
-			notes = append(notes, "The policy "+faced.Name+" is a shadow policy: the service refuses nothing because of it. The figures show what it would refuse.")
+		if c.revealed {
+			notes = append(notes, "The policy "+c.Name+" is a shadow policy: the service refuses nothing because of it. The figures show what it would refuse.")
 		}
-		if faced.slots {
-			notes = append(notes, "The in-flight limits of the policy "+faced.Name+" were left out: replay does not know how long requests took.")
+		if c.slots {
+			notes = append(notes, "The in-flight limits of the policy "+c.Name+" were left out: replay does not know how long requests took.")
 		}
-		if faced.Penalty > 0 {
-			notes = append(notes, "The penalty of the policy "+faced.Name+" was not replayed: the service would deny keys for "+
-				faced.Penalty.String()+" after an excess, and so deny more.")
+		if c.Penalty > 0 {
+			notes = append(notes, "The penalty of the policy "+c.Name+" was not replayed: the service would deny keys for "+
+				c.Penalty.String()+" after an excess, and so deny more.")
 		}
-		if len(faced.Candidate) > 0 {
-			notes = append(notes, "The candidate of the policy "+faced.Name+" was not replayed; to see its effect, use it as the limits.")
+		if len(c.Candidate) > 0 {
+			notes = append(notes, "The candidate of the policy "+c.Name+" was not replayed; to see its effect, use it as the limits.")
 		}
 	}
 	return notes

@@ -1,4 +1,4 @@
-package facing
+package routing
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 )
 
 // leaveOutSlots removes the in-flight limits from a policy: replay does not know how long requests took.
-func (f *facedPolicy) leaveOutSlots() error {
+func (f *compiled) leaveOutSlots() error {
 	f.Limits = f.rates(f.Limits)
 	f.Overrides = slices.Clone(f.Overrides)
 	none := len(f.Limits) == 0
@@ -31,7 +31,7 @@ func (f *facedPolicy) leaveOutSlots() error {
 }
 
 // rates returns limits without the in-flight ones.
-func (f *facedPolicy) rates(limits []slidegate.Limit) []slidegate.Limit {
+func (f *compiled) rates(limits []slidegate.Limit) []slidegate.Limit {
 	var kept []slidegate.Limit
 	for _, limit := range limits {
 		if limit.Algorithm == slidegate.InFlight {
@@ -43,9 +43,9 @@ func (f *facedPolicy) rates(limits []slidegate.Limit) []slidegate.Limit {
 	return kept
 }
 
-// Like returns limit with the algorithm of the limit of the same name in bases, if limit names none, as the service
+// WithAlgorithmOf returns limit with the algorithm of the limit of the same name in bases, if limit names none, as the service
 // does for overrides and plans. It returns limit unchanged if that makes no difference.
-func Like(limit slidegate.Limit, bases ...slidegate.Limit) slidegate.Limit {
+func WithAlgorithmOf(limit slidegate.Limit, bases ...slidegate.Limit) slidegate.Limit {
 	alone, err := slidegate.Bind("", limit)
 	if err != nil {
 		return limit
@@ -62,7 +62,7 @@ func Like(limit slidegate.Limit, bases ...slidegate.Limit) slidegate.Limit {
 func likeAll(limits, bases []slidegate.Limit) []slidegate.Limit {
 	all := slices.Clone(limits)
 	for i := range all {
-		all[i] = Like(all[i], bases...)
+		all[i] = WithAlgorithmOf(all[i], bases...)
 	}
 	return all
 }

@@ -1,7 +1,7 @@
-// Package facing finds which policies of a file apply to a recorded request, and which limits each of them has for its
+// Package routing finds which policies of a file apply to a recorded request, and which limits each of them has for its
 // key. It uses the code of the service: the patterns of httplimit, and the lists and overrides of package policy. A
 // pattern is assumed to match what the log does not record, and Notes says so.
-package facing
+package routing
 
 import (
 	"cmp"
@@ -30,7 +30,7 @@ type Group struct {
 // Policies holds the policies of a file that are replayed. It is immutable and safe for concurrent use. The zero value
 // is not usable; call New.
 type Policies struct {
-	list   []*facedPolicy
+	list   []*compiled
 	set    *policy.Set
 	groups []Group
 	known  clientip.Grouping // the address groups of the file
@@ -43,8 +43,8 @@ func (p *Policies) Grouping(given clientip.Grouping) clientip.Grouping {
 	}
 }
 
-// facedPolicy is one of the policies.
-type facedPolicy struct {
+// compiled is one of the policies.
+type compiled struct {
 	config.Policy
 	pattern
 	own       int            // its group
@@ -76,13 +76,13 @@ func New(file *config.File, name string) (*Policies, error) {
 		one := chosen.Policies[i]
 		revealed := one.Shadow && len(chosen.Policies) == 1
 		one.Shadow = one.Shadow && !revealed
-		faced, err := p.add(one)
+		c, err := p.add(one)
 		if err != nil {
 			return nil, err
 		}
-		faced.revealed = revealed
-		p.list = append(p.list, faced)
-		one = faced.Policy
+		c.revealed = revealed
+		p.list = append(p.list, c)
+		one = c.Policy
 		rules = append(rules, policy.Policy{
 			Name: one.Name, Limits: one.Limits, Overrides: one.Overrides, Plans: one.RequestPlans(), Allow: one.Allow, Deny: one.Deny, Shadow: one.Shadow,
 		})
@@ -92,42 +92,42 @@ func New(file *config.File, name string) (*Policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.set, err = policy.NewOver(policy.Stores{Open: memory}, rules, policy.Options{})
+	p.set, err = policy.NewWithStores(policy.Stores{Open: memory}, rules, policy.Options{})
 	return p, err
 }
 
 // add prepares a policy and its groups.
-func (p *Policies) add(given config.Policy) (faced *facedPolicy, err error) {
+func (p *Policies) add(given config.Policy) (c *compiled, err error) {
 	given.Overrides = given.AllOverrides()
-	faced = &facedPolicy{Policy: given, overrides: map[string]int{}, plans: map[string]int{}, find: given.FindPlan()}
-	if faced.pattern, err = newPattern(&given); err != nil {
-		return nil, fmt.Errorf("facing: policy %q: %w", given.Name, err)
+	c = &compiled{Policy: given, overrides: map[string]int{}, plans: map[string]int{}, find: given.FindPlan()}
+	if c.pattern, err = newPattern(&given); err != nil {
+		return nil, fmt.Errorf("routing: policy %q: %w", given.Name, err)
 	}
-	if err := faced.leaveOutSlots(); err != nil {
-		return nil, fmt.Errorf("facing: policy %q: %w", given.Name, err)
+	if err := c.leaveOutSlots(); err != nil {
+		return nil, fmt.Errorf("routing: policy %q: %w", given.Name, err)
 	}
-	given = faced.Policy
+	given = c.Policy
 	group := Group{Policy: given.Name, Shadow: given.Shadow, Limits: given.Limits}
-	faced.own = p.group(group)
+	c.own = p.group(group)
 	for _, override := range given.Overrides {
 		if override.Unlimited {
 			continue
 		}
 		group.Override, group.Limits = override.Key, likeAll(override.Limits, given.Limits)
-		faced.overrides[override.Key] = p.group(group)
+		c.overrides[override.Key] = p.group(group)
 	}
 	group.Override = ""
 	for _, plan := range given.RequestPlans() {
 		if !plan.Unlimited {
 			group.Plan, group.Limits = plan.Name, likeAll(plan.Limits, given.Limits)
-			faced.plans[plan.Name] = p.group(group)
+			c.plans[plan.Name] = p.group(group)
 		}
 	}
 	for by := policy.ByLimits + 1; by < byCount; by++ {
-		faced.listed[by] = p.group(Group{Policy: given.Name, Shadow: given.Shadow, By: by})
+		c.listed[by] = p.group(Group{Policy: given.Name, Shadow: given.Shadow, By: by})
 	}
-	faced.bare = len(given.Overrides) == 0 && len(given.Plans) == 0 && given.Allow.IsZero() && given.Deny.IsZero()
-	return faced, nil
+	c.bare = len(given.Overrides) == 0 && len(given.Plans) == 0 && given.Allow.IsZero() && given.Deny.IsZero()
+	return c, nil
 }
 
 func (p *Policies) group(g Group) int {
@@ -148,25 +148,25 @@ func (p *Policies) Policy(i int) config.Policy { return p.list[i].Policy }
 // Of returns the group of a key under a policy. The address of the client is for the lists; the zero value is on none.
 // The plan is the value by which the request names its plan, or empty.
 func (p *Policies) Of(i int, key []byte, address netip.Addr, plan []byte) (group int) {
-	faced := p.list[i]
-	if faced.bare {
-		return faced.own
+	c := p.list[i]
+	if c.bare {
+		return c.own
 	}
 	part := policy.Part{Policy: i, Key: string(key), Address: address}
-	if found, ok := faced.find(string(plan)); ok {
+	if found, ok := c.find(string(plan)); ok {
 		part.Plan = policy.Named(found.Name)
 	}
 	by, override, _ := p.set.Route(part)
 	if by != policy.ByLimits {
-		return faced.listed[by]
+		return c.listed[by]
 	}
-	if group, ok := faced.overrides[override]; ok && (override != "" || len(key) == 0) {
+	if group, ok := c.overrides[override]; ok && (override != "" || len(key) == 0) {
 		return group
 	}
-	if group, ok := faced.plans[part.Plan.Name()]; ok && !p.set.Overridden(i, part.Key) {
+	if group, ok := c.plans[part.Plan.Name()]; ok && !p.set.Overridden(i, part.Key) {
 		return group
 	}
-	return faced.own
+	return c.own
 }
 
 // pattern describes which requests a policy applies to.
