@@ -17,19 +17,19 @@ type Responder struct {
 // WriteHeader sets the fields that report what is left of the limits, and Retry-After if the verdict is a denial that
 // ends with time. It writes nothing about limits if none decided (a list, no limit at all, a failure mode that admits
 // or denies everything) or if the policy is in shadow mode.
-func (a *Responder) WriteHeader(h http.Header, v *Verdict) {
+func (r *Responder) WriteHeader(h http.Header, v *Verdict) {
 	var buf [8]*httplimit.HeaderItem
 	items := buf[:0]
 	if counted(v) {
-		items = a.items.Append(items, v.Limits)
+		items = r.items.Append(items, v.Limits)
 	}
-	a.Dialect.Write(h, items, &v.Decision)
+	r.Dialect.Write(h, items, &v.Decision)
 }
 
 // Refusal returns the problem document of a denial by limits or by a failure mode, worded as the policy configures; see
 // Gate.RefusalTexts.
-func (a *Responder) Refusal(v *Verdict, words *httplimit.RefusalTexts) []byte {
-	return words.AppendRefusal(nil, httplimit.BodyProblem, a.items.Append(nil, v.Limits), &v.Decision)
+func (r *Responder) Refusal(v *Verdict, words *httplimit.RefusalTexts) []byte {
+	return words.AppendRefusal(nil, httplimit.BodyProblem, r.items.Append(nil, v.Limits), &v.Decision)
 }
 
 // RefusalTexts returns the texts of a policy's refusals; nil means the default texts.
