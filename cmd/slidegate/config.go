@@ -26,7 +26,7 @@ type configCheckCommand struct {
 	Files []string `arg:"" optional:"" name:"file" help:"Policy files, files of Envoy rules, and folders of them; - is standard input. Policy files are read as one, like several --config of serve."`
 	Envoy []string `placeholder:"PATH" sep:"none" help:"File of rules in the format of envoyproxy/ratelimit, or a folder of such files. All are checked together, as serve reads them."`
 	For   string   `enum:"serve,proxy,replay" default:"serve" help:"Command that will use the files: serve, proxy, replay. Only with replay may keys and costs use fields that only recorded traffic has."`
-	Each  bool     `help:"Check each policy file by itself."`
+	Each  bool     `help:"Check each policy file separately."`
 }
 
 // Run checks all files, including those after an invalid one.

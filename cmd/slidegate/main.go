@@ -49,7 +49,7 @@ type commands struct {
 	Block    blockCommand     `cmd:"" help:"Refuse a key until a given time, regardless of its quota."`
 	Unblock  unblockCommand   `cmd:"" help:"End the block of a key."`
 	Override overrideCommand  `cmd:"" help:"Give a key other limits, or none, until a given time."`
-	Rulings  rulingsCommand   `cmd:"" help:"List the keys that are blocked or have other limits, and who decided it."`
+	Rulings  rulingsCommand   `cmd:"" help:"List the rulings in force: keys that are blocked or have other limits, and who made each ruling."`
 	Reload   reloadCommand    `cmd:"" help:"Make a running service reload its files, and show what changed."`
 	Config   configCommand    `cmd:"" help:"Check, print and describe policy files."`
 	Replay   replayCommand    `cmd:"" help:"Show what limits would have done to recorded traffic."`

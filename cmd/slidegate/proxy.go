@@ -27,8 +27,8 @@ type proxyCommand struct {
 
 	policyFlags
 	Route          []string `option:"config.match gate.match gate.limits" placeholder:"'POST /login=5/1m'" sep:"none" help:"Limit for some requests: a pattern of net/http, =, and the limit. Requests also face --limit, if it is given; otherwise requests that match no route are not limited. Repeat the flag for several." group:"Policies"`
-	Key            []string `option:"config.key" placeholder:"TEMPLATE" sep:"none" help:"Key of a request, without a file: {address}, '{header:X-Tenant}', '{address} {path}'. If repeated, the first key whose fields a request has is used. (default: {address})" group:"Policies"`
-	TrustedProxies []string `option:"config.trusted_proxies" placeholder:"PREFIX" help:"Proxies in front of this one whose X-Forwarded-For is trusted, without a file: addresses, prefixes, loopback, private." group:"Policies"`
+	Key            []string `option:"config.key" placeholder:"TEMPLATE" sep:"none" help:"Key of a request, without --config: {address}, '{header:X-Tenant}', '{address} {path}'. If repeated, the first key whose fields a request has is used. (default: {address})" group:"Policies"`
+	TrustedProxies []string `option:"config.trusted_proxies" placeholder:"PREFIX" help:"Proxies in front of this one whose X-Forwarded-For is trusted, without --config: addresses, prefixes, loopback, private." group:"Policies"`
 
 	RewriteHost bool          `help:"Send the application the host of --to instead of the host that the client requested." group:"Running"`
 	Headers     string        `option:"proxy.Headers" enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"Rate limit headers of responses: ietf, draft03, x, x-delta, none." group:"Running"`

@@ -26,7 +26,7 @@ type runningFlags struct {
 	Metrics string `option:"server.Metrics" placeholder:"HOST:PORT" default:"off" help:"Address for Prometheus: only /metrics, /healthz and /readyz, without a token and without TLS. Its responses contain no keys. (default: off)" group:"Listeners"`
 
 	State      string        `option:"server.State" placeholder:"FILE" help:"File that keeps the state of the memory store across restarts. With memcached, only rulings and the reservation key are kept, in files next to it." group:"Running"`
-	StateEvery time.Duration `option:"server.StateEvery" default:"10s" help:"How often the state file is written; a crash loses at most this much." group:"Running"`
+	StateEvery time.Duration `option:"server.StateEvery" default:"10s" help:"How often the state file is written: a crash loses at most this much, plus the time that writing takes." group:"Running"`
 	listenFlags
 	Drain      time.Duration `option:"server.Drain" default:"10s" help:"How long requests in progress may take at shutdown." group:"Running"`
 	MaxConns   int           `option:"server.MaxConnections" name:"max-connections" default:"65536" help:"Maximum number of connections per listener." group:"Running"`

@@ -41,11 +41,11 @@ type serveCommand struct {
 
 // policyFlags set the policies and the store: by a file, or by a few flags.
 type policyFlags struct {
-	Limit    []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"Limit for every key, without a file: '100/1m', '20/1s token-bucket burst=40'. Repeat the flag to apply several limits together. (default: 100/1m)" group:"Policies"`
-	Store    string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"URL of the store that keeps the counts, without a file: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT, or nats:embedded?dir=FOLDER for a store in this process. (default: memory:)" group:"Policies"`
-	Failure  string   `option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"Failure mode while the store does not answer, without a file: open, closed, local, optimistic. (default: open)" group:"Policies"`
-	Optimism *int64   `option:"config.optimism" file:"optimism" placeholder:"10" help:"Number of units per key that each process admits with --failure optimistic, without a file. (default: 10)" group:"Policies"`
-	V4       *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many leading bits are one client, without a file. (default: 32)" group:"Policies"`
+	Limit    []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"Limit for every key, without --config: '100/1m', '20/1s token-bucket burst=40'. Repeat the flag to apply several limits together. (default: 100/1m)" group:"Policies"`
+	Store    string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"URL of the store that keeps the counts, without --config: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT, or nats:embedded?dir=FOLDER for a store in this process. (default: memory:)" group:"Policies"`
+	Failure  string   `option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"Failure mode while the store does not answer, without --config: open, closed, local, optimistic. (default: open)" group:"Policies"`
+	Optimism *int64   `option:"config.optimism" file:"optimism" placeholder:"10" help:"Number of units per key that each process admits with --failure optimistic, without --config. (default: 10)" group:"Policies"`
+	V4       *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many leading bits are one client, without --config. (default: 32)" group:"Policies"`
 	V6       *int     `option:"config.address_groups.ipv6" name:"ipv6-prefix" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
 	Config   []string `placeholder:"FILE" sep:"none" help:"Policy file, which also sets the store, or a folder of such files. It is reloaded when it changes, and on SIGHUP. Repeat the flag for several, which are read as one." group:"Policies"`
 }

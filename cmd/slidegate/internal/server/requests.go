@@ -98,7 +98,7 @@ func (s *Server) timeDomains() {
 func (s *Server) watchRequests() error {
 	meter := s.telemetry.meters.Meter(scope)
 	_, err := meter.Int64ObservableCounter("slidegate.requests", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests answered by a listener, by status: HTTP status, gRPC code, or ok and error for RESP."),
+		metric.WithDescription("Responses of a listener, by status: HTTP status, gRPC code, or ok and error for RESP."),
 		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
 			for _, d := range s.listeners {
 				s.observeListener(d, func(status string, n int64) {

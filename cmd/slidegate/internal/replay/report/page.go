@@ -121,7 +121,7 @@ func figures(f *replay.Findings) []figure {
 			Note: percent(o.KeysTouched, f.Traffic.Keys) + " of keys, denied at least once"},
 	}
 	if l := worstLimit(o); l != nil {
-		note := "the most that one key was admitted in any " + windowWords(l)
+		note := "the most units that one key got in any " + windowWords(l)
 		all = append(all, figure{Name: "highest", Label: "Highest in any " + windowWords(l), Raw: l.Highest.Units,
 			Value: number(l.Highest.Units), Of: "of " + number(l.Quota), Note: note, Alarm: l.Highest.Units > l.Quota})
 	}

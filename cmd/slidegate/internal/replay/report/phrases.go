@@ -164,7 +164,7 @@ func excess(o *replay.Outcome) string {
 	if l.Highest.Units <= l.Quota {
 		return "No key ever got more than its quota in any window."
 	}
-	return "At worst one key got " + number(l.Highest.Units) + " through within " + windowWords(l) + ", " +
+	return "At worst, one key got " + number(l.Highest.Units) + " units within " + windowWords(l) + ", " +
 		times(l.Highest.Units, l.Quota) + " the quota of " + number(l.Quota) + "." + exactHint(l)
 }
 

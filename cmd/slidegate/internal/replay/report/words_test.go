@@ -178,7 +178,7 @@ func TestVerdict(t *testing.T) {
 		{findings(1900, 100, 1, 100), "This limit would have denied 100 of 2,000 requests (5.0 %) and touched 1 of 10 keys (10.0 %). " +
 			"No key ever got more than its quota in any window."},
 		{findings(1900, 100, 1, 199), "This limit would have denied 100 of 2,000 requests (5.0 %) and touched 1 of 10 keys (10.0 %). " +
-			"At worst one key got 199 through within 1m, 1.99 times the quota of 100."},
+			"At worst, one key got 199 units within 1m, 1.99 times the quota of 100."},
 	} {
 		if got := verdict(c.f); got != c.want {
 			t.Errorf("verdict: got %q\nwant     %q", got, c.want)
@@ -197,7 +197,7 @@ func TestExcessNamesTheExactLimit(t *testing.T) {
 		"nonsense":             "",
 	} {
 		o := replay.Outcome{Limits: []replay.LimitOutcome{{Limit: limit, Quota: 60, Window: 60e6, Highest: replay.Highest{Units: 93}}}}
-		if got := excess(&o); got != "At worst one key got 93 through within 1m, 1.55 times the quota of 60."+want {
+		if got := excess(&o); got != "At worst, one key got 93 units within 1m, 1.55 times the quota of 60."+want {
 			t.Errorf("%s: %s", limit, got)
 		}
 	}
