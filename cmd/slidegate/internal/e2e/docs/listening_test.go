@@ -35,6 +35,17 @@ func runServer(t *testing.T, p *page, b block) string {
 	if wrong != "" {
 		return wrong
 	}
+	for range attempts {
+		if wrong = serveOnce(t, p, b, program, variables, admitted); wrong == "" {
+			return ""
+		}
+	}
+	return wrong
+}
+
+// serveOnce starts the program of a block once, with servers of its own, and returns the problem with it, or "".
+func serveOnce(t *testing.T, p *page, b block, program string, variables []string, quota int) string {
+	t.Helper()
 	address, wrong := serve(t, program, variables)
 	if wrong != "" {
 		return wrong
@@ -45,9 +56,9 @@ func runServer(t *testing.T, p *page, b block) string {
 		listen := listens.FindStringSubmatch(b.code)[1]
 		client = commandClient(t, strings.ReplaceAll(command, listen, address))
 	}
-	first, refusal, wrong := useUp(client, admitted)
+	first, refusal, wrong := useUp(client, quota)
 	if wrong == "" && strings.Contains(b.code, `"github.com/slidegate/slidegate`) {
-		wrong = checkRetryAfter(first, refusal, admitted)
+		wrong = checkRetryAfter(first, refusal, quota)
 	}
 	if wrong == "" && shown != nil {
 		wrong = checkShown(shown, refusal)
@@ -61,22 +72,18 @@ func runServer(t *testing.T, p *page, b block) string {
 // quotaIn matches the limit in the code of a server.
 var quotaIn = regexp.MustCompile(`\b(?:Limit\w*|Per[A-Z]\w+|NewRate\w+)\("?(\d+)`)
 
-// serve starts a program on a free port, and returns its address or the problem. Another process may take the port first; then it
-// tries another one.
+// serve starts a program on a free port, and returns its address, or the problem. If another process takes the port first, the
+// program ends.
 func serve(t *testing.T, program string, variables []string) (address, wrong string) {
 	t.Helper()
-	env := environment(t, variables)
-	for range attempts {
-		address = testkit.FreeAddress(t)
-		cmd := exec.Command(program)
-		cmd.Dir, cmd.Env = t.TempDir(), append(env, listenVariable+"="+address)
-		s := startSample(t, cmd)
-		if s.accepts(t, address) && !s.hasEnded() {
-			return address, ""
-		}
-		wrong = fmt.Sprintf("the program ends, and prints\n%s", s.output)
+	address = testkit.FreeAddress(t)
+	cmd := exec.Command(program)
+	cmd.Dir, cmd.Env = t.TempDir(), append(environment(t, variables), listenVariable+"="+address)
+	s := startSample(t, cmd)
+	if !s.accepts(t, address) || s.hasEnded() {
+		return "", fmt.Sprintf("the program ends, and prints\n%s", s.output)
 	}
-	return "", wrong
+	return address, ""
 }
 
 // A reply is a response, and the times between which the server decided.

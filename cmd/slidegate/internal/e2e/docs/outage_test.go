@@ -39,23 +39,31 @@ func runOutage(t *testing.T, p *page, b block) string {
 	if wrong != "" {
 		return wrong
 	}
-	env := environment(t, variables)
-	both := []*running{startIn(t, program, env), startIn(t, program, env)}
 	for range attempts {
-		printed, err := interrupted(t, program)
-		got, notCounted := partsOf(printed)
-		switch {
-		case err != nil:
-			wrong = fmt.Sprintf("the program fails: %v\n%s", err, printed)
-		case notCounted != "":
-			wrong = notCounted
-		case !slices.Equal(got, want):
-			wrong = fmt.Sprintf("the program prints\n%s\nwant decisions by %v, as line %d has it,\n%s", printed, want, shown.line, shown.code)
-		default:
-			return together(t, both, shown.code)
+		if wrong = outageOnce(t, program, variables, shown, want); wrong == "" {
+			return ""
 		}
 	}
 	return wrong
+}
+
+// outageOnce runs a program as runOutage says, once, and returns the problem, or "".
+func outageOnce(t *testing.T, program string, variables []string, shown *block, want []string) string {
+	t.Helper()
+	env := environment(t, variables)
+	both := []*running{startIn(t, program, env), startIn(t, program, env)}
+	printed, err := interrupted(t, program)
+	if err != nil {
+		return fmt.Sprintf("the program fails: %v\n%s", err, printed)
+	}
+	got, wrong := partsOf(printed)
+	if wrong == "" && !slices.Equal(got, want) {
+		wrong = fmt.Sprintf("the program prints\n%s\nwant decisions by %v, as line %d has it,\n%s", printed, want, shown.line, shown.code)
+	}
+	if wrong != "" {
+		return wrong
+	}
+	return together(t, both, shown.code)
 }
 
 func startIn(t *testing.T, program string, env []string) *running {
