@@ -21,7 +21,7 @@ import (
 // languages holds the languages that blocks may be written in, with the functions that check them. nil means that another test
 // checks the language, or none: see the comments.
 var languages = map[string]func(t *testing.T, p *page, b block) []problem{
-	"go":      nil, // TestGoSamples
+	"go":      nil, // TestGoSamples, TestPrograms, TestFragments
 	"sh":      nil, // TestCommands
 	"console": nil, // TestCommands, TestConsoles
 	"text":    nil, // TestPrograms, if it is the output of a program
@@ -31,9 +31,9 @@ var languages = map[string]func(t *testing.T, p *page, b block) []problem{
 	"nginx":     checkNginx,
 	"caddyfile": checkCaddy,
 
-	"http":    nil, // the responses in docs/api.md, which package jsonapi compares
+	"http":    nil, // TestPrograms, if it is the response of a server; package jsonapi compares those in docs/api.md
 	"mermaid": nil, // diagrams, not checked
-	"sql":     nil, // not checked
+	"sql":     nil, // TestSQL
 	"python":  nil,
 	"js":      nil,
 	"php":     nil,

@@ -9,6 +9,7 @@ import (
 
 // TestPlantedMistakes checks that every check finds the mistakes planted on a page, at the right lines, and no others.
 func TestPlantedMistakes(t *testing.T) {
+	t.Parallel()
 	const folder = "testdata/planted"
 	pages := []*page{readPage(t, folder, filepath.Join(folder, "mistakes.md"))}
 	for _, c := range []struct {
@@ -45,6 +46,7 @@ func TestPlantedMistakes(t *testing.T) {
 			"283: the sample fails", "287: the sample fails", "291: the sample fails", "295: the sample prints that something is false",
 			"299: the sample fails",
 		}},
+		{"SQL", func(t *testing.T) []problem { found, _ := checkSQL(t, pages); return found }, []string{"303: PostgreSQL rejects this"}},
 		{"commands", func(t *testing.T) []problem { found, _ := checkCommands(t, pages); return found }, []string{
 			"68: slidegate serve --limti 100/1m: unknown flag --limti", "69: make no-such-target: no such target",
 			"70: go run ./cmd/nothing: no such package: ./cmd/nothing", "71: the shell cannot parse",
