@@ -42,14 +42,18 @@ func checkConsoles(t *testing.T, pages []*page) (problems []problem, count int) 
 		if len(steps) == 0 {
 			continue
 		}
-		c := newConsole(t, p)
-		for _, s := range steps {
-			count++
-			if wrong := c.run(t, s); wrong != "" {
-				problems = append(problems, p.problemf(s.line, "%s\n%s", s.command, wrong))
+		count += len(steps)
+		t.Run(p.path, func(t *testing.T) {
+			if slices.ContainsFunc(steps, func(s step) bool { return strings.Contains(s.command, "curl ") }) {
+				installed(t, "curl")
 			}
-		}
-		c.stop()
+			c := newConsole(t, p)
+			for _, s := range steps {
+				if wrong := c.run(t, s); wrong != "" {
+					problems = append(problems, p.problemf(s.line, "%s\n%s", s.command, wrong))
+				}
+			}
+		})
 	}
 	return problems, count
 }

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/test/kit"
 )
 
 // runServer runs a program that listens, and returns the problem with it, or "". It must admit as many requests of a client as its
@@ -35,12 +34,7 @@ func runServer(t *testing.T, p *page, b block) string {
 	if wrong != "" {
 		return wrong
 	}
-	for range attempts {
-		if wrong = serveOnce(t, p, b, program, variables, admitted); wrong == "" {
-			return ""
-		}
-	}
-	return wrong
+	return attempt(t, func() string { return serveOnce(t, p, b, program, variables, admitted) })
 }
 
 // serveOnce starts the program of a block once, with servers of its own, and returns the problem with it, or "".
@@ -121,9 +115,7 @@ func clientOf(server, from, key string) client {
 // commandClient returns a client that runs a curl command of a page.
 func commandClient(t *testing.T, command string) client {
 	t.Helper()
-	if _, err := exec.LookPath("curl"); err != nil {
-		kit.NoProgram(t, "curl")
-	}
+	installed(t, "curl")
 	home := t.TempDir()
 	testkit.NoError(t, os.WriteFile(filepath.Join(home, ".curlrc"), []byte("silent\nshow-error\n"), 0o600)) // as on a terminal
 	return func() (*reply, error) {

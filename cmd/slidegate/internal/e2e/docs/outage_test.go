@@ -39,12 +39,7 @@ func runOutage(t *testing.T, p *page, b block) string {
 	if wrong != "" {
 		return wrong
 	}
-	for range attempts {
-		if wrong = outageOnce(t, program, variables, shown, want); wrong == "" {
-			return ""
-		}
-	}
-	return wrong
+	return attempt(t, func() string { return outageOnce(t, program, variables, shown, want) })
 }
 
 // outageOnce runs a program as runOutage says, once, and returns the problem, or "".

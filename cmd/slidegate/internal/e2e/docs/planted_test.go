@@ -10,6 +10,10 @@ import (
 // TestPlantedMistakes checks that every check finds the mistakes planted on a page, at the right lines, and no others.
 func TestPlantedMistakes(t *testing.T) {
 	t.Parallel()
+	startRedis(t) // without the programs that the samples need, some mistakes would not be found
+	for _, name := range []string{"curl", "nginx", "caddy"} {
+		installed(t, name)
+	}
 	const folder = "testdata/planted"
 	pages := []*page{readPage(t, folder, filepath.Join(folder, "mistakes.md"))}
 	for _, c := range []struct {

@@ -150,17 +150,21 @@ func runProgram(t *testing.T, _ *page, b block) string {
 	if wrong != "" {
 		return wrong
 	}
-	for range attempts {
-		if wrong = runOnce(t, program, variables, b.output); wrong == "" {
+	return attempt(t, func() string { return runOnce(t, program, variables, b.output) })
+}
+
+// attempt runs a sample up to three times before its problem counts. What it does may depend on timing, and a busy machine may pause
+// it, or its servers, anywhere.
+func attempt(t *testing.T, once func() string) (wrong string) {
+	t.Helper()
+	for n := range 3 {
+		if wrong = once(); wrong == "" {
 			return ""
 		}
+		t.Logf("attempt %d: %s", n+1, wrong)
 	}
 	return wrong
 }
-
-// attempts is how often a program is run before its output counts as wrong. What it prints may depend on timing, and a busy machine
-// may pause it anywhere.
-const attempts = 3
 
 // runOnce runs a program once, with servers of its own, and returns the problem, or "".
 func runOnce(t *testing.T, program string, variables []string, output *block) string {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/pgtest"
@@ -53,6 +54,19 @@ var backends = []backend{
 		return memcachedtest.Start(t).Addr()
 	}},
 	{"SAMPLE_SERVICE", []string{"localhost:6380"}, startService},
+}
+
+// installed returns the path of a program, which may be in a folder that is only on root's path. Without it the test is skipped, or
+// fails if TEST_REQUIRE names the program.
+func installed(t *testing.T, name string) string {
+	t.Helper()
+	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
+		if program, err := exec.LookPath(at); err == nil {
+			return program
+		}
+	}
+	kit.NoProgram(t, name)
+	return ""
 }
 
 // startRedis starts a Redis of its own for a sample, even if REDIS_URL is set: samples expect an empty one.
