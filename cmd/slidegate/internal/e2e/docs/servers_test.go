@@ -81,14 +81,21 @@ func startService(t *testing.T) string {
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens")
 	testkit.NoError(t, os.WriteFile(tokens, []byte(sampleToken+"\n"), 0o600))
-	args := []string{"serve", "--limit", "100/1m", "--tokens-file", tokens}
-	resp := testkit.FreeAddress(t)
-	for _, flag := range []string{"--http", "--grpc", "--admin"} {
-		args = append(args, flag, testkit.FreeAddress(t))
-	}
-	s := startSample(t, exec.Command(slidegate, append(args, "--resp", resp)...))
-	if !s.accepts(t, resp) {
-		t.Fatalf("the service ends, and prints\n%s", s.output)
+	var resp string
+	wrong := attempt(t, func() string { // another process may take a port first
+		resp = testkit.FreeAddress(t)
+		args := []string{"serve", "--limit", "100/1m", "--tokens-file", tokens, "--resp", resp}
+		for _, flag := range []string{"--http", "--grpc", "--admin"} {
+			args = append(args, flag, testkit.FreeAddress(t))
+		}
+		s := startSample(t, exec.Command(slidegate, args...))
+		if !s.accepts(t, resp) {
+			return fmt.Sprintf("the service ends, and prints\n%s", s.output)
+		}
+		return ""
+	})
+	if wrong != "" {
+		t.Fatal(wrong)
 	}
 	return resp
 }
