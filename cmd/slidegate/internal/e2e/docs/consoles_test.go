@@ -20,7 +20,8 @@ import (
 )
 
 // TestConsoles runs the console blocks of each page from top to bottom, and checks that each command prints what the page shows
-// below it. They run in a folder that contains the files that the page shows: blocks that begin with a comment with a file name.
+// below it. They run in a folder that contains the files that the page shows, which are blocks that begin with a comment with a file
+// name, and the folder docs of a checkout.
 // The service and the proxy run until the page ends, or starts another one. Their ports, and port 3000 of the application behind
 // the proxy, are replaced by free ones.
 func TestConsoles(t *testing.T) {
@@ -41,14 +42,18 @@ func checkConsoles(t *testing.T, pages []*page) (problems []problem, count int) 
 		if len(steps) == 0 {
 			continue
 		}
-		c := newConsole(t, p)
-		for _, s := range steps {
-			count++
-			if wrong := c.run(t, s); wrong != "" {
-				problems = append(problems, p.problemf(s.line, "%s\n%s", s.command, wrong))
+		count += len(steps)
+		t.Run(p.path, func(t *testing.T) {
+			if slices.ContainsFunc(steps, func(s step) bool { return strings.Contains(s.command, "curl ") }) {
+				installed(t, "curl")
 			}
-		}
-		c.stop()
+			c := newConsole(t, p)
+			for _, s := range steps {
+				if wrong := c.run(t, s); wrong != "" {
+					problems = append(problems, p.problemf(s.line, "%s\n%s", s.command, wrong))
+				}
+			}
+		})
 	}
 	return problems, count
 }
@@ -109,6 +114,9 @@ func newConsole(t *testing.T, p *page) *console {
 	testkit.NoError(t, os.Mkdir(filepath.Join(c.dir, "bin"), 0o700))
 	testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, "bin", "slidegate"), []byte(script), 0o700))
 	testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, "bin", ".curlrc"), []byte("silent\nshow-error\n"), 0o600)) // as on a terminal
+	docs, err := filepath.Abs(filepath.Join(root, "docs"))
+	testkit.NoError(t, err)
+	testkit.NoError(t, os.Symlink(docs, filepath.Join(c.dir, "docs")))
 	for _, b := range p.blocks {
 		if name := fileName.FindStringSubmatch(b.code); name != nil {
 			testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, name[1]), []byte(b.code), 0o600))

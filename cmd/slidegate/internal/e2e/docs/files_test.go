@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -21,7 +22,7 @@ import (
 // languages holds the languages that blocks may be written in, with the functions that check them. nil means that another test
 // checks the language, or none: see the comments.
 var languages = map[string]func(t *testing.T, p *page, b block) []problem{
-	"go":      nil, // TestGoSamples
+	"go":      nil, // TestGoSamples, TestPrograms, TestFragments
 	"sh":      nil, // TestCommands
 	"console": nil, // TestCommands, TestConsoles
 	"text":    nil, // TestPrograms, if it is the output of a program
@@ -31,9 +32,9 @@ var languages = map[string]func(t *testing.T, p *page, b block) []problem{
 	"nginx":     checkNginx,
 	"caddyfile": checkCaddy,
 
-	"http":    nil, // the responses in docs/api.md, which package jsonapi compares
+	"http":    nil, // TestPrograms, if it is the response of a server; package jsonapi compares those in docs/api.md
 	"mermaid": nil, // diagrams, not checked
-	"sql":     nil, // not checked
+	"sql":     nil, // TestSQL
 	"python":  nil,
 	"js":      nil,
 	"php":     nil,
@@ -66,7 +67,9 @@ func checkFiles(t *testing.T, pages []*page) (problems []problem, counts map[str
 			case !known:
 				problems = append(problems, p.problemf(b.line-1, "no check for blocks in %s: add one to languages in files_test.go", b.language))
 			case check != nil:
-				problems = append(problems, check(t, p, b)...)
+				t.Run(fmt.Sprintf("%s:%d", p.path, b.line), func(t *testing.T) { // skipped without its program
+					problems = append(problems, check(t, p, b)...)
+				})
 			}
 		}
 	}
@@ -122,7 +125,7 @@ func checkJSON(_ *testing.T, p *page, b block) []problem {
 // replaced by ones that the test may use.
 func checkNginx(t *testing.T, p *page, b block) []problem {
 	t.Helper()
-	dir := t.TempDir()
+	nginx, dir := installed(t, "nginx"), t.TempDir()
 	certificate := filepath.Join(dir, "ca.pem")
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
@@ -133,7 +136,7 @@ func checkNginx(t *testing.T, p *page, b block) []problem {
 	for _, context := range []string{"CODE", "server { location / { CODE } }"} {
 		settings := "pid " + filepath.Join(dir, "pid") + "; events {} http { access_log off;\n" + strings.ReplaceAll(context, "CODE", "\n"+code) + "\n}\n"
 		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(settings), 0o600))
-		out, err := exec.Command(testkit.Program(t, "nginx"), "-t", "-q", "-e", "stderr", "-p", dir, "-c", filepath.Join(dir, "nginx.conf")).CombinedOutput()
+		out, err := exec.Command(nginx, "-t", "-q", "-e", "stderr", "-p", dir, "-c", filepath.Join(dir, "nginx.conf")).CombinedOutput()
 		if err == nil {
 			return nil
 		}
@@ -149,7 +152,7 @@ func checkCaddy(t *testing.T, p *page, b block) []problem {
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	testkit.NoError(t, os.WriteFile(file, []byte(b.code), 0o600))
 	var message bytes.Buffer
-	adapt := exec.Command(testkit.Program(t, "caddy"), "adapt", "--adapter", "caddyfile", "--config", file)
+	adapt := exec.Command(installed(t, "caddy"), "adapt", "--adapter", "caddyfile", "--config", file)
 	adapt.Stderr = &message
 	if err := adapt.Run(); err != nil {
 		return []problem{p.problemf(b.line, "Caddy rejects this: %s", strings.TrimSpace(message.String()))}

@@ -75,31 +75,44 @@ func isDeclarations(code string) bool {
 	return err == nil
 }
 
-// sourcesOf makes Go files from the Go blocks of a page: one from each block that is a file, and one from all others. Each of these
-// may use and redeclare what the ones before it have declared, so they are nested. The line comments make errors refer to the page.
+// sourcesOf makes Go files from the Go blocks of a page: one from each block that is a file, and one from all others.
 func sourcesOf(p *page, prelude string) (sources []source) {
-	var fragments, declarations strings.Builder
-	depth := 0
+	var others []block
 	for _, b := range p.blocks {
-		if b.language != "go" {
-			continue
-		}
-		switch code := fmt.Sprintf("\n//line %s:%d\n%s\n", p.path, b.line, b.code); {
+		switch {
+		case b.language != "go":
 		case isFile(b.code):
-			sources = append(sources, source{page: p, text: code, whole: true})
-		case isDeclarations(b.code):
-			declarations.WriteString(code)
+			sources = append(sources, source{page: p, text: located(p, b), whole: true})
 		default:
-			fragments.WriteString("{" + code)
-			depth++
+			others = append(others, b)
 		}
 	}
-	if fragments.Len()+declarations.Len() == 0 {
+	if others == nil {
 		return sources
 	}
+	return append(sources, source{page: p, text: fileOf(p, prelude, others)})
+}
+
+// located returns the code of a block with a line comment, which makes errors refer to the page.
+func located(p *page, b block) string {
+	return fmt.Sprintf("\n//line %s:%d\n%s\n", p.path, b.line, b.code)
+}
+
+// fileOf makes a Go file from fragments and declarations. Each fragment may use and redeclare what the ones before it have declared,
+// so they are nested.
+func fileOf(p *page, prelude string, blocks []block) string {
+	var fragments, declarations strings.Builder
+	depth := 0
+	for _, b := range blocks {
+		if isDeclarations(b.code) {
+			declarations.WriteString(located(p, b))
+			continue
+		}
+		fragments.WriteString("{" + located(p, b))
+		depth++
+	}
 	head := strings.TrimSuffix(strings.TrimSpace(prelude), "}")
-	text := head + fragments.String() + strings.Repeat("}\n", depth+1) + declarations.String()
-	return append(sources, source{page: p, text: text})
+	return head + fragments.String() + strings.Repeat("}\n", depth+1) + declarations.String()
 }
 
 // A compiler checks types. It does not link; TestPrograms does, for programs that are run.

@@ -9,14 +9,19 @@ import (
 
 // TestPlantedMistakes checks that every check finds the mistakes planted on a page, at the right lines, and no others.
 func TestPlantedMistakes(t *testing.T) {
+	t.Parallel()
+	startRedis(t) // without the programs that the samples need, some mistakes would not be found
+	for _, name := range []string{"curl", "nginx", "caddy"} {
+		installed(t, name)
+	}
 	const folder = "testdata/planted"
 	pages := []*page{readPage(t, folder, filepath.Join(folder, "mistakes.md"))}
 	for _, c := range []struct {
 		name  string
-		check func() []problem
+		check func(t *testing.T) []problem
 		want  []string
 	}{
-		{"links", func() []problem { return checkLinks(folder, pages) }, []string{
+		{"links", func(*testing.T) []problem { return checkLinks(folder, pages) }, []string{
 			"3: the link nowhere.md leads nowhere",
 			"3: the link #no-such-heading leads nowhere",
 			"4: the link [that-is-not-there] is not defined",
@@ -24,36 +29,45 @@ func TestPlantedMistakes(t *testing.T) {
 			"5: the link htps://example.com is neither",
 			"5: the link ../../../../../../../../elsewhere.md leads out",
 		}},
-		{"names", func() []problem { found, _ := checkNames(t, pages); return found }, []string{
+		{"names", func(t *testing.T) []problem { found, _ := checkNames(t, pages); return found }, []string{
 			"7: unknown name memstore.NewNothing", "7: unknown name Limiter.Guess", "7: unknown name --no-such-flag", "7: unknown name SLIDEGATE_NOTHING",
 			"8: unknown name slidegate_nothing_total",
 		}},
-		{"Go", func() []problem { found, _ := checkGo(t, pages); return found }, []string{
+		{"Go", func(t *testing.T) []problem { found, _ := checkGo(t, pages); return found }, []string{
 			"19: undefined: slidegate.PerFortnight",
 			"23: cannot use 7",
 			`31: "os" imported and not used`,
 			"62: users cannot import", "64: undefined: server.Config",
 		}},
-		{"programs", func() []problem { found, _ := checkPrograms(t, pages); return found }, []string{
-			"38: the program prints\none", "52: the tests fail",
+		{"programs", func(t *testing.T) []problem { found, _ := checkPrograms(t, pages); return found }, []string{
+			"27: the program does not build", "38: the program prints\none", "52: the tests fail", "60: the program does not build",
+			"119: the server answers request 3 with 200 OK", `138: the refusal has the Retry-After "1", want`,
+			"164: the server answers\nHTTP/1.1 429 Too Many Requests\nCache-Control: no-store", "192: the server answers another client with 429",
+			"210: the program fails: exit status 1", `231: the line "true 0 fallback-open" must be "true 4 fallback-open"`,
+			"275: nothing runs this package",
 		}},
-		{"commands", func() []problem { found, _ := checkCommands(t, pages); return found }, []string{
+		{"fragments", func(t *testing.T) []problem { found, _ := checkFragments(t, pages); return found }, []string{
+			"283: the sample fails", "287: the sample fails", "291: the sample fails", "295: the sample prints that something is false",
+			"299: the sample fails",
+		}},
+		{"SQL", func(t *testing.T) []problem { found, _ := checkSQL(t, pages); return found }, []string{"303: PostgreSQL rejects this"}},
+		{"commands", func(t *testing.T) []problem { found, _ := checkCommands(t, pages); return found }, []string{
 			"68: slidegate serve --limti 100/1m: unknown flag --limti", "69: make no-such-target: no such target",
 			"70: go run ./cmd/nothing: no such package: ./cmd/nothing", "71: the shell cannot parse",
 			"74: slidegate config chekc slidegate.yaml: unexpected argument chekc",
 			"80: slidegate allow me --no-such-flag: unknown flag",
 		}},
-		{"consoles", func() []problem { found, _ := checkConsoles(t, pages); return found }, []string{
+		{"consoles", func(t *testing.T) []problem { found, _ := checkConsoles(t, pages); return found }, []string{
 			"78: slidegate allow me\nit prints\nallowed", "80: slidegate allow me --no-such-flag\nit fails", "81: slidegate serve --limit nonsense\nit ends",
 		}},
-		{"files", func() []problem { found, _ := checkFiles(t, pages); return found }, []string{
+		{"files", func(t *testing.T) []problem { found, _ := checkFiles(t, pages); return found }, []string{
 			"10: the block has no language", "14: no check for blocks in cobol",
 			`88: "no_such_field" is not a field`, "95: unit: \"fortnight\" is not a unit", "99: invalid YAML", "103: invalid JSON",
 			"107: nginx rejects this", "111: Caddy rejects this",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			compare(t, c.check(), c.want)
+			compare(t, c.check(t), c.want)
 		})
 	}
 }

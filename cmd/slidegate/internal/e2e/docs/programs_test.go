@@ -6,17 +6,20 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestPrograms checks that a Go program followed by a text block prints that text, and that a Go file with tests or examples passes
-// go test. "..." stands for text that differs every time; see matches.
+// TestPrograms runs every Go file of the pages. A program followed by a text block prints that text, a server admits its quota and
+// then refuses (see runServer), and the tests of a file pass. The addresses in programs are replaced by those of real servers.
 func TestPrograms(t *testing.T) {
+	t.Parallel()
 	problems, count := checkPrograms(t, readPages(t))
 	report(t, problems)
 	t.Logf("%d programs", count)
@@ -24,93 +27,157 @@ func TestPrograms(t *testing.T) {
 
 func checkPrograms(t *testing.T, pages []*page) (problems []problem, count int) {
 	t.Helper()
-	var (
-		mu      sync.Mutex
-		running sync.WaitGroup
-		places  = make(chan struct{}, runtime.GOMAXPROCS(0)) // bounds how many programs are built and run at a time
-	)
+	var samples []sample
 	for _, p := range pages {
 		for _, b := range p.blocks {
-			run := runnerOf(b)
-			if run == nil {
-				continue
+			if run := runnerOf(p, b); run != nil {
+				samples = append(samples, sample{p, b.line, func(t *testing.T) string { return run(t, p, b) }})
 			}
-			count++
-			dir := t.TempDir()
-			running.Go(func() {
-				places <- struct{}{}
-				defer func() { <-places }()
-				if wrong := run(t.Context(), dir, b); wrong != "" {
+		}
+	}
+	return runSamples(t, samples), len(samples)
+}
+
+// A sample is something on a page that can be run.
+type sample struct {
+	page *page
+	line int
+	run  func(t *testing.T) string // returns the problem, or ""
+}
+
+// runSamples runs samples in parallel, each as a test of its own, so that those without a server are skipped.
+func runSamples(t *testing.T, samples []sample) (problems []problem) {
+	t.Helper()
+	var mu sync.Mutex
+	t.Run("run", func(t *testing.T) {
+		for _, s := range samples {
+			t.Run(fmt.Sprintf("%s:%d", s.page.path, s.line), func(t *testing.T) {
+				t.Parallel()
+				if wrong := s.run(t); wrong != "" {
 					mu.Lock()
 					defer mu.Unlock()
-					problems = append(problems, p.problemf(b.line, "%s", wrong))
+					problems = append(problems, s.page.problemf(s.line, "%s", wrong))
 				}
 			})
 		}
-	}
-	running.Wait()
-	return problems, count
+	})
+	return problems
 }
 
-// runnerOf returns the function that runs a block, or nil if the block is not run.
-func runnerOf(b block) func(ctx context.Context, dir string, b block) string {
+// runnerOf returns the function that runs a block, or nil if the block is not a Go file.
+func runnerOf(p *page, b block) func(t *testing.T, p *page, b block) string {
 	switch {
 	case b.language != "go" || !isFile(b.code):
 		return nil
 	case hasTests.MatchString(b.code):
 		return runTests
-	case b.output != nil:
-		return runProgram
+	case !isProgram.MatchString(b.code):
+		return runPackage
+	case listens.MatchString(b.code):
+		return runServer
+	case outageOf(p, b) != nil:
+		return runOutage
 	}
-	return nil
+	return runProgram
 }
 
-var hasTests = regexp.MustCompile(`(?m)^func (Test|Example|Benchmark|Fuzz)\w*\(`)
+var (
+	hasTests  = regexp.MustCompile(`(?m)^func (Test|Example|Benchmark|Fuzz)\w*\(`)
+	isProgram = regexp.MustCompile(`(?m)^package main$`)
+	listens   = regexp.MustCompile(`http\.ListenAndServe\("([^"]+)"`)
+)
 
 // runTests runs the tests of a block and returns the problem with them, or "".
-func runTests(ctx context.Context, dir string, b block) string {
-	file := filepath.Join(dir, "sample_test.go")
-	if err := os.WriteFile(file, []byte(b.code), 0o600); err != nil {
-		return err.Error()
-	}
-	out, err := exec.CommandContext(ctx, "go", "test", "-vet=off", "-ldflags=-w", "-count=1", file).CombinedOutput()
-	if err != nil {
+func runTests(t *testing.T, _ *page, b block) string {
+	file := filepath.Join(t.TempDir(), "sample_test.go")
+	testkit.NoError(t, os.WriteFile(file, []byte(b.code), 0o600))
+	return goTest(t, os.Environ(), file)
+}
+
+// goTest runs the tests of some files and returns the problem with them, or "".
+func goTest(t *testing.T, env []string, files ...string) string {
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-ldflags=-w", "-count=1"}, files...)...)
+	cmd.Env = env
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Sprintf("the tests fail: %v\n%s", err, out)
 	}
 	return ""
 }
 
-// runProgram runs a program whose output is shown and returns the problem with it, or "".
-func runProgram(ctx context.Context, dir string, b block) string {
+// runPackage tests a package that a page shows: with the tests on the same page if they import it, otherwise with a file named after
+// the page in testdata/packages.
+func runPackage(t *testing.T, p *page, b block) string {
+	imported := regexp.MustCompile(`"[^"\n]*/` + packageName.FindStringSubmatch(b.code)[1] + `"`)
+	for _, other := range p.blocks {
+		if other.language == "go" && hasTests.MatchString(other.code) && imported.MatchString(other.code) {
+			return "" // runTests runs them
+		}
+	}
+	name := strings.TrimSuffix(path.Base(p.path), ".md") + "_test.go"
+	tests, err := os.ReadFile(filepath.Join("testdata", "packages", name))
+	if err != nil {
+		return "nothing runs this package: test it in testdata/packages/" + name
+	}
+	dir := t.TempDir()
+	files := []string{filepath.Join(dir, "sample.go"), filepath.Join(dir, "sample_test.go")}
+	testkit.NoError(t, os.WriteFile(files[0], []byte(b.code), 0o600))
+	testkit.NoError(t, os.WriteFile(files[1], tests, 0o600))
+	var variables []string
+	if strings.Contains(string(tests), redisVariable) {
+		variables = []string{redisVariable}
+	}
+	return goTest(t, environment(t, variables), files...)
+}
+
+var packageName = regexp.MustCompile(`(?m)^package (\w+)`)
+
+// build builds a program whose servers are those of the variables, and returns its path, or the problem.
+func build(t *testing.T, code string) (program string, variables []string, wrong string) {
+	t.Helper()
+	dir := t.TempDir()
 	file, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "main")
-	if err := os.WriteFile(file, []byte(b.code), 0o600); err != nil {
-		return err.Error()
+	code, variables = withServers(code)
+	testkit.NoError(t, os.WriteFile(file, []byte(code), 0o600))
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", program, file).CombinedOutput(); err != nil {
+		return "", nil, fmt.Sprintf("the program does not build: %v\n%s", err, out)
 	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-ldflags=-w", "-o", program, file).CombinedOutput(); err != nil {
-		return fmt.Sprintf("the program does not build: %v\n%s", err, out)
+	return program, variables, ""
+}
+
+// runProgram runs a program that ends by itself and returns the problem with it, or "".
+func runProgram(t *testing.T, _ *page, b block) string {
+	program, variables, wrong := build(t, b.code)
+	if wrong != "" {
+		return wrong
 	}
-	wrong := ""
-	for range attempts {
-		if wrong = runOnce(ctx, program, b.output); wrong == "" {
+	return attempt(t, func() string { return runOnce(t, program, variables, b.output) })
+}
+
+// attempt runs a sample up to three times before its problem counts. What it does may depend on timing, and a busy machine may pause
+// it, or its servers, anywhere.
+func attempt(t *testing.T, once func() string) (wrong string) {
+	t.Helper()
+	for n := range 3 {
+		if wrong = once(); wrong == "" {
 			return ""
 		}
+		t.Logf("attempt %d: %s", n+1, wrong)
 	}
 	return wrong
 }
 
-// attempts is how often a program is run before its output counts as wrong. What it prints may depend on timing, and a busy machine
-// may pause it anywhere.
-const attempts = 3
-
-// runOnce runs a program once and returns the problem, or "".
-func runOnce(ctx context.Context, program string, output *block) string {
+// runOnce runs a program once, with servers of its own, and returns the problem, or "".
+func runOnce(t *testing.T, program string, variables []string, output *block) string {
 	var printed bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
 	run := exec.CommandContext(ctx, program)
-	run.Dir, run.Stdout, run.Stderr = filepath.Dir(program), &printed, &printed
+	run.Dir, run.Env = t.TempDir(), environment(t, variables)
+	run.Stdout, run.Stderr = &printed, &printed
 	if err := run.Run(); err != nil {
 		return fmt.Sprintf("the program fails: %v\n%s", err, printed.String())
 	}
-	if !matches(output.code, printed.String()) {
+	if output != nil && !matches(output.code, printed.String()) {
 		return fmt.Sprintf("the program prints\n%s\nwant, as line %d has it,\n%s", printed.String(), output.line, output.code)
 	}
 	return ""
