@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -27,7 +28,8 @@ func buildProgram(t *testing.T) string {
 	return program
 }
 
-// TestTraffic replays the traffic of docs/choosing.md, and compares the result with the pictures and with what the pages say.
+// TestTraffic replays the traffic of docs/choosing.md, and compares the result with the pictures and with what the pages say. Since it
+// builds the program, it also checks what docs/nats.md says about its size.
 func TestTraffic(t *testing.T) {
 	program := buildProgram(t)
 	for _, traffic := range traffics {
@@ -47,6 +49,16 @@ func TestTraffic(t *testing.T) {
 	}
 	t.Run("what the pages say about bursts", func(t *testing.T) { checkBursts(t, program) })
 	t.Run("what the pages say about the busy client", func(t *testing.T) { checkBusy(t, program) })
+	t.Run("size", func(t *testing.T) {
+		built, err := os.Stat(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, megabytes := readPage(t, filepath.Join(docs, "nats.md")).number(t, "built by `go build` \\| \\d+ MB \\| (\\d+) MB"), int(built.Size()/1_000_000)
+		if got < megabytes*95/100 || got > megabytes*105/100 {
+			t.Errorf("docs/nats.md: got %d MB, want about %d MB", got, megabytes)
+		}
+	})
 }
 
 func checkBursts(t *testing.T, program string) {
@@ -173,6 +185,20 @@ func readPage(t *testing.T, path string) page {
 		t.Fatal(err)
 	}
 	return page{filepath.Base(path), strings.Join(strings.Fields(string(text)), " ")}
+}
+
+// number returns the number in the group of a pattern in a page.
+func (p page) number(t *testing.T, pattern string) int {
+	t.Helper()
+	match := regexp.MustCompile(pattern).FindStringSubmatch(p.text)
+	if match == nil {
+		t.Fatalf("%s has no text like %s; change the pattern with the page", p.name, pattern)
+	}
+	n, err := strconv.Atoi(match[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // words are numbers as pages write them.
