@@ -3,12 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -54,9 +53,9 @@ func TestTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, megabytes := readPage(t, filepath.Join(docs, "nats.md")).number(t, "built by `go build` \\| \\d+ MB \\| (\\d+) MB"), int(built.Size()/1_000_000)
-		if got < megabytes*95/100 || got > megabytes*105/100 {
-			t.Errorf("docs/nats.md: got %d MB, want about %d MB", got, megabytes)
+		got := float(t, readPage(t, filepath.Join(docs, "nats.md")).find(t, "built by `go build` \\| \\d+ MB \\| (\\d+) MB")[0])
+		if megabytes := float64(built.Size()) / 1e6; math.Abs(got-megabytes) > megabytes/10 {
+			t.Errorf("docs/nats.md: got %g MB, want about %.0f MB", got, megabytes)
 		}
 	})
 }
@@ -187,39 +186,20 @@ func readPage(t *testing.T, path string) page {
 	return page{filepath.Base(path), strings.Join(strings.Fields(string(text)), " ")}
 }
 
-// number returns the number in the group of a pattern in a page.
-func (p page) number(t *testing.T, pattern string) int {
-	t.Helper()
-	match := regexp.MustCompile(pattern).FindStringSubmatch(p.text)
-	if match == nil {
-		t.Fatalf("%s has no text like %s; change the pattern with the page", p.name, pattern)
-	}
-	n, err := strconv.Atoi(match[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // words are numbers as pages write them.
 var words = []string{"zero", "one", "two", "three", "four", "five", "six"}
 
 // says checks that the groups of a pattern, in a page, are these numbers.
 func (p page) says(t *testing.T, pattern string, want ...int) {
 	t.Helper()
-	match := regexp.MustCompile(pattern).FindStringSubmatch(p.text)
-	if match == nil {
-		t.Errorf("%s has no text like %s; change the pattern with the page", p.name, pattern)
-		return
-	}
 	var got []string
-	for _, word := range match[1:] {
+	for _, word := range p.find(t, pattern) {
 		if n := slices.Index(words, word); n >= 0 {
 			word = fmt.Sprint(n)
 		}
 		got = append(got, word)
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s: %q: got %v, want %v", p.name, match[0], got, want)
+		t.Errorf("%s: %s: got %v, want %v", p.name, pattern, got, want)
 	}
 }
