@@ -19,6 +19,10 @@ func TestFiguresOnPages(t *testing.T) {
 	_, logMean := bytesPerKey(t, "60/1m")
 	windows, logs := capacity(t, "1000/1m"), capacity(t, "60/1m")
 	forgotten := bytesPerForgottenKey(t)
+	first := fillable(t, "1000/1m", 1<<30)
+	first.add(t, 1)
+	firstKB := float64(first.Stats().Bytes) / 1024
+	t.Logf("the first key of a limit takes %.1f KB", firstKB)
 	const million = 1_000_000
 	for _, c := range []struct {
 		page, pattern string
@@ -29,6 +33,7 @@ func TestFiguresOnPages(t *testing.T) {
 		{"stores.md", "bytes per key of 16 bytes, `1000/1m` \\| (\\d+) \\|", []float64{window}, 0.97, 1.04},
 		{"choosing.md", `about (\d+) bytes per key instead of about (\d+)`, []float64{windowMean, logMean}, 0.9, 1.1},
 		{"algorithms.md", `about (\d+) bytes per key in memory; a log takes (\d+)`, []float64{windowMean, logMean}, 0.9, 1.1},
+		{"testing.md", `starts with (\d+) KB per limit`, []float64{firstKB}, 0.95, 1.05},
 		{"guarantees.md", `in a separate table of about (\d+) bytes per key`, []float64{forgotten}, 0.9, 1.1},
 		{"service.md", `a key takes (\d+) bytes with a window of one part, and (\d+) with a sliding log`, []float64{defaultBytes / windows, defaultBytes / logs}, 0.8, 1.2},
 		{"upgrading.md", `per key and limit, (\d+) bytes for a window of one part, and (\d+) for a sliding log`, []float64{defaultBytes / windows, defaultBytes / logs}, 0.8, 1.2},
