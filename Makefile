@@ -27,7 +27,7 @@ TEST := $(GO) test -vet=off -ldflags=-w -timeout 8m # make lint vets, and withou
 
 test: deps ## run all tests, with the race detector where memory is shared; INSTALL=no installs nothing
 	$(TEST) -race -short $$($(GO) list work | grep -v /slidegate/bench | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
-	$(TEST) $$($(GO) list work | grep -vE '/slidegate/(bench$$|.*/e2e/docs$$)') # everything, since much is shortened or left out with the race detector
+	$(TEST) $$($(GO) list work | grep -vE '/slidegate/(bench$$|test/sizes$$|.*/e2e/docs$$)') # everything, since much is shortened or left out with the race detector
 	$(MAKE) --jobs=3 --output-sync test-bench test-tools test-docs modules
 
 test-bench: # waits for servers half of the time, so it runs while other packages compile
@@ -37,8 +37,8 @@ test-tools:
 	cd tools && GOWORK=off $(GO) test ./...
 	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site # uncached: they read files outside of their module, which the test cache does not track
 
-test-docs: ## check every sample, link, command and name in the documentation
-	$(TEST) -count 1 ./cmd/slidegate/internal/e2e/docs # uncached: the test cache does not track files outside of the test's module
+test-docs: ## check every sample, link, command and name in the documentation, and what it says about bytes per key
+	$(TEST) -count 1 ./cmd/slidegate/internal/e2e/docs ./test/sizes # uncached: the test cache does not track files outside of the test's module
 
 test-valkey: deps ## test the Redis store with Valkey, fetched from Debian's backports if it is not installed
 	server=$$(tools/valkey bin/valkey) && TEST_REDIS_SERVER=$$server $(TEST) -count 1 ./test/redistest ./test/redisstore ./test/goredis

@@ -153,7 +153,8 @@ func (i *instance) ask(limiter *slidegate.Limiter) {
 	}
 }
 
-// TestPicture has ten instances share a quota, and draws what each of them holds to the file named by -picture.
+// TestPicture has ten instances share a quota, and compares docs/leases.svg with a drawing of what each of them holds, or writes the
+// drawing to the file named by -picture.
 func TestPicture(t *testing.T) {
 	all := tenInstances()
 	synctest.Test(t, func(t *testing.T) {
@@ -173,10 +174,15 @@ func TestPicture(t *testing.T) {
 	if admitted > pictureQuota || admitted < pictureQuota*98/100 || refused == 0 {
 		t.Errorf("got %d of %d admitted, %d denied; want nearly all, and some denied", admitted, pictureQuota, refused)
 	}
+	drawn := drawInstances(all)
 	if *pictureFlag != "" {
-		if err := os.WriteFile(*pictureFlag, []byte(drawInstances(all)), 0o644); err != nil {
+		if err := os.WriteFile(*pictureFlag, []byte(drawn), 0o644); err != nil {
 			t.Fatal(err)
 		}
+		return
+	}
+	if string(testkit.Must(os.ReadFile("../../docs/leases.svg"))(t)) != drawn {
+		t.Error("docs/leases.svg is not what this test draws; run make lease-picture")
 	}
 }
 

@@ -1,0 +1,118 @@
+package memstore_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// TestFiguresOnPages compares what the pages say about the memory of keys with stores that are filled with keys. It prints what it
+// measures with -v.
+func TestFiguresOnPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it stores millions of keys")
+	}
+	window, windowMean := bytesPerKey(t, "1000/1m")
+	_, logMean := bytesPerKey(t, "60/1m")
+	windows, logs := capacity(t, "1000/1m"), capacity(t, "60/1m")
+	forgotten := bytesPerForgottenKey(t)
+	first := fillable(t, "1000/1m", 1<<30)
+	first.add(t, 1)
+	firstKB := float64(first.Stats().Bytes) / 1024
+	t.Logf("the first key of a limit takes %.1f KB", firstKB)
+	const million = 1_000_000
+	for _, c := range []struct {
+		page, pattern string
+		want          []float64
+		low, high     float64 // bounds of the figure on the page, relative to the measured one
+	}{
+		{"benchmarks.md", `\*\*(\d+) bytes per key\*\* at a million keys`, []float64{window}, 0.97, 1.04},
+		{"stores.md", "bytes per key of 16 bytes, `1000/1m` \\| (\\d+) \\|", []float64{window}, 0.97, 1.04},
+		{"choosing.md", `about (\d+) bytes per key instead of about (\d+)`, []float64{windowMean, logMean}, 0.9, 1.1},
+		{"algorithms.md", `about (\d+) bytes per key in memory; a log takes (\d+)`, []float64{windowMean, logMean}, 0.9, 1.1},
+		{"testing.md", `starts with (\d+) KB per limit`, []float64{firstKB}, 0.95, 1.05},
+		{"guarantees.md", `in a separate table of about (\d+) bytes per key`, []float64{forgotten}, 0.9, 1.1},
+		{"service.md", `a key takes (\d+) bytes with a window of one part, and (\d+) with a sliding log`, []float64{defaultBytes / windows, defaultBytes / logs}, 0.8, 1.2},
+		{"upgrading.md", `per key and limit, (\d+) bytes for a window of one part, and (\d+) for a sliding log`, []float64{defaultBytes / windows, defaultBytes / logs}, 0.8, 1.2},
+		{"upgrading.md", `256 MiB holds (\d+) million keys of one-part windows and (a) million of sliding logs`, []float64{windows / million, logs / million}, 0.6, 1.1},
+		{"before-you-expose-it.md", `256 MiB, enough for (\d+) million keys with windows or (a) million with sliding logs`, []float64{windows / million, logs / million}, 0.6, 1.1},
+	} {
+		for i, got := range testkit.Figures(t, "../docs", c.page, c.pattern) {
+			if want := c.want[i]; got < c.low*want || got > c.high*want {
+				t.Errorf("docs/%s: %s: got %g, want about %.1f", c.page, c.pattern, got, want)
+			}
+		}
+	}
+}
+
+const defaultBytes = 256 << 20
+
+// filled is a store that is filled with keys of 16 bytes, each of which uses one unit.
+type filled struct {
+	*memstore.Store
+	limiter *slidegate.Limiter
+	keys    int
+}
+
+func fillable(t *testing.T, limit string, maxBytes int64) *filled {
+	st := open(t, memstore.Options{MaxBytes: maxBytes, Now: func() slidegate.Micros { return 1_800_000_000_000_000 }})
+	return &filled{st, newLimiter(t, st, slidegate.MustParseLimit(limit)), 0}
+}
+
+func (f *filled) add(t *testing.T, keys int) {
+	key := []byte("user-")
+	for range keys {
+		if _, err := f.limiter.Allow(t.Context(), string(strconv.AppendInt(key, 10_000_000_000+int64(f.keys), 10))); err != nil {
+			t.Fatal(err)
+		}
+		f.keys++
+	}
+}
+
+// bytesPerKey returns how much a key takes in a store of a million keys, and the mean while the store doubled to that size. The
+// table grows by parts, so a key takes more right after a part has grown and less before.
+func bytesPerKey(t *testing.T, limit string) (atMillion, mean float64) {
+	const steps = 16
+	f := fillable(t, limit, 1<<30)
+	f.add(t, 500_000)
+	for range steps {
+		f.add(t, 500_000/steps)
+		atMillion = float64(f.Stats().Bytes) / float64(f.keys)
+		mean += atMillion / steps
+	}
+	t.Logf("%s: %.1f bytes per key at a million keys, %.1f on average", limit, atMillion, mean)
+	return atMillion, mean
+}
+
+// capacity returns how many keys a store of the default size holds until it has forgotten one in 1,500. It fills some stores of a
+// sixteenth of that size, because keys are spread over a store at random.
+func capacity(t *testing.T, limit string) float64 {
+	const part, stores = 16, 5
+	keys := 0
+	for range stores {
+		f := fillable(t, limit, defaultBytes/part)
+		for f.keys == 0 || f.Stats().Evictions*1500 < int64(f.keys) {
+			f.add(t, 1000)
+		}
+		keys += f.keys
+	}
+	keys = keys * part / stores
+	t.Logf("%s: 256 MiB hold %d keys, %d bytes for each", limit, keys, defaultBytes/keys)
+	return float64(keys)
+}
+
+// bytesPerForgottenKey returns how much a key takes that was forgotten, once a store of 16 MiB has forgotten a million.
+func bytesPerForgottenKey(t *testing.T) float64 {
+	const maxBytes = 16 << 20
+	f := fillable(t, "60/1m", maxBytes)
+	for f.Stats().Limits == nil || f.Stats().Limits[0].Forgotten < 1_000_000 {
+		f.add(t, 10_000)
+	}
+	stats := f.Stats()
+	each := float64(stats.Bytes-maxBytes/2) / float64(stats.Limits[0].Forgotten)
+	t.Logf("a key that was forgotten takes %.1f bytes", each)
+	return each
+}
