@@ -130,17 +130,17 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 //	}
 //	defer limiter.Release(ctx, r)
 //
-// Work that takes longer than the limit's time to live must call Renew in between, for example every third of it. To take
-// more than one unit of other limits together with a slot, use Reserve or Claims.Acquire. If Acquire returns an error, the
-// slot may be held until its time to live has passed.
+// Work that takes longer than the limit's time to live must call Renew while it runs, for example every third of it. To
+// take more than one unit of other limits together with a slot, use Reserve or Claims.Acquire. If Acquire returns an
+// error, the slot may be held until its time to live has passed.
 func (l *Limiter) Acquire(ctx context.Context, key string) (Reservation, Decision, error) {
 	return l.Reserve(ctx, key, 1)
 }
 
-// Renew extends the slots of a reservation for another time to live, from now on. Allowed is false if one of them is no
-// longer held, because it was released or not renewed in time; the others are renewed nevertheless. A lost slot does not
-// come back: Acquire another one, or stop the work. Renew may be repeated. It returns ErrReservation if the reservation has
-// no slots.
+// Renew extends the slots of a reservation by another time to live, counted from now. Allowed is false if one of them
+// is no longer held, because it was released or not renewed in time; the others are renewed nevertheless. A lost slot
+// does not come back: acquire another one, or stop the work. Renew may be repeated. It returns ErrReservation if the
+// reservation has no slots.
 func (l *Limiter) Renew(ctx context.Context, r Reservation) (Decision, error) {
 	c := newCall(l, len(r.Charges))
 	r = r.upgraded()

@@ -19,10 +19,10 @@ var proxyWords = map[string][]netip.Prefix{
 	},
 }
 
-// ParseProxies reads a list of proxies to trust, for Options.Trusted. Each text is a prefix (10.0.0.0/8, 2001:db8::/32), an
-// address (192.0.2.1, ::1) or one of two words: "loopback" is 127.0.0.0/8 and ::1; "private" is the private networks of
-// IPv4 (RFC 1918) and of IPv6 (RFC 4193), and the link-local addresses of both. IPv4-mapped IPv6 becomes IPv4. The error
-// names the text that is none of these.
+// ParseProxies reads a list of proxies to trust, for Options.Trusted. Each text is a prefix (10.0.0.0/8,
+// 2001:db8::/32), an address (192.0.2.1, ::1) or one of two words: "loopback" is 127.0.0.0/8 and ::1; "private" is the
+// private networks of IPv4 (RFC 1918) and of IPv6 (RFC 4193), and the link-local addresses of both. IPv4-mapped IPv6
+// becomes IPv4. The error names the first text that is not one of these.
 //
 // "private" includes neither loopback nor 100.64.0.0/10: carriers keep their customers behind the latter, and these are
 // clients and must not be believed. Write it out if your proxies have such addresses.

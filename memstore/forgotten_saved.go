@@ -135,7 +135,7 @@ func (l *forgottenLayer) fold(index int, from *forgottenRow, before, m *layerTim
 	count := from[lastWord] & countMask
 	r.raiseShared(from[lastWord]>>codeAt&0xff, t.index, count, m)
 	l.held += int64(count)
-	l.note(&t)
+	l.updateLatest(&t)
 }
 
 // moveBack moves a time to now if it is so far ahead that a clock must have been wrong. The rule does the same with states.
@@ -148,7 +148,7 @@ func (l *forgottenLayer) moveBack(t *trace, m *layerTime) {
 // refold adds a trace to a row that may be full.
 func (l *forgottenLayer) refold(r *forgottenRow, t *trace, m *layerTime) {
 	l.held -= r.tidy(t.index, l.exact, m)
-	l.note(t)
+	l.updateLatest(t)
 	switch {
 	case r.raise(t, l.exact, m):
 		return

@@ -110,7 +110,7 @@ func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, co
 				l.release(control &^ bucketFields)
 				return verdict, remaining, after, resetAfter, at
 			}
-		case l[controlWord].CompareAndSwap(control, raised(control&^bucketFields|full|units<<bucketUnitsAt|since<<bucketSinceAt)):
+		case l[controlWord].CompareAndSwap(control, nextVersion(control&^bucketFields|full|units<<bucketUnitsAt|since<<bucketSinceAt)):
 			return verdict, remaining, after, resetAfter, at
 		}
 		stepBack()

@@ -44,7 +44,7 @@ var pageOrder atomic.Uint64
 
 func newPage(depth uint8, second bool) *page {
 	g := new(page)
-	placed(unsafe.Pointer(g), pageBytes)
+	recordAllocation(unsafe.Pointer(g), pageBytes)
 	g.depth, g.second, g.order = depth, second, pageOrder.Add(1)
 	return g
 }
@@ -92,7 +92,7 @@ func (l *line) acquire() (control uint64, ok bool) {
 
 // release ends acquire after a change. The fields are those of control, which the caller may have changed.
 func (l *line) release(control uint64) {
-	publish(&l[controlWord], raised(control))
+	publish(&l[controlWord], nextVersion(control))
 }
 
 // abandon ends acquire without a change.

@@ -44,7 +44,7 @@ func (c *claim) resetForgotten(now rule.Micros) {
 	if f := t.forgotten.Load(); f != nil {
 		f.reset(c.h, now)
 	}
-	t.legacy.taken(c.h)
+	t.legacy.drop(c.h)
 }
 
 // reserveForgotten reserves memory for forgotten keys, at most half of what is left, so that other limits can have some.

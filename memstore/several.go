@@ -76,7 +76,7 @@ func (c *claim) takeLine(j *job, cost int64) (verdict rule.Verdict, remaining in
 	return c.form.(*linesForm).take(&c.line, c.h, c.plan.limit, &j.fixed, cost)
 }
 
-// carryOut charges a claim, if all admit, or answers that it is denied.
+// carryOut charges a claim if all limits admit the request, and fills in the denial otherwise.
 func (c *claim) carryOut(j *job, i int, a *rule.Answer) {
 	if !c.isLog() {
 		*a, j.items[i].Changed = c.plan.limit.TakeOne(&c.state, j.now, c.cost)

@@ -16,9 +16,9 @@ type sequence struct {
 	random *rand.Rand
 	mix    []rule.Op // the operations, each as often as it should occur
 	// subjects are the limits and keys of the requests. A limit comes in variants that share its state.
-	subjects []sequenceSubject
-	group    string
-	most     int // how many charges a request has at most
+	subjects   []sequenceSubject
+	group      string
+	maxCharges int // how many charges a request has at most
 
 	last    rule.Answer
 	times   []rule.Micros // when units were charged
@@ -59,7 +59,7 @@ var (
 func (p *pair) sequence(index int, mix []rule.Op, limits ...slidegate.Limit) *sequence {
 	p.t.Helper()
 	p.forgetSubjects()
-	q := &sequence{pair: p, random: rand.New(rand.NewPCG(p.suite.seed, uint64(index))), mix: mix, most: 1}
+	q := &sequence{pair: p, random: rand.New(rand.NewPCG(p.suite.seed, uint64(index))), mix: mix, maxCharges: 1}
 	for i, limit := range limits {
 		limit.Name = fmt.Sprintf("sequence-%d-%d", index, i)
 		variants := p.bindAll(limit, variantOf(limit))
@@ -85,7 +85,7 @@ func (p *pair) sequenceOf(index int, mix []rule.Op, limit rule.Limit) *sequence 
 	}
 	p.title = fmt.Sprintf("sequence %d", index)
 	return &sequence{
-		pair: p, random: rand.New(rand.NewPCG(p.suite.seed, uint64(index))), mix: mix, most: 1,
+		pair: p, random: rand.New(rand.NewPCG(p.suite.seed, uint64(index))), mix: mix, maxCharges: 1,
 		subjects: []sequenceSubject{{[]*store.Limit{one, other}, []string{"a", "b", "c"}}},
 	}
 }
@@ -153,7 +153,7 @@ func (q *sequence) settleAgain() {
 
 // charges draws one charge, or several on different limits in any order.
 func (q *sequence) charges() []store.Charge {
-	n := 1 + q.random.IntN(min(q.most, len(q.subjects)))
+	n := 1 + q.random.IntN(min(q.maxCharges, len(q.subjects)))
 	charges := make([]store.Charge, 0, n)
 	for _, i := range q.random.Perm(len(q.subjects))[:n] {
 		s := q.subjects[i]
