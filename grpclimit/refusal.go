@@ -26,7 +26,7 @@ type refusal struct {
 	left     metadata.MD
 }
 
-// refuse makes a refusal of a verdict.
+// refuse turns a verdict into a refusal.
 func refuse(ctx context.Context, v *policy.Verdict) *refusal {
 	d := &v.Decision
 	switch {

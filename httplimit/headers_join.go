@@ -62,7 +62,7 @@ func (f *fields) joinItems(h http.Header) (again bool) {
 		switch at := slices.Index(policies, policy); {
 		case at < 0:
 			policies, items = append(policies, policy), append(items, own[i])
-		case remains(own[i]) <= remains(items[at]):
+		case remainingOf(own[i]) <= remainingOf(items[at]):
 			again, items[at] = true, own[i]
 		default:
 			again = true
@@ -93,8 +93,8 @@ func splitItems(lines []string) (items []string) {
 	return items
 }
 
-// remains returns the r of an item of RateLimit.
-func remains(item string) int64 {
+// remainingOf returns the parameter r of an item of RateLimit.
+func remainingOf(item string) int64 {
 	_, r, _ := strings.Cut(item[strings.LastIndexByte(item, '"')+1:], ";r=") // a name may contain ;r= too
 	digits, _, _ := strings.Cut(r, ";")
 	n, _ := strconv.ParseInt(digits, 10, 64)

@@ -131,7 +131,7 @@ func (m *Middleware) send(w http.ResponseWriter, status int, text []byte) {
 }
 
 // appendSentence appends why a limit refused. A slot of an in-flight limit is free as soon as a request ends, so the sentence
-// suggests to try again sooner than the time at which a slot would expire.
+// suggests trying again before a slot would expire.
 func appendSentence(b []byte, slots bool, wait int64) []byte {
 	switch {
 	case wait < 0:

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// values is memory that the values of header fields are cut from. A response's values are small, and allocating each by itself
-// would take longer than a decision. Memory that has been cut off is never written to again; a block is freed with the last
-// response that uses a value in it.
+// values is memory that the values of header fields are cut from. A response's values are small, and allocating each
+// separately would take longer than a decision. Memory that has been cut off is never written to again; a block is freed with
+// the last response that uses a value in it.
 type values struct {
 	lines []string // each is a field's only line
 	text  []byte

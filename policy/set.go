@@ -44,8 +44,8 @@ const DefaultOptimism = 10
 // for all is fine where it does not fail. A nil Store is an error only if a policy needs it.
 type Stores struct{ Open, Closed, Local, Optimistic store.Store }
 
-// Set is a set of compiled policies. It does not change, except for rulings, and is safe for concurrent use. The zero
-// value is not usable; call New or NewOver.
+// Set is a set of compiled policies. It does not change, except for rulings, and is safe for concurrent use. The zero value is
+// not usable; call New or NewWithStores.
 type Set struct {
 	opts     Options
 	policies []*compiled
@@ -53,7 +53,7 @@ type Set struct {
 	stores   [modes]store.Store
 	traits   [modes]store.Traits
 	bases    map[baseID]*slidegate.Limiter
-	why      [modes]atomic.Pointer[error] // the last error for which the failure layer of a mode decided
+	lastErrs [modes]atomic.Pointer[error] // the last error for which the failure layer of a mode decided
 	joints   memo[jointID]
 	requests sync.Pool        // of *Request
 	releases *releases        // releases of slots under way; also those of the Set before
@@ -62,7 +62,7 @@ type Set struct {
 	sharer   *sharer
 	warned   sync.Map // the sharers of Sets around this one that were logged
 
-	unpunished atomic.Int64 // when a failed penalty was last logged, in nanoseconds of Unix time
+	penaltyErrorLogged atomic.Int64 // when a failed penalty was last logged, in nanoseconds of Unix time
 }
 
 // baseID identifies a limiter of a Set.
@@ -118,7 +118,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 			err.Policy = given.Name
 			return nil, err
 		}
-		p.place = i
+		p.index = i
 		s.policies = append(s.policies, p)
 	}
 	for mode, on := range s.stores {
@@ -126,7 +126,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 			s.traits[mode] = on.Traits()
 		}
 	}
-	s.enter()
+	s.addToRegister()
 	s.opts.Before = nil // otherwise every earlier set would stay in memory
 	return s, nil
 }

@@ -34,7 +34,7 @@ func New(limits *httplimit.Middleware) echo.MiddlewareFunc {
 					err = next(c) // no policy needs the response
 					return
 				}
-				err = nextShown(c, next, to, w)
+				err = callNext(c, next, to, w)
 			})).ServeHTTP(to, c.Request())
 			return err
 		}
@@ -48,9 +48,9 @@ func setPathValues(c echo.Context) {
 	}
 }
 
-// nextShown calls the next handler and shows its response to w, which writes to the target. w is placed below echo's Response,
-// where the status is the one that is sent.
-func nextShown(c echo.Context, next echo.HandlerFunc, to *target, w http.ResponseWriter) error {
+// callNext calls the next handler with w as its response writer, which writes to the target. w is placed below echo's
+// Response, where the status is the one that is sent.
+func callNext(c echo.Context, next echo.HandlerFunc, to *target, w http.ResponseWriter) error {
 	response := c.Response()
 	below := response.Writer
 	to.ResponseWriter, response.Writer = below, w
