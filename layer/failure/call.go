@@ -42,7 +42,7 @@ func (s *Store) applyInner(ctx context.Context, batch []store.Request) error {
 	} else if st.failed != nil {
 		answered = slices.ContainsFunc(batch, func(r store.Request) bool { return !cached(r.Answers) })
 	}
-	s.judge(st, answered, late, starved, why)
+	s.recordOutcome(st, answered, late, starved, why)
 	return err
 }
 
@@ -60,7 +60,7 @@ func (s *Store) takeInner(ctx context.Context, limit *store.Limit, key string, c
 		err = s.failure(ctx, err)
 		why, _ = err.(*unavailable)
 	}
-	s.judge(st, err == nil && !flags.Cached(), late, starved, why)
+	s.recordOutcome(st, err == nil && !flags.Cached(), late, starved, why)
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
@@ -168,7 +168,7 @@ func cached(answers []rule.Answer) bool {
 
 // failure returns the error of a request: unchanged if the caller caused it, otherwise as a failure of the store.
 func (s *Store) failure(ctx context.Context, err error) error {
-	if over(ctx) || errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) ||
+	if hasEnded(ctx) || errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) ||
 		errors.Is(err, slidegate.ErrConflict) || errors.Is(err, store.ErrUnsupported) {
 		return err
 	}
@@ -178,8 +178,8 @@ func (s *Store) failure(ctx context.Context, err error) error {
 	return &unavailable{cause: err, notSent: err == errBusy}
 }
 
-// over reports whether the caller's own time has ended. A store may see that by its own clock before the context does.
-func over(ctx context.Context) bool {
+// hasEnded reports whether the caller's own time has ended. A store may see that by its own clock before the context does.
+func hasEnded(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return true
 	}
@@ -187,9 +187,9 @@ func over(ctx context.Context) bool {
 	return ok && time.Until(deadline) <= 0
 }
 
-// judge reports the outcome of a call to the breaker; why is the failure, if there was one. A call that failed while
+// recordOutcome reports the outcome of a call to the breaker; why is the failure, if there was one. A call that failed while
 // this process did not run says nothing about the store.
-func (s *Store) judge(st *state, answered, late, starved bool, why *unavailable) {
+func (s *Store) recordOutcome(st *state, answered, late, starved bool, why *unavailable) {
 	if late {
 		s.late.Add(1)
 		if why == nil {
@@ -201,9 +201,9 @@ func (s *Store) judge(st *state, answered, late, starved bool, why *unavailable)
 	case starved && !answered:
 		s.starved.Add(1)
 	case late || why != nil && !answered:
-		s.failed(st, why)
+		s.recordFailure(st, why)
 	case answered:
-		s.answered(st)
+		s.recordAnswer(st)
 	}
 }
 

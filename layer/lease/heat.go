@@ -6,7 +6,7 @@ import (
 )
 
 // heat counts roughly how often addresses are requested: addresses can share a cell, and counts can get lost. A key
-// that is wrongly taken for a busy one costs a call that brings more than it needs, and which is returned.
+// that is mistaken for a busy one costs a call for more units than it needs, which are then returned.
 type heat struct{ cells []atomic.Uint64 }
 
 const (
