@@ -56,7 +56,7 @@ type Store struct {
 	single   string
 	decide   string
 	expire   string
-	place    string
+	position string
 	prefixes sync.Map // by the limit's ID
 	known    atomic.Int64
 }
@@ -91,7 +91,7 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 	if conn == nil {
 		return nil, errors.New("pgstore: conn: must not be nil")
 	}
-	opts, err := opts.normal()
+	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -109,12 +109,12 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 		single:   "SELECT " + name + "single2($1::text, $2::bigint[])",
 		decide:   "SELECT " + name + "decide2($1::text[], $2::bigint[])",
 		expire:   "SELECT deleted, seen, last FROM " + name + "expire($1::text, $2::bigint, $3::bigint, $4::bigint)",
-		place:    "SELECT " + name + "place()",
+		position: "SELECT " + name + "place()",
 	}, nil
 }
 
-// normal returns the options with their defaults, or an error that names the field.
-func (o Options) normal() (Options, error) {
+// withDefaults returns the options with their defaults, or an error that names the field.
+func (o Options) withDefaults() (Options, error) {
 	if o.Schema == "" {
 		o.Schema = "public"
 	}

@@ -69,8 +69,7 @@ func (ws *workers) work(w worker) {
 	}
 }
 
-// do sends a round trip and reports whether the worker waits for another. The caller gets a panic of the client to
-// recover from.
+// do sends a round trip and reports whether the worker waits for another. A panic of the client is passed to the caller.
 func (ws *workers) do(w worker, j job) (stays bool) {
 	returned := false
 	defer func() {
