@@ -102,7 +102,7 @@ func (r *reader) limitPeriod(at yamlfile.Position, limit *slidegate.Limit, given
 	case inFlight && !hasTTL:
 		r.Problems.Addf(at, "the limit has no ttl; add ttl: 30s, say: how long a slot is held unless it is renewed")
 	case hasCalendar && hasWindow:
-		r.Problems.Addf(window.At, "window: excludes calendar; leave out one of them")
+		r.Problems.Addf(window.At, "window: cannot be combined with calendar; leave out one of them")
 	case !hasCalendar && !hasWindow && !hasTTL:
 		r.Problems.Addf(at, "the limit has no window; add window: 1m, say")
 	case hasZone && hasWindow && limit.Calendar == 0:

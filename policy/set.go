@@ -149,7 +149,7 @@ func (e *Error) Unwrap() error { return e.Err }
 func checkNameApart(policies []Policy, i int) error {
 	name := policies[i].Name
 	if name == "" && len(policies) > 1 {
-		return errors.New("policy: name: missing, but there are several policies; give each its own")
+		return errors.New("policy: name: missing, but there are several policies; give each its own name")
 	}
 	for _, other := range policies[:i] {
 		switch {

@@ -16,7 +16,7 @@ import (
 var grace = 5 * time.Second
 
 // Main runs the tests and exits. If they pass and goroutines are left, it prints their stacks and exits with 1. Use it as
-// the whole of a TestMain.
+// the entire body of TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {

@@ -193,7 +193,7 @@ func (c *giveBackClimber) random() Deed {
 	ops := []rule.Op{rule.Take, rule.TakeUpTo, rule.TakeUpTo, rule.GiveBack, rule.GiveBack, rule.Charge}
 	return Deed{
 		At: rule.Micros(c.rand.Int64N(int64(span))), Op: ops[c.rand.IntN(len(ops))],
-		Units: c.times.randomAsk(), Whose: c.rand.IntN(maxDeeds+3) - 3,
+		Units: c.times.randomCost(), Whose: c.rand.IntN(maxDeeds+3) - 3,
 	}
 }
 
@@ -206,7 +206,7 @@ func (c *giveBackClimber) change(s []Deed) []Deed {
 		other := s[c.rand.IntN(len(s))].At
 		s[i].At = c.times.landmark(Schedule{{At: other}}, s[i].At)
 	case n == 4:
-		s[i].Units = c.times.randomAsk()
+		s[i].Units = c.times.randomCost()
 	case n == 5:
 		at := s[i].At
 		s[i] = c.random()

@@ -55,7 +55,7 @@ type Effort struct {
 	Seed     uint64
 	Restarts int  // how many random schedules to improve, in addition to the known strategies
 	Climb    int  // how many changes to try on each
-	Blind    bool // leaves out the known strategies, so that the search finds everything by itself
+	Blind    bool // leaves out the known strategies, so that the search must find everything
 }
 
 // Finding is the best result of a search.
@@ -154,11 +154,11 @@ func (c *climber) random() Schedule {
 }
 
 func (c *climber) randomStep() Step {
-	return Step{At: rule.Micros(c.rand.Int64N(int64(span))), Cost: c.randomAsk()}
+	return Step{At: rule.Micros(c.rand.Int64N(int64(span))), Cost: c.randomCost()}
 }
 
-// randomAsk prefers amounts at which something happens: one unit, everything, all but a few.
-func (c *climber) randomAsk() int64 {
+// randomCost prefers amounts at which something happens: one unit, everything, all but a few.
+func (c *climber) randomCost() int64 {
 	switch c.rand.IntN(4) {
 	case 0:
 		return 1
@@ -193,7 +193,7 @@ func (c *climber) change(s Schedule) Schedule {
 	case n < 8:
 		step.At = c.landmark(s, step.At)
 	case n < 10:
-		step.Cost = c.randomAsk()
+		step.Cost = c.randomCost()
 	case n == 10:
 		step.Cost = max(1, step.Cost+int64(c.sign()))
 	case n == 11:

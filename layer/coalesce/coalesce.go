@@ -127,7 +127,7 @@ type Store struct {
 // New returns a store that combines concurrent requests to inner.
 func New(inner store.Store, opts Options) (*Store, error) {
 	if inner == nil {
-		return nil, errors.New("coalesce: inner: must not be nil; give the store that decides")
+		return nil, errors.New("coalesce: inner: must not be nil; pass the store that decides")
 	}
 	opts, err := opts.validate()
 	if err != nil {
