@@ -54,7 +54,7 @@ const ReservationVersion = 2
 // MarshalJSON writes r in version ReservationVersion.
 func (r Reservation) MarshalJSON() ([]byte, error) {
 	type plain Reservation
-	return json.Marshal(plain(r.upgraded()))
+	return json.Marshal(plain(r.upgrade()))
 }
 
 // UnmarshalJSON reads reservations of this version and older ones, and converts them to this version. It returns
@@ -74,12 +74,12 @@ func (r *Reservation) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &read); err != nil {
 		return fmt.Errorf("slidegate: %w: %w", ErrReservation, err)
 	}
-	*r = Reservation(read).upgraded()
+	*r = Reservation(read).upgrade()
 	return nil
 }
 
-// upgraded returns r converted to this version.
-func (r Reservation) upgraded() Reservation {
+// upgrade returns r converted to this version.
+func (r Reservation) upgrade() Reservation {
 	if r.Version >= ReservationVersion {
 		return r
 	}
@@ -143,7 +143,7 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Reservation, Decisio
 // reservation has no slots.
 func (l *Limiter) Renew(ctx context.Context, r Reservation) (Decision, error) {
 	c := newCall(l, len(r.Charges))
-	r = r.upgraded()
+	r = r.upgrade()
 	if err := c.resume(&r); err != nil {
 		c.fail(err)
 	}

@@ -47,7 +47,7 @@ type Settlement struct {
 // and takes at most store.FinishTime with a store that has round trips. ErrUnsettled means that the store could not
 // remember another settlement, and that no units were returned or charged.
 func (l *Limiter) Settle(ctx context.Context, r Reservation, used ...Used) (Settlement, error) {
-	r = r.upgraded()
+	r = r.upgrade()
 	actual := make([]int64, len(r.Charges))
 	settled := make([]bool, len(r.Charges))
 	for i := range r.Charges {
@@ -152,7 +152,7 @@ func errNoCharges() error {
 func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64) (Settlement, error) {
 	c := newCall(l, len(r.Charges))
 	defer c.end()
-	r = r.upgraded()
+	r = r.upgrade()
 	if err := c.resume(&r); err != nil {
 		return Settlement{}, err
 	}

@@ -19,10 +19,10 @@ const maxEntries = 100
 //   - All lines of the header are one list, which is read from the right: the rightmost entry is what the nearest proxy has
 //     added, and everything to the left of what trusted proxies have added may be forged. The first entry that is not the
 //     address of a trusted proxy is the client. With Hops it is the entry at that position.
-//   - If that entry names no client, the peer is the client, and never an entry further left. This is so if the header is
-//     missing, if the entry is not an address ("unknown", empty) or is longer than a kilobyte, if there are fewer entries
-//     than Hops, if 100 of them are proxies, and if all of them are, because the leftmost one may have been chosen freely.
-//     Clients that hide in this way share the quota of their proxy.
+//   - If that entry names no client, the peer is the client, and never an entry further left. This applies if the
+//     header is missing, if the entry is not an address ("unknown", empty) or is longer than a kilobyte, if there are
+//     fewer entries than Hops, if 100 of them are proxies, and if all of them are, because the leftmost one may have
+//     been chosen freely. Clients that hide in this way share the quota of their proxy.
 //
 // It does not change the request. The zero value trusts no proxy, and so does a nil Source. It is safe for concurrent use.
 type Source struct {

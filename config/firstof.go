@@ -117,7 +117,7 @@ func (t Template) names() string {
 	escape := strings.NewReplacer("%", "%25", ":", "%3A", ",", "%2C")
 	for i, field := range t.fields {
 		names[i] = field.Kind.String()
-		if field.Kind.takesName() {
+		if field.Kind.hasName() {
 			names[i] += ":" + escape.Replace(field.Name)
 		}
 	}

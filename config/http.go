@@ -89,7 +89,7 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 	}
 	fields := p.Key.Fields()
 	mode, err := modeOf(p.Failure)
-	err = p.within(err)
+	err = p.withPolicy(err)
 	made = httplimit.Policy{
 		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: mode, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
@@ -106,22 +106,22 @@ func (p *Policy) checkLive() error {
 	var problems []error
 	for _, field := range p.Key.Fields() {
 		if field.Kind == FieldStatus || field.Kind == FieldJSON {
-			problems = append(problems, p.within(optionErrorf("key", "{%v} is known in recorded traffic only; "+
+			problems = append(problems, p.withPolicy(optionErrorf("key", "{%v} is known in recorded traffic only; "+
 				"use address, user, key, header:NAME, claim:NAME, method, path, query or host", field)))
 		}
 	}
-	problems = append(problems, p.within(checkLiveCost("cost", p.Cost)))
+	problems = append(problems, p.withPolicy(checkLiveCost("cost", p.Cost)))
 	for i := range p.Match {
-		problems = append(problems, p.within(checkLiveCost("match", p.CostAt(i))))
+		problems = append(problems, p.withPolicy(checkLiveCost("match", p.CostAt(i))))
 	}
 	return errors.Join(problems...)
 }
 
-// within adds the name of this policy to an error about a field.
-func (p *Policy) within(err error) error {
+// withPolicy adds the name of this policy to an error about a field.
+func (p *Policy) withPolicy(err error) error {
 	var wrong *OptionError
 	if errors.As(err, &wrong) {
-		wrong.Within = withinPolicy(p.Name)
+		wrong.Within = policyLabel(p.Name)
 	}
 	return err
 }

@@ -26,7 +26,7 @@ func (p *Policy) httpCost() (func(*http.Request) int64, error) {
 	}
 	matcher, err := httplimit.NewMatcher(p.Patterns()...)
 	if err != nil {
-		return nil, p.within(optionErrorf("match", "%w", err))
+		return nil, p.withPolicy(optionErrorf("match", "%w", err))
 	}
 	costs := make([]Cost, len(p.Match))
 	for i := range costs {

@@ -69,8 +69,8 @@ func (r *reader) limitsWithPositions(e yamlfile.Field) (limits []slidegate.Limit
 
 const sharedCounts = "the limit %q would share its counts with the one on line %d, which has the same name and shape; give it another name"
 
-// likeBase returns an override's limit as it counts: a limit without an algorithm uses that of the policy's limit of the same
-// name and window, so that a key keeps its usage when it gets another quota.
+// likeBase returns an override's limit with the algorithm that it counts by. A limit without an algorithm uses the algorithm
+// of the policy's limit of the same name and window, so that a key keeps its usage when it gets another quota.
 func likeBase(limit slidegate.Limit, base []slidegate.Limit) slidegate.Limit {
 	for _, own := range base {
 		if own.Name == limit.Name && own.Window == limit.Window && own.Algorithm != slidegate.InFlight {

@@ -83,7 +83,7 @@ func positionOf(text []byte, wrong *OptionError) (at yamlfile.Position, found bo
 		}
 		fields, _ := r.Fields(policies.Value)
 		for _, policy := range fields {
-			if withinPolicy(policy.Name) != wrong.Within {
+			if policyLabel(policy.Name) != wrong.Within {
 				continue
 			}
 			if field, ok := r.field(r.Resolve(policy.Value), wrong.Option); ok {
@@ -97,8 +97,8 @@ func positionOf(text []byte, wrong *OptionError) (at yamlfile.Position, found bo
 	return field.ValueAt(), ok
 }
 
-// withinPolicy is how an OptionError names a policy.
-func withinPolicy(name string) string { return fmt.Sprintf("policy %q", name) }
+// policyLabel is how an OptionError names a policy.
+func policyLabel(name string) string { return fmt.Sprintf("policy %q", name) }
 
 // field returns a field of a mapping.
 func (r *reader) field(node ast.Node, name string) (yamlfile.Field, bool) {

@@ -52,7 +52,7 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 		readers[i].read(source.Text, whole)
 		readers[i].checkOtherFiles(source.Name, known)
 	}
-	checkAny(whole, readers)
+	checkHasPolicies(whole, readers)
 	hasJWT := slices.ContainsFunc(readers, func(r *reader) bool { return r.has("jwt") })
 	var problems []error
 	for i, r := range readers {
@@ -96,8 +96,8 @@ func (r *reader) checkOtherFiles(file string, known map[string]string) {
 	maps.Copy(known, own)
 }
 
-// checkAny reports that no file has a policy, unless there are other problems.
-func checkAny(whole *File, readers []*reader) {
+// checkHasPolicies reports that no file has a policy, unless there are other problems.
+func checkHasPolicies(whole *File, readers []*reader) {
 	if len(whole.Policies) > 0 || len(readers) == 0 || slices.ContainsFunc(readers, func(r *reader) bool { return len(r.Problems) > 0 }) {
 		return
 	}

@@ -211,7 +211,7 @@ func (c *Client) awaitHold(ctx context.Context, id holdKey) error {
 			c.onDecision(ctx, event)
 		}
 		if refused {
-			return exhausted("grpclimit: not sent: the server asked to wait", left).status.Err()
+			return exhaustedRefusal("grpclimit: not sent: the server asked to wait", left).status.Err()
 		}
 		if err := pause(ctx, left); err != nil {
 			return err
@@ -253,7 +253,7 @@ func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, wa
 		case !wait:
 			return nil, waited, nil
 		}
-		if err := pause(ctx, untilFree(&event.Verdict)); err != nil {
+		if err := pause(ctx, retryDelay(&event.Verdict)); err != nil {
 			return nil, waited, err
 		}
 		if what.stage == stageCall {
@@ -275,15 +275,15 @@ func (c *Client) decide(ctx context.Context, what *call, r *policy.Request, peek
 // mayWait reports whether a denied call should wait.
 func (c *Client) mayWait(ctx context.Context, v *policy.Verdict) bool {
 	return c.wait && v.By == policy.ByLimits && !v.Mistake() && !v.Ended() && !v.Decision.Never() &&
-		v.Decision.Flags&rule.FallbackClosed == 0 && lastsLonger(ctx, untilFree(v))
+		v.Decision.Flags&rule.FallbackClosed == 0 && lastsLonger(ctx, retryDelay(v))
 }
 
 // slotPoll is how often a call that waits for a slot tries again.
 const slotPoll = 50 * time.Millisecond
 
-// untilFree returns how long a denied call should wait before it tries again. A slot of an in-flight limit may be
+// retryDelay returns how long a denied call should wait before it tries again. A slot of an in-flight limit may be
 // released at any time before RetryAfter.
-func untilFree(v *policy.Verdict) time.Duration {
+func retryDelay(v *policy.Verdict) time.Duration {
 	d := &v.Decision
 	if int(d.Index) < len(v.Limits) && v.Limits[d.Index].Algorithm == slidegate.InFlight {
 		return min(d.RetryAfter, slotPoll)

@@ -10,7 +10,7 @@ import (
 // refuse once more with the same answer.
 const (
 	maxHolds   = 1 << 16
-	fewHolds   = 1 << 10 // below this, searching for expired holds is not worth it
+	minSweep   = 1 << 10 // below this, searching for expired holds is not worth it
 	holdGrowth = 2       // search when there are this many times as many as were left the last time
 )
 
@@ -77,7 +77,7 @@ func (h *holds) remember(id holdKey, until time.Time) {
 
 // makeRoomLocked keeps until within its bounds before an entry is added.
 func (h *holds) makeRoomLocked() {
-	if len(h.until) >= max(fewHolds, h.sweepAt) {
+	if len(h.until) >= max(minSweep, h.sweepAt) {
 		now := time.Now()
 		for id, until := range h.until {
 			if !until.After(now) {

@@ -54,9 +54,9 @@ func TestHoldsAreBounded(t *testing.T) {
 				h.remember(holdKey{key: strconv.Itoa(from + i)}, time.Now().Add(time.Minute))
 			}
 		}
-		add(0, fewHolds)
+		add(0, minSweep)
 		time.Sleep(time.Minute)
-		add(fewHolds, 1) // now expired holds are removed
+		add(minSweep, 1) // now expired holds are removed
 		if len(h.until) != 1 {
 			t.Errorf("got %d holds, want only the new one", len(h.until))
 		}

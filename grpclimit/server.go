@@ -32,8 +32,8 @@ type Options struct {
 	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
 	// store in process is called without a deadline. Negative means no deadline.
 	Timeout time.Duration
-	// Optimism is how many units of a key that the store has not acknowledged policy.Optimistic admits in this process;
-	// 0 means policy.DefaultOptimism. Drain charges what is owed when the program ends.
+	// Optimism is how many units of a key policy.Optimistic admits in this process before the store acknowledges them; 0
+	// means policy.DefaultOptimism. Drain charges what is owed when the program ends.
 	Optimism int64
 	// LocalBytes is the maximum memory of policy.Local in this process; 0 means the default of memstore.Options.
 	LocalBytes int64
@@ -151,7 +151,7 @@ func (i *Interceptors) stream(service any, stream grpc.ServerStream, info *grpc.
 		_ = stream.SetHeader(left)
 	}
 	if c.followed != nil {
-		stream = &followedStream{stream, c.followed}
+		stream = &contextStream{stream, c.followed}
 	}
 	messages := info.IsClientStream && i.decider.charges(c.method, stageMessage)
 	replies := info.IsServerStream && i.decider.charges(c.method, stageReply)

@@ -53,10 +53,10 @@ func (s *serverStream) charge(at stage, message any) error {
 	return s.refused.Load().status.Err()
 }
 
-// followedStream is a stream whose handler gets another context.
-type followedStream struct {
+// contextStream is a stream whose handler gets another context.
+type contextStream struct {
 	grpc.ServerStream
 	ctx context.Context
 }
 
-func (s *followedStream) Context() context.Context { return s.ctx }
+func (s *contextStream) Context() context.Context { return s.ctx }

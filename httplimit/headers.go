@@ -192,8 +192,8 @@ func appendItem(b []byte, item *HeaderItem, remaining, t int64) []byte {
 
 // effectiveSeconds returns how many seconds the remaining units must last: after a refusal, until the same cost is admitted; after an
 // admission that took the last unit, until a unit is free; otherwise until all are free. It is -1, and left out, if that never
-// happens or is unknown: it is unknown when the requests that hold the slots of an in-flight limit will end, and a client that
-// waited for the latest possible time would wait in vain. After a refusal the client needs a time: it is when the first slot
+// happens or is unknown. For an in-flight limit it is unknown when the requests that hold its slots will end, and a client that
+// waited for the latest possible time would wait in vain. After a refusal, though, the client needs a time: when the first slot
 // expires unless it is renewed.
 func (item *HeaderItem) effectiveSeconds(allowed bool, remaining int64, next, reset time.Duration) int64 {
 	switch {

@@ -31,7 +31,7 @@ func outerFields(h http.Header, dialect Headers) *fields {
 
 // join merges the earlier fields into h. It reports whether both are about the same limits.
 func (f *fields) join(h http.Header, dialect Headers, refused bool) (again bool) {
-	if later(f.retry, h["Retry-After"]) {
+	if laterRetry(f.retry, h["Retry-After"]) {
 		h["Retry-After"] = f.retry
 	}
 	switch {
@@ -108,8 +108,8 @@ func less(a, b []string) bool {
 	return ok && also && m < n
 }
 
-// later reports whether a is a waiting time and b is not one, or is a shorter one.
-func later(a, b []string) bool {
+// laterRetry reports whether a is a waiting time and b is not one, or is a shorter one.
+func laterRetry(a, b []string) bool {
 	_, ok := number(a)
 	return ok && (len(b) == 0 || less(b, a))
 }

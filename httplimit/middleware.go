@@ -18,8 +18,8 @@ import (
 // reports what is left in the headers of the newest IETF draft, and admits requests when the store fails.
 type Options struct {
 	// Policies apply to requests. Of several that match, all admit and all are charged, or none is. If empty, the zero Policy
-	// applies. If policies that match the same requests have more limits together than the store decides in one call, New
-	// returns an error as far as their Match shows it; otherwise such requests are refused with 500.
+	// applies. If policies that match the same requests have more limits together than the store decides in one call, New returns
+	// an error if their Match shows that; otherwise such requests are refused with 500.
 	Policies []Policy
 	// Client finds the client's address, for policies without a Key and for lists of addresses. nil trusts no proxy: the
 	// address is that of the connection, which behind a proxy is the proxy's.

@@ -28,9 +28,9 @@ type recorder struct {
 // writer returns the recorder for the handler, with exactly the optional interfaces that the writer below has, directly or by
 // Unwrap, since handlers rely on the interfaces that a writer implements.
 func (c *recorder) writer() http.ResponseWriter {
-	_, flushes := below[http.Flusher](c.ResponseWriter)
-	_, hijacks := below[http.Hijacker](c.ResponseWriter)
-	_, pushes := below[http.Pusher](c.ResponseWriter)
+	_, flushes := findWriter[http.Flusher](c.ResponseWriter)
+	_, hijacks := findWriter[http.Hijacker](c.ResponseWriter)
+	_, pushes := findWriter[http.Pusher](c.ResponseWriter)
 	b := basicWriter{c}
 	switch {
 	case flushes && hijacks && pushes:
@@ -87,8 +87,8 @@ func (b basicWriter) ReadFrom(from io.Reader) (int64, error) { return b.c.ReadFr
 func (b basicWriter) FlushError() error                      { return b.c.FlushError() }
 func (b basicWriter) Unwrap() http.ResponseWriter            { return b.c.Unwrap() }
 
-// below returns the first writer that implements T, beginning at w and going down by Unwrap.
-func below[T any](w http.ResponseWriter) (found T, ok bool) {
+// findWriter returns the first writer that implements T, beginning at w and going down by Unwrap.
+func findWriter[T any](w http.ResponseWriter) (found T, ok bool) {
 	for w != nil {
 		if found, ok = w.(T); ok {
 			return found, true
@@ -145,7 +145,7 @@ func (c *recorder) Flush() { _ = c.FlushError() } // a ResponseController return
 
 // Push starts an HTTP/2 push, if the server can.
 func (c *recorder) Push(target string, opts *http.PushOptions) error {
-	if to, ok := below[http.Pusher](c.ResponseWriter); ok {
+	if to, ok := findWriter[http.Pusher](c.ResponseWriter); ok {
 		return to.Push(target, opts)
 	}
 	return http.ErrNotSupported

@@ -13,7 +13,7 @@ type values struct {
 	text  []byte
 }
 
-var spareValues = sync.Pool{New: func() any { return new(values) }}
+var valuesPool = sync.Pool{New: func() any { return new(values) }}
 
 // Sizes of a block: enough for about a hundred responses.
 const (
@@ -23,7 +23,7 @@ const (
 
 // newValues returns values with capacity for some lines and bytes. Call putBack when they are cut.
 func newValues(lines, bytes int) *values {
-	v := spareValues.Get().(*values)
+	v := valuesPool.Get().(*values)
 	if cap(v.lines)-len(v.lines) < lines {
 		v.lines = make([]string, 0, max(lines, linesInBlock))
 	}
@@ -45,4 +45,4 @@ func (v *values) line(text string) []string {
 	return v.lines[n : n+1 : n+1]
 }
 
-func (v *values) putBack() { spareValues.Put(v) }
+func (v *values) putBack() { valuesPool.Put(v) }

@@ -11,9 +11,9 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// tries is how often a swap is attempted. Together with Options.Timeout it bounds the work of a decision that keeps meeting
+// maxTries is how often a swap is attempted. Together with Options.Timeout it bounds the work of a decision that keeps meeting
 // conflicts.
-const tries = 256
+const maxTries = 256
 
 // errTooLarge is wrapped by errors about requests that would make an entry too large. Nothing was written.
 var errTooLarge = errors.New("the entry is too large")
@@ -44,7 +44,7 @@ func (s *Store) decideTogether(name string, known memory, requests []*store.Requ
 // again, up to a bound.
 func (s *Store) swapIn(ctx context.Context, name string, known *memory, requests []*store.Request) error {
 	fromMemory, conflicts := known.current(), 0
-	for range tries {
+	for range maxTries {
 		if !fromMemory {
 			if err := s.read(ctx, name, known); err != nil {
 				return err
@@ -82,7 +82,7 @@ func (s *Store) swapIn(ctx context.Context, name string, known *memory, requests
 	}
 	known.conflicts = maxConflicts
 	return fmt.Errorf("kvstore: %s: gave up after %d attempts to change an entry that other processes keep changing; use leases, or fewer processes per key",
-		s.traits.Name, tries)
+		s.traits.Name, maxTries)
 }
 
 // read gets an entry from the engine.

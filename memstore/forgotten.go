@@ -343,8 +343,8 @@ func floorOf(at, step rule.Micros) int64 {
 	return int64(at / step)
 }
 
-// date sets the index of a trace's time, unless another layer with the same step has done so.
-func (l *forgottenLayer) date(t *trace) {
+// setIndex sets the index of a trace's time, unless another layer with the same step has done so.
+func (l *forgottenLayer) setIndex(t *trace) {
 	if t.step != l.step {
 		t.step, t.index = l.step, l.indexOf(t.at)
 	}
@@ -376,7 +376,7 @@ func (l *forgottenLayer) find(h uint64, m *layerTime) (code uint8, at rule.Micro
 
 // put adds a trace, and reports whether there was space.
 func (l *forgottenLayer) put(t *trace, m *layerTime) bool {
-	l.date(t)
+	l.setIndex(t)
 	a, b := l.rowsOf(t.hash)
 	l.held -= a.tidy(t.index, l.exact, m) + b.tidy(t.index, l.exact, m)
 	if a.raise(t, l.exact, m) || b.raise(t, l.exact, m) {
@@ -398,13 +398,13 @@ func (l *forgottenLayer) put(t *trace, m *layerTime) bool {
 
 // squeeze adds a trace to a row that is full.
 func (l *forgottenLayer) squeeze(t *trace, m *layerTime) {
-	l.date(t)
+	l.setIndex(t)
 	a, b := l.rowsOf(t.hash)
 	if b.load() < a.load() {
 		a = b
 	}
 	a.share(l, m)
-	a.mix(t, l.exact, m)
+	a.addShared(t, l.exact, m)
 	l.held++
 	l.updateLatest(t)
 }

@@ -289,13 +289,13 @@ func (r *forgottenRow) share(l *forgottenLayer, m *layerTime) {
 	}
 	shared := forgottenRow{lastWord: sharedFlag}
 	shared.setBase(m.oldest)
-	r.traces(l, m, func(t *trace) { shared.mix(t, l.exact, m) })
+	r.traces(l, m, func(t *trace) { shared.addShared(t, l.exact, m) })
 	*r = shared
 }
 
-// mix adds a trace to a shared row. If times must be exact, it counts as the maximum: nothing is admitted until the last
+// addShared adds a trace to a shared row. If times must be exact, it counts as the maximum: nothing is admitted until the last
 // trace of the row has expired, so the grid does not matter.
-func (r *forgottenRow) mix(t *trace, exact bool, m *layerTime) {
+func (r *forgottenRow) addShared(t *trace, exact bool, m *layerTime) {
 	code := uint64(t.code)
 	if exact {
 		code = maxCode

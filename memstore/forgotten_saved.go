@@ -156,7 +156,7 @@ func (l *forgottenLayer) refold(r *forgottenRow, t *trace, m *layerTime) {
 		r.add(t, l.exact, m)
 	default:
 		r.share(l, m)
-		r.mix(t, l.exact, m)
+		r.addShared(t, l.exact, m)
 	}
 	l.held++
 }

@@ -40,10 +40,10 @@ func recordAllocation(p unsafe.Pointer, bytes int) {
 	go makeHuge(at) // this takes a millisecond or two, and the caller may hold locks
 }
 
-var oneAtATime sync.Mutex
+var collapsing sync.Mutex
 
 func makeHuge(at uintptr) {
-	oneAtATime.Lock()
-	defer oneAtATime.Unlock()
+	collapsing.Lock()
+	defer collapsing.Unlock()
 	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, at, hugeBytes, collapse)
 }

@@ -41,8 +41,8 @@ func newLegacy(shape rule.Shape, sets int) *legacy {
 	return &legacy{shape: shape, limit: shape.Limit(), sets: sets, keys: map[uint64]rule.State{}, floors: map[floorKey]rule.State{}}
 }
 
-// recall sets the initial state of a claim from what is known of its key, and reports whether that is the key's own. It
-// returns false for a floor.
+// recall sets the initial state of a claim from what is known of its key. It reports whether that is the key's own state,
+// and not a floor.
 func (o *legacy) recall(c *claim, now rule.Micros) bool {
 	if o == nil {
 		return false

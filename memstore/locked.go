@@ -114,7 +114,7 @@ func (s *Store) applyLocked(r *store.Request) error {
 }
 
 // maxReplans is how often a request looks up its tables again. Otherwise a request whose limits do not fit into MaxLimits
-// together would never end: each table that it looks up replaces another of its own that is still empty.
+// together would never end: each table that it looks up would replace another of its tables that is still empty.
 const maxReplans = 16
 
 // decide repeats until the job is decided.
@@ -169,7 +169,7 @@ func (j *job) carryOut(now rule.Micros, answers []rule.Answer) {
 			j.claims[i].resetForgotten(now)
 		}
 	}
-	if j.takesLines() && j.takeLines(now, answers) {
+	if j.canTakeLines() && j.takeLines(now, answers) {
 		return
 	}
 	for i := range j.claims {

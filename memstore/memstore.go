@@ -167,7 +167,7 @@ func (s *Store) apply(ctx context.Context, r *store.Request) error {
 	}
 	if len(r.Charges) > 1 || r.Op != rule.Take || r.Group != "" || r.Charges[0].Limit.Rule().Algorithm == rule.InFlight {
 		if err := ctx.Err(); err != nil {
-			return ended(err)
+			return endedError(err)
 		}
 		return s.applyLocked(r)
 	}
@@ -182,8 +182,8 @@ func (s *Store) apply(ctx context.Context, r *store.Request) error {
 	return err
 }
 
-// ended returns the error of a request whose context had ended before it arrived.
-func ended(err error) error { return fmt.Errorf("memstore: %w", err) }
+// endedError returns the error of a request whose context had ended before it arrived.
+func endedError(err error) error { return fmt.Errorf("memstore: %w", err) }
 
 // plan is what the store computes once per limit.
 type plan struct {

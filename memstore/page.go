@@ -30,7 +30,7 @@ type page struct {
 
 // pageHeader is guarded by the lock of its page, except order and second, which never change.
 type pageHeader struct {
-	mu     sync.Mutex // held to give a slot to another key; several are locked in their order
+	mu     sync.Mutex // held to give a slot to another key; several pages are locked in the order of their numbers
 	dead   bool       // its keys have moved: look up the hash again
 	second bool       // its slots have the table's second form
 	depth  uint8      // how many leading bits the hashes of its keys share

@@ -6,9 +6,9 @@ import "github.com/slidegate/slidegate/rule"
 // Takes over several limits decide about logs as takes over one limit do, in a private copy of the slot's line. This
 // repeats the rule for several limits of rule.Decide, and a test keeps the two equal.
 
-// takesLines reports whether a take over several limits can be decided without loading logs: all keys have slots, and
+// canTakeLines reports whether a take over several limits can be decided without loading logs: all keys have slots, and
 // denials do not count.
-func (j *job) takesLines() bool {
+func (j *job) canTakeLines() bool {
 	if j.op != rule.Take || len(j.claims) == 1 {
 		return false
 	}

@@ -195,8 +195,8 @@ func (s *slab) putLocked(g *slabShard, page uint32, bit uint64) {
 	}
 }
 
-// list puts a page at the front of the list of pages with free lines. It has just one, so it will be full before pages that
-// have many, which thus have a chance to become entirely free.
+// list puts a page at the front of the list of pages with free lines. The page has just one free line, so it fills up
+// before pages that have many, and those have a chance to become entirely free.
 func (g *slabShard) list(page uint32) {
 	g.notes[page].next, g.notes[page].previous = g.usable, 0
 	if g.usable != 0 {

@@ -8,7 +8,7 @@ import (
 
 const (
 	expireRows = 1000 // per call
-	barren     = 8    // consecutive calls that found almost nothing, after which Sweep ends a round
+	maxBarren  = 8    // consecutive calls that found almost nothing, after which Sweep ends a round
 )
 
 // Expire deletes all rows that no longer matter, and returns how many. It walks through the table in small steps, each
@@ -51,9 +51,9 @@ func (s *Store) sweep(ctx context.Context) error {
 		if idle++; deleted > expireRows/100 {
 			idle = 0
 		}
-		return idle < barren
+		return idle < maxBarren
 	}
-	if _, err := s.walk(ctx, from, fruitful); err != nil || from == "" || idle >= barren {
+	if _, err := s.walk(ctx, from, fruitful); err != nil || from == "" || idle >= maxBarren {
 		return err
 	}
 	_, err := s.walk(ctx, "", fruitful) // it passes the end a second time, but finds nothing there

@@ -77,8 +77,8 @@ func readStep(name string) (step Migration, err error) {
 // formatStep is the first step in which rows have a format, and functions reject those that they cannot read.
 const formatStep = 6
 
-// secondEdition renames the functions of a file that a step repeats.
-var secondEdition = strings.NewReplacer("{prefix}take(", "{prefix}take2(", "{prefix}take_many(", "{prefix}take_many2(")
+// renameFunctions renames the functions of a file that a step repeats.
+var renameFunctions = strings.NewReplacer("{prefix}take(", "{prefix}take2(", "{prefix}take_many(", "{prefix}take_many2(")
 
 // expand replaces {again file} by a file that a step repeats, and {readable alias} by the condition on rows that can be
 // read, if there is one.
@@ -90,7 +90,7 @@ func expand(text string, formatted bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		text = before + secondEdition.Replace(string(again)) + after
+		text = before + renameFunctions.Replace(string(again)) + after
 	}
 	for _, alias := range []string{"s", "t"} {
 		condition := ""

@@ -125,9 +125,9 @@ func (o Options) withDefaults() (Options, error) {
 		o.Grace = time.Minute
 	}
 	switch {
-	case len(o.Schema) > 63 || !plain(o.Schema, true):
+	case len(o.Schema) > 63 || !isPlainName(o.Schema, true):
 		return o, fmt.Errorf("pgstore: schema: %q: use at most 63 visible ASCII characters, without quotes and braces", o.Schema)
-	case len(o.Prefix) > 40 || !plain(o.Prefix, false) || o.Prefix[0] >= '0' && o.Prefix[0] <= '9':
+	case len(o.Prefix) > 40 || !isPlainName(o.Prefix, false) || o.Prefix[0] >= '0' && o.Prefix[0] <= '9':
 		return o, fmt.Errorf("pgstore: prefix: %q: use at most 40 lower-case letters, digits and underscores, not beginning with a digit", o.Prefix)
 	case o.Grace < 0:
 		return o, fmt.Errorf("pgstore: grace: must not be negative, got %v", o.Grace)
@@ -139,9 +139,9 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// plain reports whether a text is valid in the names of a statement: of lower-case letters, digits and underscores, or,
+// isPlainName reports whether a text is valid in the names of a statement: of lower-case letters, digits and underscores, or,
 // if quoted, of anything visible that is valid between quotes.
-func plain(text string, quoted bool) bool {
+func isPlainName(text string, quoted bool) bool {
 	for i := range len(text) {
 		c := text[i]
 		switch {

@@ -82,8 +82,8 @@ func (b *batch) at(index int) (*store.Request, *rule.Answer) {
 	return &b.requests[request], &b.answers[index]
 }
 
-// apply calls the store. Each request has its own error. The id is that of the reservation that the requests belong to,
-// or 0.
+// apply calls the store. Each request has its own error. The id identifies the reservation that the requests belong to,
+// or is 0.
 func (b *batch) apply(ctx context.Context, group string, id rule.ID, on store.Store) {
 	b.answers = slices.Grow(b.answers[:0], len(b.charges))[:len(b.charges)]
 	from := 0

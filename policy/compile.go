@@ -12,8 +12,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// candidateOf is appended to a namespace to make the namespace of candidates.
-const candidateOf = "/candidate"
+// candidateSuffix is appended to a namespace to make the namespace of candidates.
+const candidateSuffix = "/candidate"
 
 // compiled is a compiled Policy. It does not change, except for the plans that it remembers and for rulings.
 type compiled struct {
@@ -147,7 +147,7 @@ func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (*rules, er
 func (p *compiled) limiter(limits []slidegate.Limit, candidate bool) (limiter *slidegate.Limiter, err error) {
 	switch {
 	case candidate: // in their own namespace, and counted as they would be in place of the policy's own limits
-		limiter, err = p.set.base(p.own.bound[0].Namespace()+candidateOf, p.mode, limits)
+		limiter, err = p.set.base(p.own.bound[0].Namespace()+candidateSuffix, p.mode, limits)
 	case p.own != nil: // it remembers the limits of plans
 		limiter, err = p.own.limiter.With(limits...)
 	case p.set.limiter != nil:
@@ -203,7 +203,7 @@ func (p *compiled) maxLimits() int {
 // route finds what decides a part: a ruling, a list, or otherwise the returned rules. An error means an invalid plan,
 // or that there is no candidate.
 func (p *compiled) route(op rule.Op, part *Part) (*rules, By, error) {
-	if p.isSimple() && part.plain() {
+	if p.isSimple() && part.usesOwnLimits() {
 		return p.own, ByLimits, nil
 	}
 	switch {

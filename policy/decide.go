@@ -30,8 +30,8 @@ type Part struct {
 	later bool // everything is charged afterwards, by its Request
 }
 
-// plain reports whether the limits that the policy has for the key apply to the part.
-func (p *Part) plain() bool { return p.Plan.kind == planOwn && !p.Candidate }
+// usesOwnLimits reports whether the limits that the policy has for the key apply to the part.
+func (p *Part) usesOwnLimits() bool { return p.Plan.kind == planOwn && !p.Candidate }
 
 // peeks reports whether the part only reads what is left.
 func (p *Part) peeks() bool { return p.Cost == 0 && !p.Hold && !p.slots }
@@ -50,7 +50,7 @@ func (p *Part) cost() int64 {
 // from such a limit is a mistake, whose Err wraps ErrSlots. A Request can hold them.
 func (s *Set) Decide(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]
-	if op != rule.Take || !p.isSimple() || !part.plain() {
+	if op != rule.Take || !p.isSimple() || !part.usesOwnLimits() {
 		p.decideAny(ctx, op, part, v)
 		return
 	}
@@ -195,8 +195,8 @@ func (p *compiled) setListed(op rule.Op, by By, r *rules, part *Part, v *Verdict
 	}
 }
 
-// triesCandidate reports whether the candidate is decided too: for the same keys as the policy's own limits, and for every op
-// that changes counts. A candidate with in-flight limits is decided only where its slots are released.
+// triesCandidate reports whether the candidate is decided too. It is, for the same keys as the policy's own limits, and for
+// every op that changes counts. A candidate with in-flight limits is decided only where its slots are released.
 func (p *compiled) triesCandidate(op rule.Op, r *rules, part *Part, slots Slots) bool {
 	return p.candidate != nil && r == p.own && op != rule.Peek && !part.peeks() && p.candidateError(op, slots) == nil
 }

@@ -138,9 +138,9 @@ func (p *compiled) separateLimiter(limits []slidegate.Limit, err error) *slidega
 // jointID identifies the rules of policies that decide together.
 type jointID [maxJoint]*rules
 
-// joint returns the limits, and the note, of all policies that decide together, followed by those that only peek: the
+// jointRules returns the limits, and the note, of all policies that decide together, followed by those that only peek: the
 // order of the answers in the verdict.
-func (r *Request) joint() *rules {
+func (r *Request) jointRules() *rules {
 	var id jointID
 	n, lasts := 0, true
 	r.eachWithAnswers(func(one *rules) {

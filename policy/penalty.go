@@ -97,8 +97,8 @@ func (b *batch) penalize(op rule.Op, it *target, part *Part, from int) {
 	b.penalties = append(b.penalties, p)
 }
 
-// pardon keeps the batch from beginning penalties.
-func (b *batch) pardon() {
+// cancelPenalties keeps the batch from beginning penalties.
+func (b *batch) cancelPenalties() {
 	for i := range b.penalties {
 		b.penalties[i].begins = false
 	}
@@ -134,7 +134,7 @@ func (b *batch) applyPenalties(ctx context.Context, group string, set *Set, mode
 			result.Charges, result.Answers = result.Charges[:p.index], result.Answers[:p.index]
 		}
 		if p.left > 0 {
-			keepOut(result.Answers[p.from:p.to], p.left)
+			denyAll(result.Answers[p.from:p.to], p.left)
 		}
 	}
 }
@@ -182,8 +182,8 @@ func exceeds(own []rule.Answer) bool {
 	})
 }
 
-// keepOut turns the answers of a policy's limits into denials.
-func keepOut(own []rule.Answer, left rule.Micros) {
+// denyAll turns the answers of a policy's limits into denials.
+func denyAll(own []rule.Answer, left rule.Micros) {
 	for i := range own {
 		a := &own[i]
 		a.Allowed, a.Granted, a.Remaining, a.NextAfter = false, 0, 0, 0
@@ -201,8 +201,8 @@ func (b *batch) left(request int) (left time.Duration) {
 	return left
 }
 
-// keptOut reports whether a penalty keeps one of the parts out.
-func (r *Request) keptOut(ctx context.Context) bool {
+// isKeptOut reports whether a penalty keeps one of the parts out.
+func (r *Request) isKeptOut(ctx context.Context) bool {
 	var mode Mode
 	var all []penalty
 	for i := range r.parts {

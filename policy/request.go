@@ -156,13 +156,13 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 	if r.decideAlone(ctx, op, v) {
 		return
 	}
-	kept := op == rule.TakeUpTo && r.keptOut(ctx)
+	kept := op == rule.TakeUpTo && r.isKeptOut(ctx)
 	if kept {
 		op = rule.Take // it includes the penalty, and so is denied
 	}
 	r.mode = r.collect(op)
 	if kept {
-		r.batch.pardon()
+		r.batch.cancelPenalties()
 	}
 	if len(r.batch.requests) > 0 {
 		if err := r.check(); err != nil {
@@ -233,7 +233,7 @@ func (r *Request) collect(op rule.Op) (mode Mode) {
 			continue
 		}
 		mode = max(mode, it.policy.mode)
-		// What costs nothing is admitted, so an overdrawn limit of such a part must not deny what the others admit.
+		// A part that costs nothing is admitted, so its overdrawn limit must not deny what the others admit.
 		if it.peeks() && !onlyPeeks && (counts(op) || op == rule.Peek) {
 			continue
 		}
@@ -342,7 +342,7 @@ func (r *Request) combineLive(ctx context.Context, op rule.Op, first int, v *Ver
 	live := &r.batch.requests[0]
 	v.Policy, v.Plan = r.parts[first].policy.name, r.parts[first].rules.plan
 	v.Decision, v.Penalty, v.Peek = r.batch.decision(0), r.batch.left(0), true
-	all := r.joint()
+	all := r.jointRules()
 	v.Limits, v.note = all.limits, all.note
 	r.keepLive(op)
 	if live.Err != nil {

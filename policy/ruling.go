@@ -40,8 +40,9 @@ func (r *rules) refusedFor() time.Duration {
 	return max(time.Until(r.until), time.Microsecond) // it was just in force
 }
 
-// SetRulings atomically replaces all rulings of the policy, or none. Of two rulings about one key the later one applies. The
-// error is that of the first invalid ruling, and nothing changes. A Set that replaces this one begins without rulings.
+// SetRulings atomically replaces all rulings of the policy, or none. Of two rulings about one key the later one applies. If
+// a ruling is invalid, SetRulings returns the error for the first invalid one and changes nothing. A Set that replaces this
+// one begins without rulings.
 //
 // A concurrent request is decided by either the old or the new rulings. Requests that were already admitted continue,
 // and can be settled and keep their slots.

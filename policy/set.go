@@ -23,8 +23,8 @@ type Options struct {
 	// store in process is called without a deadline. Negative means no deadline, and then every request calls the
 	// store, also during an outage.
 	Timeout time.Duration
-	// Optimism is how many units of a key that the store has not acknowledged this process admits in the mode
-	// Optimistic; 0 means DefaultOptimism. See failure.Optimistic. Drain charges what is owed at the end.
+	// Optimism is how many units of a key this process admits in the mode Optimistic before the store acknowledges them; 0 means
+	// DefaultOptimism. See failure.Optimistic. Drain charges what is owed at the end.
 	Optimism int64
 	// LocalBytes is the maximum memory of the memstore of Local; 0 means the default of memstore.Options.
 	LocalBytes int64
@@ -32,8 +32,8 @@ type Options struct {
 	// together once for all their limits. Verdict.Note returns its result: header fields, for example. An error makes
 	// the limits invalid.
 	Prepare func(limits []slidegate.Limit) (note any, err error)
-	// Before is the Set that this one replaces: limits in both keep what stores remember about them, if both have the
-	// same store. Drain then waits for the releases of both.
+	// Before is the Set that this one replaces: if both have the same store, limits in both keep what the store remembers about
+	// them. Drain then waits for the releases of both.
 	Before *Set
 }
 
@@ -110,7 +110,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 		if err := s.checkName(given.Name); err != nil {
 			return nil, fmt.Errorf("policy: name: %w", err)
 		}
-		if err := checkNameApart(policies, i); err != nil {
+		if err := checkNameDistinct(policies, i); err != nil {
 			return nil, err
 		}
 		p, err := s.policy(given)
@@ -143,10 +143,10 @@ func (e *Error) Error() string { return fmt.Sprintf("policy %q: %s: %v", e.Polic
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// checkNameApart returns an error if the counts of a policy and of an earlier one could have the same name. A slash
+// checkNameDistinct returns an error if the counts of a policy and of an earlier one could have the same name. A slash
 // separates the name of a policy and of its limit, so a limit x of the policy api has the same name as the policy
 // api/x.
-func checkNameApart(policies []Policy, i int) error {
+func checkNameDistinct(policies []Policy, i int) error {
 	name := policies[i].Name
 	if name == "" && len(policies) > 1 {
 		return errors.New("policy: name: missing, but there are several policies; give each its own name")

@@ -49,8 +49,8 @@ func (r *Request) keepLive(op rule.Op) {
 	}
 }
 
-// took reports whether limits admitted a request.
-func took(result *store.Request) bool {
+// wasAdmitted reports whether limits admitted a request.
+func wasAdmitted(result *store.Request) bool {
 	if result.Err != nil {
 		return false
 	}
@@ -63,7 +63,7 @@ func took(result *store.Request) bool {
 func (r *Request) keepCharges(index, request, from, to int) {
 	result := &r.batch.requests[request]
 	doubtful := result.Err != nil && !isMistake(result.Err)
-	if !doubtful && !took(result) {
+	if !doubtful && !wasAdmitted(result) {
 		return
 	}
 	for i := from; i < to; i++ {
@@ -123,10 +123,10 @@ func (r *Request) Reservation() (slidegate.Reservation, error) {
 	return held, nil
 }
 
-// Settle replaces the cost of an admitted request's parts with Hold by the actual cost: an excess is returned, and a
-// shortfall is charged, beyond the quota if necessary. Actual is called once for each of these parts that took units,
-// with their number; also for parts of shadow policies, and for parts of which only the candidate took units. An error
-// may mean that only some parts were settled; those are not settled again by another call. The client may have left,
+// Settle replaces the cost of an admitted request's parts with Hold by the actual cost: an excess is returned, and a shortfall
+// is charged, beyond the quota if necessary. Actual is called once for each of these parts that took units, with the index of
+// the policy and the number of units. That includes parts of shadow policies, and parts of which only the candidate took units.
+// An error may mean that only some parts were settled; those are not settled again by another call. The client may have left,
 // and its usage still counts: Settle works after ctx has ended. Slots stay held: Finish releases them.
 func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64) int64) error {
 	if !r.Held() {

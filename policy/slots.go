@@ -221,8 +221,7 @@ func (s *Set) Drain(ctx context.Context) error {
 const slotPatience = 200 * time.Millisecond
 
 // awaitSlots calls the store once more if only in-flight limits denied the request while this process was releasing
-// slots of its key: a client that sends its next request when it has the response to the last one must find the slot
-// free.
+// slots of its key. A client that sends its next request as soon as it has the last response must find the slot free.
 func (r *Request) awaitSlots(ctx context.Context) {
 	if !r.takes || !slices.ContainsFunc(r.parts, func(it part) bool { return it.decides() && it.request == 0 }) {
 		return

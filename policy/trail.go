@@ -155,7 +155,7 @@ func (t *trail) Value(key any) any {
 // that it finds one middleware inside another. Call it where Shared is true, with the decided parts and group.
 func (s *Set) Follow(ctx context.Context, group string, v *Verdict, parts ...Part) context.Context {
 	next := s.follow(ctx, group, parts)
-	v.ChargedTwice = next.twice("")
+	v.ChargedTwice = next.chargedTwice("")
 	return next.after(ctx, v)
 }
 
@@ -166,10 +166,10 @@ func (r *Request) Follow(ctx context.Context, v *Verdict) context.Context {
 		parts[i] = r.parts[i].Part
 	}
 	next := r.set.follow(ctx, r.Group, parts)
-	v.ChargedTwice = next.twice("")
+	v.ChargedTwice = next.chargedTwice("")
 	for i := range r.tried {
 		if tried := &r.tried[i]; !tried.Candidate {
-			tried.ChargedTwice = next.twice(tried.Policy)
+			tried.ChargedTwice = next.chargedTwice(tried.Policy)
 		}
 	}
 	return next.after(ctx, v)
@@ -202,8 +202,8 @@ func (t *trail) after(ctx context.Context, v *Verdict) context.Context {
 	return t
 }
 
-// twice reports whether a policy, or any policy if name is empty, charges what was charged before.
-func (t *trail) twice(name string) bool {
+// chargedTwice reports whether a policy, or any policy if name is empty, charges what was charged before.
+func (t *trail) chargedTwice(name string) bool {
 	return slices.ContainsFunc(t.charged, func(own trace) bool { return own.twice && (name == "" || own.policy.name == name) })
 }
 

@@ -217,7 +217,7 @@ func (d *draft) readFast(r *reader, n int, now rule.Micros, batch []store.Reques
 		return
 	}
 	var s rule.State
-	same := false // the key is that of the charge before
+	same := false // the previous charge has the same key
 	for i, at := range d.of[:n] {
 		request, own := &batch[at], flags[each*i:]
 		charge := &request.Charges[0]

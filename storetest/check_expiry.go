@@ -9,8 +9,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// noisy is how many other keys are written while a key is idle.
-const noisy = 20
+// noiseKeys is how many other keys are written while a key is idle.
+const noiseKeys = 20
 
 // checkExpiry: a store may forget a state when it expires but not before, so forgetting never changes an answer. The
 // reference forgets nothing. Other keys are written in between, to make the store clean up.
@@ -71,8 +71,8 @@ func (q *sequence) noise(limit *store.Limit, name string) {
 	if limit == nil {
 		return
 	}
-	batch := make([]store.Request, 0, noisy)
-	for i := range noisy {
+	batch := make([]store.Request, 0, noiseKeys)
+	for i := range noiseKeys {
 		batch = append(batch, newRequest(rule.Take, "", store.Charge{
 			Limit: limit, Key: fmt.Sprintf("noise-%s-%d", name, i), Cost: 1,
 		}))

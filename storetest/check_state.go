@@ -78,7 +78,7 @@ func checkShapesApart(p *pair) {
 	for _, limit := range limits {
 		subjects = append(subjects, subject{limit, "", "shapes"})
 	}
-	checkApart(p, subjects)
+	checkDistinct(p, subjects)
 }
 
 // checkPlansShare: a key that changes plans keeps what it has used, in both directions.

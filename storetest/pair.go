@@ -141,7 +141,7 @@ func (p *pair) bothWithAs(apply applyFunc, id rule.ID, op rule.Op, group string,
 	return want
 }
 
-// one is both for a request of a single charge without a group.
+// single is both for a request of a single charge without a group.
 func (p *pair) single(op rule.Op, limit *store.Limit, key string, cost int64) rule.Answer {
 	p.t.Helper()
 	return p.both(op, "", store.Charge{Limit: limit, Key: key, Cost: cost})[0]

@@ -162,7 +162,7 @@ func (q *sequence) charges() []store.Charge {
 			limit = s.variants[len(s.variants)-1]
 		}
 		charges = append(charges, store.Charge{
-			Limit: limit, Key: s.keys[q.random.IntN(len(s.keys))], Cost: q.cost(limit.Rule()), At: q.moment(),
+			Limit: limit, Key: s.keys[q.random.IntN(len(s.keys))], Cost: q.cost(limit.Rule()), At: q.giveBackTime(),
 		})
 	}
 	return charges
@@ -198,8 +198,8 @@ func (q *sequence) cost(l *rule.Limit) int64 {
 	return min(cost, rule.MaxQuota)
 }
 
-// moment draws a time to give back at: mostly one at which something was charged.
-func (q *sequence) moment() rule.Micros {
+// giveBackTime draws a time to give back at: mostly one at which something was charged.
+func (q *sequence) giveBackTime() rule.Micros {
 	switch n := len(q.times); {
 	case n == 0 || q.random.IntN(4) == 0:
 		return rule.Oldest
@@ -214,12 +214,12 @@ func (q *sequence) moment() rule.Micros {
 func (q *sequence) move(charge store.Charge) {
 	q.t.Helper()
 	const earliest = rule.Micros(1_000_000_000_000_000) // in 2001: far from 0, which means no time
-	if next := q.nextMoment(charge); next >= earliest && next <= rule.MaxNow {
+	if next := q.nextTime(charge); next >= earliest && next <= rule.MaxNow {
 		q.moveTo(next)
 	}
 }
 
-func (q *sequence) nextMoment(charge store.Charge) rule.Micros {
+func (q *sequence) nextTime(charge store.Charge) rule.Micros {
 	l, now := charge.Limit.Rule(), q.clock.Now()
 	part, around := partOf(l), rule.Micros(q.random.Int64N(3)-1)
 	switch q.random.IntN(24) {

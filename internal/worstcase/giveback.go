@@ -173,7 +173,7 @@ type giveBackClimber struct {
 }
 
 func (c *giveBackClimber) climb(deeds *[]Deed, n int) int64 {
-	best := deedsInOrder(*deeds)
+	best := sortDeeds(*deeds)
 	most := c.run(best)
 	next := make([]Deed, 0, maxDeeds+1)
 	for range n {
@@ -181,7 +181,7 @@ func (c *giveBackClimber) climb(deeds *[]Deed, n int) int64 {
 		for again := true; again; again = c.rand.IntN(2) == 0 {
 			next = c.change(next)
 		}
-		if score := c.run(deedsInOrder(next)); score >= most {
+		if score := c.run(sortDeeds(next)); score >= most {
 			best, next, most = next, best, score
 		}
 	}
@@ -219,7 +219,7 @@ func (c *giveBackClimber) change(s []Deed) []Deed {
 	return s
 }
 
-func deedsInOrder(s []Deed) []Deed {
+func sortDeeds(s []Deed) []Deed {
 	for i := range s {
 		s[i].At = min(max(s[i].At, 0), span)
 	}

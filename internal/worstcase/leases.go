@@ -137,7 +137,7 @@ func leased(l rule.Limit) rule.Limit {
 	if l.Algorithm == rule.TokenBucket {
 		l.Burst -= l.LeaseReserve()
 	}
-	return normal(l)
+	return normalize(l)
 }
 
 // LeasedTable returns the results as a table in Markdown.

@@ -61,7 +61,7 @@ func (e *Engine) Close() { e.clock.close() }
 // Get returns the value of a name.
 func (e *Engine) Get(ctx context.Context, name string) ([]byte, uint64, error) {
 	item, err := within(ctx, func() (*memcache.Item, error) { return e.client.Get(name) })
-	if broken(err) { // a read changes nothing, so it is safe to repeat
+	if isBroken(err) { // a read changes nothing, so it is safe to repeat
 		_ = e.client.Close()
 		item, err = within(ctx, func() (*memcache.Item, error) { return e.client.Get(name) })
 	}
@@ -122,8 +122,8 @@ func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
-// broken reports whether an error means that the other side has closed the connection.
-func broken(err error) bool {
+// isBroken reports whether an error means that the other side has closed the connection.
+func isBroken(err error) bool {
 	for _, of := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
 		if errors.Is(err, of) {
 			return true

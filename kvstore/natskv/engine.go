@@ -56,7 +56,7 @@ func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	if info := e.stream.CachedInfo(); info.Config.Replicas > 1 {
-		e.pulse = newPulse(ledFor(info))
+		e.pulse = newPulse(leaderAge(info))
 	}
 	if e.clock, err = serverclock.Start(ctx, e.readClock); err != nil {
 		return nil, fmt.Errorf("natskv: the server's clock: %w", err)
@@ -68,8 +68,8 @@ func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// ledFor returns how long a stream has had its current leader. A new stream cannot have had another one.
-func ledFor(info *jetstream.StreamInfo) time.Duration {
+// leaderAge returns how long a stream has had its current leader. A new stream cannot have had another one.
+func leaderAge(info *jetstream.StreamInfo) time.Duration {
 	if info.Cluster == nil || info.Cluster.LeaderSince == nil || info.TimeStamp.Sub(info.Created) < oldLeaderTime {
 		return oldLeaderTime
 	}

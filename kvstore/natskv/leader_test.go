@@ -83,7 +83,7 @@ func TestLedFor(t *testing.T) {
 		{nil, time.Hour, oldLeaderTime},
 	} {
 		info := &jetstream.StreamInfo{Cluster: test.cluster, TimeStamp: now, Created: now.Add(-test.age)}
-		if got := ledFor(info); got != test.want {
+		if got := leaderAge(info); got != test.want {
 			t.Errorf("ledFor a stream of age %v is %v, want %v", test.age, got, test.want)
 		}
 	}

@@ -127,7 +127,7 @@ func (q *queue) remove(e *entry) {
 func (s *Store) join(ctx context.Context, e *entry) (age uint64, alone bool, err error) {
 	if err := ctx.Err(); err != nil {
 		s.recycle(e)
-		return 0, false, notSent(err)
+		return 0, false, notSentError(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *Store) leave(ctx context.Context, e *entry) error {
 		s.queue.remove(e)
 		s.mu.Unlock()
 		s.recycle(e)
-		return notSent(ctx.Err())
+		return notSentError(ctx.Err())
 	}
 	e.left = true
 	if e.call.callers--; e.call.callers == 0 {
@@ -189,6 +189,6 @@ func (s *Store) leave(ctx context.Context, e *entry) error {
 	return fmt.Errorf("coalesce: the context ended before the store answered: %w", ctx.Err())
 }
 
-func notSent(err error) error {
+func notSentError(err error) error {
 	return fmt.Errorf("coalesce: the context ended before the request was sent, nothing is charged: %w", err)
 }

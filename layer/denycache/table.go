@@ -210,8 +210,8 @@ func (s *Store) add(l *lookup, group string, charges []store.Charge, answers []r
 	b.hashes[index].Store(l.hash)
 }
 
-// entryIndex returns the index for the denial of a request: that of the same request, otherwise a free one, otherwise the
-// one that ends first. The lock is held.
+// entryIndex returns the index for the denial of a request: the one that the same request has, otherwise a free one,
+// otherwise the one of the denial that ends first. The lock is held.
 func (b *bucket) entryIndex(l *lookup, group string, charges []store.Charge) int {
 	best, bestLeft := 0, time.Duration(0)
 	for i := range b.entries {

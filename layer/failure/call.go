@@ -40,7 +40,7 @@ func (s *Store) applyInner(ctx context.Context, batch []store.Request) error {
 	if err != nil {
 		answered, why = s.classify(ctx, batch, err)
 	} else if st.failed != nil {
-		answered = slices.ContainsFunc(batch, func(r store.Request) bool { return !cached(r.Answers) })
+		answered = slices.ContainsFunc(batch, func(r store.Request) bool { return !isCached(r.Answers) })
 	}
 	s.recordOutcome(st, answered, late, starved, why)
 	return err
@@ -90,16 +90,16 @@ func (s *Store) call(ctx context.Context, batch []store.Request) (late, starved 
 	late, starved = count.end()
 	if err != nil && (late || starved) {
 		for i := range batch {
-			batch[i].Err = s.timedOut(ctx, batch[i].Err)
+			batch[i].Err = s.timeoutError(ctx, batch[i].Err)
 		}
-		err = s.timedOut(ctx, err)
+		err = s.timeoutError(ctx, err)
 	}
 	return late && ctx.Err() == nil, starved, err
 }
 
-// timedOut returns the error of a call that the countdown ended. A store that derived its own context reports that it
+// timeoutError returns the error of a call that the countdown ended. A store that derived its own context reports that it
 // was canceled, which would read as if the caller had left.
-func (s *Store) timedOut(ctx context.Context, err error) error {
+func (s *Store) timeoutError(ctx context.Context, err error) error {
 	if ctx.Err() == nil && errors.Is(err, context.Canceled) {
 		return fmt.Errorf("failure: the store did not answer within %v: %w", s.opts.Timeout, context.DeadlineExceeded)
 	}
@@ -122,7 +122,7 @@ func (s *Store) callOne(ctx context.Context, limit *store.Limit, key string, cos
 	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(limited, limit, key, cost)
 	late, starved = count.end()
 	if err != nil && (late || starved) {
-		err = s.timedOut(ctx, err)
+		err = s.timeoutError(ctx, err)
 	}
 	return allowed, flags, remaining, after, resetAfter, at, late && ctx.Err() == nil, starved, err
 }
@@ -143,7 +143,7 @@ func (s *Store) classify(ctx context.Context, batch []store.Request, first error
 	for i := range batch {
 		r := &batch[i]
 		if r.Err == nil {
-			answered = answered || !cached(r.Answers)
+			answered = answered || !isCached(r.Answers)
 			continue
 		}
 		errs++
@@ -161,8 +161,8 @@ func (s *Store) classify(ctx context.Context, batch []store.Request, first error
 	return answered, why
 }
 
-// cached reports whether an answer came from a cache, and so says nothing about the store.
-func cached(answers []rule.Answer) bool {
+// isCached reports whether an answer came from a cache, and so says nothing about the store.
+func isCached(answers []rule.Answer) bool {
 	return len(answers) > 0 && answers[0].Flags.Cached()
 }
 

@@ -163,12 +163,12 @@ func (s *Store) admitAll(r *store.Request) {
 	for i := range r.Charges {
 		c := &r.Charges[i]
 		grant = min(grant, c.Cost, c.Limit.Rule().Capacity())
-		all = all && possible(r.Op, c)
+		all = all && isPossible(r.Op, c)
 	}
 	at := -s.now()
 	for i := range r.Charges {
 		c, a := &r.Charges[i], &r.Answers[i]
-		*a = rule.Answer{Allowed: possible(r.Op, c), Flags: s.policy.flag, At: at}
+		*a = rule.Answer{Allowed: isPossible(r.Op, c), Flags: s.policy.flag, At: at}
 		switch {
 		case !a.Allowed:
 			a.RetryAfter = rule.Never
@@ -184,13 +184,13 @@ func (s *Store) refuseAll(r *store.Request) {
 	at := -s.now()
 	for i := range r.Charges {
 		r.Answers[i] = rule.Answer{
-			Flags: s.policy.flag, RetryAfter: s.retryAfter(possible(r.Op, &r.Charges[i])), At: at,
+			Flags: s.policy.flag, RetryAfter: s.retryAfter(isPossible(r.Op, &r.Charges[i])), At: at,
 		}
 	}
 }
 
-// possible reports whether an unused limit admits a charge.
-func possible(op rule.Op, c *store.Charge) bool {
+// isPossible reports whether an unused limit admits a charge.
+func isPossible(op rule.Op, c *store.Charge) bool {
 	return op == rule.TakeUpTo || c.Cost <= c.Limit.Rule().Capacity()
 }
 
@@ -198,7 +198,7 @@ func possible(op rule.Op, c *store.Charge) bool {
 func (s *Store) correctRetry(r *store.Request) {
 	for i := range r.Charges {
 		if a := &r.Answers[i]; a.RetryAfter == rule.Never {
-			a.RetryAfter = s.retryAfter(possible(r.Op, &r.Charges[i]))
+			a.RetryAfter = s.retryAfter(isPossible(r.Op, &r.Charges[i]))
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (o *optimism) decide(r *store.Request, now, probe rule.Micros) {
 		switch {
 		case a.Allowed:
 			a.RetryAfter = 0
-		case !possible(r.Op, c):
+		case !isPossible(r.Op, c):
 			a.RetryAfter = rule.Never
 		case a.RetryAfter == 0:
 			a.RetryAfter = probe

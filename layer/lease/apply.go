@@ -201,8 +201,8 @@ func (s *Store) record(r *store.Request, sent int64) {
 	}
 }
 
-// atHand returns how many units can be spent immediately under a limit.
-func (e *holding) atHand(limit *store.Limit, now int64) (units int64) {
+// unitsAtHand returns how many units can be spent immediately under a limit.
+func (e *holding) unitsAtHand(limit *store.Limit, now int64) (units int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, l := range [...]*lease{e.current.Load(), e.next} {
@@ -216,7 +216,7 @@ func (e *holding) atHand(limit *store.Limit, now int64) (units int64) {
 
 // addTo adds what is at hand to the answer to a peek.
 func (e *holding) addTo(a *rule.Answer, c *store.Charge, now int64) {
-	left := e.atHand(c.Limit, now)
+	left := e.unitsAtHand(c.Limit, now)
 	if left == 0 {
 		return
 	}

@@ -12,8 +12,8 @@ type heat struct{ cells []atomic.Uint64 }
 const (
 	heatCells = 1 << 14
 	heatSpan  = int64(50 * time.Millisecond)
-	// hot is how many units in a span make a lease worth a call.
-	hot = 8
+	// hotUnits is how many units in a span make a lease worth a call.
+	hotUnits = 8
 )
 
 func newHeat() heat { return heat{make([]atomic.Uint64, heatCells)} }

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// holding is what this process has of one address: a lease that is being spent, the next lease, and the store's last
+// holding is what this process has of one address: the lease that is being spent, the next lease, and the store's last
 // answer.
 type holding struct {
 	hash               uint64
@@ -27,7 +27,7 @@ type holding struct {
 	requesting  bool          // one of them is for a lease
 	done        chan struct{} // closed when all of them are done; nil if no goroutine waits for that
 	waiting     []*waiter     // for the lease, in order
-	since       int64         // since when they wait, as far as not yet counted by pace
+	since       int64         // since when they wait; waiting time before that is counted in pace
 	latency     int64         // how long calls for leases take
 	turn        uint32        // transfers of an earlier turn are dropped
 	begun       bool          // its pace is known

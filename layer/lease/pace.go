@@ -18,8 +18,8 @@ const (
 	// measureTime is how long a measurement takes, and minMeasure how long it must last to be used.
 	measureTime = int64(50 * time.Millisecond)
 	minMeasure  = int64(5 * time.Millisecond)
-	// share is the largest part of the remaining units that a process takes, as a divisor.
-	share = 8
+	// shareDivisor is the largest part of the remaining units that a process takes, as a divisor.
+	shareDivisor = 8
 )
 
 // units returns what is spent per span at the current pace. Time in which requests waited for a lease does not count:
@@ -47,7 +47,7 @@ const maxLatency = int64(200 * time.Millisecond)
 // the part ends if that is sooner.
 func leaseSize(pace, latency, lasts, remains int64) int64 {
 	units := int64(float64(pace) * float64(min(span+latency, lasts)) / float64(span))
-	return max(1, min(units, remains/share))
+	return max(1, min(units, remains/shareDivisor))
 }
 
 // lowMark returns the number of units left of a lease at which to request the next one.

@@ -130,7 +130,7 @@ func (s *Store) takeAtHand(j *job, r *store.Request) {
 		if e == nil {
 			return
 		}
-		grant = min(grant, c.Cost, e.atHand(c.Limit, now))
+		grant = min(grant, c.Cost, e.unitsAtHand(c.Limit, now))
 		j.spends = append(j.spends, spending{e: e})
 	}
 	j.grant(grant)

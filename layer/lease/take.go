@@ -80,7 +80,7 @@ const maxWaits = 2
 func (s *Store) hold(h uint64, limit *store.Limit, group, key string, cost int64) *holding {
 	now := s.clock.read()
 	units := s.heat.add(h, now, cost)
-	if units < hot || s.closed.Load() {
+	if units < hotUnits || s.closed.Load() {
 		return nil
 	}
 	e, first := s.table.add(h, limit, group, key, s.opts.MaxKeys)

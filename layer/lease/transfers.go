@@ -266,7 +266,7 @@ func (s *Store) addLease(t *transfer, err error, a *rule.Answer, sent, received 
 	case stepped || received >= l.end || !sameRule(t.limit, e.limit) || e.gone || s.closed.Load():
 		s.giveBack(e, l, l.size)
 		return false
-	case e.spendable(received) == 0:
+	case e.spendableUnits(received) == 0:
 		e.serve(l)
 		s.replace(e, l, received)
 	case e.next == nil:
@@ -279,8 +279,8 @@ func (s *Store) addLease(t *transfer, err error, a *rule.Answer, sent, received 
 	return true
 }
 
-// spendable returns what is left of the current lease. The caller holds e.mu.
-func (e *holding) spendable(now int64) int64 {
+// spendableUnits returns what is left of the current lease. The caller holds e.mu.
+func (e *holding) spendableUnits(now int64) int64 {
 	l := e.current.Load()
 	if l == nil || now >= l.end {
 		return 0
