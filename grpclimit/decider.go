@@ -34,11 +34,11 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy
 		given = []Policy{{}}
 	}
 	var rules []policy.Policy
-	var wrong error // all errors together
+	var errs error // all errors together
 	for i, one := range given {
 		p, err := newPolicy(one, i, key)
 		if err != nil {
-			wrong = errors.Join(wrong, fmt.Errorf("grpclimit: policy %q: %w", one.Name, err))
+			errs = errors.Join(errs, fmt.Errorf("grpclimit: policy %q: %w", one.Name, err))
 		}
 		d.policies, rules = append(d.policies, p), append(rules, p.rules())
 	}
@@ -54,18 +54,18 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy
 		}, d.sameKey(grouped))
 	}
 	if err != nil {
-		wrong = errors.Join(wrong, fmt.Errorf("grpclimit: %w", err))
+		errs = errors.Join(errs, fmt.Errorf("grpclimit: %w", err))
 	}
-	if wrong != nil {
-		return nil, wrong
+	if errs != nil {
+		return nil, errs
 	}
 	for i, p := range d.policies {
 		if p.slots = d.set.HasSlots(i); p.slots && (p.PerMessage || p.PerReply) {
-			wrong = errors.Join(wrong, fmt.Errorf("grpclimit: policy %q: %w: in-flight limits together with PerMessage or PerReply: a message "+
+			errs = errors.Join(errs, fmt.Errorf("grpclimit: policy %q: %w: in-flight limits together with PerMessage or PerReply: a message "+
 				"holds no slot; charge messages by another policy", p.Name, slidegate.ErrUnsupported))
 		}
 	}
-	return d, wrong
+	return d, errs
 }
 
 // sameKey returns a function that reports whether two policies count by the same key, or nil if calls have a group. Keys

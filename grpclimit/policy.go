@@ -110,9 +110,9 @@ func checkMatch(match string) error {
 		return nil
 	}
 	service, method, _ := strings.Cut(strings.TrimPrefix(match, "/"), "/")
-	wrong := match[0] != '/' || service == "" || method == "" || strings.Contains(method, "/") ||
+	invalid := match[0] != '/' || service == "" || method == "" || strings.Contains(method, "/") ||
 		strings.Contains(service, "*") || (strings.Contains(method, "*") && method != "*")
-	if wrong {
+	if invalid {
 		return fmt.Errorf("match: %q: must be /package.Service/Method or /package.Service/*, or empty for every call", match)
 	}
 	return nil

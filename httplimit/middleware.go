@@ -83,10 +83,10 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	}
 	var rules []policy.Policy
 	var samples []*http.Request
-	var wrong error // all errors, joined
+	var errs error // all errors, joined
 	for i, one := range given {
 		p, err := newPolicy(one, i, &m.opts)
-		wrong = errors.Join(wrong, err)
+		errs = errors.Join(errs, err)
 		m.policies, rules, samples = append(m.policies, p), append(rules, p.Rules()), append(samples, p.matcher.Samples()...)
 	}
 	var err error
@@ -100,10 +100,10 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		}, m.sameKey())
 	}
 	if err != nil {
-		wrong = errors.Join(wrong, fmt.Errorf("httplimit: %w", err))
+		errs = errors.Join(errs, fmt.Errorf("httplimit: %w", err))
 	}
-	if wrong != nil {
-		return nil, wrong
+	if errs != nil {
+		return nil, errs
 	}
 	for i, p := range m.policies {
 		p.slots = m.set.HasSlots(i)

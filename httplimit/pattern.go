@@ -262,8 +262,8 @@ func quoted(text string) string {
 // register registers a pattern with mux. It returns the panic of ServeMux as an error.
 func register(mux *http.ServeMux, pattern string) (err error) {
 	defer func() {
-		if wrong := recover(); wrong != nil {
-			err = fmt.Errorf("%s is not a valid pattern of net/http: %v", quoted(pattern), wrong)
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("%s is not a valid pattern of net/http: %v", quoted(pattern), reason)
 		}
 	}()
 	mux.Handle(pattern, http.NotFoundHandler())

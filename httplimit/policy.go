@@ -85,8 +85,8 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 	}
 	var err, badRefusal error
 	p.matcher, err = NewMatcher(p.patterns()...)
-	if wrong, ok := errors.AsType[*PatternError](err); ok {
-		wrong.policy = fmt.Sprintf("policy %q: ", given.Name)
+	if patternErr, ok := errors.AsType[*PatternError](err); ok {
+		patternErr.policy = fmt.Sprintf("policy %q: ", given.Name)
 	}
 	if p.texts, badRefusal = given.Refusal.Texts(given.Name); badRefusal != nil {
 		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: refusal: %w", given.Name, badRefusal))

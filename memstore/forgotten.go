@@ -274,8 +274,8 @@ func (f *forgotten) grow(life rule.Micros) *forgottenLayer {
 		f.waiting--
 		return nil
 	}
-	wanted := f.nextSize(life)
-	for size := wanted; size >= max(minLayer, wanted/8); size /= 2 { // each layer costs time and adds false positives
+	preferred := f.nextSize(life)
+	for size := preferred; size >= max(minLayer, preferred/8); size /= 2 { // each layer costs time and adds false positives
 		if f.take(size) {
 			return f.addLayer(size, life, true)
 		}

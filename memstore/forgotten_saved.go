@@ -104,9 +104,9 @@ func (f *forgotten) restoreLayer(d *decoder, then, now rule.Micros) {
 
 // restoredLayer returns an empty layer of the given size, or a smaller one if less memory is granted.
 func (f *forgotten) restoredLayer(size int64, life rule.Micros) *forgottenLayer {
-	for wanted := size; wanted >= min(size, minLayer); wanted /= 2 {
-		if f.take(wanted) {
-			return f.addLayer(wanted, life, true)
+	for requested := size; requested >= min(size, minLayer); requested /= 2 {
+		if f.take(requested) {
+			return f.addLayer(requested, life, true)
 		}
 	}
 	return f.addLayer(min(size, smallLayer), life, false)

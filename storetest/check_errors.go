@@ -129,8 +129,8 @@ func checkOutcome(p *pair, ctx context.Context, err error, batch []store.Request
 	for i := range batch {
 		request := &batch[i]
 		if request.Err == nil || request.Err == errStale {
-			if wrong := checkAnswered(request); wrong != nil {
-				p.fatalf("request %d of a batch whose context ended has neither an error nor an answer: %v", i+1, wrong)
+			if problem := checkAnswered(request); problem != nil {
+				p.fatalf("request %d of a batch whose context ended has neither an error nor an answer: %v", i+1, problem)
 			}
 			continue
 		}

@@ -40,8 +40,8 @@ func (q *sequence) idle(noise *store.Limit, round int) {
 		q.single(rule.Charge, limit, key, limit.Rule().Capacity())
 	}
 	q.single(rule.TakeUpTo, limit, key, 1+limit.Rule().Capacity()/2)
-	end, there := q.reference.expires(limit, "", key)
-	if !there || end > rule.MaxNow-1 {
+	end, found := q.reference.expires(limit, "", key)
+	if !found || end > rule.MaxNow-1 {
 		return
 	}
 	if half := (end - q.clock.Now()) / 2; half > 0 {

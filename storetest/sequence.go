@@ -251,7 +251,7 @@ func (q *sequence) nextTime(charge store.Charge) rule.Micros {
 	case 12:
 		return now + 2*l.Window + rule.Micros(q.random.Int64N(int64(l.Window)))
 	case 13, 14:
-		if end, there := q.reference.expires(charge.Limit, q.group, charge.Key); there && end > now {
+		if end, found := q.reference.expires(charge.Limit, q.group, charge.Key); found && end > now {
 			return end + around
 		}
 		return now

@@ -74,9 +74,9 @@ func (t *target) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 // seal discards all further writes to a response, so that an HTTPErrorHandler that is called again cannot append to it. The
 // Response's own fields stay.
 func seal(c echo.Context) {
-	answered := c.Response()
-	sealed := echo.NewResponse(discard{answered.Header()}, c.Echo())
-	sealed.Status, sealed.Size, sealed.Committed = answered.Status, answered.Size, true
+	response := c.Response()
+	sealed := echo.NewResponse(discard{response.Header()}, c.Echo())
+	sealed.Status, sealed.Size, sealed.Committed = response.Status, response.Size, true
 	c.SetResponse(sealed)
 }
 

@@ -50,10 +50,10 @@ func setPathValues(c *echo.Context) {
 // callNext calls the next handler with w as its response writer, which writes to the target.
 func callNext(c *echo.Context, next echo.HandlerFunc, to *target, w http.ResponseWriter) error {
 	outer := c.Response()
-	answered := false
+	handled := false
 	defer func() {
 		c.SetResponse(outer) // also after a panic: echo's Recover may be outside
-		if answered {
+		if handled {
 			c.SetResponse(sealedResponse{outer})
 		}
 	}()
@@ -62,7 +62,7 @@ func callNext(c *echo.Context, next echo.HandlerFunc, to *target, w http.Respons
 	err := next(c)
 	if err != nil && needed && !committed(c) {
 		c.Echo().HTTPErrorHandler(c, err)
-		answered = true
+		handled = true
 	}
 	return err
 }

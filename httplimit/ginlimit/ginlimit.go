@@ -42,11 +42,11 @@ func New(limits *httplimit.Middleware) gin.HandlerFunc {
 // callNext calls the remaining handlers with w as their response writer, which writes to c.Writer.
 func callNext(c *gin.Context, w http.ResponseWriter) {
 	outer := c.Writer
-	shown := &writer{ResponseWriter: outer, to: w}
-	c.Writer = shown
+	recorded := &writer{ResponseWriter: outer, to: w}
+	c.Writer = recorded
 	defer func() { c.Writer = outer }() // also after a panic: gin.Recovery may be outside
 	c.Next()
-	shown.reportStatus()
+	recorded.reportStatus()
 }
 
 // target is the gin.ResponseWriter that the middleware writes to. It has its own type so that New can recognize it: a writer

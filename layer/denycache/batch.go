@@ -56,11 +56,11 @@ func (s *Store) applyMany(ctx context.Context, batch []store.Request, j *job) er
 	// The inner store writes to the caller's answers, but to our copies of the errors. Requests answered here have no
 	// error, so the first error that the store returns is the first of the batch.
 	err := s.inner.Apply(ctx, j.requests)
-	asked := j.requests
+	sent := j.requests
 	for i := range batch {
 		if l := &j.lookups[i]; !l.hit {
-			batch[i].Err = asked[0].Err
-			asked = asked[1:]
+			batch[i].Err = sent[0].Err
+			sent = sent[1:]
 			s.record(l, &batch[i])
 		}
 	}
