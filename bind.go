@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Bind checks a limit and binds it to a namespace, as stores and layers need it. A Limiter calls it itself. The label of a
-// limit without a name is its text as written, such as "5/1m", even if the text leaves the algorithm to the default.
+// Bind checks a limit and binds it to a namespace, as stores and layers need it. Limiters call it. The label of a limit
+// without a name is its text as written, such as "5/1m", even if the text leaves the algorithm to the default.
 func Bind(namespace string, limit Limit) (*store.Limit, error) {
 	return BindLike(namespace, limit, Limit{})
 }
@@ -69,7 +69,7 @@ type boundLimits struct {
 
 	mu     sync.Mutex
 	all    map[Limit]*store.Limit // the limits in known, and those added since
-	misses int                    // how many lookups in all found a limit that known lacks
+	misses int                    // lookups in all that found a limit missing from known
 	like   map[likeBase]*store.Limit
 }
 
@@ -85,7 +85,7 @@ func (b *boundLimits) bind(limit Limit) (*store.Limit, error) {
 			return bound, nil
 		}
 	}
-	if bound, ok := b.recall(limit); ok {
+	if bound, ok := b.lookup(limit); ok {
 		return bound, nil
 	}
 	bound, err := Bind(b.namespace, limit)
@@ -95,7 +95,7 @@ func (b *boundLimits) bind(limit Limit) (*store.Limit, error) {
 	if err := b.check(bound); err != nil {
 		return nil, err
 	}
-	return b.remember(limit, bound), nil
+	return b.add(limit, bound), nil
 }
 
 // bindLike is bind for a limit that counts like base. Only the limits of a limiter are bound this way, not limits given per
@@ -126,8 +126,8 @@ func (b *boundLimits) bindLike(limit, base Limit) (*store.Limit, error) {
 	return bound, nil
 }
 
-// check asks the store whether it supports the limit. A limit with Lease needs the lease layer, unless the store has no
-// round trip to save.
+// check returns an error if the store does not support the limit. A limit with Lease needs the lease layer, unless the
+// store has no round trip to save.
 func (b *boundLimits) check(bound *store.Limit) error {
 	if bound.Rule().Lease && b.store.Traits().RoundTrips > 0 {
 		if _, ok := store.As[store.Leaser](b.store); !ok {
@@ -138,9 +138,9 @@ func (b *boundLimits) check(bound *store.Limit) error {
 	return b.store.Check(bound)
 }
 
-// recall looks up a limit that is not in known. It replaces known with a copy of all once there were as many such lookups
-// as there are limits to copy: a copy for each new limit would cost more the more limits there are.
-func (b *boundLimits) recall(limit Limit) (bound *store.Limit, ok bool) {
+// lookup looks up a limit that is not in known. It replaces known with a copy of all after as many such lookups as
+// there are limits to copy: copying for each new limit would take quadratic time.
+func (b *boundLimits) lookup(limit Limit) (bound *store.Limit, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bound, ok = b.all[limit]
@@ -155,7 +155,7 @@ func (b *boundLimits) recall(limit Limit) (bound *store.Limit, ok bool) {
 	return bound, true
 }
 
-func (b *boundLimits) remember(limit Limit, bound *store.Limit) *store.Limit {
+func (b *boundLimits) add(limit Limit, bound *store.Limit) *store.Limit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if earlier, ok := b.all[limit]; ok {

@@ -15,8 +15,8 @@ import (
 type Claim struct {
 	Limit Limit
 	Key   string
-	// Cost is how many units the request takes; 0 means 1. To ask without taking anything, use Claims.Peek. A request takes
-	// one slot of an in-flight limit, so there it must be 0 or 1.
+	// Cost is how many units the request takes; 0 means 1. To check without taking anything, use Claims.Peek. A request
+	// takes one slot of an in-flight limit, so there it must be 0 or 1.
 	Cost int64
 }
 
@@ -105,7 +105,7 @@ type call struct {
 	charges []store.Charge
 	answers []Answer
 	slots   bool  // whether one of the charges is on an in-flight limit
-	place   []int // for each charge added, its index in charges; equal addresses share a charge
+	indexes []int // for each charge that was added, its index in charges; equal addresses share a charge
 }
 
 var calls = sync.Pool{New: func() any { return &call{batch: make([]store.Request, 1)} }}
@@ -114,7 +114,7 @@ func newCall(l *Limiter, n int) *call {
 	c := calls.Get().(*call)
 	c.limiter = l
 	c.charges = slices.Grow(c.charges[:0], n)
-	c.place = c.place[:0]
+	c.indexes = c.indexes[:0]
 	return c
 }
 
@@ -145,7 +145,7 @@ func (c *call) add(charge store.Charge) {
 			continue
 		}
 		if same.At != charge.At {
-			c.fail(fmt.Errorf("slidegate: %w: it holds units of one key charged at two times; settle them one after the other",
+			c.fail(fmt.Errorf("slidegate: %w: it holds units of one key charged at two times; settle them one at a time",
 				ErrReservation))
 		}
 		if *same.Limit.Rule() != *charge.Limit.Rule() {
@@ -154,10 +154,10 @@ func (c *call) add(charge store.Charge) {
 		}
 		same.Cost = min(same.Cost+charge.Cost, rule.MaxQuota)
 		same.Used = min(same.Used+charge.Used, rule.MaxQuota)
-		c.place = append(c.place, i)
+		c.indexes = append(c.indexes, i)
 		return
 	}
-	c.place = append(c.place, len(c.charges))
+	c.indexes = append(c.indexes, len(c.charges))
 	c.charges = append(c.charges, charge)
 	c.slots = c.slots || isSlot(&charge)
 }
@@ -177,7 +177,7 @@ func (c *call) checkSlots(op rule.Op) error {
 		for i := range c.charges {
 			if charge := &c.charges[i]; charge.Cost > 1 && isSlot(charge) {
 				return fmt.Errorf("slidegate: %w: a request takes one slot of an in-flight limit, not %d; "+
-					"acquire them one after the other", ErrCost, charge.Cost)
+					"acquire them one at a time", ErrCost, charge.Cost)
 			}
 		}
 	}
@@ -240,10 +240,10 @@ func (c *call) finish(ctx context.Context) error {
 func (c *call) decision() Decision {
 	var d Decision
 	d.combine(c.charges, c.answers)
-	d.Index = int32(slices.Index(c.place, int(d.Index)))
-	if len(c.place) > 1 {
-		d.Answers = make([]Answer, len(c.place))
-		for i, at := range c.place {
+	d.Index = int32(slices.Index(c.indexes, int(d.Index)))
+	if len(c.indexes) > 1 {
+		d.Answers = make([]Answer, len(c.indexes))
+		for i, at := range c.indexes {
 			d.Answers[i] = c.answers[at]
 		}
 	}
@@ -287,8 +287,8 @@ func (c *call) wait(ctx context.Context) error {
 	}
 }
 
-// waitOp returns the operation by which a waiter asks. If denials count, it peeks until its turn, because each denial would
-// postpone it.
+// waitOp returns the operation that a waiter sends. If denials count, a waiter peeks until its request would be
+// admitted, because each denial would postpone it.
 func (c *call) waitOp() rule.Op {
 	if slices.ContainsFunc(c.charges, func(charge store.Charge) bool { return charge.Limit.Rule().CountDenied }) {
 		return rule.Peek

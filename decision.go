@@ -22,9 +22,9 @@ type Flags = rule.Flags
 // Never is the RetryAfter of a cost that the limit never admits, because it exceeds the quota.
 const Never = time.Duration(math.MaxInt64)
 
-// Decision is the result of a request: whether it was admitted, what remains, and when to come back. With several limits,
-// the fields come from the limit that decided: in a denial, the one with the latest RetryAfter; in an admission, the one
-// with the least Remaining, and among several with none left the one with the latest NextAfter.
+// Decision is the result of a request: whether it was admitted, what remains, and when to retry. With several limits,
+// the fields come from the limit that decided: in a denial, the one with the latest RetryAfter; in an admission, the
+// one with the least Remaining, and among several with none left the one with the latest NextAfter.
 type Decision struct {
 	Allowed bool
 	// Flags report whether the store decided in the usual way, or a cache, a fallback or an inherited count was involved.

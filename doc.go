@@ -7,7 +7,7 @@
 //	...
 //	decision, err := limiter.Allow(ctx, "user:42")
 //	if err == nil && !decision.Allowed {
-//		// come back in decision.RetryAfter
+//		// retry after decision.RetryAfter
 //	}
 //
 // Limits are written in Go or as text: PerMinute(100) is "100/1m". A limit that names no algorithm is a SlidingLog up to a

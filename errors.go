@@ -58,7 +58,7 @@ type DeadlineError struct {
 }
 
 func (e *DeadlineError) Error() string {
-	return fmt.Sprintf("slidegate: admitted only in %v, after the deadline", e.RetryAfter)
+	return fmt.Sprintf("slidegate: the request would be admitted in %v, after the deadline", e.RetryAfter)
 }
 
 // Unwrap returns context.DeadlineExceeded.

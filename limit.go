@@ -80,7 +80,7 @@ type Limit struct {
 	Overlap Overlap
 	// Anchor is where windows start. SlidingWindow and FixedWindow only.
 	Anchor Anchor
-	// CountDenied makes denied requests use quota too, so that a client that keeps hammering stays out.
+	// CountDenied makes denied requests use quota too, so that a client that keeps sending requests stays out.
 	CountDenied bool
 	// Lease lets a store with package layer/lease lease units for busy keys, and spend them without a round trip each. What
 	// is admitted stays exact. A TokenBucket then holds fewer units, by the amount that refills in 100 ms. SlidingWindow,
@@ -114,10 +114,10 @@ func Slots(n int64, ttl time.Duration) Limit {
 	return Limit{Quota: n, Window: ttl, Algorithm: InFlight}
 }
 
-// Like returns l with the algorithm of base if l leaves the algorithm to the default, so that the two share their counts: a
-// plan of 600 per minute then counts like the free plan of 60. A limit that sets Algorithm, Segments, Overlap, Anchor or
-// Calendar, or has another Window, is returned unchanged, and so is any limit if base is in-flight or invalid. Limiter.With
-// calls it itself.
+// Like returns l with the algorithm of base if l leaves the algorithm to the default, so that the two share their
+// counts: a plan of 600 per minute then counts like the free plan of 60. A limit that sets Algorithm, Segments,
+// Overlap, Anchor or Calendar, or has another Window, is returned unchanged, and so is any limit if base is in-flight
+// or invalid. Limiter.With calls it.
 func (l Limit) Like(base Limit) Limit {
 	if l.Algorithm != DefaultAlgorithm || l.Segments != 0 || l.Overlap != OverlapUp || l.Anchor != AnchorClock || l.Calendar != 0 {
 		return l

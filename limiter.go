@@ -12,15 +12,15 @@ import (
 
 // Limiter decides requests by limits, over a Store. It is safe for concurrent use. The zero value is not usable; call New.
 type Limiter struct {
-	store  store.Store
-	taker  store.SingleTaker // the store, if it is a SingleTaker
-	one    store.SingleTaker // the same, if there is exactly one limit
-	only   *store.Limit      // that one limit
-	traits store.Traits
-	opts   Options
-	limits []*store.Limit
-	bases  []Limit // the limit that each of opts.Limits counts like, or the zero value; nil if there is none
-	bound  *boundLimits
+	store     store.Store
+	taker     store.SingleTaker // the store, if it is a SingleTaker
+	soleTaker store.SingleTaker // the same, if there is exactly one limit
+	soleLimit *store.Limit      // that one limit
+	traits    store.Traits
+	opts      Options
+	limits    []*store.Limit
+	bases     []Limit // the limit that each of opts.Limits counts like, or the zero value; nil if none of them does
+	bound     *boundLimits
 }
 
 // Options configures a Limiter. Limits is required.
@@ -64,8 +64,8 @@ func NewWithOptions(on store.Store, opts Options) (*Limiter, error) {
 	return l, nil
 }
 
-// NewPerCall returns a limiter without limits of its own, for limits given per call: to AllowLimit, For and With. Allow and
-// the other methods that take only a key return an error. Namespace separates its state from that of other limiters on the
+// NewPerCall returns a limiter that has no limits and takes them per call, in AllowLimit, For and With. Allow and the
+// other methods that take only a key return an error. Namespace separates its state from that of other limiters on the
 // same store; it may be empty.
 func NewPerCall(store store.Store, namespace string) (*Limiter, error) {
 	return newLimiterOn(store, Options{Namespace: namespace})
@@ -107,7 +107,7 @@ func newLimiter(on store.Store, opts Options, bases []Limit, bound *boundLimits)
 	}
 	l.taker, _ = on.(store.SingleTaker)
 	if len(l.limits) == 1 && l.limits[0].Rule().Algorithm != InFlight {
-		l.one, l.only = l.taker, l.limits[0]
+		l.soleTaker, l.soleLimit = l.taker, l.limits[0]
 	}
 	return l, nil
 }
@@ -144,9 +144,9 @@ func (l *Limiter) basesOf(limits []Limit) (bases []Limit) {
 	return bases
 }
 
-// Declare registers the limits with the store. It returns ErrConflict if one of them has no name and would share the counts
-// of another limiter's limit; see Limit.Name. New calls it itself. It is for adapters that get their limiters from With,
-// which does not call it because its limits may share counts.
+// Declare registers the limits with the store. It returns ErrConflict if one of them has no name and would share the
+// counts of another limiter's limit; see Limit.Name. New calls it. It is for adapters that get their limiters from
+// With, which does not call it because its limits may share counts.
 func (l *Limiter) Declare() error {
 	if declarer, ok := store.As[store.Declarer](l.store); ok {
 		return declarer.Declare(l.limits...)
@@ -193,15 +193,15 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (d Decision, 
 	return d, err
 }
 
-// AllowInto is AllowN for adapters that have a place for the Decision. It fills d, which must be the zero value, and leaves
-// it unchanged on error. Copying a Decision takes a measurable part of the time of an in-process decision.
+// AllowInto is AllowN for adapters that already have memory for the Decision. It fills d, which must be the zero value,
+// and leaves it unchanged on error. Copying a Decision takes a measurable part of the time of an in-process decision.
 func (l *Limiter) AllowInto(ctx context.Context, key string, n int64, d *Decision) (err error) {
-	if l.one == nil || uint64(n) > rule.MaxQuota {
+	if l.soleTaker == nil || uint64(n) > rule.MaxQuota {
 		*d, err = l.keyCall(key, n).decide(ctx, rule.Take)
 		return err
 	}
-	limit := l.only
-	allowed, flags, remaining, after, resetAfter, at, err := l.one.TakeSingle(ctx, limit, key, n)
+	limit := l.soleLimit
+	allowed, flags, remaining, after, resetAfter, at, err := l.soleTaker.TakeSingle(ctx, limit, key, n)
 	if err == nil {
 		d.fill(limit, allowed, flags, n, remaining, after, resetAfter, at)
 	}

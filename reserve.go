@@ -54,7 +54,7 @@ const ReservationVersion = 2
 // MarshalJSON writes r in version ReservationVersion.
 func (r Reservation) MarshalJSON() ([]byte, error) {
 	type plain Reservation
-	return json.Marshal(plain(r.upgraded()))
+	return json.Marshal(plain(r.upgrade()))
 }
 
 // UnmarshalJSON reads reservations of this version and older ones, and converts them to this version. It returns
@@ -74,12 +74,12 @@ func (r *Reservation) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &read); err != nil {
 		return fmt.Errorf("slidegate: %w: %w", ErrReservation, err)
 	}
-	*r = Reservation(read).upgraded()
+	*r = Reservation(read).upgrade()
 	return nil
 }
 
-// upgraded returns r converted to this version.
-func (r Reservation) upgraded() Reservation {
+// upgrade returns r converted to this version.
+func (r Reservation) upgrade() Reservation {
 	if r.Version >= ReservationVersion {
 		return r
 	}
@@ -130,20 +130,20 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 //	}
 //	defer limiter.Release(ctx, r)
 //
-// Work that takes longer than the limit's time to live must call Renew in between, for example every third of it. To take
-// more than one unit of other limits together with a slot, use Reserve or Claims.Acquire. If Acquire returns an error, the
-// slot may be held until its time to live has passed.
+// Work that takes longer than the limit's time to live must call Renew while it runs, for example every third of it. To
+// take more than one unit of other limits together with a slot, use Reserve or Claims.Acquire. If Acquire returns an
+// error, the slot may be held until its time to live has passed.
 func (l *Limiter) Acquire(ctx context.Context, key string) (Reservation, Decision, error) {
 	return l.Reserve(ctx, key, 1)
 }
 
-// Renew extends the slots of a reservation for another time to live, from now on. Allowed is false if one of them is no
-// longer held, because it was released or not renewed in time; the others are renewed nevertheless. A lost slot does not
-// come back: Acquire another one, or stop the work. Renew may be repeated. It returns ErrReservation if the reservation has
-// no slots.
+// Renew extends the slots of a reservation by another time to live, counted from now. Allowed is false if one of them
+// is no longer held, because it was released or not renewed in time; the others are renewed nevertheless. A lost slot
+// does not come back: acquire another one, or stop the work. Renew may be repeated. It returns ErrReservation if the
+// reservation has no slots.
 func (l *Limiter) Renew(ctx context.Context, r Reservation) (Decision, error) {
 	c := newCall(l, len(r.Charges))
-	r = r.upgraded()
+	r = r.upgrade()
 	if err := c.resume(&r); err != nil {
 		c.fail(err)
 	}

@@ -47,7 +47,7 @@ type Settlement struct {
 // and takes at most store.FinishTime with a store that has round trips. ErrUnsettled means that the store could not
 // remember another settlement, and that no units were returned or charged.
 func (l *Limiter) Settle(ctx context.Context, r Reservation, used ...Used) (Settlement, error) {
-	r = r.upgraded()
+	r = r.upgrade()
 	actual := make([]int64, len(r.Charges))
 	settled := make([]bool, len(r.Charges))
 	for i := range r.Charges {
@@ -97,7 +97,7 @@ func (r *Reservation) find(u Used) (int, error) {
 	for i := range r.Charges {
 		charge := &r.Charges[i]
 		switch {
-		case !charge.Limit.isCalled(u.Limit):
+		case !charge.Limit.matchesText(u.Limit):
 		case u.Key != "" && u.Key != string(charge.Key):
 			otherKey = true
 		case found < 0:
@@ -118,8 +118,8 @@ func (r *Reservation) find(u Used) (int, error) {
 	return 0, fmt.Errorf("slidegate: %w: it has no limit %q; want one of %s", ErrReservation, u.Limit, r.labels())
 }
 
-// isCalled reports whether text names the limit: by its name, or by its text in any spelling.
-func (l Limit) isCalled(text string) bool {
+// matchesText reports whether text is the name of the limit, or its text in any spelling.
+func (l Limit) matchesText(text string) bool {
 	if l.Name != "" && l.Name == text {
 		return true
 	}
@@ -152,7 +152,7 @@ func errNoCharges() error {
 func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64) (Settlement, error) {
 	c := newCall(l, len(r.Charges))
 	defer c.end()
-	r = r.upgraded()
+	r = r.upgrade()
 	if err := c.resume(&r); err != nil {
 		return Settlement{}, err
 	}
@@ -170,11 +170,11 @@ func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64) (Se
 
 // settlement returns the Settlement that the last apply made.
 func (c *call) settlement() (Settlement, error) {
-	s := Settlement{Returned: make([]int64, len(c.place))}
+	s := Settlement{Returned: make([]int64, len(c.indexes))}
 	var flags Flags
 	for i := range c.answers {
 		flags |= c.answers[i].Flags
-		s.Returned[slices.Index(c.place, i)] = c.answers[i].Granted // the first of several charges with one address reports for all
+		s.Returned[slices.Index(c.indexes, i)] = c.answers[i].Granted // the first of several charges with one address reports for all
 	}
 	s.Repeated = flags.Repeated()
 	if flags.Unsettled() {

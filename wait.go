@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// pause sleeps for d. If that is pointless, it returns the reason immediately.
+// pause sleeps for d. If waiting cannot help, it immediately returns an error that says why.
 func pause(ctx context.Context, d time.Duration) error {
 	if d == Never {
 		return fmt.Errorf("slidegate: %w", ErrNever)

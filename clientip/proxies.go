@@ -19,10 +19,10 @@ var proxyWords = map[string][]netip.Prefix{
 	},
 }
 
-// ParseProxies reads a list of proxies to trust, for Options.Trusted. Each text is a prefix (10.0.0.0/8, 2001:db8::/32), an
-// address (192.0.2.1, ::1) or one of two words: "loopback" is 127.0.0.0/8 and ::1; "private" is the private networks of
-// IPv4 (RFC 1918) and of IPv6 (RFC 4193), and the link-local addresses of both. IPv4-mapped IPv6 becomes IPv4. The error
-// names the text that is none of these.
+// ParseProxies reads a list of proxies to trust, for Options.Trusted. Each text is a prefix (10.0.0.0/8,
+// 2001:db8::/32), an address (192.0.2.1, ::1) or one of two words: "loopback" is 127.0.0.0/8 and ::1; "private" is the
+// private networks of IPv4 (RFC 1918) and of IPv6 (RFC 4193), and the link-local addresses of both. IPv4-mapped IPv6
+// becomes IPv4. The error names the first text that is not one of these.
 //
 // "private" includes neither loopback nor 100.64.0.0/10: carriers keep their customers behind the latter, and these are
 // clients and must not be believed. Write it out if your proxies have such addresses.
@@ -54,15 +54,15 @@ func parseProxy(text string) (netip.Prefix, error) {
 		return netip.Prefix{}, fmt.Errorf("clientip: proxy %q must be an address, a prefix such as 10.0.0.0/8, "+
 			"or one of the words loopback and private", text)
 	}
-	if prefix, err = normalProxy(prefix); err != nil {
+	if prefix, err = normalizeProxy(prefix); err != nil {
 		return netip.Prefix{}, fmt.Errorf("clientip: proxy %q %w", text, err)
 	}
 	return prefix, nil
 }
 
-// normalProxy returns prefix in the form in which it is compared: IPv4 as IPv4, and without the bits beyond its length. The
+// normalizeProxy returns prefix in the form in which it is compared: IPv4 as IPv4, and without the bits beyond its length. The
 // error says what is wrong with the prefix, but not which one it is.
-func normalProxy(prefix netip.Prefix) (netip.Prefix, error) {
+func normalizeProxy(prefix netip.Prefix) (netip.Prefix, error) {
 	addr, bits := prefix.Addr(), prefix.Bits()
 	if !prefix.IsValid() {
 		return netip.Prefix{}, errors.New("cannot be compared; use the result of ParseProxies")
@@ -93,7 +93,7 @@ type network4 struct{ first, last uint32 }
 func newProxySet(prefixes []netip.Prefix) (set proxySet, err error) {
 	all := make([]netip.Prefix, len(prefixes))
 	for i, prefix := range prefixes {
-		if all[i], err = normalProxy(prefix); err != nil {
+		if all[i], err = normalizeProxy(prefix); err != nil {
 			return proxySet{}, fmt.Errorf("clientip: Trusted[%d]: %v %w", i, prefix, err)
 		}
 	}

@@ -19,10 +19,10 @@ const maxEntries = 100
 //   - All lines of the header are one list, which is read from the right: the rightmost entry is what the nearest proxy has
 //     added, and everything to the left of what trusted proxies have added may be forged. The first entry that is not the
 //     address of a trusted proxy is the client. With Hops it is the entry at that position.
-//   - If that entry names no client, the peer is the client, and never an entry further left. This is so if the header is
-//     missing, if the entry is not an address ("unknown", empty) or is longer than a kilobyte, if there are fewer entries
-//     than Hops, if 100 of them are proxies, and if all of them are, because the leftmost one may have been chosen freely.
-//     Clients that hide in this way share the quota of their proxy.
+//   - If that entry names no client, the peer is the client, and never an entry further left. This applies if the
+//     header is missing, if the entry is not an address ("unknown", empty) or is longer than a kilobyte, if there are
+//     fewer entries than Hops, if 100 of them are proxies, and if all of them are, because the leftmost one may have
+//     been chosen freely. Clients that hide in this way share the quota of their proxy.
 //
 // It does not change the request. The zero value trusts no proxy, and so does a nil Source. It is safe for concurrent use.
 type Source struct {
@@ -42,8 +42,8 @@ var noProxies Source
 // cannot find where the entry begins.
 type cutEntry func(line string) (addr netip.Addr, rest string, more, ok bool)
 
-// Header returns the canonical name of the header that is read, or "" if there is none. Callers of Find and KeyOf use it to
-// look up the lines.
+// Header returns the canonical name of the header that is read, or "" if there is none. Callers of AddrOf and KeyOf use
+// it to look up the lines.
 func (s *Source) Header() string {
 	if s == nil {
 		return ""
@@ -79,14 +79,14 @@ func (s *Source) AddrOf(peer string, lines []string) (netip.Addr, bool) {
 	}
 	addr, ok := Parse(peer)
 	if s.trusts(peer, addr) {
-		if named, ok := s.named(lines); ok {
+		if named, ok := s.fromHeader(lines); ok {
 			return named, true
 		}
 	}
 	return addr, ok
 }
 
-// KeyOf is Key for requests of any protocol; peer and lines are as in Find.
+// KeyOf is Key for requests of any protocol; peer and lines are as in AddrOf.
 func (s *Source) KeyOf(peer string, lines []string) string {
 	if key, ok := s.peerKey(peer); ok {
 		return key
@@ -136,10 +136,10 @@ func (s *Source) trusts(peer string, addr netip.Addr) bool {
 // Other texts without an address are not known to come from a Unix socket.
 func isUnix(peer string) bool { return peer == "" || peer[0] == '@' || peer[0] == '/' }
 
-// named returns the client that the header names, if there is one to believe.
-func (s *Source) named(lines []string) (client netip.Addr, ok bool) {
+// fromHeader returns the client that the header names, if it names a client that can be trusted.
+func (s *Source) fromHeader(lines []string) (client netip.Addr, ok bool) {
 	if s.cut == nil {
-		return s.namedAlone(lines)
+		return s.fromSingle(lines)
 	}
 	seen := 0
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -161,9 +161,9 @@ func (s *Source) named(lines []string) (client netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
-// namedAlone is named for a header with one address. The last line is the one that the nearest proxy has added, if it did
-// not overwrite the existing ones.
-func (s *Source) namedAlone(lines []string) (netip.Addr, bool) {
+// fromSingle is fromHeader for a header with one address. The last line is the one that the nearest proxy has added, if
+// it did not overwrite the existing ones.
+func (s *Source) fromSingle(lines []string) (netip.Addr, bool) {
 	if len(lines) == 0 {
 		return netip.Addr{}, false
 	}

@@ -221,7 +221,7 @@ var badFiles = []struct{ name, text, want string }{
 `, `
 4:9: invalid limit: zone: "Europe/Berln" is not a time zone such as Europe/Berlin or UTC (in "5/month zone=Europe/Berln")
 5:30: calendar: "fortnight" is not a calendar period (want one of day, week, month, year)
-6:37: window: excludes calendar; leave out one of them
+6:37: window: cannot be combined with calendar; leave out one of them
 7:9: invalid limit: zone: Local differs between machines; name a zone such as Europe/Berlin
 8:33: zone: a window of "30s" is a duration, the same in every zone; write calendar: day, week, month or year instead, or leave the zone out
 9:9: the limit has no window; add window: 1m, say

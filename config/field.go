@@ -43,8 +43,8 @@ func (k FieldKind) String() string {
 	return kindNames[k]
 }
 
-// takesName reports whether a field of this kind has a name.
-func (k FieldKind) takesName() bool { return k == FieldHeader || k == FieldJSON || k == FieldClaim }
+// hasName reports whether a field of this kind has a name.
+func (k FieldKind) hasName() bool { return k == FieldHeader || k == FieldJSON || k == FieldClaim }
 
 // form returns the kind as it is written in a file, for errors.
 func (k FieldKind) form() string {
@@ -68,7 +68,7 @@ type Field struct {
 
 // String returns the field as templates spell it, without braces: "address", "header:X-Api-Key", "field:user.id".
 func (f Field) String() string {
-	if f.Kind.takesName() {
+	if f.Kind.hasName() {
 		return f.Kind.String() + ":" + f.Name
 	}
 	return f.Kind.String()

@@ -70,14 +70,14 @@ func (f *File) Policy(name string) (*Policy, error) {
 	}
 	switch {
 	case len(names) == 0:
-		return nil, noPolicy(errors.New("the file has no policies"))
+		return nil, policyError(errors.New("the file has no policies"))
 	case wanted == "":
-		return nil, noPolicy(fmt.Errorf("the file has several policies; name one (%s)", errtext.OneOf(names)))
+		return nil, policyError(fmt.Errorf("the file has several policies; name one (%s)", errtext.OneOf(names)))
 	}
-	return nil, noPolicy(errtext.Unknown(wanted, "a policy", names))
+	return nil, policyError(errtext.Unknown(wanted, "a policy", names))
 }
 
-func noPolicy(why error) error {
+func policyError(why error) error {
 	return &OptionError{Package: "config", Option: "policy", Err: why}
 }
 

@@ -32,7 +32,7 @@ func firstOf(templates []Template) (made Template, wrong int, err error) {
 			return made, i, errors.New("each item must be a single template")
 		}
 		for _, earlier := range templates[:i] {
-			if earlier.countsWhere(t) {
+			if earlier.covers(t) {
 				return made, i, fmt.Errorf("%v is never reached, since %v before it applies to the same requests; "+
 					"put it first, or leave it out", t, earlier)
 			}
@@ -62,8 +62,8 @@ func (k FieldKind) namesClient() bool {
 	return k == FieldUser || k == FieldKey || k == FieldHeader || k == FieldJSON || k == FieldClaim
 }
 
-// countsWhere reports whether t has a key for every request for which other has one.
-func (t Template) countsWhere(other Template) bool {
+// covers reports whether t has a key for every request for which other has one.
+func (t Template) covers(other Template) bool {
 	for _, field := range t.fields {
 		if field.Kind.namesClient() && !slices.Contains(other.fields, field) {
 			return false
@@ -87,8 +87,8 @@ func (t Template) hasAddress() bool {
 	return slices.ContainsFunc(t.fields, func(f Field) bool { return f.Kind == FieldAddress })
 }
 
-// standsIn reports whether the address replaces a missing name in a key.
-func (t Template) standsIn() bool {
+// replacesName reports whether the address replaces a missing name in a key.
+func (t Template) replacesName() bool {
 	return len(t.others) > 0 || !t.hasAddress() && slices.ContainsFunc(t.fields, func(f Field) bool { return f.Kind.namesClient() })
 }
 
@@ -117,7 +117,7 @@ func (t Template) names() string {
 	escape := strings.NewReplacer("%", "%25", ":", "%3A", ",", "%2C")
 	for i, field := range t.fields {
 		names[i] = field.Kind.String()
-		if field.Kind.takesName() {
+		if field.Kind.hasName() {
 			names[i] += ":" + escape.Replace(field.Name)
 		}
 	}
@@ -170,7 +170,7 @@ func (t *Template) Canonical(key string, groups clientip.Grouping) string {
 	case len(t.others) == 0 && t.fields[0].Kind == FieldAddress:
 		key, _ = groups.Key(key)
 		return key
-	case !t.standsIn():
+	case !t.replacesName():
 		return key
 	}
 	if address, marked := strings.CutPrefix(key, addressMark); marked {

@@ -46,7 +46,7 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	from := &source{client: opts.Client}
 	if from.claims, err = file.Service.JWT.reader(); err != nil {
 		field, text := jwtProblem(err)
-		return opts, invalid("jwt", "%s: %s", field, strings.TrimPrefix(text, field+": "))
+		return opts, optionErrorf("jwt", "%s: %s", field, strings.TrimPrefix(text, field+": "))
 	}
 	var problems []error
 	for i := range file.Policies {
@@ -58,8 +58,8 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	return opts, errors.Join(problems...)
 }
 
-// invalid returns an error about a field that is invalid for live requests.
-func invalid(option, format string, args ...any) error {
+// optionErrorf returns an error about a field that is invalid for live requests.
+func optionErrorf(option, format string, args ...any) error {
 	return &OptionError{Package: "config", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
@@ -73,7 +73,7 @@ func modeOf(name string) (mode policy.Mode, err error) {
 			return mode, nil
 		}
 	}
-	return 0, invalid("failure", "%q: must be open, closed, local or optimistic", name)
+	return 0, optionErrorf("failure", "%q: must be open, closed, local or optimistic", name)
 }
 
 // source provides the fields of live requests.
@@ -89,7 +89,7 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 	}
 	fields := p.Key.Fields()
 	mode, err := modeOf(p.Failure)
-	err = p.within(err)
+	err = p.withPolicy(err)
 	made = httplimit.Policy{
 		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: mode, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
@@ -106,22 +106,22 @@ func (p *Policy) checkLive() error {
 	var problems []error
 	for _, field := range p.Key.Fields() {
 		if field.Kind == FieldStatus || field.Kind == FieldJSON {
-			problems = append(problems, p.within(invalid("key", "{%v} is known in recorded traffic only; "+
+			problems = append(problems, p.withPolicy(optionErrorf("key", "{%v} is known in recorded traffic only; "+
 				"use address, user, key, header:NAME, claim:NAME, method, path, query or host", field)))
 		}
 	}
-	problems = append(problems, p.within(checkLiveCost("cost", p.Cost)))
+	problems = append(problems, p.withPolicy(checkLiveCost("cost", p.Cost)))
 	for i := range p.Match {
-		problems = append(problems, p.within(checkLiveCost("match", p.CostAt(i))))
+		problems = append(problems, p.withPolicy(checkLiveCost("match", p.CostAt(i))))
 	}
 	return errors.Join(problems...)
 }
 
-// within adds the name of this policy to an error about a field.
-func (p *Policy) within(err error) error {
+// withPolicy adds the name of this policy to an error about a field.
+func (p *Policy) withPolicy(err error) error {
 	var wrong *OptionError
 	if errors.As(err, &wrong) {
-		wrong.Within = withinPolicy(p.Name)
+		wrong.Within = policyLabel(p.Name)
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func (s *source) keyOf(t Template, fields []Field, r *http.Request) string {
 		}
 		list = append(list, value)
 	}
-	if !t.standsIn() {
+	if !t.replacesName() {
 		return string(t.AppendKey(room[:0], list))
 	}
 	_, start, ok := t.choose(list)
@@ -184,7 +184,7 @@ func (s *source) valueOf(field Field, r *http.Request) []byte {
 		}
 		return []byte(r.Method)
 	case FieldPath:
-		return []byte(cleaned(r.URL.Path))
+		return []byte(cleanPath(r.URL.Path))
 	case FieldQuery:
 		return []byte(r.URL.RawQuery)
 	case FieldHost:
@@ -211,8 +211,8 @@ func fromContext(ctx context.Context, key any) []byte {
 	return nil
 }
 
-// cleaned returns a path as http.ServeMux cleans it: otherwise //login and /login would be different keys.
-func cleaned(p string) string {
+// cleanPath returns a path as http.ServeMux cleans it: otherwise //login and /login would be different keys.
+func cleanPath(p string) string {
 	if p == "" {
 		return "/"
 	}

@@ -11,7 +11,7 @@ import (
 // checkLiveCost returns an error about the option if the cost is not valid for live requests.
 func checkLiveCost(option string, cost Cost) error {
 	if field, named := cost.Field(); named && field.Kind != FieldHeader {
-		return invalid(option, "%v is known in recorded traffic only; write a number, or header:NAME", field)
+		return optionErrorf(option, "%v is known in recorded traffic only; write a number, or header:NAME", field)
 	}
 	return nil
 }
@@ -22,11 +22,11 @@ func (p *Policy) httpCost() (func(*http.Request) int64, error) {
 		if p.Cost.IsZero() {
 			return nil, nil
 		}
-		return p.Cost.of, nil
+		return p.Cost.unitsOf, nil
 	}
 	matcher, err := httplimit.NewMatcher(p.Patterns()...)
 	if err != nil {
-		return nil, p.within(invalid("match", "%w", err))
+		return nil, p.withPolicy(optionErrorf("match", "%w", err))
 	}
 	costs := make([]Cost, len(p.Match))
 	for i := range costs {
@@ -34,22 +34,22 @@ func (p *Policy) httpCost() (func(*http.Request) int64, error) {
 	}
 	return func(r *http.Request) int64 {
 		var buffer [4]int
-		places := matcher.AppendIndexes(buffer[:0], r)
-		if len(places) == 0 { // the policy was selected by its name
-			return p.Cost.of(r)
+		indexes := matcher.AppendIndexes(buffer[:0], r)
+		if len(indexes) == 0 { // the policy was selected by its name
+			return p.Cost.unitsOf(r)
 		}
 		// A path with several readings costs the most of them, so that no spelling makes a request cheaper.
 		var highest int64
-		for _, place := range places {
-			highest = max(highest, costs[place].of(r))
+		for _, index := range indexes {
+			highest = max(highest, costs[index].unitsOf(r))
 		}
 		return highest
 	}, nil
 }
 
-// of returns the cost of a live request. A header counts as a whole number from 1: a client may be able to send it, so neither
+// unitsOf returns the cost of a live request. A header counts as a whole number from 1: a client may be able to send it, so neither
 // a missing header, nor an invalid one, nor a 0 makes a request free.
-func (c Cost) of(r *http.Request) int64 {
+func (c Cost) unitsOf(r *http.Request) int64 {
 	if units, fixed := c.Fixed(); fixed {
 		return units
 	}

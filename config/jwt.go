@@ -63,7 +63,7 @@ func (r *reader) jwt(e yamlfile.Field) (j JWT) {
 	switch {
 	case len(r.Problems) > before:
 	case j.Verified && len(given) > 1:
-		r.Problems.Addf(given["verified"].At, "jwt: verified: true excludes all other fields; leave it out, or leave them out")
+		r.Problems.Addf(given["verified"].At, "jwt: verified: true cannot be combined with other fields; leave it out, or leave them out")
 	case !j.Verified && !hasKeys:
 		r.Problems.Addf(e.At, "jwt: must say how tokens are verified; add keys: and the path of a JSON Web Key Set or of public keys in PEM, "+
 			"or verified: true if the proxy in front has verified them")
@@ -131,8 +131,8 @@ func (r *reader) jwtKeys(j *JWT, e yamlfile.Field) {
 	}
 }
 
-// claimed is a place in a file that uses a claim.
-type claimed struct {
+// claimUse is a position in a file at which a claim is used.
+type claimUse struct {
 	at    yamlfile.Position
 	field Field
 }
@@ -141,16 +141,16 @@ type claimed struct {
 func (r *reader) useClaims(at yamlfile.Position, fields ...Field) {
 	for _, field := range fields {
 		if field.Kind == FieldClaim {
-			r.claimed = append(r.claimed, claimed{at, field})
+			r.claimUses = append(r.claimUses, claimUse{at, field})
 		}
 	}
 }
 
 // checkClaims reports claims if no file configures how tokens are verified: clients could then send any claim.
 func (r *reader) checkClaims(configured bool) {
-	for _, use := range r.claimed {
+	for _, use := range r.claimUses {
 		if !configured {
-			r.Problems.Addf(use.at, "%v: it is not configured how tokens are verified, and a client can write any claim into one; add jwt: {keys: /etc/slidegate/jwks.json} "+
+			r.Problems.Addf(use.at, "%v: token verification is not configured, so a client could send any claim; add jwt: {keys: /etc/slidegate/jwks.json} "+
 				"beside policies, or jwt: {verified: true} if the proxy in front has verified them", use.field)
 		}
 	}
@@ -168,7 +168,7 @@ func (f *File) checkJWT() error {
 			fields = append(fields, p.PlanBy)
 		}
 		if at := slices.IndexFunc(fields, func(field Field) bool { return field.Kind == FieldClaim }); at >= 0 {
-			return p.within(invalid("key", "%v: it is not configured how tokens are verified; set Service.JWT", fields[at]))
+			return p.withPolicy(optionErrorf("key", "%v: token verification is not configured; set Service.JWT", fields[at]))
 		}
 	}
 	return nil

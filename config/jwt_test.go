@@ -24,8 +24,8 @@ const algorithmList = "(want one of RS256, RS384, RS512, PS256, PS384, PS512, ES
 // badJWTFiles are files with an invalid jwt, with their errors, line by line.
 var badJWTFiles = []struct{ name, text, want string }{
 	{"claims without jwt", "policies:\n  a:\n    limits: [1/s]\n    plan: claim:plan\n    plans: {p: {unlimited: true}}\n    key: \"{claim:sub}\"\n", `
-4:11: claim:plan: it is not configured how tokens are verified, and a client can write any claim into one; add jwt: {keys: /etc/slidegate/jwks.json} beside policies, or jwt: {verified: true} if the proxy in front has verified them
-6:10: claim:sub: it is not configured how tokens are verified, and a client can write any claim into one; add jwt: {keys: /etc/slidegate/jwks.json} beside policies, or jwt: {verified: true} if the proxy in front has verified them`},
+4:11: claim:plan: token verification is not configured, so a client could send any claim; add jwt: {keys: /etc/slidegate/jwks.json} beside policies, or jwt: {verified: true} if the proxy in front has verified them
+6:10: claim:sub: token verification is not configured, so a client could send any claim; add jwt: {keys: /etc/slidegate/jwks.json} beside policies, or jwt: {verified: true} if the proxy in front has verified them`},
 	{"claims without a name", "jwt: {verified: true}\npolicies:\n  a: {limits: [1/s], plan: \"claim:\", plans: {p: {unlimited: true}}}\n  b: {limits: [1/s], key: \"claim:a..b\"}\n", `
 3:28: plan: claim: needs a name, such as claim:plan or claim:account.plan
 4:27: key: the path "a..b" has an empty name; separate names by one dot, such as user.id`},
@@ -33,7 +33,7 @@ var badJWTFiles = []struct{ name, text, want string }{
 	{"jwt empty", "jwt: {audience: api}\npolicies: {a: {limits: [1/s]}}\n",
 		`1:1: jwt: must say how tokens are verified; add keys: and the path of a JSON Web Key Set or of public keys in PEM, or verified: true if the proxy in front has verified them`},
 	{"jwt verified", "jwt:\n  audience: api\n  verified: true\npolicies: {a: {limits: [1/s]}}\n",
-		`3:3: jwt: verified: true excludes all other fields; leave it out, or leave them out`},
+		`3:3: jwt: verified: true cannot be combined with other fields; leave it out, or leave them out`},
 	{"jwt fields", "jwt:\n  key: /x\n  algorithms: [RS257, none]\n  verified: perhaps\npolicies: {a: {limits: [1/s]}}\n", `
 2:3: "key" is not a field of jwt; did you mean "keys"? (want one of keys, algorithms, audience, issuer, verified)
 3:16: algorithms: "RS257" is not a supported algorithm; did you mean "RS256"? ` + algorithmList + `
@@ -137,7 +137,7 @@ func TestClaimsOffline(t *testing.T) {
 		t.Error("got no error from Parse without the keys")
 	}
 	unconfigured := &File{Policies: file.Policies}
-	if _, err := HTTP(unconfigured); err == nil || !strings.Contains(err.Error(), "it is not configured how tokens are verified") {
+	if _, err := HTTP(unconfigured); err == nil || !strings.Contains(err.Error(), "token verification is not configured") {
 		t.Errorf("HTTP returned %v for claims without jwt", err)
 	}
 }

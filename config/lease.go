@@ -5,15 +5,15 @@ import "github.com/slidegate/slidegate/config/yamlfile"
 // leaseAll marks all limits of a policy as leased: its own, those of its overrides and plans, and its candidate; at is where
 // the policy sets it. The limits of overrides and plans are checked with the algorithms that they get from the policy.
 func (r *reader) leaseAll(at yamlfile.Position) {
-	for _, place := range r.unleased {
-		r.Problems.Addf(place, "lease: the policy has lease: true on line %d, which applies to all of its limits; "+
+	for _, position := range r.unleased {
+		r.Problems.Addf(position, "lease: the policy has lease: true on line %d, which applies to all of its limits; "+
 			"leave it out there and write lease: true for some limits, or leave it out here", at.Line)
 	}
 	for _, own := range r.written {
 		for i := range own.limits {
 			own.limits[i].Lease = true
 			if err := own.limits[i].Check(); err != nil {
-				r.Problems.Addf(own.places[i], "%w (the policy has lease: true on line %d)", limitProblem(err), at.Line)
+				r.Problems.Addf(own.positions[i], "%w (the policy has lease: true on line %d)", limitProblem(err), at.Line)
 			}
 		}
 	}

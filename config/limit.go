@@ -69,13 +69,13 @@ func (r *reader) limitFields(at yamlfile.Position, node ast.Node) (limit slidega
 		r.Problems.Addf(at, "the limit has no quota; add quota: 100, say")
 	}
 	r.limitPeriod(at, &limit, given)
-	nameSliding(&limit, given)
+	setSlidingWindow(&limit, given)
 	return limit
 }
 
-// nameSliding sets the algorithm of a limit for which overlap or anchor is given as its zero value, up or clock, which the
+// setSlidingWindow sets the algorithm of a limit for which overlap or anchor is given as its zero value, up or clock, which the
 // limit does not show. As in a text, the algorithm is then sliding-window.
-func nameSliding(limit *slidegate.Limit, given map[string]yamlfile.Field) {
+func setSlidingWindow(limit *slidegate.Limit, given map[string]yamlfile.Field) {
 	_, overlap := given["overlap"]
 	_, anchor := given["anchor"]
 	if (overlap || anchor) && *limit == (slidegate.Limit{
@@ -102,7 +102,7 @@ func (r *reader) limitPeriod(at yamlfile.Position, limit *slidegate.Limit, given
 	case inFlight && !hasTTL:
 		r.Problems.Addf(at, "the limit has no ttl; add ttl: 30s, say: how long a slot is held unless it is renewed")
 	case hasCalendar && hasWindow:
-		r.Problems.Addf(window.At, "window: excludes calendar; leave out one of them")
+		r.Problems.Addf(window.At, "window: cannot be combined with calendar; leave out one of them")
 	case !hasCalendar && !hasWindow && !hasTTL:
 		r.Problems.Addf(at, "the limit has no window; add window: 1m, say")
 	case hasZone && hasWindow && limit.Calendar == 0:

@@ -16,13 +16,13 @@ import (
 
 // limits reads the limits that apply to a request together.
 func (r *reader) limits(e yamlfile.Field) []slidegate.Limit {
-	limits, places := r.placedLimits(e)
-	r.written = append(r.written, placedLimits{limits, places, "policy"})
+	limits, positions := r.limitsWithPositions(e)
+	r.written = append(r.written, positionedLimits{limits, positions, "policy"})
 	return limits
 }
 
-// placedLimits is limits that also returns the position of each of them.
-func (r *reader) placedLimits(e yamlfile.Field) (limits []slidegate.Limit, places []yamlfile.Position) {
+// limitsWithPositions is limits that also returns the position of each of them.
+func (r *reader) limitsWithPositions(e yamlfile.Field) (limits []slidegate.Limit, positions []yamlfile.Position) {
 	list, ok := e.Value.(*ast.SequenceNode)
 	switch {
 	case !ok:
@@ -62,15 +62,15 @@ func (r *reader) placedLimits(e yamlfile.Field) (limits []slidegate.Limit, place
 			continue
 		}
 		lines[bound.Prefix()], called[label] = at.Line, at.Line
-		limits, places = append(limits, limit), append(places, at)
+		limits, positions = append(limits, limit), append(positions, at)
 	}
-	return limits, places
+	return limits, positions
 }
 
 const sharedCounts = "the limit %q would share its counts with the one on line %d, which has the same name and shape; give it another name"
 
-// likeBase returns an override's limit as it counts: a limit without an algorithm uses that of the policy's limit of the same
-// name and window, so that a key keeps its usage when it gets another quota.
+// likeBase returns an override's limit with the algorithm that it counts by. A limit without an algorithm uses the algorithm
+// of the policy's limit of the same name and window, so that a key keeps its usage when it gets another quota.
 func likeBase(limit slidegate.Limit, base []slidegate.Limit) slidegate.Limit {
 	for _, own := range base {
 		if own.Name == limit.Name && own.Window == limit.Window && own.Algorithm != slidegate.InFlight {

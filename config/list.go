@@ -40,13 +40,13 @@ func (r *reader) list(e yamlfile.Field) (list List) {
 		if err := checkPattern(key, patterns); err != nil {
 			r.Problems.Addf(item.At, "%s: %w", e.Name, err)
 		}
-		r.named = append(r.named, namedKey{at: item.At, field: e.Name, key: key})
+		r.namedKeys = append(r.namedKeys, namedKey{at: item.At, field: e.Name, key: key})
 		list.Keys = append(list.Keys, key)
 	}
 	return list
 }
 
-// Bounds of patterns. The server tries them one after the other for every request.
+// Bounds of patterns. The server tries them one by one for every request.
 const (
 	maxPatterns    = 1000 // in a list
 	maxPatternSize = 256  // in bytes

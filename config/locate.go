@@ -24,7 +24,7 @@ func Locate(err error, sources ...Source) error {
 		for _, one := range several.Unwrap() {
 			all = append(all, Locate(one, sources...))
 		}
-		slices.SortStableFunc(all, func(a, b error) int { return byPlace(a, b, sources) })
+		slices.SortStableFunc(all, func(a, b error) int { return byPosition(a, b, sources) })
 		return errors.Join(all...)
 	}
 	var wrong *OptionError
@@ -32,7 +32,7 @@ func Locate(err error, sources ...Source) error {
 		return err
 	}
 	for _, source := range sources {
-		at, found := placeOf(source.Text, wrong)
+		at, found := positionOf(source.Text, wrong)
 		if !found {
 			continue
 		}
@@ -46,9 +46,9 @@ func Locate(err error, sources ...Source) error {
 	return err
 }
 
-// byPlace compares errors by their position in the files; errors without a position come first.
-func byPlace(a, b error, sources []Source) int {
-	place := func(err error) (file int, at yamlfile.Position) {
+// byPosition compares errors by their position in the files; errors without a position come first.
+func byPosition(a, b error, sources []Source) int {
+	locate := func(err error) (file int, at yamlfile.Position) {
 		var placed *yamlfile.Error
 		if errors.As(err, &placed) {
 			file = slices.IndexFunc(sources, func(s Source) bool { return s.Name == placed.File })
@@ -56,8 +56,8 @@ func byPlace(a, b error, sources []Source) int {
 		}
 		return file, at
 	}
-	firstFile, first := place(a)
-	secondFile, second := place(b)
+	firstFile, first := locate(a)
+	secondFile, second := locate(b)
 	return cmp.Or(cmp.Compare(firstFile, secondFile), cmp.Compare(first.Line, second.Line), cmp.Compare(first.Column, second.Column))
 }
 
@@ -69,8 +69,8 @@ func fieldOf(wrong *OptionError) string {
 	return wrong.Option
 }
 
-// placeOf returns the position of a field in a file: of its value, or of the policy if the field is left to its default.
-func placeOf(text []byte, wrong *OptionError) (at yamlfile.Position, found bool) {
+// positionOf returns the position of a field in a file: of its value, or of the policy if the field is left to its default.
+func positionOf(text []byte, wrong *OptionError) (at yamlfile.Position, found bool) {
 	r := &reader{}
 	root, at := r.Document(text, "", "")
 	if root == nil {
@@ -83,7 +83,7 @@ func placeOf(text []byte, wrong *OptionError) (at yamlfile.Position, found bool)
 		}
 		fields, _ := r.Fields(policies.Value)
 		for _, policy := range fields {
-			if withinPolicy(policy.Name) != wrong.Within {
+			if policyLabel(policy.Name) != wrong.Within {
 				continue
 			}
 			if field, ok := r.field(r.Resolve(policy.Value), wrong.Option); ok {
@@ -97,8 +97,8 @@ func placeOf(text []byte, wrong *OptionError) (at yamlfile.Position, found bool)
 	return field.ValueAt(), ok
 }
 
-// withinPolicy is how an OptionError names a policy.
-func withinPolicy(name string) string { return fmt.Sprintf("policy %q", name) }
+// policyLabel is how an OptionError names a policy.
+func policyLabel(name string) string { return fmt.Sprintf("policy %q", name) }
 
 // field returns a field of a mapping.
 func (r *reader) field(node ast.Node, name string) (yamlfile.Field, bool) {

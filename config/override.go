@@ -62,9 +62,9 @@ func (r *reader) override(item yamlfile.Field) (o Override) {
 		case "keys":
 			o.Key, o.Pattern = r.overrideKey(e), true
 		case "limits":
-			var places []yamlfile.Position
-			o.Limits, places = r.placedLimits(e)
-			r.overridden = append(r.overridden, placedLimits{o.Limits, places, "override"})
+			var positions []yamlfile.Position
+			o.Limits, positions = r.limitsWithPositions(e)
+			r.overridden = append(r.overridden, positionedLimits{o.Limits, positions, "override"})
 		case "unlimited":
 			o.Unlimited = r.Bool(e)
 		}
@@ -84,11 +84,11 @@ func (r *reader) override(item yamlfile.Field) (o Override) {
 	return o
 }
 
-// placedLimits are the limits of an override or a plan, and their positions.
-type placedLimits struct {
-	limits []slidegate.Limit
-	places []yamlfile.Position
-	of     string // "override" or "plan"
+// positionedLimits are the limits of an override or a plan, and their positions.
+type positionedLimits struct {
+	limits    []slidegate.Limit
+	positions []yamlfile.Position
+	of        string // "override" or "plan"
 }
 
 // checkOverridden checks the limits of overrides and plans as they count: by the algorithms of the policy's own limits.
@@ -99,18 +99,18 @@ func (r *reader) checkOverridden(base []slidegate.Limit) {
 			counts := likeBase(limit, base)
 			bound, err := slidegate.Bind("", counts)
 			if err != nil && counts == limit {
-				r.Problems.Add(o.places[i], limitProblem(err))
+				r.Problems.Add(o.positions[i], limitProblem(err))
 				continue
 			}
 			if err != nil {
-				r.Problems.Addf(o.places[i], "%w; the %s counts as the policy's limit of this window does: name another algorithm to count separately",
+				r.Problems.Addf(o.positions[i], "%w; the %s counts as the policy's limit of this window does: name another algorithm to count separately",
 					limitProblem(err), o.of)
 				continue
 			}
 			if line, shared := lines[bound.Prefix()]; shared {
-				r.Problems.Addf(o.places[i], sharedCounts, limit, line)
+				r.Problems.Addf(o.positions[i], sharedCounts, limit, line)
 			}
-			lines[bound.Prefix()] = o.places[i].Line
+			lines[bound.Prefix()] = o.positions[i].Line
 		}
 	}
 	r.overridden = nil
@@ -120,7 +120,7 @@ func (r *reader) checkOverridden(base []slidegate.Limit) {
 func (r *reader) overrideKey(e yamlfile.Field) string {
 	text, ok := r.Text(e)
 	starred := strings.Contains(text, "*")
-	r.named = append(r.named, namedKey{at: e.ValueAt(), field: e.Name, key: text})
+	r.namedKeys = append(r.namedKeys, namedKey{at: e.ValueAt(), field: e.Name, key: text})
 	switch {
 	case !ok:
 	case e.Name == "key" && starred:
@@ -153,9 +153,9 @@ func (c *reach) add(o Override, line int) {
 	}
 }
 
-// before returns the line of an earlier override that matches all keys which o matches, if there is one. A pattern matches
-// everything that another does if it matches the other pattern literally: it must then match the other's * by its own *, which
-// matches whatever the other's * stands for.
+// before returns the line of an earlier override that matches all keys that o matches, if there is one. A pattern matches
+// everything that another pattern matches if it matches that pattern's text: it then matches each * in the text with a * of
+// its own, which also matches whatever that * stands for.
 func (c *reach) before(o Override) (line int, covered bool) {
 	if line, twice := c.lines[o.Key]; twice {
 		return line, true

@@ -19,10 +19,10 @@ type Plan = policy.NamedPlan
 func (p *Policy) FindPlan() func(value string) (plan Plan, found bool) {
 	exact := map[string]int{}
 	var patterns []Override
-	var places []int // indexes of the patterns
+	var indexes []int // indexes of the patterns
 	for i, plan := range p.Plans {
 		if strings.Contains(plan.Name, "*") {
-			patterns, places = append(patterns, Override{Key: plan.Name, Pattern: true}), append(places, i)
+			patterns, indexes = append(patterns, Override{Key: plan.Name, Pattern: true}), append(indexes, i)
 		} else {
 			exact[plan.Name] = i
 		}
@@ -31,17 +31,17 @@ func (p *Policy) FindPlan() func(value string) (plan Plan, found bool) {
 		if value == "" {
 			return plan, false
 		}
-		place, found := exact[value]
+		index, found := exact[value]
 		for i, pattern := range patterns {
-			if found && place < places[i] {
+			if found && index < indexes[i] {
 				break
 			}
 			if pattern.Matches(value) {
-				return p.Plans[places[i]], true
+				return p.Plans[indexes[i]], true
 			}
 		}
 		if found {
-			return p.Plans[place], true
+			return p.Plans[index], true
 		}
 		return plan, false
 	}
@@ -197,9 +197,9 @@ func (r *reader) plan(item yamlfile.Field) Plan {
 		case e.Value == nil:
 			unread = true
 		case e.Name == "limits":
-			var places []yamlfile.Position
-			plan.Limits, places = r.placedLimits(e)
-			r.overridden = append(r.overridden, placedLimits{plan.Limits, places, "plan"})
+			var positions []yamlfile.Position
+			plan.Limits, positions = r.limitsWithPositions(e)
+			r.overridden = append(r.overridden, positionedLimits{plan.Limits, positions, "plan"})
 		case e.Name == "unlimited":
 			plan.Unlimited = r.Bool(e)
 		}
@@ -224,7 +224,7 @@ func (r *reader) checkPlans(p *Policy, by, plans yamlfile.Field) {
 	if p.plansByKey() && plans.Value != nil {
 		items, _ := r.Fields(plans.Value)
 		for _, item := range items {
-			r.named = append(r.named, namedKey{at: item.At, field: "plans", key: item.Name})
+			r.namedKeys = append(r.namedKeys, namedKey{at: item.At, field: "plans", key: item.Name})
 		}
 	}
 }

@@ -93,7 +93,7 @@ var defaultKey = func() Template {
 func (r *reader) policy(policy yamlfile.Field) Policy {
 	p := Policy{Name: policy.Name, Key: defaultKey}
 	hasLimits := false
-	named := len(r.named)
+	named := len(r.namedKeys)
 	r.written, r.unleased = nil, nil
 	var candidate, lease, penalty yamlfile.Position
 	var planBy, plans yamlfile.Field
@@ -122,8 +122,8 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 		r.policyField(&p, e)
 	}
 	r.checkPlans(&p, planBy, plans)
-	for i := named; i < len(r.named); i++ {
-		r.named[i].template = &p.Key
+	for i := named; i < len(r.namedKeys); i++ {
+		r.namedKeys[i].template = &p.Key
 	}
 	if !hasLimits {
 		r.Problems.Addf(policy.At,

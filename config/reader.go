@@ -14,15 +14,15 @@ import (
 // reader reads one file.
 type reader struct {
 	yamlfile.Reader
-	top      yamlfile.Position // start of the file
-	given    []yamlfile.Field  // the fields beside the policies, and the policies with policyMark before their names
-	chosen   yamlfile.Field    // default_policy, which is checked when all policies are known
-	compared int               // how many bytes of overrides were compared
-	named    []namedKey        // all keys that the file contains
-	claimed  []claimed         // where the file uses claims
+	top       yamlfile.Position // start of the file
+	given     []yamlfile.Field  // the fields beside the policies, and the policies with policyMark before their names
+	chosen    yamlfile.Field    // default_policy, which is checked when all policies are known
+	compared  int               // how many bytes of overrides were compared
+	namedKeys []namedKey        // all keys that the file contains
+	claimUses []claimUse        // where the file uses claims
 	// State of the policy that is being read:
-	written    []placedLimits      // its limits and its candidate
-	overridden []placedLimits      // the limits of its overrides and plans
+	written    []positionedLimits  // its limits and its candidate
+	overridden []positionedLimits  // the limits of its overrides and plans
 	unleased   []yamlfile.Position // where one of its limits has lease: false
 
 	offline bool // the program does not connect to the store, so variables need not be set
@@ -81,7 +81,7 @@ type namedKey struct {
 // checkNamed reports keys that no request has. It does not show them, since they may identify a person. An address may be
 // shown, since the fix is another way to write it.
 func (r *reader) checkNamed(groups clientip.Grouping) {
-	for _, named := range r.named {
+	for _, named := range r.namedKeys {
 		if named.template == nil || strings.Contains(named.key, "*") {
 			continue
 		}

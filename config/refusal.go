@@ -43,7 +43,7 @@ func (r *reader) refusal(e yamlfile.Field) (made Refusal) {
 	return made
 }
 
-// RefusalOf returns the texts of a policy's refusals: the policy's own, or otherwise the file's.
+// RefusalOf returns the texts of a policy's refusals: the policy's own texts, and the file's where the policy has none.
 func (f *File) RefusalOf(p *Policy) Refusal {
 	all := &f.Service.Refusal
 	return Refusal{

@@ -41,8 +41,8 @@ func (p *Policy) Patterns() (patterns []string) {
 }
 
 // CostAt returns the cost of requests for which the pattern at this index of Match decides.
-func (p *Policy) CostAt(place int) Cost {
-	if cost := p.Match[place].Cost; cost != nil {
+func (p *Policy) CostAt(index int) Cost {
+	if cost := p.Match[index].Cost; cost != nil {
 		return *cost
 	}
 	return p.Cost
@@ -81,7 +81,7 @@ func (r *reader) match(e yamlfile.Field) (routes []Route) {
 		routes = append(routes, r.route(item))
 	}
 	if len(r.Problems) == before {
-		r.checkApart(items, routes)
+		r.checkDistinct(items, routes)
 	}
 	return routes
 }
@@ -123,8 +123,8 @@ func (r *reader) route(item yamlfile.Field) (route Route) {
 	return route
 }
 
-// checkApart reports patterns that match the same requests.
-func (r *reader) checkApart(items []yamlfile.Field, routes []Route) {
+// checkDistinct reports patterns that match the same requests.
+func (r *reader) checkDistinct(items []yamlfile.Field, routes []Route) {
 	all := Policy{Match: routes}
 	if _, err := httplimit.NewMatcher(all.Patterns()...); err == nil {
 		return

@@ -36,7 +36,7 @@ func ReadSources(paths ...string) ([]Source, error) {
 }
 
 // ParseAll reads several files as one. Each contains some of the policies, and a field beside the policies may be in one file
-// only. A policy or a field that is in two files is an error that names both places. The policies are in the order of the
+// only. A policy or a field that is in two files is an error that names both positions. The policies are in the order of the
 // files.
 func ParseAll(sources ...Source) (*File, error) { return parseAll(sources, false) }
 
@@ -52,7 +52,7 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 		readers[i].read(source.Text, whole)
 		readers[i].checkOtherFiles(source.Name, known)
 	}
-	checkAny(whole, readers)
+	checkHasPolicies(whole, readers)
 	hasJWT := slices.ContainsFunc(readers, func(r *reader) bool { return r.has("jwt") })
 	var problems []error
 	for i, r := range readers {
@@ -77,8 +77,8 @@ func (r *reader) has(name string) bool {
 // policyMark precedes the names of policies, to distinguish them from fields.
 const policyMark = "policy "
 
-// checkOtherFiles reports what an earlier file contains too, and adds to the known places. Duplicates within a file are already
-// reported.
+// checkOtherFiles reports what an earlier file contains too, and adds to the known positions. Duplicates within a file are
+// already reported.
 func (r *reader) checkOtherFiles(file string, known map[string]string) {
 	own := map[string]string{}
 	for _, e := range r.given {
@@ -96,8 +96,8 @@ func (r *reader) checkOtherFiles(file string, known map[string]string) {
 	maps.Copy(known, own)
 }
 
-// checkAny reports that no file has a policy, unless there are other problems.
-func checkAny(whole *File, readers []*reader) {
+// checkHasPolicies reports that no file has a policy, unless there are other problems.
+func checkHasPolicies(whole *File, readers []*reader) {
 	if len(whole.Policies) > 0 || len(readers) == 0 || slices.ContainsFunc(readers, func(r *reader) bool { return len(r.Problems) > 0 }) {
 		return
 	}

@@ -41,7 +41,7 @@ func (r *reader) store(e yamlfile.Field) string {
 	return text
 }
 
-// checkUnset is checkStore for a URL that is only partly known: each variable that is not set is assumed to be 1.
+// checkUnset is checkStore for a URL that is only partly known. It assumes that each variable that is not set is 1.
 func checkUnset(text string) error {
 	scheme, _, _ := strings.Cut(text, ":")
 	if strings.Contains(scheme, "${") {

@@ -24,9 +24,9 @@ type Template struct {
 	mark   string     // prefix of keys if this is one of the others
 }
 
-// ParseTemplate reads a template: a field by itself (address, header:X-Api-Key), or a text with fields in braces
-// ("{user} {path}", "tenant/{header:X-Tenant}"). The fields are address, user, method, path, query, host, status, key,
-// header:NAME, claim:NAME and field:PATH; {{ and }} stand for braces.
+// ParseTemplate reads a template: a single field (address, header:X-Api-Key), or a text with fields in braces ("{user} {path}",
+// "tenant/{header:X-Tenant}"). The fields are address, user, method, path, query, host, status, key, header:NAME, claim:NAME
+// and field:PATH; {{ and }} stand for braces.
 //
 // Two fields must be separated by text, so that it is clear where one ends and the other begins. The text must not begin with
 // "%", which marks the encoded bytes of a value.

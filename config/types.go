@@ -73,7 +73,7 @@ type Service struct {
 const (
 	FailOpen       = "open"       // requests are admitted
 	FailClosed     = "closed"     // requests are refused
-	FailLocal      = "local"      // the server counts by itself
+	FailLocal      = "local"      // the server counts on its own
 	FailOptimistic = "optimistic" // a few units of each key are admitted, and charged when the store is back
 )
 

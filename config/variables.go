@@ -44,13 +44,13 @@ func expand(text string, v values) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	places := placesOf(pieces)
+	parts := urlPartsOf(pieces)
 	for i, p := range pieces {
 		if !p.name {
 			b.WriteString(p.text)
 			continue
 		}
-		value, err := v.of(p.text, places[i])
+		value, err := v.value(p.text, parts[i])
 		if err != nil {
 			return "", err
 		}
@@ -81,23 +81,24 @@ func piecesOf(text string) (pieces []piece, err error) {
 	}
 }
 
-// place is the part of a URL that contains a value, as far as it matters.
-type place uint8
+// urlPart is the part of a URL that contains a value, as far as it affects the encoding.
+type urlPart uint8
 
 const (
-	elsewhere place = iota // the host, the path, or all of the URL
+	otherPart urlPart = iota // the host, the path, or all of the URL
 	userInfo
 	parameter
 )
 
-// placesOf returns the place of each piece. Only literal text counts: a value cannot move others.
-func placesOf(pieces []piece) []place {
-	places := make([]place, len(pieces))
+// urlPartsOf returns the part of the URL that contains each piece. Only literal text counts: a value cannot move other
+// pieces.
+func urlPartsOf(pieces []piece) []urlPart {
+	parts := make([]urlPart, len(pieces))
 	authority, parameters := false, false
 	for i, p := range pieces {
 		switch {
 		case p.name && parameters:
-			places[i] = parameter
+			parts[i] = parameter
 			continue
 		case p.name:
 			continue
@@ -113,14 +114,14 @@ func placesOf(pieces []piece) []place {
 		if authority && strings.Contains(text[:end], "@") {
 			for j := range i {
 				if pieces[j].name && !beforeScheme(pieces, j) {
-					places[j] = userInfo
+					parts[j] = userInfo
 				}
 			}
 		}
 		authority = authority && end == len(text)
 		parameters = parameters || strings.Contains(text, "?")
 	}
-	return places
+	return parts
 }
 
 // beforeScheme reports whether a piece comes before the end of the scheme.
@@ -133,8 +134,8 @@ func beforeScheme(pieces []piece, i int) bool {
 	return true
 }
 
-// of returns the value of a variable or of a file, encoded for its place in a URL.
-func (v *values) of(name string, at place) (string, error) {
+// value returns the value of a variable or of a file, encoded for its part of a URL.
+func (v *values) value(name string, at urlPart) (string, error) {
 	path, isFile := strings.CutPrefix(name, fileMark)
 	if isFile {
 		value, err := v.read(path)
@@ -143,7 +144,7 @@ func (v *values) of(name string, at place) (string, error) {
 			return "${" + name + "}", nil
 		case err != nil:
 			return "", err
-		case at != elsewhere:
+		case at != otherPart:
 			return encode(value, false), nil
 		case strings.Contains(value, "${"):
 			return "", fmt.Errorf("the file %s contains ${, which is not expanded in files; write $%%7B for a literal ${", errtext.Quote(path))

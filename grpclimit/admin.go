@@ -16,26 +16,26 @@ import (
 // an override, or on Options.Group. Use PeekCall then. Lists of addresses are ignored.
 func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Verdict, error) {
 	d := i.decider
-	place, err := d.find(name, key)
+	index, err := d.find(name, key)
 	if err != nil {
 		return policy.Verdict{}, err
 	}
-	if d.policies[place].Plan != nil && !d.set.Overridden(place, key) {
+	if d.policies[index].Plan != nil && !d.set.Overridden(index, key) {
 		return policy.Verdict{}, fmt.Errorf("grpclimit: policy %q: %w: its limits depend on the call, by Plan; use PeekCall", name, slidegate.ErrUnsupported)
 	}
-	v, err := d.set.Peek(ctx, "", policy.Part{Policy: place, Key: key, Cost: 1})
-	return v, prefixed(err)
+	v, err := d.set.Peek(ctx, "", policy.Part{Policy: index, Key: key, Cost: 1})
+	return v, withPackage(err)
 }
 
 // Reset resets a client's usage under a policy, and under its candidate; see Peek for name and key. Where the policy
 // has a Plan, the limits of all plans that these interceptors have seen are reset. It returns an error if there is no
 // such policy, if the store does not answer, or with Options.Group; use ResetCall then.
 func (i *Interceptors) Reset(ctx context.Context, name, key string) error {
-	place, err := i.decider.find(name, key)
+	index, err := i.decider.find(name, key)
 	if err != nil {
 		return err
 	}
-	return prefixed(i.decider.set.Reset(ctx, "", policy.Part{Policy: place, Key: key}))
+	return withPackage(i.decider.set.Reset(ctx, "", policy.Part{Policy: index, Key: key}))
 }
 
 // PeekCall returns the verdict that a call would get under all policies that apply to it, and charges nothing. The
@@ -47,7 +47,7 @@ func (i *Interceptors) PeekCall(ctx context.Context, method string) (policy.Verd
 		return policy.Verdict{}, err
 	}
 	v, err := i.decider.set.Peek(ctx, group, parts...)
-	return v, prefixed(err)
+	return v, withPackage(err)
 }
 
 // ResetCall resets the usage of a call's client under all policies that apply to the call; see PeekCall.
@@ -56,31 +56,31 @@ func (i *Interceptors) ResetCall(ctx context.Context, method string) error {
 	if err != nil {
 		return err
 	}
-	return prefixed(i.decider.set.Reset(ctx, group, parts...))
+	return withPackage(i.decider.set.Reset(ctx, group, parts...))
 }
 
 // SetRulings replaces all rulings of a policy: what an operator decides about single clients at run time, such as to block
 // one until a time. See Peek for the name and for keys, and policy.Set.SetRulings. Rulings are not kept when the program
 // ends.
 func (i *Interceptors) SetRulings(name string, rulings ...policy.Ruling) error {
-	place, err := i.decider.set.Index(name)
+	index, err := i.decider.set.Index(name)
 	if err == nil {
-		err = i.decider.set.SetRulings(place, rulings)
+		err = i.decider.set.SetRulings(index, rulings)
 	}
-	return prefixed(err)
+	return withPackage(err)
 }
 
 // find returns the index of a policy whose state is addressed by the key alone.
 func (d *decider) find(name, key string) (int, error) {
-	place, err := d.set.Index(name)
+	index, err := d.set.Index(name)
 	switch {
 	case err != nil:
 	case d.group != nil:
 		err = fmt.Errorf("%w: the usage of a key depends on the call, by Options.Group; use PeekCall or ResetCall", slidegate.ErrUnsupported)
-	case key == "" && d.policies[place].address != nil:
+	case key == "" && d.policies[index].address != nil:
 		err = fmt.Errorf("policy %q: no client has the empty key; a client without a name has a key such as %q", name, addressMark+"203.0.113.7")
 	}
-	return place, prefixed(err)
+	return index, withPackage(err)
 }
 
 // parts returns the parts of a call.
@@ -100,7 +100,7 @@ func (d *decider) parts(ctx context.Context, method string) (parts []policy.Part
 	return parts, group, nil
 }
 
-func prefixed(err error) error {
+func withPackage(err error) error {
 	if err != nil {
 		return fmt.Errorf("grpclimit: %w", err)
 	}

@@ -49,14 +49,14 @@ type ClientOptions struct {
 	OnDecision func(ctx context.Context, event Event)
 }
 
-// Client limits the calls that a client makes. It obeys a limit of its own, and the answers of servers: after
+// Client limits the calls that a client makes. It obeys its own limit, and the answers of servers: after
 // RESOURCE_EXHAUSTED with a RetryInfo, further calls of the same method, target and key wait until that time or are
-// refused, and are not sent. A call is limited once, however often gRPC retries it by itself.
+// refused, and are not sent. A call is limited once, however often gRPC itself retries it.
 //
 // It is safe for concurrent use; all connections to the same servers should share one. The zero value is not usable;
 // call NewClient.
 type Client struct {
-	decider    *decider // nil if it has no limit of its own
+	decider    *decider // nil if it has no limits
 	key        Key
 	wait       bool
 	onDecision func(context.Context, Event)
@@ -101,7 +101,7 @@ func (c *Client) Drain(ctx context.Context) error {
 	if c.decider == nil {
 		return nil
 	}
-	return prefixed(c.decider.set.Drain(ctx))
+	return withPackage(c.decider.set.Drain(ctx))
 }
 
 // Unary returns the interceptor of calls with one request and one response.
@@ -113,105 +113,105 @@ func (c *Client) Stream() grpc.StreamClientInterceptor { return c.stream }
 
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	who := c.who(ctx, method, conn)
-	held, err := c.enter(ctx, who, request)
+	id := c.holdKeyOf(ctx, method, conn)
+	held, err := c.admit(ctx, id, request)
 	if err != nil {
 		return err
 	}
 	ended := false
 	defer func() {
 		if !ended { // an interceptor inside panicked, and the actual cost is unknown
-			c.leave(ctx, who, held)
+			c.release(ctx, id, held)
 		}
 	}()
 	err = invoke(ctx, method, request, reply, conn, opts...)
 	ended = true
-	c.holds.learn(who, err)
-	c.settle(ctx, who, held, Result{Reply: reply, Err: err})
+	c.holds.record(id, err)
+	c.settle(ctx, id, held, Result{Reply: reply, Err: err})
 	return err
 }
 
-// leave releases the slots of a call that ended without a result, and keeps what it took.
-func (c *Client) leave(ctx context.Context, who holder, held *policy.Request) {
+// release releases the slots of a call that ended without a result, and keeps what it took.
+func (c *Client) release(ctx context.Context, id holdKey, held *policy.Request) {
 	if held != nil {
-		held.Finish(ctx, nil, c.decider.unsettled(ctx, who.method, ""))
+		held.Finish(ctx, nil, c.decider.reportUnsettled(ctx, id.method, ""))
 	}
 }
 
 // settle charges the actual cost of a call, if a policy has a CostAfter.
-func (c *Client) settle(ctx context.Context, who holder, held *policy.Request, result Result) {
+func (c *Client) settle(ctx context.Context, id holdKey, held *policy.Request, result Result) {
 	if held == nil {
 		return
 	}
 	if result.Err != nil {
 		result.Reply = nil
 	}
-	c.decider.settle(ctx, c.call(who, stageCall, nil), held, result)
+	c.decider.settle(ctx, c.call(id, stageCall, nil), held, result)
 }
 
-// who returns the holder that a server's answer to a call applies to.
-func (c *Client) who(ctx context.Context, method string, conn *grpc.ClientConn) holder {
-	who := holder{method: fullMethod(method)}
+// holdKeyOf returns what a server's answer to a call applies to.
+func (c *Client) holdKeyOf(ctx context.Context, method string, conn *grpc.ClientConn) holdKey {
+	id := holdKey{method: fullMethod(method)}
 	if conn != nil { // there is none where a test calls the interceptor directly
-		who.target = conn.Target()
+		id.target = conn.Target()
 	}
 	if c.key != nil {
-		who.key = c.key(ctx, who.method)
+		id.key = c.key(ctx, id.method)
 	}
-	return who
+	return id
 }
 
-// call returns the call to decide for who.
-func (c *Client) call(who holder, at stage, message any) *call {
-	made := &call{method: who.method, key: who.target, stage: at, message: message}
+// call returns the call to decide for id.
+func (c *Client) call(id holdKey, at stage, message any) *call {
+	made := &call{method: id.method, key: id.target, stage: at, message: message}
 	if c.key != nil {
-		made.key = who.key
+		made.key = id.key
 	}
 	return made
 }
 
-// enter waits until a call may be sent, or refuses it. The server's earlier answers are checked before a unit is taken,
-// and once more after the wait for it; a call that is refused then returns its units. enter returns the request to
+// admit waits until a call may be sent, or refuses it. The server's earlier answers are checked before a unit is taken,
+// and once more after the wait for it; a call that is refused then returns its units. admit returns the request to
 // settle when the call has ended, if any.
-func (c *Client) enter(ctx context.Context, who holder, message any) (*policy.Request, error) {
-	if err := c.keepHold(ctx, who); err != nil || c.decider == nil {
+func (c *Client) admit(ctx context.Context, id holdKey, message any) (*policy.Request, error) {
+	if err := c.awaitHold(ctx, id); err != nil || c.decider == nil {
 		return nil, err
 	}
-	held, waited, err := c.take(ctx, c.call(who, stageCall, message))
+	held, waited, err := c.take(ctx, c.call(id, stageCall, message))
 	if err != nil || !waited {
 		return held, err
 	}
-	if err = c.keepHold(ctx, who); err != nil {
-		c.giveBack(ctx, who, held)
+	if err = c.awaitHold(ctx, id); err != nil {
+		c.giveBack(ctx, id, held)
 		return nil, err
 	}
 	return held, nil
 }
 
 // giveBack returns the units of a call that is not sent.
-func (c *Client) giveBack(ctx context.Context, who holder, held *policy.Request) {
+func (c *Client) giveBack(ctx context.Context, id holdKey, held *policy.Request) {
 	if held == nil {
 		return
 	}
-	held.Finish(ctx, func(int, int64) int64 { return 0 }, c.decider.unsettled(ctx, who.method, ""))
+	held.Finish(ctx, func(int, int64) int64 { return 0 }, c.decider.reportUnsettled(ctx, id.method, ""))
 }
 
-// keepHold waits as long as the server asked, or refuses.
-func (c *Client) keepHold(ctx context.Context, who holder) error {
+// awaitHold waits as long as the server asked for, or refuses.
+func (c *Client) awaitHold(ctx context.Context, id holdKey) error {
 	for {
-		left := c.holds.left(who)
+		left := c.holds.left(id)
 		if left == 0 {
 			return nil
 		}
-		refused := !c.wait || !inTime(ctx, left)
+		refused := !c.wait || !lastsLonger(ctx, left)
 		if c.onDecision != nil {
-			event := Event{Method: who.method, Held: true}
+			event := Event{Method: id.method, Held: true}
 			event.Refused = refused
 			event.Decision.RetryAfter = left
 			c.onDecision(ctx, event)
 		}
 		if refused {
-			return exhausted("grpclimit: not sent: the server asked to wait", left).status.Err()
+			return exhaustedRefusal("grpclimit: not sent: the server asked to wait", left).status.Err()
 		}
 		if err := pause(ctx, left); err != nil {
 			return err
@@ -248,16 +248,16 @@ func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, wa
 		case event.Refused:
 			return nil, waited, refuse(ctx, &event.Verdict).status.Err()
 		case !wait && r.Held():
-			d.keep(ctx, what, r)
+			d.renewSlots(ctx, what, r)
 			return r, waited, nil
 		case !wait:
 			return nil, waited, nil
 		}
-		if err := pause(ctx, untilFree(&event.Verdict)); err != nil {
+		if err := pause(ctx, retryDelay(&event.Verdict)); err != nil {
 			return nil, waited, err
 		}
 		if what.stage == stageCall {
-			r.HoldAll() // for enter, which may have to return what a call takes after a wait
+			r.HoldAll() // for admit, which may have to return what a call takes after a wait
 		}
 	}
 }
@@ -275,15 +275,15 @@ func (c *Client) decide(ctx context.Context, what *call, r *policy.Request, peek
 // mayWait reports whether a denied call should wait.
 func (c *Client) mayWait(ctx context.Context, v *policy.Verdict) bool {
 	return c.wait && v.By == policy.ByLimits && !v.Mistake() && !v.Ended() && !v.Decision.Never() &&
-		v.Decision.Flags&rule.FallbackClosed == 0 && inTime(ctx, untilFree(v))
+		v.Decision.Flags&rule.FallbackClosed == 0 && lastsLonger(ctx, retryDelay(v))
 }
 
 // slotPoll is how often a call that waits for a slot tries again.
 const slotPoll = 50 * time.Millisecond
 
-// untilFree returns how long a denied call should wait before it tries again. A slot of an in-flight limit may be
+// retryDelay returns how long a denied call should wait before it tries again. A slot of an in-flight limit may be
 // released at any time before RetryAfter.
-func untilFree(v *policy.Verdict) time.Duration {
+func retryDelay(v *policy.Verdict) time.Duration {
 	d := &v.Decision
 	if int(d.Index) < len(v.Limits) && v.Limits[d.Index].Algorithm == slidegate.InFlight {
 		return min(d.RetryAfter, slotPoll)
@@ -291,8 +291,8 @@ func untilFree(v *policy.Verdict) time.Duration {
 	return d.RetryAfter
 }
 
-// inTime reports whether a context lasts longer than d.
-func inTime(ctx context.Context, d time.Duration) bool {
+// lastsLonger reports whether ctx lasts longer than d.
+func lastsLonger(ctx context.Context, d time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return !ok || time.Until(deadline) > d
 }

@@ -15,15 +15,15 @@ import (
 
 func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	who := c.who(ctx, method, conn)
-	held, err := c.enter(ctx, who, nil)
+	id := c.holdKeyOf(ctx, method, conn)
+	held, err := c.admit(ctx, id, nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &clientStream{client: c, held: held, who: who, ctx: ctx, end: func() {}, oneReply: !desc.ServerStreams}
+	s := &clientStream{client: c, held: held, hold: id, ctx: ctx, end: func() {}, oneReply: !desc.ServerStreams}
 	if c.decider != nil {
-		s.messages = desc.ClientStreams && c.decider.charges(who.method, stageMessage)
-		s.replies = desc.ServerStreams && c.decider.charges(who.method, stageReply)
+		s.messages = desc.ClientStreams && c.decider.charges(id.method, stageMessage)
+		s.replies = desc.ServerStreams && c.decider.charges(id.method, stageReply)
 	}
 	if s.messages || s.replies {
 		s.ctx, s.end = context.WithCancel(ctx)
@@ -39,9 +39,9 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	}()
 	if s.ClientStream, err = open(s.ctx, desc, conn, method, opts...); err != nil {
 		s.end()
-		c.holds.learn(who, err)
+		c.holds.record(id, err)
 		if !s.over.Swap(true) {
-			c.settle(ctx, who, held, Result{Err: err})
+			c.settle(ctx, id, held, Result{Err: err})
 		}
 		return nil, err
 	}
@@ -49,17 +49,17 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	return s, nil
 }
 
-// finish is called by gRPC when the call has ended, which a client that abandons a stream does not notice: its slots
-// are released, unless RecvMsg is running, which will return how the stream ended, or a last message.
+// finish is called by gRPC when the call has ended, even if the client has abandoned the stream. It releases the slots,
+// unless RecvMsg is running: that call will return how the stream ended, or a last message.
 func (s *clientStream) finish() {
 	s.finished.Store(true)
-	s.leave()
+	s.release()
 }
 
-// leave releases the slots of a stream that is no longer received from.
-func (s *clientStream) leave() {
+// release releases the slots of a stream that is no longer received from.
+func (s *clientStream) release() {
 	if s.receiving.Load() == 0 && !s.over.Swap(true) {
-		s.client.leave(s.ctx, s.who, s.held)
+		s.client.release(s.ctx, s.hold, s.held)
 	}
 }
 
@@ -68,7 +68,7 @@ func (s *clientStream) leave() {
 type clientStream struct {
 	grpc.ClientStream
 	client   *Client
-	who      holder
+	hold     holdKey
 	messages bool            // charge sent messages
 	replies  bool            // charge received messages
 	oneReply bool            // the stream ends with the first reply
@@ -85,14 +85,14 @@ type clientStream struct {
 // Header returns the header of the server's response.
 func (s *clientStream) Header() (metadata.MD, error) {
 	header, err := s.ClientStream.Header()
-	s.client.holds.learn(s.who, err)
+	s.client.holds.record(s.hold, err)
 	return header, err
 }
 
 // SendMsg sends a message when the limits admit it.
 func (s *clientStream) SendMsg(message any) error {
-	if no := s.refused.Load(); no != nil {
-		return *no
+	if refused := s.refused.Load(); refused != nil {
+		return *refused
 	}
 	if s.messages {
 		if err := s.charge(stageMessage, message); err != nil {
@@ -104,25 +104,25 @@ func (s *clientStream) SendMsg(message any) error {
 
 // RecvMsg receives a message, and returns it when the limits admit it.
 func (s *clientStream) RecvMsg(message any) error {
-	if no := s.refused.Load(); no != nil {
-		return *no
+	if refused := s.refused.Load(); refused != nil {
+		return *refused
 	}
 	s.receiving.Add(1)
 	err := s.ClientStream.RecvMsg(message)
 	s.receiving.Add(-1)
 	if err != nil || s.oneReply {
-		s.client.holds.learn(s.who, err)
+		s.client.holds.record(s.hold, err)
 		if !s.over.Swap(true) {
-			s.client.settle(s.ctx, s.who, s.held, s.result(message, err))
+			s.client.settle(s.ctx, s.hold, s.held, s.result(message, err))
 		}
 		s.end() // the stream has already ended; this releases the context, and a message that waits
-		if no := s.refused.Load(); err != nil && no != nil {
-			return *no // that is why it ended
+		if refused := s.refused.Load(); err != nil && refused != nil {
+			return *refused // that is why it ended
 		}
 		return err
 	}
 	if s.finished.Load() { // while the message was in flight; RecvMsg may not be called again
-		s.leave()
+		s.release()
 	}
 	if s.replies {
 		return s.charge(stageReply, message)
@@ -139,7 +139,7 @@ func (s *clientStream) result(message any, err error) Result {
 }
 
 func (s *clientStream) charge(at stage, message any) error {
-	_, _, err := s.client.take(s.ctx, s.client.call(s.who, at, message))
+	_, _, err := s.client.take(s.ctx, s.client.call(s.hold, at, message))
 	switch {
 	case err == nil:
 		return nil

@@ -27,22 +27,22 @@ type decider struct {
 	items      *httplimit.HeaderItems // nil unless SendRemaining is set
 }
 
-// newDecider compiles policies. Those without a key get the given one. grouped reports whether calls have a group.
-func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy.Options, tells, grouped bool) (*decider, error) {
+// newDecider compiles policies. Those without a key get the given one. Grouped is whether calls have a group.
+func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy.Options, sendRemaining, grouped bool) (*decider, error) {
 	d := &decider{}
 	if len(given) == 0 {
 		given = []Policy{{}}
 	}
 	var rules []policy.Policy
-	var wrong error // all errors together
+	var errs error // all errors together
 	for i, one := range given {
 		p, err := newPolicy(one, i, key)
 		if err != nil {
-			wrong = errors.Join(wrong, fmt.Errorf("grpclimit: policy %q: %w", one.Name, err))
+			errs = errors.Join(errs, fmt.Errorf("grpclimit: policy %q: %w", one.Name, err))
 		}
 		d.policies, rules = append(d.policies, p), append(rules, p.rules())
 	}
-	if tells {
+	if sendRemaining {
 		d.items, opts.Prepare = new(httplimit.HeaderItems), checkNames
 	}
 	var err error
@@ -54,18 +54,18 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy
 		}, d.sameKey(grouped))
 	}
 	if err != nil {
-		wrong = errors.Join(wrong, fmt.Errorf("grpclimit: %w", err))
+		errs = errors.Join(errs, fmt.Errorf("grpclimit: %w", err))
 	}
-	if wrong != nil {
-		return nil, wrong
+	if errs != nil {
+		return nil, errs
 	}
 	for i, p := range d.policies {
 		if p.slots = d.set.HasSlots(i); p.slots && (p.PerMessage || p.PerReply) {
-			wrong = errors.Join(wrong, fmt.Errorf("grpclimit: policy %q: %w: in-flight limits together with PerMessage or PerReply: a message "+
+			errs = errors.Join(errs, fmt.Errorf("grpclimit: policy %q: %w: in-flight limits together with PerMessage or PerReply: a message "+
 				"holds no slot; charge messages by another policy", p.Name, slidegate.ErrUnsupported))
 		}
 	}
-	return d, wrong
+	return d, errs
 }
 
 // sameKey returns a function that reports whether two policies count by the same key, or nil if calls have a group. Keys
@@ -83,7 +83,7 @@ func (d *decider) sameKey(grouped bool) func(policy, other int) bool {
 // charges reports whether a policy charges calls of this method at this stage.
 func (d *decider) charges(method string, at stage) bool {
 	for _, p := range d.policies {
-		if p.at(at) && p.matches(method) {
+		if p.chargesAt(at) && p.matches(method) {
 			return true
 		}
 	}
@@ -93,7 +93,7 @@ func (d *decider) charges(method string, at stage) bool {
 // matching appends the policies that apply to a call.
 func (d *decider) matching(ctx context.Context, c *call, to []*compiled) []*compiled {
 	for _, p := range d.policies {
-		if p.at(c.stage) && p.matches(c.method) && (p.Skip == nil || !p.Skip(ctx, c.method)) {
+		if p.chargesAt(c.stage) && p.matches(c.method) && (p.Skip == nil || !p.Skip(ctx, c.method)) {
 			to = append(to, p)
 		}
 	}
@@ -138,8 +138,8 @@ func (d *decider) address(ctx context.Context) netip.Addr {
 	return addr
 }
 
-// keep renews the slots that an admitted call holds, until it is settled.
-func (d *decider) keep(ctx context.Context, c *call, r *policy.Request) {
+// renewSlots renews the slots that an admitted call holds, until it is settled.
+func (d *decider) renewSlots(ctx context.Context, c *call, r *policy.Request) {
 	if !r.HoldsSlots() {
 		return
 	}
@@ -169,14 +169,14 @@ func (d *decider) report(ctx context.Context, event *Event) {
 
 // admit makes the final decision on a call. It returns the refusal, if the call is denied; the request to settle when
 // the call has ended, if a policy has a CostAfter; and the metadata about what is left, if any.
-func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy.Request, left metadata.MD) {
+func (d *decider) admit(ctx context.Context, c *call) (refused *refusal, held *policy.Request, left metadata.MD) {
 	var buffer [4]*compiled
 	matching := d.matching(ctx, c, buffer[:0])
 	event := Event{Method: c.method}
 	switch {
 	case len(matching) == 0:
 		return nil, nil, nil
-	case len(matching) == 1 && matching[0].alone(d):
+	case len(matching) == 1 && matching[0].decidesAlone(d):
 		held = d.decideAlone(ctx, c, matching[0], &event)
 	default:
 		held = d.decideTogether(ctx, c, d.begin(ctx, c, matching), &event)
@@ -185,13 +185,13 @@ func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy
 	d.report(ctx, &event)
 	left = d.remaining(&event.Verdict)
 	if event.Refused {
-		no = refuse(ctx, &event.Verdict)
-		no.left = left
+		refused = refuse(ctx, &event.Verdict)
+		refused.left = left
 	}
 	if held != nil {
-		d.keep(ctx, c, held) // last, because nothing would end it if OnDecision panics
+		d.renewSlots(ctx, c, held) // last, because nothing would end it if OnDecision panics
 	}
-	return no, held, left
+	return refused, held, left
 }
 
 // decideAlone decides a call under one policy, which can be decided alone.
@@ -226,17 +226,17 @@ func (d *decider) decideTogether(ctx context.Context, c *call, r *policy.Request
 // settle charges the actual cost of a call that has ended, and releases its slots.
 func (d *decider) settle(ctx context.Context, c *call, held *policy.Request, result Result) {
 	method := c.method // so that c stays on the stack
-	held.Finish(ctx, func(place int, cost int64) int64 {
-		if after := d.policies[place].CostAfter; after != nil {
+	held.Finish(ctx, func(index int, cost int64) int64 {
+		if after := d.policies[index].CostAfter; after != nil {
 			result.Cost = cost
 			return after(ctx, method, result)
 		}
 		return cost
-	}, d.unsettled(ctx, method, c.policy))
+	}, d.reportUnsettled(ctx, method, c.policy))
 }
 
-// unsettled returns a function that reports that a call could not be settled.
-func (d *decider) unsettled(ctx context.Context, method, name string) func(error) {
+// reportUnsettled returns a function that reports that a call could not be settled.
+func (d *decider) reportUnsettled(ctx context.Context, method, name string) func(error) {
 	return func(err error) {
 		if d.onDecision != nil {
 			d.onDecision(ctx, Event{Method: method, Verdict: policy.Verdict{Policy: name, Err: err}})

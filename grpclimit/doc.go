@@ -1,6 +1,6 @@
 // Package grpclimit limits gRPC calls. Its server interceptors identify the client, decide by a slidegate.Limiter, and
-// refuse with RESOURCE_EXHAUSTED and an exact retry delay. Its client interceptors obey a limit of their own and the
-// retry delays that servers return.
+// refuse with RESOURCE_EXHAUSTED and an exact retry delay. Its client interceptors obey their own limits and the retry
+// delays that servers return.
 //
 //	limiter, err := slidegate.New(store, slidegate.PerMinute(100))
 //	// ...

@@ -10,31 +10,31 @@ import (
 // refuse once more with the same answer.
 const (
 	maxHolds   = 1 << 16
-	fewHolds   = 1 << 10 // below this, searching for expired holds is not worth it
+	minSweep   = 1 << 10 // below this, searching for expired holds is not worth it
 	holdGrowth = 2       // search when there are this many times as many as were left the last time
 )
 
-// holder identifies what a server's answer applies to: this key, in calls of this method, on this target. It is not the
+// holdKey identifies what a server's answer applies to: this key, in calls of this method, on this target. It is not the
 // whole target, because servers limit methods differently, and the quota of one must not stop the others.
-type holder struct{ target, method, key string }
+type holdKey struct{ target, method, key string }
 
 // holds remember how long servers have asked a client to wait.
 type holds struct {
-	maxWait time.Duration // the longest wait of one answer
-	some    atomic.Bool   // until is not empty, so it is worth the lock
-	mu      sync.Mutex
-	until   map[holder]time.Time
-	look    int // how many there may be before expired ones are removed
+	maxWait  time.Duration // the longest wait of one answer
+	nonEmpty atomic.Bool   // until is not empty, so it is worth the lock
+	mu       sync.Mutex
+	until    map[holdKey]time.Time
+	sweepAt  int // how many there may be before expired ones are removed
 }
 
-// left returns how long who still has to wait; 0 means not at all.
-func (h *holds) left(who holder) time.Duration {
-	if !h.some.Load() {
+// left returns how long calls of id still have to wait; 0 means not at all.
+func (h *holds) left(id holdKey) time.Duration {
+	if !h.nonEmpty.Load() {
 		return 0
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	until, ok := h.until[who]
+	until, ok := h.until[id]
 	if !ok {
 		return 0
 	}
@@ -42,26 +42,26 @@ func (h *holds) left(who holder) time.Duration {
 	if left > 0 {
 		return left
 	}
-	delete(h.until, who)
-	h.some.Store(len(h.until) > 0)
+	delete(h.until, id)
+	h.nonEmpty.Store(len(h.until) > 0)
 	return 0
 }
 
-// learn remembers the retry delay of a call's error, if there is one.
-func (h *holds) learn(who holder, err error) {
+// record remembers the retry delay of a call's error, if there is one.
+func (h *holds) record(id holdKey, err error) {
 	if err == nil {
 		return
 	}
 	if wait, ok := RetryAfter(err); ok && wait > 0 {
-		h.remember(who, time.Now().Add(min(wait, h.maxWait)))
+		h.remember(id, time.Now().Add(min(wait, h.maxWait)))
 	}
 }
 
-// remember makes who wait until then. Of two times the later one counts.
-func (h *holds) remember(who holder, until time.Time) {
+// remember makes calls of id wait until a time. Of two times the later one counts.
+func (h *holds) remember(id holdKey, until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	earlier, known := h.until[who]
+	earlier, known := h.until[id]
 	if known && earlier.After(until) {
 		return
 	}
@@ -69,27 +69,27 @@ func (h *holds) remember(who holder, until time.Time) {
 		h.makeRoomLocked()
 	}
 	if h.until == nil {
-		h.until = map[holder]time.Time{}
+		h.until = map[holdKey]time.Time{}
 	}
-	h.until[who] = until
-	h.some.Store(true)
+	h.until[id] = until
+	h.nonEmpty.Store(true)
 }
 
 // makeRoomLocked keeps until within its bounds before an entry is added.
 func (h *holds) makeRoomLocked() {
-	if len(h.until) >= max(fewHolds, h.look) {
+	if len(h.until) >= max(minSweep, h.sweepAt) {
 		now := time.Now()
-		for who, until := range h.until {
+		for id, until := range h.until {
 			if !until.After(now) {
-				delete(h.until, who)
+				delete(h.until, id)
 			}
 		}
-		h.look = min(maxHolds, holdGrowth*len(h.until))
+		h.sweepAt = min(maxHolds, holdGrowth*len(h.until))
 	}
-	for who := range h.until {
+	for id := range h.until {
 		if len(h.until) < maxHolds {
 			return
 		}
-		delete(h.until, who)
+		delete(h.until, id)
 	}
 }

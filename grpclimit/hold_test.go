@@ -23,24 +23,24 @@ func retryInfo(d time.Duration) error {
 func TestHoldsKeepTheLaterTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := holds{maxWait: 2 * time.Hour}
-		ann := holder{"target", "method", "ann"}
+		ann := holdKey{"target", "method", "ann"}
 		for _, step := range []struct{ retryInfo, want time.Duration }{
 			{time.Minute, time.Minute},
 			{time.Second, time.Minute},
 			{time.Hour, time.Hour},
 		} {
-			h.learn(ann, retryInfo(step.retryInfo))
+			h.record(ann, retryInfo(step.retryInfo))
 			if got := h.left(ann); got != step.want {
 				t.Errorf("after %v: got %v left, want %v", step.retryInfo, got, step.want)
 			}
 		}
-		for _, other := range []holder{{"x", "method", "ann"}, {"target", "x", "ann"}, {"target", "method", "x"}} {
+		for _, other := range []holdKey{{"x", "method", "ann"}, {"target", "x", "ann"}, {"target", "method", "x"}} {
 			if got := h.left(other); got != 0 {
 				t.Errorf("%v: got a wait of %v, want 0", other, got)
 			}
 		}
 		time.Sleep(time.Hour)
-		if h.left(ann) != 0 || len(h.until) != 0 || h.some.Load() {
+		if h.left(ann) != 0 || len(h.until) != 0 || h.nonEmpty.Load() {
 			t.Errorf("after an hour %v: got a wait of %v, and the holds %v; want 0 and none", ann, h.left(ann), h.until)
 		}
 	})
@@ -51,12 +51,12 @@ func TestHoldsAreBounded(t *testing.T) {
 		h := holds{maxWait: 2 * time.Hour}
 		add := func(from, n int) {
 			for i := range n {
-				h.remember(holder{key: strconv.Itoa(from + i)}, time.Now().Add(time.Minute))
+				h.remember(holdKey{key: strconv.Itoa(from + i)}, time.Now().Add(time.Minute))
 			}
 		}
-		add(0, fewHolds)
+		add(0, minSweep)
 		time.Sleep(time.Minute)
-		add(fewHolds, 1) // now expired holds are removed
+		add(minSweep, 1) // now expired holds are removed
 		if len(h.until) != 1 {
 			t.Errorf("got %d holds, want only the new one", len(h.until))
 		}
@@ -64,7 +64,7 @@ func TestHoldsAreBounded(t *testing.T) {
 		if len(h.until) != maxHolds {
 			t.Errorf("got %d holds, want %d", len(h.until), maxHolds)
 		}
-		if last := (holder{key: strconv.Itoa(maxHolds + 99)}); h.left(last) != time.Minute {
+		if last := (holdKey{key: strconv.Itoa(maxHolds + 99)}); h.left(last) != time.Minute {
 			t.Errorf("the last one: got a wait of %v, want 1m", h.left(last))
 		}
 	})

@@ -22,8 +22,8 @@ import (
 // Policy.ShareEmptyKey are alternatives. On a client, all calls with an empty key share it. The method is the full
 // name, such as "/package.Service/Method".
 //
-// The keys of this package look at the call that is being served. On a client that is the call on whose behalf it
-// calls, if its context comes from one.
+// The keys of this package look at the call that is being served. On a client, that is the incoming call for which it
+// makes its own call, if the context comes from one.
 type Key func(ctx context.Context, method string) string
 
 // ByAddress returns the client's address without its port, grouped, as found by from; where from reads a header, it
@@ -95,7 +95,7 @@ func ByBearerToken() Key {
 		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
 			return ""
 		}
-		return hashed(strings.TrimSpace(value[len(scheme):]))
+		return hashSecret(strings.TrimSpace(value[len(scheme):]))
 	}
 }
 
@@ -103,12 +103,12 @@ func ByBearerToken() Key {
 // not validated.
 func ByAPIKey(name string) Key {
 	value := ByMetadata(name)
-	return func(ctx context.Context, method string) string { return hashed(value(ctx, method)) }
+	return func(ctx context.Context, method string) string { return hashSecret(value(ctx, method)) }
 }
 
-// hashed makes a key of a secret, from which the secret cannot be recovered. The empty string stays empty. It is the
+// hashSecret makes a key of a secret, from which the secret cannot be recovered. The empty string stays empty. It is the
 // same key that httplimit makes of the secret, so that a service with both can share a quota between them.
-func hashed(secret string) string {
+func hashSecret(secret string) string {
 	if secret == "" {
 		return ""
 	}
@@ -133,7 +133,7 @@ func isGlobal(key Key) bool {
 // service with both can share a quota between them.
 const addressMark = "address:"
 
-// nameOrAddress returns the name that a client gives itself, or its address where that is empty. A name that looks like
+// nameOrAddress returns the name that a client gives itself, or its address if the name is empty. A name that looks like
 // such an address gets a % before it, so that no client can have the key of another.
 func nameOrAddress(ctx context.Context, method, name string, address Key) string {
 	switch {
@@ -177,7 +177,7 @@ func FirstOf(keys ...Key) Key {
 	}
 }
 
-// mustHaveKeys panics if a key is nil: at the first request it would be too late, and unclear which one it is.
+// mustHaveKeys panics if a key is nil: a panic at the first call would come too late, and would not name the key.
 func mustHaveKeys(function string, keys []Key) {
 	for i, key := range keys {
 		if key == nil {

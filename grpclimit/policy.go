@@ -74,16 +74,16 @@ type Result struct {
 // compiled is a compiled Policy.
 type compiled struct {
 	Policy
-	place   int    // its index in the policies
-	service string // "/package.Service/" if Match means all of its methods
-	listed  bool   // a list needs the client's address
-	address Key    // used where the key is empty; nil if it is not needed
-	slots   bool   // it has an in-flight limit
+	index        int    // its index in the policies
+	service      string // "/package.Service/" if Match means all of its methods
+	needsAddress bool   // a list needs the client's address
+	address      Key    // used where the key is empty; nil if it is not needed
+	slots        bool   // it has an in-flight limit
 }
 
 // newPolicy compiles a policy, or returns what is wrong with it. The key is a server's default, and nil on a client.
-func newPolicy(given Policy, place int, key Key) (*compiled, error) {
-	p := &compiled{Policy: given, place: place, listed: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
+func newPolicy(given Policy, index int, key Key) (*compiled, error) {
+	p := &compiled{Policy: given, index: index, needsAddress: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
 	switch {
 	case p.Key == nil:
 		p.Key = key
@@ -110,9 +110,9 @@ func checkMatch(match string) error {
 		return nil
 	}
 	service, method, _ := strings.Cut(strings.TrimPrefix(match, "/"), "/")
-	wrong := match[0] != '/' || service == "" || method == "" || strings.Contains(method, "/") ||
+	invalid := match[0] != '/' || service == "" || method == "" || strings.Contains(method, "/") ||
 		strings.Contains(service, "*") || (strings.Contains(method, "*") && method != "*")
-	if wrong {
+	if invalid {
 		return fmt.Errorf("match: %q: must be /package.Service/Method or /package.Service/*, or empty for every call", match)
 	}
 	return nil
@@ -135,8 +135,8 @@ const (
 	stageReply                // a message that the server sends
 )
 
-// at reports whether the policy charges at this stage.
-func (p *compiled) at(s stage) bool {
+// chargesAt reports whether the policy charges at this stage.
+func (p *compiled) chargesAt(s stage) bool {
 	switch s {
 	case stageMessage:
 		return p.PerMessage
@@ -160,7 +160,7 @@ type call struct {
 // part fills in the policy's part of a call. The application's functions are called here, once, however long the call
 // waits.
 func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.Part) {
-	part.Policy, part.Key, part.Cost = p.place, c.key, 1
+	part.Policy, part.Key, part.Cost = p.index, c.key, 1
 	if p.Cost != nil {
 		part.Cost = p.Cost(ctx, c.method, c.message)
 	}
@@ -173,12 +173,12 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.P
 	if p.Plan != nil {
 		part.Plan = p.Plan(ctx, c.method)
 	}
-	if p.listed {
+	if p.needsAddress {
 		part.Address = d.address(ctx)
 	}
 }
 
-// alone reports whether a policy can be decided without a policy.Request.
-func (p *compiled) alone(d *decider) bool {
+// decidesAlone reports whether a policy can be decided without a policy.Request.
+func (p *compiled) decidesAlone(d *decider) bool {
 	return !p.Shadow && !p.slots && p.CostAfter == nil && d.group == nil && (p.Candidate == nil || d.onDecision == nil)
 }

@@ -26,7 +26,7 @@ type refusal struct {
 	left     metadata.MD
 }
 
-// refuse makes a refusal of a verdict.
+// refuse turns a verdict into a refusal.
 func refuse(ctx context.Context, v *policy.Verdict) *refusal {
 	d := &v.Decision
 	switch {
@@ -39,7 +39,7 @@ func refuse(ctx context.Context, v *policy.Verdict) *refusal {
 	case v.Forbidden():
 		return &refusal{status: status.New(codes.PermissionDenied, "grpclimit: the client is on a deny list")}
 	case v.By == policy.ByRuling:
-		return exhausted("grpclimit: the client is blocked", d.RetryAfter)
+		return exhaustedRefusal("grpclimit: the client is blocked", d.RetryAfter)
 	case d.Flags&rule.FallbackClosed != 0:
 		return &refusal{status: status.New(codes.Unavailable, "grpclimit: the rate limit could not be checked")}
 	}
@@ -47,11 +47,11 @@ func refuse(ctx context.Context, v *policy.Verdict) *refusal {
 	if d.Never() {
 		what = fmt.Sprintf("grpclimit: the cost is above the quota of %q", d.LimitName)
 	}
-	return exhausted(what, d.RetryAfter, &errdetails.QuotaFailure{Violations: violations(v)})
+	return exhaustedRefusal(what, d.RetryAfter, &errdetails.QuotaFailure{Violations: violations(v)})
 }
 
-// exhausted returns a refusal with the reason and the retry delay.
-func exhausted(what string, retryAfter time.Duration, details ...protoadapt.MessageV1) *refusal {
+// exhaustedRefusal returns a refusal with the reason and the retry delay.
+func exhaustedRefusal(what string, retryAfter time.Duration, details ...protoadapt.MessageV1) *refusal {
 	r := &refusal{pushback: pushback(retryAfter)}
 	if retryAfter == slidegate.Never {
 		what += ", and will never be admitted"

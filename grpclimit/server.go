@@ -32,8 +32,8 @@ type Options struct {
 	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
 	// store in process is called without a deadline. Negative means no deadline.
 	Timeout time.Duration
-	// Optimism is how many units of a key that the store has not acknowledged policy.Optimistic admits in this process;
-	// 0 means policy.DefaultOptimism. Drain charges what is owed when the program ends.
+	// Optimism is how many units of a key policy.Optimistic admits in this process before the store acknowledges them; 0
+	// means policy.DefaultOptimism. Drain charges what is owed when the program ends.
 	Optimism int64
 	// LocalBytes is the maximum memory of policy.Local in this process; 0 means the default of memstore.Options.
 	LocalBytes int64
@@ -56,14 +56,15 @@ type Event struct {
 	policy.Verdict
 	// Method is the full name of the method.
 	Method string
-	// Held reports that no limit decided: a client obeys an earlier answer of the server. Decision has only RetryAfter.
+	// Held reports whether a client obeyed an earlier answer of the server, and no limit decided. Decision then has only
+	// RetryAfter.
 	Held bool
 }
 
 // Interceptors limit the calls to a server. They are safe for concurrent use. The zero value is not usable; call New.
 type Interceptors struct {
-	decider        *decider
-	unaries, flows atomic.Int32 // how often Unary and Stream were called
+	decider          *decider
+	unaries, streams atomic.Int32 // how often Unary and Stream were called
 }
 
 // New returns interceptors for servers over a limiter. An error names the option that is wrong.
@@ -84,7 +85,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 // Drain waits until the slots of calls that have ended are released, or ctx ends. Call it before the program ends,
 // after grpc.Server.GracefulStop: with a store that has round trips, a slot is released after the response was sent.
 // Slots that are not released expire after their time to live. It also charges what was admitted by policy.Optimistic.
-func (i *Interceptors) Drain(ctx context.Context) error { return prefixed(i.decider.set.Drain(ctx)) }
+func (i *Interceptors) Drain(ctx context.Context) error { return withPackage(i.decider.set.Drain(ctx)) }
 
 // Unary returns the interceptor of calls with one request and one response.
 func (i *Interceptors) Unary() grpc.UnaryServerInterceptor {
@@ -97,7 +98,7 @@ func (i *Interceptors) Unary() grpc.UnaryServerInterceptor {
 // Stream returns the interceptor of calls with streams. A stream is charged when it opens, and again for its messages
 // if a policy has PerMessage or PerReply.
 func (i *Interceptors) Stream() grpc.StreamServerInterceptor {
-	if i.flows.Add(1) > 1 {
+	if i.streams.Add(1) > 1 {
 		i.decider.set.MarkNested()
 	}
 	return i.stream
@@ -105,11 +106,11 @@ func (i *Interceptors) Stream() grpc.StreamServerInterceptor {
 
 func (i *Interceptors) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 	c := call{method: fullMethod(info.FullMethod), message: request}
-	no, held, left := i.decider.admit(ctx, &c)
+	refused, held, left := i.decider.admit(ctx, &c)
 	// Setting metadata fails only without a connection to send it on.
-	if no != nil {
-		_ = grpc.SetTrailer(ctx, no.trailer())
-		return nil, no.status.Err()
+	if refused != nil {
+		_ = grpc.SetTrailer(ctx, refused.trailer())
+		return nil, refused.status.Err()
 	}
 	if left != nil {
 		_ = grpc.SetHeader(ctx, left)
@@ -141,16 +142,16 @@ var errPanicked = status.Error(codes.Internal, "grpclimit: the handler panicked"
 
 func (i *Interceptors) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	c := call{method: fullMethod(info.FullMethod)}
-	no, held, left := i.decider.admit(stream.Context(), &c)
-	if no != nil {
-		stream.SetTrailer(no.trailer())
-		return no.status.Err()
+	refused, held, left := i.decider.admit(stream.Context(), &c)
+	if refused != nil {
+		stream.SetTrailer(refused.trailer())
+		return refused.status.Err()
 	}
 	if left != nil {
 		_ = stream.SetHeader(left)
 	}
 	if c.followed != nil {
-		stream = &followedStream{stream, c.followed}
+		stream = &contextStream{stream, c.followed}
 	}
 	messages := info.IsClientStream && i.decider.charges(c.method, stageMessage)
 	replies := info.IsServerStream && i.decider.charges(c.method, stageReply)

@@ -20,8 +20,8 @@ type serverStream struct {
 
 // RecvMsg receives a message, and returns it if the limits admit it.
 func (s *serverStream) RecvMsg(message any) error {
-	if no := s.refused.Load(); no != nil {
-		return no.status.Err()
+	if refused := s.refused.Load(); refused != nil {
+		return refused.status.Err()
 	}
 	if err := s.ServerStream.RecvMsg(message); err != nil || !s.messages {
 		return err
@@ -31,8 +31,8 @@ func (s *serverStream) RecvMsg(message any) error {
 
 // SendMsg sends a message if the limits admit it.
 func (s *serverStream) SendMsg(message any) error {
-	if no := s.refused.Load(); no != nil {
-		return no.status.Err()
+	if refused := s.refused.Load(); refused != nil {
+		return refused.status.Err()
 	}
 	if s.replies {
 		if err := s.charge(stageReply, message); err != nil {
@@ -43,20 +43,20 @@ func (s *serverStream) SendMsg(message any) error {
 }
 
 func (s *serverStream) charge(at stage, message any) error {
-	no, _, _ := s.decider.admit(s.Context(), &call{method: s.method, stage: at, message: message})
-	if no == nil {
+	refused, _, _ := s.decider.admit(s.Context(), &call{method: s.method, stage: at, message: message})
+	if refused == nil {
 		return nil
 	}
-	if s.refused.CompareAndSwap(nil, no) { // otherwise the other direction was denied first, and the client gets that denial
-		s.SetTrailer(no.trailer())
+	if s.refused.CompareAndSwap(nil, refused) { // otherwise the other direction was denied first, and the client gets that denial
+		s.SetTrailer(refused.trailer())
 	}
 	return s.refused.Load().status.Err()
 }
 
-// followedStream is a stream whose handler gets another context.
-type followedStream struct {
+// contextStream is a stream whose handler gets another context.
+type contextStream struct {
 	grpc.ServerStream
 	ctx context.Context
 }
 
-func (s *followedStream) Context() context.Context { return s.ctx }
+func (s *contextStream) Context() context.Context { return s.ctx }

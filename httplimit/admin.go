@@ -17,25 +17,25 @@ import (
 // the decision depends on more than the key: on a Plan, unless the key has an override, or on Options.Group. Use PeekRequest
 // then. Lists of addresses are ignored.
 func (m *Middleware) Peek(ctx context.Context, name, key string) (Event, error) {
-	place, err := m.find(name, key)
+	index, err := m.find(name, key)
 	if err != nil {
 		return Event{}, err
 	}
-	if m.policies[place].Plan != nil && !m.set.Overridden(place, key) {
+	if m.policies[index].Plan != nil && !m.set.Overridden(index, key) {
 		return Event{}, fmt.Errorf("httplimit: policy %q: %w: its limits depend on the request, by Plan; use PeekRequest", name, slidegate.ErrUnsupported)
 	}
-	return verdict(m.set.Peek(ctx, "", policy.Part{Policy: place, Key: key, Cost: 1}))
+	return verdict(m.set.Peek(ctx, "", policy.Part{Policy: index, Key: key, Cost: 1}))
 }
 
 // Reset resets a client's usage under a policy, and under its candidate; see Peek for name and key. Where the policy has a
 // Plan, the limits of all plans that this middleware has seen are reset. It returns an error if there is no such policy, if the
 // store does not answer, or with Options.Group; use ResetRequest then.
 func (m *Middleware) Reset(ctx context.Context, name, key string) error {
-	place, err := m.find(name, key)
+	index, err := m.find(name, key)
 	if err != nil {
 		return err
 	}
-	return prefixed(m.set.Reset(ctx, "", policy.Part{Policy: place, Key: key}))
+	return withPackage(m.set.Reset(ctx, "", policy.Part{Policy: index, Key: key}))
 }
 
 // PeekRequest returns the verdict that a request would get under all policies that apply to it, and charges nothing. The
@@ -55,30 +55,30 @@ func (m *Middleware) ResetRequest(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return prefixed(m.set.Reset(r.Context(), group, parts...))
+	return withPackage(m.set.Reset(r.Context(), group, parts...))
 }
 
 // SetRulings replaces all rulings of a policy: what an operator decides about single clients at run time, such as to block one until
 // a time. See Peek for the name and for keys, and policy.Set.SetRulings. Rulings are not kept when the program ends.
 func (m *Middleware) SetRulings(name string, rulings ...policy.Ruling) error {
-	place, err := m.set.Index(name)
+	index, err := m.set.Index(name)
 	if err == nil {
-		err = m.set.SetRulings(place, rulings)
+		err = m.set.SetRulings(index, rulings)
 	}
-	return prefixed(err)
+	return withPackage(err)
 }
 
 // find returns the index of a policy whose state is addressed by the key alone.
 func (m *Middleware) find(name, key string) (int, error) {
-	place, err := m.set.Index(name)
+	index, err := m.set.Index(name)
 	switch {
 	case err != nil:
 	case m.opts.Group != nil:
 		err = fmt.Errorf("%w: the usage of a key depends on the request, by Options.Group; use PeekRequest or ResetRequest", slidegate.ErrUnsupported)
-	case key == "" && m.policies[place].named:
+	case key == "" && m.policies[index].selfNamed:
 		err = fmt.Errorf("policy %q: no client has the empty key; a client without a name has a key such as %q", name, addressMark+"203.0.113.7")
 	}
-	return place, prefixed(err)
+	return index, withPackage(err)
 }
 
 // parts returns the parts of a request.
@@ -99,9 +99,9 @@ func (m *Middleware) parts(r *http.Request) (parts []policy.Part, group string, 
 	return parts, group, nil
 }
 
-func verdict(v Event, err error) (Event, error) { return v, prefixed(err) }
+func verdict(v Event, err error) (Event, error) { return v, withPackage(err) }
 
-func prefixed(err error) error {
+func withPackage(err error) error {
 	if err != nil {
 		return fmt.Errorf("httplimit: %w", err)
 	}

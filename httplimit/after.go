@@ -70,8 +70,8 @@ func recorderOf(r *http.Request) *recorder {
 	return c
 }
 
-// unwrapped returns the writer below w, or nil.
-func unwrapped(w http.ResponseWriter) http.ResponseWriter {
+// unwrap returns the writer below w, or nil.
+func unwrap(w http.ResponseWriter) http.ResponseWriter {
 	if wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
 		return wrapper.Unwrap()
 	}

@@ -77,7 +77,7 @@ func TestWriterClaimsWhatTheWriterBelowCan(t *testing.T) {
 			http.Hijacker
 		}{plain{all}, all, all},
 	} {
-		if got, want := claims((&recorder{ResponseWriter: w}).shown()), claims(w); got != want {
+		if got, want := claims((&recorder{ResponseWriter: w}).writer()), claims(w); got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}

@@ -49,8 +49,8 @@ func TestListsOverridesAndCandidates(t *testing.T) {
 		p.want(func() *httptest.ResponseRecorder { return p.from(address) }, want...)
 	}
 	w := p.from("198.51.100.1")
-	if got := w.Body.String(); got != denied[BodyProblem] || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" {
-		t.Errorf("on the deny list: got body %q with %v, want %q without Retry-After and RateLimit", got, w.Header(), denied[BodyProblem])
+	if got := w.Body.String(); got != deniedBodies[BodyProblem] || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" {
+		t.Errorf("on the deny list: got body %q with %v, want %q without Retry-After and RateLimit", got, w.Header(), deniedBodies[BodyProblem])
 	}
 	if e := p.last(); e.By != policy.ByDenyList || !e.Refused {
 		t.Errorf("got event %+v, want a refusal by the deny list", e)

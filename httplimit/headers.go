@@ -108,9 +108,9 @@ func quote(text string) (quoted string, ok bool) {
 	return string(append(b, '"')), true
 }
 
-// Write sets the fields that report what a decision left of its limits, whose items are in the order of d.Answers, and
-// Retry-After if d is a refusal that ends with time. It writes nothing about limits if the store failed and no limit decided,
-// or if there are no items.
+// Write sets the fields that report what a decision left of its limits, whose items are in the order of d.Answers, and Retry-After if
+// d is a refusal for a limited time. It writes nothing about limits if the store failed and no limit decided, or if there are no
+// items.
 //
 // Fields that a middleware around this one has written are kept: items of RateLimit and RateLimit-Policy are added to the
 // existing ones, the three fields of the other dialects are written unless the existing ones report less remaining, and the
@@ -135,7 +135,7 @@ func (dialect Headers) write(h http.Header, items []*HeaderItem, d *slidegate.De
 		case HeadersIETF:
 			writeIETF(h, items, d)
 		default:
-			dialect.trio(h, items, d)
+			dialect.writeTrio(h, items, d)
 		}
 	}
 	if refused {
@@ -153,7 +153,7 @@ func writeIETF(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 		v := newValues(2, itemBytes)
 		h["Ratelimit-Policy"] = v.line(items[0].policy)
 		from := len(v.text)
-		v.text = appendItem(v.text, items[0], d.Remaining, items[0].effective(d.Allowed, d.Remaining, max(d.RetryAfter, d.NextAfter), d.ResetAfter))
+		v.text = appendItem(v.text, items[0], d.Remaining, items[0].effectiveSeconds(d.Allowed, d.Remaining, max(d.RetryAfter, d.NextAfter), d.ResetAfter))
 		h["Ratelimit"] = v.line(v.cut(from))
 		v.putBack()
 		return
@@ -173,7 +173,7 @@ func writeIETF(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 		if i > 0 {
 			v.text = append(v.text, ", "...)
 		}
-		v.text = appendItem(v.text, item, a.Remaining, item.effective(a.Allowed, a.Remaining, duration(a.After()), duration(a.ResetAfter)))
+		v.text = appendItem(v.text, item, a.Remaining, item.effectiveSeconds(a.Allowed, a.Remaining, duration(a.After()), duration(a.ResetAfter)))
 	}
 	h["Ratelimit"] = v.line(v.cut(from))
 	v.putBack()
@@ -190,12 +190,12 @@ func appendItem(b []byte, item *HeaderItem, remaining, t int64) []byte {
 	return strconv.AppendInt(b, min(t, sfMax), 10)
 }
 
-// effective returns how many seconds the remaining units must last: after a refusal, until the same cost is admitted; after an
+// effectiveSeconds returns how many seconds the remaining units must last: after a refusal, until the same cost is admitted; after an
 // admission that took the last unit, until a unit is free; otherwise until all are free. It is -1, and left out, if that never
-// happens or is unknown: it is unknown when the requests that hold the slots of an in-flight limit will end, and a client that
-// waited for the latest possible time would wait in vain. After a refusal the client needs a time: it is when the first slot
+// happens or is unknown. For an in-flight limit it is unknown when the requests that hold its slots will end, and a client that
+// waited for the latest possible time would wait in vain. After a refusal, though, the client needs a time: when the first slot
 // expires unless it is renewed.
-func (item *HeaderItem) effective(allowed bool, remaining int64, next, reset time.Duration) int64 {
+func (item *HeaderItem) effectiveSeconds(allowed bool, remaining int64, next, reset time.Duration) int64 {
 	switch {
 	case !allowed:
 		return seconds(next)
@@ -210,9 +210,9 @@ func (item *HeaderItem) effective(allowed bool, remaining int64, next, reset tim
 	}
 }
 
-// trio writes three fields, whose names depend on the dialect. The last one is left out if an in-flight limit admitted: see
-// effective.
-func (dialect Headers) trio(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
+// writeTrio writes three fields, whose names depend on the dialect. The last one is left out if an in-flight limit admitted; see
+// effectiveSeconds.
+func (dialect Headers) writeTrio(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 	names, item := dialect.names(), items[d.Index]
 	v := newValues(3, itemBytes)
 	from := len(v.text)
@@ -267,8 +267,8 @@ func setRetryAfter(h http.Header, d *slidegate.Decision) {
 	wait := retrySeconds(d)
 	switch {
 	case wait < 0:
-	case wait < int64(len(waits)):
-		h["Retry-After"] = waits[wait]
+	case wait < int64(len(retryAfterValues)):
+		h["Retry-After"] = retryAfterValues[wait]
 	default:
 		v := newValues(1, itemBytes)
 		from := len(v.text)
@@ -278,8 +278,8 @@ func setRetryAfter(h http.Header, d *slidegate.Decision) {
 	}
 }
 
-// waits are the usual values of Retry-After, allocated once. They are shared; appending to one makes a copy.
-var waits = func() (all [301][]string) {
+// retryAfterValues are the usual values of Retry-After, allocated once. They are shared; appending to one makes a copy.
+var retryAfterValues = func() (all [301][]string) {
 	for i := range all {
 		all[i] = []string{strconv.Itoa(i)}
 	}

@@ -31,7 +31,7 @@ func outerFields(h http.Header, dialect Headers) *fields {
 
 // join merges the earlier fields into h. It reports whether both are about the same limits.
 func (f *fields) join(h http.Header, dialect Headers, refused bool) (again bool) {
-	if later(f.retry, h["Retry-After"]) {
+	if laterRetry(f.retry, h["Retry-After"]) {
 		h["Retry-After"] = f.retry
 	}
 	switch {
@@ -62,7 +62,7 @@ func (f *fields) joinItems(h http.Header) (again bool) {
 		switch at := slices.Index(policies, policy); {
 		case at < 0:
 			policies, items = append(policies, policy), append(items, own[i])
-		case remains(own[i]) <= remains(items[at]):
+		case remainingOf(own[i]) <= remainingOf(items[at]):
 			again, items[at] = true, own[i]
 		default:
 			again = true
@@ -93,8 +93,8 @@ func splitItems(lines []string) (items []string) {
 	return items
 }
 
-// remains returns the r of an item of RateLimit.
-func remains(item string) int64 {
+// remainingOf returns the parameter r of an item of RateLimit.
+func remainingOf(item string) int64 {
 	_, r, _ := strings.Cut(item[strings.LastIndexByte(item, '"')+1:], ";r=") // a name may contain ;r= too
 	digits, _, _ := strings.Cut(r, ";")
 	n, _ := strconv.ParseInt(digits, 10, 64)
@@ -108,8 +108,8 @@ func less(a, b []string) bool {
 	return ok && also && m < n
 }
 
-// later reports whether a is a waiting time and b is not one, or is a shorter one.
-func later(a, b []string) bool {
+// laterRetry reports whether a is a waiting time and b is not one, or is a shorter one.
+func laterRetry(a, b []string) bool {
 	_, ok := number(a)
 	return ok && (len(b) == 0 || less(b, a))
 }

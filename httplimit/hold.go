@@ -19,7 +19,7 @@ type holding struct {
 	keepers atomic.Int32 // the handler, until it has returned, and the callers of KeepSlots; 0 when taken has ended
 }
 
-// hold begins to hold what a request took. The caller must call handled on the returned recorder when the handler has returned.
+// hold begins to hold what a request took. The caller must call finish on the returned recorder when the handler has returned.
 func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, q *policy.Request, name string) *recorder {
 	c := &recorder{
 		ResponseWriter: w, outer: recorderOf(r), settles: q.HoldsUnits(), slots: q.HoldsSlots(),
@@ -32,8 +32,8 @@ func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, q *policy.Requ
 	return c
 }
 
-// handled settles what a request took, and releases its slots unless they are kept.
-func (c *recorder) handled() {
+// finish settles what a request took, and releases its slots unless they are kept.
+func (c *recorder) finish() {
 	h := &c.holding
 	if !c.finished && c.status == 0 {
 		c.status = http.StatusInternalServerError // the handler is panicking
@@ -41,8 +41,8 @@ func (c *recorder) handled() {
 	c.begin()
 	var actual func(int, int64) int64
 	if c.settles {
-		actual = func(place int, cost int64) int64 {
-			if after := h.m.policies[place].CostAfter; after != nil {
+		actual = func(index int, cost int64) int64 {
+			if after := h.m.policies[index].CostAfter; after != nil {
 				return after(h.request, c.response(cost))
 			}
 			return cost
@@ -52,7 +52,7 @@ func (c *recorder) handled() {
 		h.taken.Finish(h.request.Context(), actual, h.failed)
 		return
 	}
-	defer h.unhold() // also if actual panics
+	defer h.release() // also if actual panics
 	if actual != nil {
 		h.failed(h.taken.Settle(h.request.Context(), actual))
 	}
@@ -71,8 +71,8 @@ func (h *holding) keep() bool {
 	}
 }
 
-// unhold removes a holder of the slots. The last one releases them.
-func (h *holding) unhold() {
+// release removes a holder of the slots. The last one releases them.
+func (h *holding) release() {
 	if h.keepers.Add(-1) == 0 {
 		h.taken.Finish(h.request.Context(), nil, h.failed)
 	}
@@ -109,7 +109,7 @@ func (c *recorder) keepSlots() (release func()) {
 	}
 	return sync.OnceFunc(func() {
 		for _, h := range kept {
-			h.unhold()
+			h.release()
 		}
 	})
 }
@@ -119,4 +119,4 @@ func (c *recorder) keepSlots() (release func()) {
 // released expire after their time to live. Connections that handlers have taken over hold their slots until they are closed;
 // http.Server.RegisterOnShutdown is the place to close them. Drain also charges the units that were admitted by
 // policy.Optimistic.
-func (m *Middleware) Drain(ctx context.Context) error { return prefixed(m.set.Drain(ctx)) }
+func (m *Middleware) Drain(ctx context.Context) error { return withPackage(m.set.Drain(ctx)) }

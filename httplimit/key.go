@@ -45,7 +45,7 @@ func ByCookie(name string) Key {
 		if err != nil {
 			return ""
 		}
-		return hashed(cookie.Value)
+		return hashSecret(cookie.Value)
 	}
 }
 
@@ -64,18 +64,18 @@ func ByBearerToken() Key {
 		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
 			return ""
 		}
-		return hashed(strings.TrimSpace(value[len(scheme):]))
+		return hashSecret(strings.TrimSpace(value[len(scheme):]))
 	}
 }
 
 // ByAPIKey is the value of a header field that contains a secret, hashed. It is not validated either; see ByBearerToken.
 func ByAPIKey(header string) Key {
 	value := ByHeader(header)
-	return func(r *http.Request) string { return hashed(value(r)) }
+	return func(r *http.Request) string { return hashSecret(value(r)) }
 }
 
-// hashed returns a key for a secret, from which the secret cannot be recovered. The empty text stays empty.
-func hashed(secret string) string {
+// hashSecret returns a key for a secret, from which the secret cannot be recovered. The empty text stays empty.
+func hashSecret(secret string) string {
 	if secret == "" {
 		return ""
 	}

@@ -13,8 +13,8 @@ import (
 type Matcher struct {
 	muxes    []*http.ServeMux // one, unless patterns overlap and neither is more specific
 	patterns []string         // as registered in the muxes
-	places   map[string]int   // index of each pattern
-	hosted   bool             // a pattern has a host
+	indexes  map[string]int   // index of each pattern
+	hasHost  bool             // a pattern has a host
 	narrower map[[2]int]bool  // whether the pattern at the first index is more specific than the one at the second; nil if there is one mux
 }
 
@@ -25,13 +25,13 @@ func NewMatcher(patterns ...string) (*Matcher, error) {
 	if len(patterns) == 0 || len(patterns) == 1 && patterns[0] == "" {
 		return nil, nil
 	}
-	m := &Matcher{places: map[string]int{}}
+	m := &Matcher{indexes: map[string]int{}}
 	for _, pattern := range patterns {
 		if err := checkPattern(pattern); err != nil {
 			return nil, &PatternError{Pattern: pattern, Err: err}
 		}
 		method, host, path := splitPattern(pattern)
-		m.hosted = m.hosted || host != ""
+		m.hasHost = m.hasHost || host != ""
 		if err := m.add(method + CanonicalHost(host) + path); err != nil {
 			return nil, &PatternError{Pattern: pattern, Err: err}
 		}
@@ -82,20 +82,20 @@ func (m *Matcher) AppendIndexes(to []int, r *http.Request) []int {
 	if m == nil {
 		return to
 	}
-	if m.hosted {
+	if m.hasHost {
 		r = withCanonicalHost(r)
 	}
-	to = m.appendPlace(to, r)
+	to = m.appendIndex(to, r)
 	if r.URL.RawPath == "" || len(to) > 0 && len(m.patterns) == 1 {
 		return to
 	}
 	decoded, target := *r, *r.URL
 	target.RawPath = ""
 	decoded.URL = &target
-	to = m.appendPlace(to, &decoded)
+	to = m.appendIndex(to, &decoded)
 	if strings.Contains(target.Path, `\`) {
 		target.Path = strings.ReplaceAll(target.Path, `\`, "/")
-		to = m.appendPlace(to, &decoded)
+		to = m.appendIndex(to, &decoded)
 	}
 	return to
 }

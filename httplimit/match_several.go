@@ -19,7 +19,7 @@ func (m *Matcher) add(pattern string) error {
 			return fmt.Errorf("%s matches the same requests as %s; remove one", quoted(pattern), quoted(other))
 		}
 	}
-	m.places[pattern] = len(m.patterns)
+	m.indexes[pattern] = len(m.patterns)
 	m.patterns = append(m.patterns, pattern)
 	for _, mux := range m.muxes {
 		if register(mux, pattern) == nil {
@@ -32,11 +32,11 @@ func (m *Matcher) add(pattern string) error {
 
 // sameRequests reports whether two patterns match the same requests, regardless of the names of their wildcards.
 func sameRequests(a, b string) bool {
-	return unnamed(a) == unnamed(b)
+	return withoutNames(a) == withoutNames(b)
 }
 
-// unnamed returns a pattern without the names of its wildcards, and with one space after the method.
-func unnamed(pattern string) string {
+// withoutNames returns a pattern without the names of its wildcards, and with one space after the method.
+func withoutNames(pattern string) string {
 	method, host, path := splitPattern(pattern)
 	path = wildcard.ReplaceAllStringFunc(path, func(name string) string {
 		switch {
@@ -75,24 +75,24 @@ func isNarrower(pattern, other string) bool {
 	return fits != "" && chosen == pattern
 }
 
-// appendPlace appends the index of the pattern that decides about one reading of a request.
-func (m *Matcher) appendPlace(to []int, r *http.Request) []int {
+// appendIndex appends the index of the pattern that decides about one reading of a request.
+func (m *Matcher) appendIndex(to []int, r *http.Request) []int {
 	if len(m.muxes) == 1 {
 		if _, pattern := m.muxes[0].Handler(r); pattern != "" {
-			return append(to, m.places[pattern])
+			return append(to, m.indexes[pattern])
 		}
 		return to
 	}
 	var fitting []int // the most specific pattern of each mux
 	for _, mux := range m.muxes {
 		if _, pattern := mux.Handler(r); pattern != "" {
-			fitting = append(fitting, m.places[pattern])
+			fitting = append(fitting, m.indexes[pattern])
 		}
 	}
 	slices.Sort(fitting)
-	for _, place := range fitting {
-		if !slices.ContainsFunc(fitting, func(other int) bool { return m.narrower[[2]int{other, place}] }) {
-			return append(to, place)
+	for _, index := range fitting {
+		if !slices.ContainsFunc(fitting, func(other int) bool { return m.narrower[[2]int{other, index}] }) {
+			return append(to, index)
 		}
 	}
 	return to

@@ -18,8 +18,8 @@ import (
 // reports what is left in the headers of the newest IETF draft, and admits requests when the store fails.
 type Options struct {
 	// Policies apply to requests. Of several that match, all admit and all are charged, or none is. If empty, the zero Policy
-	// applies. If policies that match the same requests have more limits together than the store decides in one call, New
-	// returns an error as far as their Match shows it; otherwise such requests are refused with 500.
+	// applies. If policies that match the same requests have more limits together than the store decides in one call, New returns
+	// an error if their Match shows that; otherwise such requests are refused with 500.
 	Policies []Policy
 	// Client finds the client's address, for policies without a Key and for lists of addresses. nil trusts no proxy: the
 	// address is that of the connection, which behind a proxy is the proxy's.
@@ -83,10 +83,10 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	}
 	var rules []policy.Policy
 	var samples []*http.Request
-	var wrong error // all errors, joined
+	var errs error // all errors, joined
 	for i, one := range given {
 		p, err := newPolicy(one, i, &m.opts)
-		wrong = errors.Join(wrong, err)
+		errs = errors.Join(errs, err)
 		m.policies, rules, samples = append(m.policies, p), append(rules, p.Rules()), append(samples, p.matcher.Samples()...)
 	}
 	var err error
@@ -100,15 +100,15 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		}, m.sameKey())
 	}
 	if err != nil {
-		wrong = errors.Join(wrong, fmt.Errorf("httplimit: %w", err))
+		errs = errors.Join(errs, fmt.Errorf("httplimit: %w", err))
 	}
-	if wrong != nil {
-		return nil, wrong
+	if errs != nil {
+		return nil, errs
 	}
 	for i, p := range m.policies {
 		p.slots = m.set.HasSlots(i)
 	}
-	if only := m.policies[0]; len(m.policies) == 1 && only.matcher == nil && only.Skip == nil && only.alone(&m.opts) {
+	if only := m.policies[0]; len(m.policies) == 1 && only.matcher == nil && only.Skip == nil && only.decidesAlone(&m.opts) {
 		m.simple = only
 	}
 	return m, nil
@@ -147,7 +147,7 @@ func (m *Middleware) serveAny(w http.ResponseWriter, r *http.Request, next http.
 	switch {
 	case len(matching) == 0:
 		next.ServeHTTP(w, r)
-	case len(matching) == 1 && matching[0].alone(&m.opts):
+	case len(matching) == 1 && matching[0].decidesAlone(&m.opts):
 		m.serveAlone(w, r, next, matching[0])
 	default:
 		m.serveTogether(w, r, next, matching)
@@ -209,9 +209,9 @@ func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next h
 		return
 	}
 	c := m.hold(w, r, q, v.Policy)
-	defer c.handled() // also if the handler panics, or OnDecision does
+	defer c.finish() // also if the handler panics, or OnDecision does
 	if m.admit(w, r, &v) {
-		next.ServeHTTP(c.shown(), r.WithContext(context.WithValue(r.Context(), recorderKey{}, c)))
+		next.ServeHTTP(c.writer(), r.WithContext(context.WithValue(r.Context(), recorderKey{}, c)))
 		c.finished = true
 	}
 }
@@ -230,37 +230,37 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Ver
 		m.opts.OnDecision(r, *v)
 	}
 	if v.Refused {
-		m.answer(w, r, items, v)
+		m.writeRefusal(w, r, items, v)
 	}
 	return !v.Refused
 }
 
-// answer writes a refusal, by Options.Refuse or by default. The items are those of the limits that decided, if any did.
-func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, items []*HeaderItem, v *policy.Verdict) {
+// writeRefusal writes a refusal, by Options.Refuse or by default. The items are those of the limits that decided, if any did.
+func (m *Middleware) writeRefusal(w http.ResponseWriter, r *http.Request, items []*HeaderItem, v *policy.Verdict) {
 	switch {
 	case m.opts.Refuse != nil:
 		m.opts.Refuse(w, r, *v)
 	case v.Forbidden() && v.By == policy.ByRuling:
-		m.send(w, http.StatusForbidden, []byte(barred[m.opts.Body]))
+		m.send(w, http.StatusForbidden, []byte(blockedBodies[m.opts.Body]))
 	case v.Forbidden():
-		m.send(w, http.StatusForbidden, []byte(denied[m.opts.Body]))
+		m.send(w, http.StatusForbidden, []byte(deniedBodies[m.opts.Body]))
 	case v.Mistake():
-		m.send(w, http.StatusInternalServerError, []byte(mistaken[m.opts.Body]))
+		m.send(w, http.StatusInternalServerError, []byte(mistakeBodies[m.opts.Body]))
 	case v.Ended():
 		m.refuse(w, nil, nil, new(Undecided()))
 	case v.By == policy.ByRuling:
 		setRetryAfter(w.Header(), &v.Decision)
 		m.refuse(w, nil, nil, &v.Decision)
 	default:
-		m.refuse(w, m.wordsOf(v.Policy), items, &v.Decision)
+		m.refuse(w, m.textsOf(v.Policy), items, &v.Decision)
 	}
 }
 
-// wordsOf returns the texts of a policy's refusals.
-func (m *Middleware) wordsOf(policy string) *RefusalTexts {
+// textsOf returns the texts of a policy's refusals.
+func (m *Middleware) textsOf(policy string) *RefusalTexts {
 	for _, p := range m.policies {
 		if p.Name == policy {
-			return p.words
+			return p.texts
 		}
 	}
 	return nil
@@ -269,19 +269,19 @@ func (m *Middleware) wordsOf(policy string) *RefusalTexts {
 // Texts for clients that are blocked for good or are on a deny list, and for requests that could not be decided because the
 // policies are wrong: the client is not responsible for that, so the response does not give the reason.
 var (
-	barred = [bodies]string{
+	blockedBodies = [bodies]string{
 		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is blocked."}` + "\n",
 		`{"error":"blocked"}` + "\n",
 		"The client is blocked.\n",
 		"",
 	}
-	denied = [bodies]string{
+	deniedBodies = [bodies]string{
 		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}` + "\n",
 		`{"error":"denied"}` + "\n",
 		"The client is on a deny list.\n",
 		"",
 	}
-	mistaken = [bodies]string{
+	mistakeBodies = [bodies]string{
 		`{"type":"about:blank","title":"Internal server error","status":500,"detail":"The rate limit could not be checked."}` + "\n",
 		`{"error":"rate limit misconfigured"}` + "\n",
 		"The rate limit could not be checked.\n",

@@ -129,7 +129,7 @@ func checkPath(before, path string) error {
 			}
 			continue
 		}
-		if at := unusual(segment); at >= 0 {
+		if at := unusualIndex(segment); at >= 0 {
 			return unusualError(before, path, segment, at)
 		}
 	}
@@ -143,7 +143,7 @@ func checkPath(before, path string) error {
 func plainLength(path string) int {
 	length := 0
 	for segment := range strings.SplitAfterSeq(path, "/") {
-		if unusual(segment) >= 0 || strings.ContainsAny(segment, "{}") {
+		if unusualIndex(segment) >= 0 || strings.ContainsAny(segment, "{}") {
 			break
 		}
 		length += len(segment)
@@ -196,10 +196,10 @@ func wordIn(text string) string {
 	return "name"
 }
 
-// unusual returns the index of the first character of a segment that has a special meaning in other syntaxes, or that is not
+// unusualIndex returns the index of the first character of a segment that has a special meaning in other syntaxes, or that is not
 // valid in a path; -1 if there is none. A + counts only where it would repeat something, and a : only where it would begin a
 // name: a+b and item:archive are usual.
-func unusual(segment string) int {
+func unusualIndex(segment string) int {
 	for i := 0; i < len(segment); i++ {
 		switch c := segment[i]; {
 		case c == '%':
@@ -262,8 +262,8 @@ func quoted(text string) string {
 // register registers a pattern with mux. It returns the panic of ServeMux as an error.
 func register(mux *http.ServeMux, pattern string) (err error) {
 	defer func() {
-		if wrong := recover(); wrong != nil {
-			err = fmt.Errorf("%s is not a valid pattern of net/http: %v", quoted(pattern), wrong)
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("%s is not a valid pattern of net/http: %v", quoted(pattern), reason)
 		}
 	}()
 	mux.Handle(pattern, http.NotFoundHandler())

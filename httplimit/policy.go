@@ -68,27 +68,27 @@ type Policy struct {
 // compiled is a Policy prepared for requests.
 type compiled struct {
 	Policy
-	place   int // index among the policies
-	matcher *Matcher
-	listed  bool // the client's address is needed for a list
-	named   bool // clients name themselves, and may omit the name
-	slots   bool // it has an in-flight limit
-	words   *RefusalTexts
+	index        int // index among the policies
+	matcher      *Matcher
+	needsAddress bool // the client's address is needed for a list
+	selfNamed    bool // clients name themselves, and may omit the name
+	slots        bool // it has an in-flight limit
+	texts        *RefusalTexts
 }
 
 // newPolicy compiles a policy. The rest of a policy with an error can still be checked.
-func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
-	p := &compiled{Policy: given, place: place, listed: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
-	p.named = p.Key != nil && !p.ShareEmptyKey && !isGlobal(p.Key)
+func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
+	p := &compiled{Policy: given, index: index, needsAddress: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
+	p.selfNamed = p.Key != nil && !p.ShareEmptyKey && !isGlobal(p.Key)
 	if p.Key == nil {
 		p.Key = ByAddress(opts.Client)
 	}
 	var err, badRefusal error
 	p.matcher, err = NewMatcher(p.patterns()...)
-	if wrong, ok := errors.AsType[*PatternError](err); ok {
-		wrong.policy = fmt.Sprintf("policy %q: ", given.Name)
+	if patternErr, ok := errors.AsType[*PatternError](err); ok {
+		patternErr.policy = fmt.Sprintf("policy %q: ", given.Name)
 	}
-	if p.words, badRefusal = given.Refusal.Texts(given.Name); badRefusal != nil {
+	if p.texts, badRefusal = given.Refusal.Texts(given.Name); badRefusal != nil {
 		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: refusal: %w", given.Name, badRefusal))
 	}
 	return p, err
@@ -115,15 +115,15 @@ func (p *compiled) matches(r *http.Request) bool {
 	return p.matcher.Match(r) && (p.Skip == nil || !p.Skip(r))
 }
 
-// alone reports whether a policy can be decided without assembling a policy.Request.
-func (p *compiled) alone(opts *Options) bool {
+// decidesAlone reports whether a policy can be decided without assembling a policy.Request.
+func (p *compiled) decidesAlone(opts *Options) bool {
 	return !p.Shadow && !p.slots && p.CostAfter == nil && opts.Group == nil && (p.Candidate == nil || opts.OnDecision == nil)
 }
 
 // part fills in the policy's part in a request. This is the only place where the application's functions are called.
 func (p *compiled) part(r *http.Request, opts *Options, part *policy.Part) {
-	part.Policy, part.Key, part.Cost = p.place, p.Key(r), 1
-	if p.named {
+	part.Policy, part.Key, part.Cost = p.index, p.Key(r), 1
+	if p.selfNamed {
 		part.Key = nameOrAddress(part.Key, r, opts.Client)
 	}
 	if p.Cost != nil {
@@ -132,7 +132,7 @@ func (p *compiled) part(r *http.Request, opts *Options, part *policy.Part) {
 	if p.Plan != nil {
 		part.Plan = p.Plan(r)
 	}
-	if p.listed {
+	if p.needsAddress {
 		part.Address, _ = opts.Client.Addr(r)
 	}
 }

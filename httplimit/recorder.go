@@ -10,7 +10,8 @@ import (
 )
 
 // recorder records what is written to a response. The features of the http.ResponseWriter below it still work, by
-// http.ResponseController and by the older type assertions, through shown; only http.CloseNotifier, long deprecated, is gone.
+// http.ResponseController and by the older type assertions on the result of writer; only http.CloseNotifier, long deprecated,
+// is missing.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -24,75 +25,75 @@ type recorder struct {
 	finished bool // the handler returned, and did not panic
 }
 
-// shown returns the recorder as the handler sees it: with exactly the optional interfaces that the writer below has, directly
-// or by Unwrap, since handlers rely on the interfaces that a writer implements.
-func (c *recorder) shown() http.ResponseWriter {
-	_, flushes := below[http.Flusher](c.ResponseWriter)
-	_, hijacks := below[http.Hijacker](c.ResponseWriter)
-	_, pushes := below[http.Pusher](c.ResponseWriter)
-	b := bare{c}
+// writer returns the recorder for the handler, with exactly the optional interfaces that the writer below has, directly or by
+// Unwrap, since handlers rely on the interfaces that a writer implements.
+func (c *recorder) writer() http.ResponseWriter {
+	_, flushes := findWriter[http.Flusher](c.ResponseWriter)
+	_, hijacks := findWriter[http.Hijacker](c.ResponseWriter)
+	_, pushes := findWriter[http.Pusher](c.ResponseWriter)
+	b := basicWriter{c}
 	switch {
 	case flushes && hijacks && pushes:
 		return struct {
-			bare
+			basicWriter
 			http.Flusher
 			http.Hijacker
 			http.Pusher
 		}{b, c, c, c}
 	case flushes && hijacks:
 		return struct {
-			bare
+			basicWriter
 			http.Flusher
 			http.Hijacker
 		}{b, c, c}
 	case flushes && pushes:
 		return struct {
-			bare
+			basicWriter
 			http.Flusher
 			http.Pusher
 		}{b, c, c}
 	case hijacks && pushes:
 		return struct {
-			bare
+			basicWriter
 			http.Hijacker
 			http.Pusher
 		}{b, c, c}
 	case flushes:
 		return struct {
-			bare
+			basicWriter
 			http.Flusher
 		}{b, c}
 	case hijacks:
 		return struct {
-			bare
+			basicWriter
 			http.Hijacker
 		}{b, c}
 	case pushes:
 		return struct {
-			bare
+			basicWriter
 			http.Pusher
 		}{b, c}
 	}
 	return b
 }
 
-// bare is a recorder without optional interfaces, except those that always work.
-type bare struct{ c *recorder }
+// basicWriter is a recorder without optional interfaces, except those that always work.
+type basicWriter struct{ c *recorder }
 
-func (b bare) Header() http.Header                    { return b.c.Header() }
-func (b bare) Write(p []byte) (int, error)            { return b.c.Write(p) }
-func (b bare) WriteHeader(status int)                 { b.c.WriteHeader(status) }
-func (b bare) ReadFrom(from io.Reader) (int64, error) { return b.c.ReadFrom(from) }
-func (b bare) FlushError() error                      { return b.c.FlushError() }
-func (b bare) Unwrap() http.ResponseWriter            { return b.c.Unwrap() }
+func (b basicWriter) Header() http.Header                    { return b.c.Header() }
+func (b basicWriter) Write(p []byte) (int, error)            { return b.c.Write(p) }
+func (b basicWriter) WriteHeader(status int)                 { b.c.WriteHeader(status) }
+func (b basicWriter) ReadFrom(from io.Reader) (int64, error) { return b.c.ReadFrom(from) }
+func (b basicWriter) FlushError() error                      { return b.c.FlushError() }
+func (b basicWriter) Unwrap() http.ResponseWriter            { return b.c.Unwrap() }
 
-// below returns the first writer that implements T, beginning at w and going down by Unwrap.
-func below[T any](w http.ResponseWriter) (found T, ok bool) {
+// findWriter returns the first writer that implements T, beginning at w and going down by Unwrap.
+func findWriter[T any](w http.ResponseWriter) (found T, ok bool) {
 	for w != nil {
 		if found, ok = w.(T); ok {
 			return found, true
 		}
-		w = unwrapped(w)
+		w = unwrap(w)
 	}
 	return found, false
 }
@@ -144,7 +145,7 @@ func (c *recorder) Flush() { _ = c.FlushError() } // a ResponseController return
 
 // Push starts an HTTP/2 push, if the server can.
 func (c *recorder) Push(target string, opts *http.PushOptions) error {
-	if to, ok := below[http.Pusher](c.ResponseWriter); ok {
+	if to, ok := findWriter[http.Pusher](c.ResponseWriter); ok {
 		return to.Push(target, opts)
 	}
 	return http.ErrNotSupported
@@ -160,7 +161,7 @@ func (c *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		c.status = http.StatusSwitchingProtocols
 	}
 	if c.slots && c.holding.keep() {
-		conn = holdConn(conn, sync.OnceFunc(c.holding.unhold))
+		conn = holdConn(conn, sync.OnceFunc(c.holding.release))
 	}
 	return conn, rw, nil
 }

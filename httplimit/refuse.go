@@ -27,8 +27,8 @@ const (
 	problemCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// unchecked is the sentence for requests that could not be decided.
-const unchecked = "The rate limit could not be checked."
+// uncheckedText is the sentence for requests that could not be decided.
+const uncheckedText = "The rate limit could not be checked."
 
 // Header values, allocated once.
 var (
@@ -65,7 +65,7 @@ func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decis
 	case body == BodyNone:
 		return b
 	case body == BodyText && closed:
-		return append(b, unchecked+"\n"...)
+		return append(b, uncheckedText+"\n"...)
 	case body == BodyText:
 		return append(appendSentence(b, slots, wait), '\n')
 	case body == BodyJSON && closed:
@@ -74,7 +74,7 @@ func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decis
 		b = append(b, `{"error":"rate limited","limit":`...)
 		b = append(b, items[d.Index].name...) // a quoted name is JSON too
 	case closed:
-		b = append(b, `{"type":"`+problemCapacity+`","title":"Service unavailable","status":503,"detail":"`+unchecked+`"`...)
+		b = append(b, `{"type":"`+problemCapacity+`","title":"Service unavailable","status":503,"detail":"`+uncheckedText+`"`...)
 	default:
 		b = append(b, `{"type":"`+problemQuota+`","title":"Too many requests","status":429,"detail":"`...)
 		b = appendSentence(b, slots, wait)
@@ -131,7 +131,7 @@ func (m *Middleware) send(w http.ResponseWriter, status int, text []byte) {
 }
 
 // appendSentence appends why a limit refused. A slot of an in-flight limit is free as soon as a request ends, so the sentence
-// suggests to try again sooner than the time at which a slot would expire.
+// suggests trying again before a slot would expire.
 func appendSentence(b []byte, slots bool, wait int64) []byte {
 	switch {
 	case wait < 0:

@@ -127,9 +127,9 @@ func TestSlotsOfPlansAndOverrides(t *testing.T) {
 
 // A shadow policy and a candidate hold slots while requests run; the slots of a refused request are released immediately.
 func TestSlotsInTheShadow(t *testing.T) {
-	left := func(p *play, place int, candidate bool) int64 {
+	left := func(p *play, index int, candidate bool) int64 {
 		var v policy.Verdict
-		p.limits.set.Decide(t.Context(), rule.Peek, &policy.Part{Policy: place, Key: "192.0.2.1", Cost: 1, Candidate: candidate}, &v)
+		p.limits.set.Decide(t.Context(), rule.Peek, &policy.Part{Policy: index, Key: "192.0.2.1", Cost: 1, Candidate: candidate}, &v)
 		return v.Decision.Remaining
 	}
 	var p *play

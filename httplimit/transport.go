@@ -18,8 +18,8 @@ const (
 	defaultMaxKeys = 1024
 )
 
-// TransportOptions configures a Transport. The zero value is valid: it obeys servers, has no limit of its own, and refuses
-// immediately what may not be sent yet.
+// TransportOptions configures a Transport. The zero value is valid: it obeys servers, has no limits, and immediately refuses
+// what may not be sent yet.
 type TransportOptions struct {
 	// Limiter is the transport's own limit, which decides before a request is sent. nil means none. It is charged for every
 	// request that is sent, including requests that follow a redirect and requests that fail on the way.

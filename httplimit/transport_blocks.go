@@ -11,16 +11,16 @@ type block struct {
 	key   string
 	until time.Time
 	limit string // the server's name for the limit
-	place int    // index in soonest
+	index int    // index in blocks.byEnd
 }
 
 // blocks holds the keys that servers have blocked, up to a maximum number. It is safe for concurrent use.
 type blocks struct {
 	maxKeys int
 
-	mu      sync.Mutex
-	byKey   map[string]*block
-	soonest soonest
+	mu    sync.Mutex
+	byKey map[string]*block
+	byEnd blockHeap
 }
 
 func newBlocks(maxKeys int) *blocks { return &blocks{maxKeys: maxKeys, byKey: map[string]*block{}} }
@@ -42,47 +42,47 @@ func (b *blocks) add(key string, until time.Time, limit string, now time.Time) {
 	if one := b.byKey[key]; one != nil {
 		if until.After(one.until) {
 			one.until, one.limit = until, limit
-			heap.Fix(&b.soonest, one.place)
+			heap.Fix(&b.byEnd, one.index)
 		}
 		return
 	}
-	for len(b.soonest) > 0 && !b.soonest[0].until.After(now) {
+	for len(b.byEnd) > 0 && !b.byEnd[0].until.After(now) {
 		b.forgetLocked()
 	}
-	if len(b.soonest) == b.maxKeys {
-		if !until.After(b.soonest[0].until) {
+	if len(b.byEnd) == b.maxKeys {
+		if !until.After(b.byEnd[0].until) {
 			return // the new block ends soonest
 		}
 		b.forgetLocked()
 	}
 	one := &block{key: key, until: until, limit: limit}
 	b.byKey[key] = one
-	heap.Push(&b.soonest, one)
+	heap.Push(&b.byEnd, one)
 }
 
 // forgetLocked drops the block that ends soonest.
 func (b *blocks) forgetLocked() {
-	one := heap.Pop(&b.soonest).(*block)
+	one := heap.Pop(&b.byEnd).(*block)
 	delete(b.byKey, one.key)
 }
 
-// soonest is a heap of blocks, with the one that ends soonest first.
-type soonest []*block
+// blockHeap is a heap of blocks, with the one that ends soonest first.
+type blockHeap []*block
 
-func (s soonest) Len() int           { return len(s) }
-func (s soonest) Less(i, j int) bool { return s[i].until.Before(s[j].until) }
-func (s soonest) Swap(i, j int) {
+func (s blockHeap) Len() int           { return len(s) }
+func (s blockHeap) Less(i, j int) bool { return s[i].until.Before(s[j].until) }
+func (s blockHeap) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
-	s[i].place, s[j].place = i, j
+	s[i].index, s[j].index = i, j
 }
 
-func (s *soonest) Push(one any) {
+func (s *blockHeap) Push(one any) {
 	b := one.(*block)
-	b.place = len(*s)
+	b.index = len(*s)
 	*s = append(*s, b)
 }
 
-func (s *soonest) Pop() any {
+func (s *blockHeap) Pop() any {
 	last := len(*s) - 1
 	one := (*s)[last]
 	(*s)[last] = nil

@@ -51,8 +51,8 @@ func TestBlocksAgainstModel(t *testing.T) {
 			one := key.Draw(t, "key")
 			fast.add(one, now.Add(hold), fmt.Sprint(i), now)
 			slow.add(one, now.Add(hold), now)
-			if len(fast.byKey) != len(slow.until) || len(fast.soonest) != len(slow.until) || len(slow.until) > most {
-				t.Fatalf("got %d and %d blocks, want %d of at most %d", len(fast.byKey), len(fast.soonest), len(slow.until), most)
+			if len(fast.byKey) != len(slow.until) || len(fast.byEnd) != len(slow.until) || len(slow.until) > most {
+				t.Fatalf("got %d and %d blocks, want %d of at most %d", len(fast.byKey), len(fast.byEnd), len(slow.until), most)
 			}
 			for c := 'a'; c <= 'j'; c++ {
 				want := max(0, slow.until[string(c)].Sub(now))

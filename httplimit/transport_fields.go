@@ -40,8 +40,8 @@ func readMembers(lines []string, keyed bool, each func(fieldMember)) bool {
 	return true
 }
 
-// nameIn returns the text of a String. The drafts require a String for a name; some servers send a Token.
-func nameIn(value string) (name string, ok bool) {
+// parseName returns the text of a String. The drafts require a String for a name; some servers send a Token.
+func parseName(value string) (name string, ok bool) {
 	switch {
 	case value == "" || !strings.Contains(`"*`+letters, value[:1]):
 		return "", false
@@ -51,8 +51,8 @@ func nameIn(value string) (name string, ok bool) {
 	return value, true
 }
 
-// wholeIn returns an Integer.
-func wholeIn(value string) (n int64, ok bool) {
+// parseInteger returns an Integer.
+func parseInteger(value string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(value, 10, 64)
 	return n, err == nil
 }

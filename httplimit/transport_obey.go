@@ -59,8 +59,8 @@ func fieldLines(h http.Header, name string) []string {
 // is valid.
 func retryAfter(h http.Header, now time.Time) (hold time.Duration, ok bool) {
 	for _, value := range fieldLines(h, "Retry-After") {
-		if n, valid := wholeUp(value); valid {
-			hold, ok = max(hold, ofSeconds(n)), true
+		if n, valid := parseRoundedUp(value); valid {
+			hold, ok = max(hold, fromSeconds(n)), true
 		} else if date, err := http.ParseTime(value); err == nil {
 			hold, ok = max(hold, date.Sub(now)), true
 		}
@@ -75,13 +75,13 @@ func rateLimitHold(h http.Header) (hold time.Duration, limit string) {
 		return 0, ""
 	}
 	valid := readMembers(values, false, func(m fieldMember) {
-		name, named := nameIn(m.value)
-		remaining, counted := wholeIn(m.r)
-		seconds, timed := wholeIn(m.t)
+		name, named := parseName(m.value)
+		remaining, counted := parseInteger(m.r)
+		seconds, timed := parseInteger(m.t)
 		if !named || !counted || remaining != 0 || !timed {
 			return
 		}
-		if other := ofSeconds(seconds); other > hold {
+		if other := fromSeconds(seconds); other > hold {
 			hold, limit = other, name[:min(len(name), maxNameBytes)]
 		}
 	})
@@ -95,12 +95,12 @@ func rateLimitHold(h http.Header) (hold time.Duration, limit string) {
 func draft07Hold(values []string) time.Duration {
 	found := map[string]string{}
 	valid := readMembers(values, true, func(m fieldMember) { found[m.key] = m.value })
-	remaining, counted := wholeIn(found["remaining"])
-	seconds, timed := wholeIn(found["reset"])
+	remaining, counted := parseInteger(found["remaining"])
+	seconds, timed := parseInteger(found["reset"])
 	if !valid || !counted || remaining != 0 || !timed {
 		return 0
 	}
-	return ofSeconds(seconds)
+	return fromSeconds(seconds)
 }
 
 // trioHold returns the time of a reset if nothing remains. The strictest of repeated fields counts.
@@ -108,14 +108,14 @@ func trioHold(remaining, reset []string, now time.Time) (hold time.Duration) {
 	exhausted := false
 	for _, value := range remaining {
 		whole, _, _ := strings.Cut(strings.TrimSpace(value), ".") // a fraction of a unit is not enough for a request
-		n, valid := wholeUp(whole)
+		n, valid := parseRoundedUp(whole)
 		exhausted = exhausted || valid && n == 0
 	}
 	if !exhausted {
 		return 0
 	}
 	for _, value := range reset {
-		if n, valid := wholeUp(value); valid {
+		if n, valid := parseRoundedUp(value); valid {
 			hold = max(hold, untilReset(n, now))
 		}
 	}
@@ -126,7 +126,7 @@ func trioHold(remaining, reset []string, now time.Time) (hold time.Duration) {
 func untilReset(n int64, now time.Time) time.Duration {
 	switch {
 	case n < epochSeconds:
-		return ofSeconds(n)
+		return fromSeconds(n)
 	case n < epochMillis:
 		return time.Unix(n, 0).Sub(now)
 	default:
@@ -134,14 +134,14 @@ func untilReset(n int64, now time.Time) time.Duration {
 	}
 }
 
-// ofSeconds returns n seconds, at most the longest duration, and 0 for a negative n.
-func ofSeconds(n int64) time.Duration {
+// fromSeconds returns n seconds, at most the longest duration, and 0 for a negative n.
+func fromSeconds(n int64) time.Duration {
 	return time.Duration(max(0, min(n, math.MaxInt64/int64(time.Second)))) * time.Second
 }
 
-// wholeUp reads a decimal number without a sign, and rounds it up. Signs, exponents and words such as NaN are not valid. A
+// parseRoundedUp reads a decimal number without a sign, and rounds it up. Signs, exponents and words such as NaN are not valid. A
 // number too large for an int64 is valid, and becomes the largest.
-func wholeUp(text string) (n int64, valid bool) {
+func parseRoundedUp(text string) (n int64, valid bool) {
 	whole, fraction, pointed := strings.Cut(strings.TrimSpace(text), ".")
 	if !onlyDigits(whole) || pointed && !onlyDigits(fraction) {
 		return 0, false

@@ -9,9 +9,9 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// RefusedError reports why a Transport did not send a request: nothing of it left the process, so it can be made again whatever
-// its method. http.Client returns it inside a *url.Error, where errors.As finds it. It is also slidegate.ErrNever if no waiting
-// helps, and context.DeadlineExceeded if waiting would have outlasted the request's deadline.
+// RefusedError reports why a Transport did not send a request: nothing was sent, so it can be made again whatever its method.
+// http.Client returns it inside a *url.Error, where errors.As finds it. It is also slidegate.ErrNever if no waiting helps, and
+// context.DeadlineExceeded if waiting would have outlasted the request's deadline.
 type RefusedError struct {
 	// RetryAfter is how long to wait before the request may be sent, if no other request is sent until then; slidegate.Never if
 	// its cost exceeds the limit. 0 means that the time is unknown.
@@ -19,7 +19,7 @@ type RefusedError struct {
 	// Limit is the limit that refused: the name of the transport's own limit, or its text if it has none. For a server's limit
 	// it is the name in RateLimit, cut to 64 bytes, or empty if there was none.
 	Limit string
-	// Server reports that the server asked the client to wait. Otherwise the Transport's own limiter refused.
+	// Server reports whether the server asked the client to wait. Otherwise the Transport's own limiter refused.
 	Server bool
 
 	cause error

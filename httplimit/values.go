@@ -5,15 +5,15 @@ import (
 	"unsafe"
 )
 
-// values is memory that the values of header fields are cut from. A response's values are small, and allocating each by itself
-// would take longer than a decision. Memory that has been cut off is never written to again; a block is freed with the last
-// response that uses a value in it.
+// values is memory that the values of header fields are cut from. A response's values are small, and allocating each
+// separately would take longer than a decision. Memory that has been cut off is never written to again; a block is freed with
+// the last response that uses a value in it.
 type values struct {
 	lines []string // each is a field's only line
 	text  []byte
 }
 
-var spareValues = sync.Pool{New: func() any { return new(values) }}
+var valuesPool = sync.Pool{New: func() any { return new(values) }}
 
 // Sizes of a block: enough for about a hundred responses.
 const (
@@ -23,7 +23,7 @@ const (
 
 // newValues returns values with capacity for some lines and bytes. Call putBack when they are cut.
 func newValues(lines, bytes int) *values {
-	v := spareValues.Get().(*values)
+	v := valuesPool.Get().(*values)
 	if cap(v.lines)-len(v.lines) < lines {
 		v.lines = make([]string, 0, max(lines, linesInBlock))
 	}
@@ -45,4 +45,4 @@ func (v *values) line(text string) []string {
 	return v.lines[n : n+1 : n+1]
 }
 
-func (v *values) putBack() { spareValues.Put(v) }
+func (v *values) putBack() { valuesPool.Put(v) }

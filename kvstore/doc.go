@@ -19,6 +19,6 @@
 //     whose charges have different keys fails with an error that wraps store.ErrUnsupported. The keys of a group share one entry,
 //     which is read and written as a whole, so keep groups small.
 //
-// An entry carries the version of its format and the full address of every state in it. Names of entries are hashes, but two keys
-// whose names collide share an entry but never their counts.
+// An entry carries the version of its format and the full address of every state in it. Names of entries are hashes. Two keys whose
+// names collide share an entry, but never their counts.
 package kvstore

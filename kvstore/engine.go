@@ -42,7 +42,7 @@ type Traits struct {
 	MaxName int
 	// MaxValue is the largest number of bytes in a value; 0 means a megabyte.
 	MaxValue int
-	// ServerClock reports that Now follows the clock of the engine's server rather than this machine's.
+	// ServerClock reports whether Now follows the clock of the engine's server rather than this machine's.
 	ServerClock bool
 	// Skew is the largest difference between the clocks of two processes; 0 means that it is not known.
 	Skew time.Duration

@@ -40,7 +40,7 @@ const (
 // record is the state at one address, or the settlements at one address in one period; see decideSettle.
 type record struct {
 	id      string      // kind and address; see recordID
-	expires rule.Micros // from then on the record is not needed
+	expires rule.Micros // when the record is no longer needed
 	payload []byte      // as it was read; nil once the record has changed
 
 	limit   *rule.Limit // of a state that has been decoded

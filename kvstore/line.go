@@ -28,23 +28,23 @@ func (s *shard) init(remember, shards int) {
 }
 
 // line holds the callers that wait for one entry. While a line exists, exactly one goroutine works for it.
-type line struct{ waiting []*wait }
+type line struct{ waiting []*waiter }
 
-// wait holds the requests of one caller for one entry. The worker decides copies, because the caller may leave earlier.
-type wait struct {
+// waiter holds the requests of one caller for one entry. The worker decides copies, because the caller may leave earlier.
+type waiter struct {
 	shard    *shard
 	requests []*store.Request // the caller's own requests; only the caller touches them
 	copies   []*store.Request
 	done     chan struct{}
 	left     bool // guarded by shard.mu: the caller has left
 
-	first        copied // memory for the usual single request
+	first        requestCopy // memory for the usual single request
 	firstRequest [1]*store.Request
 	firstCopy    [1]*store.Request
 }
 
-// copied is a request with memory for its usual single charge.
-type copied struct {
+// requestCopy is a request with memory for its usual single charge.
+type requestCopy struct {
 	request store.Request
 	charge  [1]store.Charge
 	answer  [1]rule.Answer
@@ -53,18 +53,18 @@ type copied struct {
 // maxTogether is the largest number of requests decided by one swap, so that a long line does not make its first callers wait.
 const maxTogether = 1024
 
-func newWait(r *store.Request) *wait {
-	w := &wait{done: make(chan struct{})}
+func newWaiter(r *store.Request) *waiter {
+	w := &waiter{done: make(chan struct{})}
 	w.requests, w.copies = append(w.firstRequest[:0], r), append(w.firstCopy[:0], w.first.copyOf(r))
 	return w
 }
 
-func (w *wait) add(r *store.Request) {
-	w.requests, w.copies = append(w.requests, r), append(w.copies, new(copied).copyOf(r))
+func (w *waiter) add(r *store.Request) {
+	w.requests, w.copies = append(w.requests, r), append(w.copies, new(requestCopy).copyOf(r))
 }
 
 // copyOf copies a request into c so that it shares no memory with r.
-func (c *copied) copyOf(r *store.Request) *store.Request {
+func (c *requestCopy) copyOf(r *store.Request) *store.Request {
 	c.request = *r
 	c.request.Group = strings.Clone(r.Group)
 	c.request.Charges = append(c.charge[:0], r.Charges...)
@@ -77,9 +77,9 @@ func (c *copied) copyOf(r *store.Request) *store.Request {
 	return &c.request
 }
 
-// join adds w to the line for an owner's entry, and starts the line if necessary. Callers are told apart by owner and not by the
-// name of the entry, so that only one of them has to hash it.
-func (s *Store) join(of owner, w *wait) *wait {
+// join adds w to the line for an owner's entry, and starts the line if necessary. Callers are distinguished by owner and not by
+// the name of the entry, so that only one of them has to hash it.
+func (s *Store) join(of owner, w *waiter) *waiter {
 	w.shard = &s.shards[maphash.String(s.seed, of.name)%uint64(len(s.shards))]
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *Store) join(of owner, w *wait) *wait {
 
 // finish waits until the requests have been decided, and copies the answers to the caller's requests. If ctx ends first, their Err
 // is its error.
-func (w *wait) finish(ctx context.Context) {
+func (w *waiter) finish(ctx context.Context) {
 	select {
 	case <-w.done:
 		for i, r := range w.requests {
@@ -124,7 +124,7 @@ func (s *shard) hasWaiters(l *line) bool {
 
 // next takes the first callers out of a line. It skips callers that have left, so their requests are never decided. If no caller
 // remains, it ends the line.
-func (s *shard) next(of owner, l *line) (taken []*wait) {
+func (s *shard) next(of owner, l *line) (taken []*waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	count, at := 0, 0

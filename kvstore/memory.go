@@ -37,8 +37,8 @@ const (
 // current reports whether the value may be swapped without being read first. The swap checks its revision.
 func (m *memory) current() bool { return m.revision != 0 && m.reads == 0 && m.streak < maxStreak }
 
-// swapped records a swap that succeeded after some conflicts.
-func (m *memory) swapped(fromMemory bool, conflicts int) {
+// recordSwap records a swap that succeeded after some conflicts.
+func (m *memory) recordSwap(fromMemory bool, conflicts int) {
 	if m.streak++; !fromMemory {
 		m.streak = 0
 	}

@@ -131,11 +131,11 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 		r := &batch[0]
 		of, err := ownerOf(r)
 		if r.Err = err; err == nil {
-			s.join(of, newWait(r)).finish(ctx)
+			s.join(of, newWaiter(r)).finish(ctx)
 		}
 		return r.Err
 	}
-	waits, owners := map[owner]*wait{}, []owner(nil)
+	waits, owners := map[owner]*waiter{}, []owner(nil)
 	for i := range batch {
 		r := &batch[i]
 		of, err := ownerOf(r)
@@ -146,7 +146,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 			w.add(r)
 			continue
 		}
-		waits[of] = newWait(r)
+		waits[of] = newWaiter(r)
 		owners = append(owners, of)
 	}
 	for _, of := range owners {

@@ -11,9 +11,9 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// tries is how often a swap is attempted. Together with Options.Timeout it bounds the work of a decision that keeps meeting
+// maxTries is how often a swap is attempted. Together with Options.Timeout it bounds the work of a decision that keeps meeting
 // conflicts.
-const tries = 256
+const maxTries = 256
 
 // errTooLarge is wrapped by errors about requests that would make an entry too large. Nothing was written.
 var errTooLarge = errors.New("the entry is too large")
@@ -44,7 +44,7 @@ func (s *Store) decideTogether(name string, known memory, requests []*store.Requ
 // again, up to a bound.
 func (s *Store) swapIn(ctx context.Context, name string, known *memory, requests []*store.Request) error {
 	fromMemory, conflicts := known.current(), 0
-	for range tries {
+	for range maxTries {
 		if !fromMemory {
 			if err := s.read(ctx, name, known); err != nil {
 				return err
@@ -66,7 +66,7 @@ func (s *Store) swapIn(ctx context.Context, name string, known *memory, requests
 		}
 		err = s.write(ctx, name, known, e, now)
 		if err == nil {
-			known.swapped(fromMemory, conflicts)
+			known.recordSwap(fromMemory, conflicts)
 			return nil
 		}
 		if known.forget(); !errors.Is(err, ErrConflict) {
@@ -77,12 +77,12 @@ func (s *Store) swapIn(ctx context.Context, name string, known *memory, requests
 			continue
 		}
 		if err := pause(ctx, known.roundTrip); err != nil {
-			return s.failed("swap", err)
+			return s.wrapErr("swap", err)
 		}
 	}
 	known.conflicts = maxConflicts
 	return fmt.Errorf("kvstore: %s: gave up after %d attempts to change an entry that other processes keep changing; use leases, or fewer processes per key",
-		s.traits.Name, tries)
+		s.traits.Name, maxTries)
 }
 
 // read gets an entry from the engine.
@@ -90,7 +90,7 @@ func (s *Store) read(ctx context.Context, name string, known *memory) (err error
 	begin := time.Now()
 	if known.value, known.revision, err = s.engine.Get(ctx, name); err != nil {
 		known.forget()
-		return s.failed("read", err)
+		return s.wrapErr("read", err)
 	}
 	known.roundTrip = time.Since(begin)
 	return nil
@@ -107,7 +107,7 @@ func (s *Store) write(ctx context.Context, name string, known *memory, e *entry,
 	keep += min(s.opts.Grace, time.Duration(1<<63-1)-keep)
 	revision, err := s.engine.Swap(ctx, name, value, known.revision, keep)
 	if err != nil {
-		return s.failed("swap", err)
+		return s.wrapErr("swap", err)
 	}
 	known.value, known.revision, known.written = value, revision, revision
 	return nil
@@ -136,7 +136,7 @@ func (s *Store) decisionTime(e *entry) rule.Micros {
 	return now
 }
 
-func (s *Store) failed(what string, err error) error {
+func (s *Store) wrapErr(what string, err error) error {
 	return fmt.Errorf("kvstore: %s: %s: %w", s.traits.Name, what, err)
 }
 

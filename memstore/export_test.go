@@ -14,7 +14,7 @@ import (
 // Freeze puts the page of a limit's first keys into the state in which it has just been split but not yet replaced. It
 // returns the page's lock, and a function that undoes this.
 func (s *Store) Freeze(limit *store.Limit) (lock sync.Locker, thaw func()) {
-	g := s.known(limit.Prefix()).page(0)
+	g := s.findTable(limit.Prefix()).page(0)
 	set := func(dead bool) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -53,7 +53,7 @@ func Sign(snapshot []byte) []byte {
 
 // SlabBytes returns how much memory the states of a limit take in addition to their pages.
 func SlabBytes(s *Store, limit *store.Limit) int64 {
-	t := s.known(limit.Prefix())
+	t := s.findTable(limit.Prefix())
 	pages := int64(0)
 	t.mu.Lock()
 	defer t.mu.Unlock()

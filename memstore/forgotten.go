@@ -16,12 +16,12 @@ import (
 // the first layer in which one of them has space, into the emptier one, and never moves. So when fewer keys are forgotten,
 // the large layers are no longer written to, and are dropped when the last of their traces has expired.
 type forgotten struct {
-	limit  rule.Limit // of the table's shape
-	exact  bool       // times must not be rounded, because windows start with the first request
-	digits uint       // precision of the codes of units
-	take   func(bytes int64) bool
-	give   func(bytes int64)
-	any    atomic.Bool // whether there are layers
+	limit     rule.Limit // of the table's shape
+	exact     bool       // times must not be rounded, because windows start with the first request
+	digits    uint       // precision of the codes of units
+	take      func(bytes int64) bool
+	give      func(bytes int64)
+	hasLayers atomic.Bool // whether there are layers
 
 	mu      sync.Mutex
 	layers  []*forgottenLayer // smallest first
@@ -33,17 +33,17 @@ type forgotten struct {
 }
 
 const (
-	rowBytes     = 64
-	firstLayer   = 16 << 10 // bytes of the first layer
-	quadruples   = 4 << 20  // up to this size the next layer is four times as large, so that there are few; above it, twice as large
-	maxLayer     = rowBytes << rowIndexBits
-	minLayer     = 4 << 10
-	smallLayer   = 1 << 10 // bytes of the first layer if no memory is granted
-	maxLayers    = 16
-	requestAgain = 1024 // how many traces to add before requesting memory again, after none was granted
+	rowBytes        = 64
+	firstLayer      = 16 << 10 // bytes of the first layer
+	quadrupleUpTo   = 4 << 20  // up to this size the next layer is four times as large, so that there are few; above it, twice as large
+	maxLayer        = rowBytes << rowIndexBits
+	minLayer        = 4 << 10
+	smallLayer      = 1 << 10 // bytes of the first layer if no memory is granted
+	maxLayers       = 16
+	requestInterval = 1024 // how many traces to add before requesting memory again, after none was granted
 
 	rowIndexBits = 21 // a hash contains two row indexes, and above them the fingerprint
-	stepsOfLife  = 100
+	stepsPerLife = 100
 )
 
 // forgottenLayer is a set of rows of the same age.
@@ -91,7 +91,7 @@ func (f *forgotten) remember(h uint64, m rule.Summary, now rule.Micros) {
 	if l := f.grow(life); l != nil && l.put(&t, f.timeOf(l, now)) {
 		return
 	}
-	l := f.squeezable(h)
+	l := f.squeezeLayer(h)
 	l.life = max(l.life, life)
 	l.squeeze(&t, f.timeOf(l, now))
 }
@@ -105,9 +105,9 @@ func (f *forgotten) touch(h uint64) {
 	}
 }
 
-// squeezable returns a layer for a key for which there is no space: one of the large layers, chosen in proportion to their
+// squeezeLayer returns a layer for a key for which there is no space: one of the large layers, chosen in proportion to their
 // size.
-func (f *forgotten) squeezable(h uint64) *forgottenLayer {
+func (f *forgotten) squeezeLayer(h uint64) *forgottenLayer {
 	least := len(f.layers[len(f.layers)-1].rows) / 4
 	var rows uint64
 	for _, l := range f.layers {
@@ -146,7 +146,7 @@ func (f *forgotten) lifeOf(m rule.Summary) rule.Micros {
 
 // recall returns what is known of a key that has no slot: at least what was remembered of it, or nothing.
 func (f *forgotten) recall(h uint64, now rule.Micros) (m rule.Summary, found bool) {
-	if !f.any.Load() {
+	if !f.hasLayers.Load() {
 		return rule.Summary{}, false
 	}
 	f.mu.Lock()
@@ -182,7 +182,7 @@ func (f *forgotten) find(h uint64, now rule.Micros) (m rule.Summary) {
 // reset frees a key. Its traces stay, because other keys may share them; the key itself is no longer looked up, until it is
 // forgotten again.
 func (f *forgotten) reset(h uint64, now rule.Micros) {
-	if !f.any.Load() {
+	if !f.hasLayers.Load() {
 		return
 	}
 	f.mu.Lock()
@@ -199,7 +199,7 @@ func (f *forgotten) reset(h uint64, now rule.Micros) {
 // expire releases the memory of layers that have expired by now. Other methods do so too; this one is for when none of them
 // is called.
 func (f *forgotten) expire(now rule.Micros) {
-	if !f.any.Load() {
+	if !f.hasLayers.Load() {
 		return
 	}
 	f.mu.Lock()
@@ -242,7 +242,7 @@ func (f *forgotten) dropExpired(now rule.Micros) {
 		return true
 	})
 	f.waiting = 0
-	if f.any.Store(len(f.layers) > 0); len(f.layers) == 0 {
+	if f.hasLayers.Store(len(f.layers) > 0); len(f.layers) == 0 {
 		f.layers, f.freed = nil, freedKeys{}
 	}
 }
@@ -274,8 +274,8 @@ func (f *forgotten) grow(life rule.Micros) *forgottenLayer {
 		f.waiting--
 		return nil
 	}
-	wanted := f.nextSize(life)
-	for size := wanted; size >= max(minLayer, wanted/8); size /= 2 { // each layer costs time and adds false positives
+	preferred := f.nextSize(life)
+	for size := preferred; size >= max(minLayer, preferred/8); size /= 2 { // each layer costs time and adds false positives
 		if f.take(size) {
 			return f.addLayer(size, life, true)
 		}
@@ -283,7 +283,7 @@ func (f *forgotten) grow(life rule.Micros) *forgottenLayer {
 	if len(f.layers) == 0 {
 		return f.addLayer(smallLayer, life, false)
 	}
-	f.waiting = requestAgain
+	f.waiting = requestInterval
 	return nil
 }
 
@@ -296,8 +296,8 @@ func (f *forgotten) nextSize(life rule.Micros) int64 {
 		}
 	}
 	switch {
-	case largest < quadruples:
-		return min(max(firstLayer, 4*largest), quadruples)
+	case largest < quadrupleUpTo:
+		return min(max(firstLayer, 4*largest), quadrupleUpTo)
 	default:
 		return min(2*largest, maxLayer)
 	}
@@ -307,7 +307,7 @@ func (f *forgotten) addLayer(size int64, life rule.Micros, granted bool) *forgot
 	l := &forgottenLayer{rows: make([]forgottenRow, size/rowBytes), exact: f.exact, granted: granted, life: life, step: f.stepOf(life)}
 	at, _ := slices.BinarySearchFunc(f.layers, l, func(a, b *forgottenLayer) int { return len(a.rows) - len(b.rows) })
 	f.layers = slices.Insert(f.layers, at, l)
-	f.any.Store(true)
+	f.hasLayers.Store(true)
 	return l
 }
 
@@ -317,7 +317,7 @@ func (f *forgotten) stepOf(life rule.Micros) rule.Micros {
 	if parts := rule.Micros(f.limit.Parts()); parts > 0 && f.limit.Calendar == rule.NoPeriod && !f.exact {
 		return life / parts
 	}
-	return max(1, (life+stepsOfLife-1)/stepsOfLife)
+	return max(1, (life+stepsPerLife-1)/stepsPerLife)
 }
 
 func (l *forgottenLayer) bytes() int64 { return int64(len(l.rows)) * rowBytes }
@@ -343,8 +343,8 @@ func floorOf(at, step rule.Micros) int64 {
 	return int64(at / step)
 }
 
-// date sets the index of a trace's time, unless another layer with the same step has done so.
-func (l *forgottenLayer) date(t *trace) {
+// setIndex sets the index of a trace's time, unless another layer with the same step has done so.
+func (l *forgottenLayer) setIndex(t *trace) {
 	if t.step != l.step {
 		t.step, t.index = l.step, l.indexOf(t.at)
 	}
@@ -376,11 +376,11 @@ func (l *forgottenLayer) find(h uint64, m *layerTime) (code uint8, at rule.Micro
 
 // put adds a trace, and reports whether there was space.
 func (l *forgottenLayer) put(t *trace, m *layerTime) bool {
-	l.date(t)
+	l.setIndex(t)
 	a, b := l.rowsOf(t.hash)
 	l.held -= a.tidy(t.index, l.exact, m) + b.tidy(t.index, l.exact, m)
 	if a.raise(t, l.exact, m) || b.raise(t, l.exact, m) {
-		l.note(t)
+		l.updateLatest(t)
 		return true
 	}
 	room, other := a.free(l.exact), b.free(l.exact)
@@ -392,21 +392,21 @@ func (l *forgottenLayer) put(t *trace, m *layerTime) bool {
 	}
 	a.add(t, l.exact, m)
 	l.held++
-	l.note(t)
+	l.updateLatest(t)
 	return true
 }
 
 // squeeze adds a trace to a row that is full.
 func (l *forgottenLayer) squeeze(t *trace, m *layerTime) {
-	l.date(t)
+	l.setIndex(t)
 	a, b := l.rowsOf(t.hash)
 	if b.load() < a.load() {
 		a = b
 	}
 	a.share(l, m)
-	a.mix(t, l.exact, m)
+	a.addShared(t, l.exact, m)
 	l.held++
-	l.note(t)
+	l.updateLatest(t)
 }
 
 // load returns how full a row is: of two full rows, the one with the lower load should take another trace.
@@ -417,10 +417,12 @@ func (r *forgottenRow) load() uint64 {
 	return 0
 }
 
-func (l *forgottenLayer) note(t *trace) { l.latest = max(l.latest, rule.Micros(t.index)*l.step) }
+func (l *forgottenLayer) updateLatest(t *trace) {
+	l.latest = max(l.latest, rule.Micros(t.index)*l.step)
+}
 
-// freedKeys are the keys that were reset. They are kept in two generations. The older one is dropped when the newer is full
-// or as old as anything remembered, so a key is freed for a shorter time only if very many are.
+// freedKeys are the keys that were reset. They are kept in two generations. The older one is dropped when the newer is
+// full or as old as anything remembered, so a key stays free for less time only if very many keys are freed.
 type freedKeys struct {
 	newer, older map[uint64]struct{}
 	since        rule.Micros

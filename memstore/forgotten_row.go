@@ -89,7 +89,7 @@ func (r *forgottenRow) find(print uint64, m *layerTime) (code uint8, index int64
 		}
 		return uint8(r[lastWord] >> codeAt), index
 	}
-	i := r.place(print)
+	i := r.printIndex(print)
 	if i < 0 {
 		return 0, 0
 	}
@@ -100,8 +100,8 @@ func (r *forgottenRow) find(print uint64, m *layerTime) (code uint8, index int64
 	return uint8(trace >> codeAt), index
 }
 
-// place returns the position of a fingerprint in a short row, or -1. No two traces of a row have the same fingerprint.
-func (r *forgottenRow) place(print uint64) int {
+// printIndex returns the index of a fingerprint in a short row, or -1. No two traces of a row have the same fingerprint.
+func (r *forgottenRow) printIndex(print uint64) int {
 	const both = printMask | printMask<<32
 	pattern := print | print<<32
 	for i, word := range r {
@@ -208,8 +208,8 @@ func (r *forgottenRow) free(exact bool) (n int) {
 	return n
 }
 
-// raise makes a row that contains the trace's key cover the trace, and reports whether there is such a key. For a shared
-// row it only reports whether the row covers the trace already.
+// raise makes a row that contains the trace's key cover the trace, and reports whether the row contains it. For a
+// shared row it only reports whether the row covers the trace already.
 func (r *forgottenRow) raise(t *trace, exact bool, m *layerTime) bool {
 	if r.shared() {
 		code, index := r.find(t.print(), m)
@@ -218,7 +218,7 @@ func (r *forgottenRow) raise(t *trace, exact bool, m *layerTime) bool {
 	if exact {
 		return false // the same key is removed before it is added
 	}
-	i := r.place(t.print())
+	i := r.printIndex(t.print())
 	if i < 0 {
 		return false
 	}
@@ -289,13 +289,13 @@ func (r *forgottenRow) share(l *forgottenLayer, m *layerTime) {
 	}
 	shared := forgottenRow{lastWord: sharedFlag}
 	shared.setBase(m.oldest)
-	r.traces(l, m, func(t *trace) { shared.mix(t, l.exact, m) })
+	r.traces(l, m, func(t *trace) { shared.addShared(t, l.exact, m) })
 	*r = shared
 }
 
-// mix adds a trace to a shared row. If times must be exact, it counts as the maximum: nothing is admitted until the last
+// addShared adds a trace to a shared row. If times must be exact, it counts as the maximum: nothing is admitted until the last
 // trace of the row has expired, so the grid does not matter.
-func (r *forgottenRow) mix(t *trace, exact bool, m *layerTime) {
+func (r *forgottenRow) addShared(t *trace, exact bool, m *layerTime) {
 	code := uint64(t.code)
 	if exact {
 		code = maxCode

@@ -104,9 +104,9 @@ func (f *forgotten) restoreLayer(d *decoder, then, now rule.Micros) {
 
 // restoredLayer returns an empty layer of the given size, or a smaller one if less memory is granted.
 func (f *forgotten) restoredLayer(size int64, life rule.Micros) *forgottenLayer {
-	for wanted := size; wanted >= min(size, minLayer); wanted /= 2 {
-		if f.take(wanted) {
-			return f.addLayer(wanted, life, true)
+	for requested := size; requested >= min(size, minLayer); requested /= 2 {
+		if f.take(requested) {
+			return f.addLayer(requested, life, true)
 		}
 	}
 	return f.addLayer(min(size, smallLayer), life, false)
@@ -135,7 +135,7 @@ func (l *forgottenLayer) fold(index int, from *forgottenRow, before, m *layerTim
 	count := from[lastWord] & countMask
 	r.raiseShared(from[lastWord]>>codeAt&0xff, t.index, count, m)
 	l.held += int64(count)
-	l.note(&t)
+	l.updateLatest(&t)
 }
 
 // moveBack moves a time to now if it is so far ahead that a clock must have been wrong. The rule does the same with states.
@@ -148,7 +148,7 @@ func (l *forgottenLayer) moveBack(t *trace, m *layerTime) {
 // refold adds a trace to a row that may be full.
 func (l *forgottenLayer) refold(r *forgottenRow, t *trace, m *layerTime) {
 	l.held -= r.tidy(t.index, l.exact, m)
-	l.note(t)
+	l.updateLatest(t)
 	switch {
 	case r.raise(t, l.exact, m):
 		return
@@ -156,7 +156,7 @@ func (l *forgottenLayer) refold(r *forgottenRow, t *trace, m *layerTime) {
 		r.add(t, l.exact, m)
 	default:
 		r.share(l, m)
-		r.mix(t, l.exact, m)
+		r.addShared(t, l.exact, m)
 	}
 	l.held++
 }

@@ -69,5 +69,5 @@ func find(f form, g *page, h uint64) int {
 	return -1
 }
 
-// homeOf distributes hashes over n places, by bits that the directory does not use.
+// homeOf distributes hashes over n positions, by bits that the directory does not use.
 func homeOf(h uint64, n int) int { return int(uint64(uint32(h)) * uint64(n) >> 32) }

@@ -8,12 +8,12 @@ import (
 
 // A decision about one of a million keys reads a line that is far from the previous one, and the processor must also
 // translate its address, which it caches for a few thousand pages. A huge page stands for 512 small ones. Linux creates
-// huge pages automatically only if configured to, but can be asked to make one from existing pages.
+// huge pages automatically only if configured to, but can make one from existing pages on request.
 
 const (
 	hugeBytes = 2 << 20
-	// enough is how many bytes of a huge page must have been allocated here; the rest may belong to others.
-	enough = hugeBytes * 3 / 4
+	// minAllocated is how many bytes of a huge page must have been allocated here; the rest may belong to others.
+	minAllocated = hugeBytes * 3 / 4
 	// collapse is MADV_COLLAPSE, available since Linux 6.1. Older kernels return an error, which does no harm.
 	collapse = 25
 )
@@ -24,12 +24,13 @@ var hugePages = struct {
 	bytes map[uintptr]int
 }{bytes: map[uintptr]int{}}
 
-// placed records where memory for keys was allocated, and requests a huge page if that is most of it.
-func placed(p unsafe.Pointer, bytes int) {
+// recordAllocation records where memory for keys was allocated, and requests a huge page once most of one has been
+// allocated.
+func recordAllocation(p unsafe.Pointer, bytes int) {
 	at := uintptr(p) &^ (hugeBytes - 1)
 	hugePages.mu.Lock()
 	n := hugePages.bytes[at] + bytes
-	if n < enough {
+	if n < minAllocated {
 		hugePages.bytes[at] = n
 		hugePages.mu.Unlock()
 		return
@@ -39,10 +40,10 @@ func placed(p unsafe.Pointer, bytes int) {
 	go makeHuge(at) // this takes a millisecond or two, and the caller may hold locks
 }
 
-var oneAtATime sync.Mutex
+var collapsing sync.Mutex
 
 func makeHuge(at uintptr) {
-	oneAtATime.Lock()
-	defer oneAtATime.Unlock()
+	collapsing.Lock()
+	defer collapsing.Unlock()
 	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, at, hugeBytes, collapse)
 }

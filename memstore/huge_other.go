@@ -4,5 +4,5 @@ package memstore
 
 import "unsafe"
 
-// placed requests huge pages, on Linux only.
-func placed(unsafe.Pointer, int) {}
+// recordAllocation requests huge pages, on Linux only.
+func recordAllocation(unsafe.Pointer, int) {}

@@ -19,12 +19,12 @@ type legacy struct {
 
 	mu     sync.Mutex
 	keys   map[uint64]rule.State
-	floors map[floorPlace]rule.State
+	floors map[floorKey]rule.State
 	depths []uint // prefix lengths of the floors
 }
 
-// floorPlace identifies what a floor covers.
-type floorPlace struct {
+// floorKey identifies what a floor covers.
+type floorKey struct {
 	first uint64 // the first hash of the segment
 	depth uint   // how many bits all hashes of the segment share
 	set   int
@@ -38,11 +38,11 @@ const (
 )
 
 func newLegacy(shape rule.Shape, sets int) *legacy {
-	return &legacy{shape: shape, limit: shape.Limit(), sets: sets, keys: map[uint64]rule.State{}, floors: map[floorPlace]rule.State{}}
+	return &legacy{shape: shape, limit: shape.Limit(), sets: sets, keys: map[uint64]rule.State{}, floors: map[floorKey]rule.State{}}
 }
 
-// recall sets the initial state of a claim from what is known of its key, and reports whether that is the key's own. It
-// returns false for a floor.
+// recall sets the initial state of a claim from what is known of its key. It reports whether that is the key's own state,
+// and not a floor.
 func (o *legacy) recall(c *claim, now rule.Micros) bool {
 	if o == nil {
 		return false
@@ -54,8 +54,8 @@ func (o *legacy) recall(c *claim, now rule.Micros) bool {
 		return true
 	}
 	for _, depth := range o.depths {
-		place := floorPlace{first: c.h >> 1 >> (63 - depth) << 1 << (63 - depth), depth: depth, set: homeOf(c.h, o.sets)}
-		if s, ok := o.floors[place]; ok && o.limit.Expires(&s) > now {
+		key := floorKey{first: c.h >> 1 >> (63 - depth) << 1 << (63 - depth), depth: depth, set: homeOf(c.h, o.sets)}
+		if s, ok := o.floors[key]; ok && o.limit.Expires(&s) > now {
 			c.begin(&s)
 			c.inherited = true
 		}
@@ -71,8 +71,8 @@ func (c *claim) begin(s *rule.State) {
 	c.state = own
 }
 
-// taken drops a key that now has a slot in a table.
-func (o *legacy) taken(h uint64) {
+// drop drops a key that now has a slot in a table.
+func (o *legacy) drop(h uint64) {
 	if o == nil {
 		return
 	}
@@ -101,13 +101,13 @@ func (o *legacy) snapshot(e *encoder, shape rule.Shape, now rule.Micros) {
 			key.encode(e, shape.Algorithm)
 		}
 	}
-	for place, s := range o.floors {
+	for key, s := range o.floors {
 		if o.limit.Expires(&s) > now {
 			name()
 			e.int(recordFloor)
-			e.int(int64(place.set))
-			e.int(int64(place.depth))
-			e.hash(place.first)
+			e.int(int64(key.set))
+			e.int(int64(key.depth))
+			e.hash(key.first)
 			e.state(shape.Algorithm, &s)
 		}
 	}
@@ -139,18 +139,18 @@ func (d *decoder) legacyState(o *legacy, floor bool, now rule.Micros) {
 		return
 	}
 	set, depth := d.Int(), d.Int()
-	place := floorPlace{set: int(set), depth: uint(depth)}
-	place.first = d.Uint64()
+	key := floorKey{set: int(set), depth: uint(depth)}
+	key.first = d.Uint64()
 	d.Check(set >= 0 && set < int64(o.sets) && depth >= 0 && depth <= maxDepth2)
-	if d.err == nil && depth < 64 && place.first<<depth != 0 {
+	if d.err == nil && depth < 64 && key.first<<depth != 0 {
 		d.Check(false) // it lies outside its table
 	}
 	var s rule.State
 	d.state(&o.limit, &s)
 	if d.err == nil && o.limit.Expires(&s) > now {
-		o.floors[place] = s
-		if !slices.Contains(o.depths, place.depth) {
-			o.depths = append(o.depths, place.depth)
+		o.floors[key] = s
+		if !slices.Contains(o.depths, key.depth) {
+			o.depths = append(o.depths, key.depth)
 		}
 	}
 }

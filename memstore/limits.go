@@ -33,7 +33,7 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 		if t == nil {
 			t = s.addTable(idOf(limit), limit.Rule().Shape())
 		}
-		s.change(t, func(u *use) { u.requested, u.prepared = true, u.prepared+1 })
+		s.changeUse(t, func(u *use) { u.requested, u.prepared = true, u.prepared+1 })
 		prefixes = append(prefixes, limit.Prefix())
 	}
 	var released atomic.Bool
@@ -44,7 +44,7 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, prefix := range prefixes {
-			s.change(s.tables[prefix], func(u *use) { u.prepared-- })
+			s.changeUse(s.tables[prefix], func(u *use) { u.prepared-- })
 		}
 		for s.counted > s.opts.MaxLimits && s.dropIdle() {
 		}
@@ -62,7 +62,7 @@ func (s *Store) tableOf(limit *store.Limit) (*table, error) {
 		}
 		t = s.addTable(idOf(limit), limit.Rule().Shape())
 	}
-	s.change(t, func(u *use) { u.requested = true })
+	s.changeUse(t, func(u *use) { u.requested = true })
 	return t, nil
 }
 
@@ -74,8 +74,8 @@ func idOf(limit *store.Limit) tableID {
 	return tableID{prefix: limit.Prefix(), namespace: limit.Namespace(), name: limit.Name()}
 }
 
-// known returns the table with a prefix, or nil if there is none.
-func (s *Store) known(prefix string) *table {
+// findTable returns the table with a prefix, or nil if there is none.
+func (s *Store) findTable(prefix string) *table {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tables[prefix]
@@ -88,8 +88,8 @@ func (s *Store) addTable(id tableID, shape rule.Shape) *table {
 	return t
 }
 
-// change changes the use of a table, and updates the count of tables.
-func (s *Store) change(t *table, to func(*use)) {
+// changeUse changes the use of a table, and updates the count of tables.
+func (s *Store) changeUse(t *table, to func(*use)) {
 	before := t.use.counts()
 	to(&t.use)
 	switch after := t.use.counts(); {
@@ -186,7 +186,7 @@ func (s *Store) drop(t *table) bool {
 			s.plans[i].CompareAndSwap(p, nil)
 		}
 	}
-	s.change(t, func(u *use) { *u = use{} })
+	s.changeUse(t, func(u *use) { *u = use{} })
 	delete(s.tables, t.id.prefix)
 	return true
 }

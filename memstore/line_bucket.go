@@ -110,7 +110,7 @@ func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, co
 				l.release(control &^ bucketFields)
 				return verdict, remaining, after, resetAfter, at
 			}
-		case l[controlWord].CompareAndSwap(control, raised(control&^bucketFields|full|units<<bucketUnitsAt|since<<bucketSinceAt)):
+		case l[controlWord].CompareAndSwap(control, nextVersion(control&^bucketFields|full|units<<bucketUnitsAt|since<<bucketSinceAt)):
 			return verdict, remaining, after, resetAfter, at
 		}
 		stepBack()
@@ -144,8 +144,8 @@ func (f *bucketForm) read(l *line, control uint64) (s rule.State) {
 }
 
 func (f *bucketForm) load(l *line, control uint64, s *rule.State) {
-	there := f.read(l, control)
-	s.Start, s.Until, s.Missing, s.Rest = there.Start, there.Until, there.Missing, there.Rest
+	state := f.read(l, control)
+	s.Start, s.Until, s.Missing, s.Rest = state.Start, state.Until, state.Missing, state.Rest
 }
 
 func (f *bucketForm) store(l *line, control uint64, s *rule.State) (newControl uint64, ok storeResult) {

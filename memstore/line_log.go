@@ -87,8 +87,8 @@ func (f *logForm) size(u logFields) int {
 	return f.plain
 }
 
-// place returns the position of the i-th unit in the ring.
-func (f *logForm) place(u logFields, i int) uint {
+// position returns the position of the i-th unit in the ring.
+func (f *logForm) position(u logFields, i int) uint {
 	if i += u.start(); i >= f.size(u) {
 		i -= f.size(u)
 	}
@@ -97,11 +97,11 @@ func (f *logForm) place(u logFields, i int) uint {
 
 // copyRing appends units i to end-1 of the ring to to.
 func (f *logForm) copyRing(to []uint64, l *line, u logFields, i, end int) []uint64 {
-	place, size := f.place(u, i), uint(f.size(u))
+	position, size := f.position(u, i), uint(f.size(u))
 	for ; i < end; i++ {
-		to = append(to, stamp(l, ringWord, f.width, place))
-		if place++; place == size {
-			place = 0
+		to = append(to, stamp(l, ringWord, f.width, position))
+		if position++; position == size {
+			position = 0
 		}
 	}
 	return to
@@ -218,19 +218,19 @@ func (f *logForm) expired(l *line, u logFields, newest, cutoff rule.Micros) (n i
 		return u.total(), 0
 	}
 	size := f.size(u)
-	place := u.start()
+	position := u.start()
 	for i := range u.front() {
 		var low uint64
 		if f.width == narrow {
-			low = narrowStamp(l, ringWord, uint(place))
+			low = narrowStamp(l, ringWord, uint(position))
 		} else {
-			low = stamp(l, ringWord, wide, uint(place))
+			low = stamp(l, ringWord, wide, uint(position))
 		}
 		if t := f.time(newest, low); t > cutoff {
 			return i, t
 		}
-		if place++; place == size {
-			place = 0
+		if position++; position == size {
+			position = 0
 		}
 	}
 	n = f.expiredBehindFront(l, u, newest, cutoff)
@@ -257,7 +257,7 @@ func (f *logForm) expiredBehindFront(l *line, u logFields, newest, cutoff rule.M
 		at = f.slab.follow(at)
 	}
 	for i := range u.back() {
-		if f.time(newest, stamp(l, ringWord, f.width, f.place(u, u.front()+i))) > cutoff {
+		if f.time(newest, stamp(l, ringWord, f.width, f.position(u, u.front()+i))) > cutoff {
 			return chain + i
 		}
 	}
@@ -268,9 +268,9 @@ func (f *logForm) expiredBehindFront(l *line, u logFields, newest, cutoff rule.M
 func (f *logForm) unit(l *line, u logFields, newest rule.Micros, i int) rule.Micros {
 	switch {
 	case i < u.front():
-		return f.time(newest, stamp(l, ringWord, f.width, f.place(u, i)))
+		return f.time(newest, stamp(l, ringWord, f.width, f.position(u, i)))
 	case i >= u.total()-u.back():
-		return f.time(newest, stamp(l, ringWord, f.width, f.place(u, i-u.total()+u.back()+u.front())))
+		return f.time(newest, stamp(l, ringWord, f.width, f.position(u, i-u.total()+u.back()+u.front())))
 	}
 	at := upper(l[chainHeadWord].Load())
 	for i += u.offset() - u.front(); i >= f.perLine; i -= f.perLine {
@@ -279,8 +279,8 @@ func (f *logForm) unit(l *line, u logFields, newest rule.Micros, i int) rule.Mic
 	return f.time(newest, stamp(f.slab.line(at), 0, f.width, uint(i)))
 }
 
-// charge drops the oldest units and adds n with time at, in a busy slot. It returns the new control word, or false if there
-// is no memory, in which case nothing has changed.
+// charge drops the oldest units and adds n with time at, in a busy slot. It returns the new control word, or false if
+// there is no memory; nothing has changed then.
 func (f *logForm) charge(l *line, h uint64, u logFields, drop int, at rule.Micros, n int) (uint64, bool) {
 	front, back, size := u.front()-drop, u.back(), f.plain
 	if u.hasChain() {
@@ -343,13 +343,13 @@ func (f *logForm) reshape(l *line, h uint64, u logFields, drop int, at rule.Micr
 		for range n {
 			ring = append(ring, unit)
 		}
-		return f.lay(l, u, ring, len(ring), at, &c), true
+		return f.writeRing(l, u, ring, len(ring), at, &c), true
 	}
 	if c.count > 0 && len(ring)+n <= f.chained {
 		for range n {
 			ring = append(ring, unit)
 		}
-		return f.lay(l, u, ring, front, at, &c), true
+		return f.writeRing(l, u, ring, front, at, &c), true
 	}
 	// A few units stay in front, and the newest in back. All others go to the chain.
 	if c.count == 0 {
@@ -370,11 +370,11 @@ func (f *logForm) reshape(l *line, h uint64, u logFields, drop int, at rule.Micr
 	if n > 1 {
 		c.pushSame(unit, n-1)
 	}
-	return f.lay(l, u, append(ring[:front], unit), front, at, &c), true
+	return f.writeRing(l, u, append(ring[:front], unit), front, at, &c), true
 }
 
-// lay writes a ring with that many units in front, and the rest of the chain, and returns unused lines to the slab.
-func (f *logForm) lay(l *line, u logFields, ring []uint64, front int, newest rule.Micros, c *logChain) uint64 {
+// writeRing writes a ring with front units in front, and the rest of the chain, and returns unused lines to the slab.
+func (f *logForm) writeRing(l *line, u logFields, ring []uint64, front int, newest rule.Micros, c *logChain) uint64 {
 	c.settle()
 	setStamps(l, ringWord, f.width, 0, ring)
 	f.setEpoch(l, newest)
@@ -441,7 +441,7 @@ func (f *logForm) store(l *line, control uint64, s *rule.State) (newControl uint
 	c.open(f, l, u)
 	if n-first <= f.plain {
 		c.advance(c.count)
-		return f.lay(l, u, low(first, n), n-first, newest, &c), stored
+		return f.writeRing(l, u, low(first, n), n-first, newest, &c), stored
 	}
 	back := first + f.keep
 	if !c.renew(l[hashWord].Load(), n-1-back) {
@@ -451,7 +451,7 @@ func (f *logForm) store(l *line, control uint64, s *rule.State) (newControl uint
 		c.push(low(at, min(at+f.perLine, n-1)))
 	}
 	ring := append(low(first, back), uint64(newest)&f.low)
-	return f.lay(l, u, ring, f.keep, newest, &c), stored
+	return f.writeRing(l, u, ring, f.keep, newest, &c), stored
 }
 
 // clear resets the slot to a key never seen.
@@ -484,7 +484,7 @@ func (f *logForm) weight(l *line, control uint64, now rule.Micros) int64 {
 		return 0
 	}
 	n := u.total()
-	for i := 0; i < u.front() && f.time(newest, stamp(l, ringWord, f.width, f.place(u, i))) <= now-f.window; i++ {
+	for i := 0; i < u.front() && f.time(newest, stamp(l, ringWord, f.width, f.position(u, i))) <= now-f.window; i++ {
 		n--
 	}
 	return int64(n)

@@ -16,13 +16,13 @@ import (
 // There are two layouts. A count of the narrow layout has 16 bits. The wide layout has 64 bits per count, for states that
 // do not fit; its control word contains what was added to the current count since that was last written.
 type partsForm struct {
-	limit rule.Limit // of the shape: its quota is meaningless
-	quick rule.QuickParts
-	part  rule.Micros
-	parts uint // number of counts
-	wide  bool
-	ring  uint   // index of the word at which the ring begins
-	most  uint64 // the largest current count, or addition to it, in the control word
+	limit    rule.Limit // of the shape: its quota is meaningless
+	quick    rule.QuickParts
+	part     rule.Micros
+	parts    uint // number of counts
+	wide     bool
+	ring     uint   // index of the word at which the ring begins
+	maxAdded uint64 // the largest current count, or addition to it, in the control word
 }
 
 // The words of a slot, after hash and control. A slot of zeros is an absent state.
@@ -45,9 +45,9 @@ const (
 
 func newPartsForm(limit *rule.Limit, wide bool) *partsForm {
 	quick := rule.NewQuickParts(limit)
-	f := &partsForm{limit: *limit, quick: quick, part: quick.Part(), parts: uint(limit.Parts()), ring: partsRing, most: partsNarrow}
+	f := &partsForm{limit: *limit, quick: quick, part: quick.Part(), parts: uint(limit.Parts()), ring: partsRing, maxAdded: partsNarrow}
 	if wide {
-		f.wide, f.ring, f.most = true, partsWideRing, partsAdded
+		f.wide, f.ring, f.maxAdded = true, partsWideRing, partsAdded
 	}
 	return f
 }
@@ -179,8 +179,8 @@ func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cos
 		switch {
 		case !f.wide && uint64(first+cost) > partsNarrow:
 			return rule.Undecided, 0, 0, 0, 0
-		case shift == 0 && added+uint64(cost) <= f.most:
-			if l[controlWord].CompareAndSwap(control, raised(control+uint64(cost)<<partsAddedAt)) {
+		case shift == 0 && added+uint64(cost) <= f.maxAdded:
+			if l[controlWord].CompareAndSwap(control, nextVersion(control+uint64(cost)<<partsAddedAt)) {
 				return rule.Admitted, remaining, after, resetAfter, at
 			}
 		case l[controlWord].CompareAndSwap(control, control|busy):

@@ -59,13 +59,13 @@ func (f *slotsForm) load(l *line, control uint64, s *rule.State) {
 	newest := rule.Slot{ID: rule.ID(l[heldIDWord].Load()), Renewed: rule.Micros(l[heldAtWord].Load())}
 	number := upper(l[chainWord].Load())
 	for i := range total - 1 {
-		place := uint(i % heldPerLine)
-		if i > 0 && place == 0 {
+		index := uint(i % heldPerLine)
+		if i > 0 && index == 0 {
 			number = f.slab.follow(number)
 		}
 		x := f.slab.line(number)
-		age := (uint64(newest.Renewed) - stamp(x, heldPerLine, wide, place)) & (1<<wide - 1)
-		s.Slots = append(s.Slots, rule.Slot{ID: rule.ID(x[place].Load()), Renewed: newest.Renewed - rule.Micros(age)})
+		age := (uint64(newest.Renewed) - stamp(x, heldPerLine, wide, index)) & (1<<wide - 1)
+		s.Slots = append(s.Slots, rule.Slot{ID: rule.ID(x[index].Load()), Renewed: newest.Renewed - rule.Micros(age)})
 	}
 	s.Slots = append(s.Slots, newest)
 }
@@ -92,13 +92,13 @@ func (f *slotsForm) store(l *line, control uint64, s *rule.State) (newControl ui
 	l[heldAtWord].Store(uint64(newest.Renewed))
 	l[chainWord].Store(withUpper(0, first))
 	for i, slot := range held[:len(held)-1] {
-		place := uint(i % heldPerLine)
-		if i > 0 && place == 0 {
+		index := uint(i % heldPerLine)
+		if i > 0 && index == 0 {
 			first = f.slab.follow(first)
 		}
 		x := f.slab.line(first)
-		x.change(int(place), uint64(slot.ID))
-		setStamp(x, heldPerLine, wide, place, uint64(slot.Renewed)&(1<<wide-1))
+		x.change(int(index), uint64(slot.ID))
+		setStamp(x, heldPerLine, wide, index, uint64(slot.Renewed)&(1<<wide-1))
 	}
 	return heldControl(control, len(held)), stored
 }

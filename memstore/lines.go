@@ -13,7 +13,7 @@ import (
 type lineForm interface {
 	// lines returns how many lines a slot takes.
 	lines() int
-	// take decides a Take of cost for the key with hash h. rule.Uncommon means that nothing was done, and that the slot
+	// take decides a Take of cost for the key with hash h. rule.Undecided means that nothing was done, and that the slot
 	// must be acquired to decide. After is RetryAfter of a denial and NextAfter of an admission.
 	take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
 		verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros)
@@ -38,8 +38,8 @@ const (
 	noMemory             // there is no memory for what does not fit in the slot
 )
 
-// raised returns a control word with the next version.
-func raised(control uint64) uint64 {
+// nextVersion returns a control word with the next version.
+func nextVersion(control uint64) uint64 {
 	return control&^versionMask | (control+1)&versionMask
 }
 

@@ -53,11 +53,11 @@ type claim struct {
 type outcome int
 
 const (
-	ready      outcome = iota
-	stale              // a page was replaced since it was looked up
-	needSplit          // a new key has no slot in its page, which can be split
-	needSecond         // a state may no longer fit its form
-	full               // a new key has no slot, and RefuseWhenFull is set
+	ready          outcome = iota
+	stale                  // a page was replaced since it was looked up
+	needSplit              // a new key has no slot in its page, which can be split
+	needSecondForm         // a state may no longer fit its form
+	full                   // a new key has no slot, and RefuseWhenFull is set
 )
 
 func newJobMemory() *job {
@@ -114,7 +114,7 @@ func (s *Store) applyLocked(r *store.Request) error {
 }
 
 // maxReplans is how often a request looks up its tables again. Otherwise a request whose limits do not fit into MaxLimits
-// together would never end: each table that it looks up replaces another of its own that is still empty.
+// together would never end: each table that it looks up would replace another of its tables that is still empty.
 const maxReplans = 16
 
 // decide repeats until the job is decided.
@@ -146,7 +146,7 @@ func (j *job) decide(answers []rule.Answer) error {
 		case needSplit:
 			t := c.plan.table
 			c.crowded = !t.reservePage() || !t.split(c.page, c.h)
-		case needSecond:
+		case needSecondForm:
 			c.plan.table.toSecondForm(c.page, c.h)
 		}
 	}
@@ -169,7 +169,7 @@ func (j *job) carryOut(now rule.Micros, answers []rule.Answer) {
 			j.claims[i].resetForgotten(now)
 		}
 	}
-	if j.takesLines() && j.takeLines(now, answers) {
+	if j.canTakeLines() && j.takeLines(now, answers) {
 		return
 	}
 	for i := range j.claims {
@@ -239,7 +239,7 @@ func (j *job) open() (what outcome, in *claim, now rule.Micros) {
 	}
 	for i := range j.claims {
 		if c := &j.claims[i]; c.slot < 0 {
-			if what := c.open(j.op, j.needsPlace(c), now); what != ready {
+			if what := c.open(j.op, j.needsSlot(c), now); what != ready {
 				return what, c, 0
 			}
 		}
@@ -248,7 +248,7 @@ func (j *job) open() (what outcome, in *claim, now rule.Micros) {
 		switch c := &j.claims[i]; {
 		case c.slot < 0 || !j.grows():
 		case !c.fits(j.op, now):
-			return needSecond, c, 0
+			return needSecondForm, c, 0
 		case c.plan.table.isOverfull():
 			return full, c, 0
 		}
@@ -266,9 +266,9 @@ func (j *job) grows() bool {
 	}
 }
 
-// needsPlace reports whether the operation may write a state for a key without a slot, or must know its initial state.
+// needsSlot reports whether the operation may write a state for a key without a slot, or must know its initial state.
 // Without a slot there is nothing to give back to, to renew or to forget.
-func (j *job) needsPlace(c *claim) bool {
+func (j *job) needsSlot(c *claim) bool {
 	switch j.op {
 	case rule.GiveBack, rule.Renew, rule.Reset:
 		return false
@@ -366,11 +366,11 @@ func (c *claim) loadState() {
 
 // open finds a slot for a key that has none, and its initial state: nothing, or what is known of it from before it was
 // forgotten, or before a restart.
-func (c *claim) open(op rule.Op, needsPlace bool, now rule.Micros) outcome {
+func (c *claim) open(op rule.Op, needsSlot bool, now rule.Micros) outcome {
 	t := c.plan.table
 	c.ownState()
 	known := t.legacy.recall(c, now)
-	if !known && !needsPlace {
+	if !known && !needsSlot {
 		return ready
 	}
 	if !known {
@@ -408,7 +408,7 @@ func (c *claim) put() {
 	}
 	c.page.fullUntil = min(c.page.fullUntil, t.limit.Expires(&c.state))
 	c.form.write(t, c.page, c.slot, c.word, c.h, &c.state)
-	t.legacy.taken(c.h)
+	t.legacy.drop(c.h)
 }
 
 // fits reports whether the claim's state still fits the form of its page after the operation, which adds units.

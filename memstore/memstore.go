@@ -40,8 +40,8 @@ type Options struct {
 	// RefuseWhenFull makes a decision about a new key return ErrFull instead of forgetting another key. One limit then gets
 	// at most seven eighths of the space that others have left.
 	RefuseWhenFull bool
-	// MaxLimits is how many different limits (namespace, name, algorithm, window, segments, anchor, calendar, zone) there
-	// may be. A limit without a live key makes space for another. Limits passed to Prepare do not count, nor do those of a
+	// MaxLimits is the maximum number of different limits (namespace, name, algorithm, window, segments, anchor, calendar,
+	// zone). A limit without a live key makes space for another. Limits passed to Prepare do not count, nor do those of a
 	// snapshot before they are requested. 0 means 4,096; the maximum is 1,048,576.
 	MaxLimits int
 	// Now is the clock, in microseconds since the Unix epoch, for replaying recorded traffic and for tests. It must be safe
@@ -72,8 +72,9 @@ var (
 // Store is a store.Store in memory. It is safe for concurrent use. The zero value is not usable; call New.
 //
 // Keys are not stored, only a hash of 64 bits, computed with a random key of 128 bits: among a million live keys, the
-// chance that any two of them share their counts is about 1 in 18 million, and without the random key nobody can choose
-// keys that do. Apply and TakeSingle never block for long, and check their context only before they decide.
+// chance that any two of them share their counts is about 1 in 18 million, and an attacker who does not know the random
+// key cannot choose keys that do. Apply and TakeSingle never block for long, and check their context only before they
+// decide.
 type Store struct {
 	store.Registry // the limits of the limiters over this store
 
@@ -166,7 +167,7 @@ func (s *Store) apply(ctx context.Context, r *store.Request) error {
 	}
 	if len(r.Charges) > 1 || r.Op != rule.Take || r.Group != "" || r.Charges[0].Limit.Rule().Algorithm == rule.InFlight {
 		if err := ctx.Err(); err != nil {
-			return ended(err)
+			return endedError(err)
 		}
 		return s.applyLocked(r)
 	}
@@ -181,8 +182,8 @@ func (s *Store) apply(ctx context.Context, r *store.Request) error {
 	return err
 }
 
-// ended returns the error of a request whose context had ended before it arrived.
-func ended(err error) error { return fmt.Errorf("memstore: %w", err) }
+// endedError returns the error of a request whose context had ended before it arrived.
+func endedError(err error) error { return fmt.Errorf("memstore: %w", err) }
 
 // plan is what the store computes once per limit.
 type plan struct {

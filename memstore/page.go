@@ -30,7 +30,7 @@ type page struct {
 
 // pageHeader is guarded by the lock of its page, except order and second, which never change.
 type pageHeader struct {
-	mu     sync.Mutex // held to give a slot to another key; several are locked in their order
+	mu     sync.Mutex // held to give a slot to another key; several pages are locked in the order of their numbers
 	dead   bool       // its keys have moved: look up the hash again
 	second bool       // its slots have the table's second form
 	depth  uint8      // how many leading bits the hashes of its keys share
@@ -44,7 +44,7 @@ var pageOrder atomic.Uint64
 
 func newPage(depth uint8, second bool) *page {
 	g := new(page)
-	placed(unsafe.Pointer(g), pageBytes)
+	recordAllocation(unsafe.Pointer(g), pageBytes)
 	g.depth, g.second, g.order = depth, second, pageOrder.Add(1)
 	return g
 }
@@ -92,7 +92,7 @@ func (l *line) acquire() (control uint64, ok bool) {
 
 // release ends acquire after a change. The fields are those of control, which the caller may have changed.
 func (l *line) release(control uint64) {
-	publish(&l[controlWord], raised(control))
+	publish(&l[controlWord], nextVersion(control))
 }
 
 // abandon ends acquire without a change.

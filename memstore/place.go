@@ -86,8 +86,8 @@ func (c *claim) leastUsed(now rule.Micros, words func(g *page, i int) uint64) (b
 	return best
 }
 
-// each calls do for the slots in which the claim's key may be, starting at one of them, until it returns true, and reports
-// whether it did.
+// each calls do for the slots in which the claim's key may be, starting at one of them, until do returns true, and
+// reports whether it did.
 func (c *claim) each(from uint32, do func(i int) bool) bool {
 	n, reach, home := c.form.slots(), c.form.reach(), c.form.home(c.h)
 	k := int(from % uint32(reach))

@@ -16,7 +16,8 @@ func (t *table) forget(h uint64, s *rule.State, now rule.Micros) {
 	t.counts.evictions.Add(1)
 }
 
-// recallForgotten makes a key without a slot start with what it, or one that looks like it, had used when it was forgotten.
+// recallForgotten makes a key without a slot start with what it had used when it was forgotten, or with what a key that
+// looks like it had used.
 func (c *claim) recallForgotten(now rule.Micros) {
 	t := c.plan.table
 	f := t.forgotten.Load()
@@ -44,7 +45,7 @@ func (c *claim) resetForgotten(now rule.Micros) {
 	if f := t.forgotten.Load(); f != nil {
 		f.reset(c.h, now)
 	}
-	t.legacy.taken(c.h)
+	t.legacy.drop(c.h)
 }
 
 // reserveForgotten reserves memory for forgotten keys, at most half of what is left, so that other limits can have some.

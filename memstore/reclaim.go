@@ -140,7 +140,7 @@ func (t *table) shrink(now rule.Micros, force bool) bool {
 	return false
 }
 
-// liveIn returns how many keys of a page are live, or were just now.
+// liveIn returns how many keys of a page are live, or were live a moment ago.
 func (t *table) liveIn(g *page, now rule.Micros) (n int) {
 	f := t.form(g)
 	for i := range f.slots() {

@@ -68,7 +68,7 @@ func (t *table) restore(k *savedKey) {
 		j.lock()
 		what, _, now := j.open()
 		if what == ready && !c.form.fits(&k.state, now, 0) {
-			what = needSecond
+			what = needSecondForm
 		}
 		if what == ready {
 			c.state, c.inherited = k.state, false
@@ -84,7 +84,7 @@ func (t *table) restore(k *savedKey) {
 			return
 		case needSplit:
 			c.crowded = !t.reservePage() || !t.split(c.page, c.h)
-		case needSecond:
+		case needSecondForm:
 			t.toSecondForm(c.page, c.h)
 		}
 	}

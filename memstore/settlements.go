@@ -7,18 +7,18 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// settlements is what the store remembers of settled reservations: that they were settled, and with which result. It is
-// bounded twice: by the number of settlements per address and generation, and by their total number.
+// settlements remembers which reservations were settled, and with which results. It is bounded twice: by the number of
+// settlements per address and generation, and by their total number.
 //
-// A generation is as long as a settlement must be remembered at least. Settlements of one generation are known until the
-// next one ends. So all settlements of a generation are forgotten together, and only their number must be kept.
+// A generation lasts as long as a settlement must be remembered. Settlements of one generation are known until the next
+// generation ends. So all settlements of a generation are forgotten together, and only their number must be kept.
 //
 // All requests about an address hold the lock of its page, so no other request settles the same reservation between recall
 // and remember. The locks here only guard the maps, which contain no pointers for the garbage collector to follow.
 type settlements struct {
-	most   int64
-	held   atomic.Int64 // in all shards, including expired ones that have not been dropped yet
-	shards [settlementShards]settlementShard
+	capacity int64
+	held     atomic.Int64 // in all shards, including expired ones that have not been dropped yet
+	shards   [settlementShards]settlementShard
 }
 
 const (
@@ -32,7 +32,7 @@ type settlementShard struct {
 	mu          sync.Mutex
 	known       map[settlementKey]settlement
 	generations map[uint64]generation // by address
-	backs       []int64               // of all known settlements, in the order in which they were added
+	results     []int64               // of all known settlements, in the order in which they were added
 	added       int                   // settlements added since expired ones were last dropped
 	dropAt      int                   // value of added at which expired ones are dropped again
 	soonest     rule.Micros           // no settlement expires before this time
@@ -42,7 +42,7 @@ type settlementShard struct {
 // remembered.
 type settlementKey struct{ address, id uint64 }
 
-// settlement is the position of its Back in backs, and the end of the generation after its own.
+// settlement is the position of its result in results, and the end of the generation after its own.
 type settlement struct {
 	expires rule.Micros
 	first   uint32
@@ -55,7 +55,8 @@ type generation struct {
 	count   int64
 }
 
-// settling is the part of a job that is about its memo. It is the zero value if the reservation need not be remembered.
+// settling is how the settlement of a job is remembered. It is the zero value if the reservation need not be
+// remembered.
 type settling struct {
 	shard       *settlementShard
 	key         settlementKey
@@ -64,7 +65,7 @@ type settling struct {
 }
 
 func newSettlements(most int64) *settlements {
-	return &settlements{most: max(most, minSettlements)}
+	return &settlements{capacity: max(most, minSettlements)}
 }
 
 // settlingOf computes the key under which the job's reservation is remembered, and until when.
@@ -96,7 +97,7 @@ func (m *settlements) recall(s *settling, now rule.Micros, memo *rule.Memo) {
 		return
 	}
 	s.shard.recall(s, now, memo)
-	if !memo.Known && !memo.Full && m.held.Load() >= m.most {
+	if !memo.Known && !memo.Full && m.held.Load() >= m.capacity {
 		memo.Full = !m.makeSpace(now)
 	}
 }
@@ -107,7 +108,7 @@ func (d *settlementShard) recall(s *settling, now rule.Micros, memo *rule.Memo) 
 	// The generation may be in the future, because the clock may have been set back since.
 	if known, ok := d.known[s.key]; ok && known.expires > now {
 		memo.Known = true
-		memo.Returned = append(memo.Returned, d.backs[known.first:][:known.charges]...)
+		memo.Returned = append(memo.Returned, d.results[known.first:][:known.charges]...)
 		return
 	}
 	g := d.generations[s.key.address]
@@ -133,8 +134,8 @@ func (d *settlementShard) add(key settlementKey, expires rule.Micros, back []int
 		d.known, d.generations = map[settlementKey]settlement{}, map[uint64]generation{}
 		d.dropAt, d.soonest = firstDrop, expires
 	}
-	d.known[key] = settlement{expires: expires, first: uint32(len(d.backs)), charges: uint32(len(back))}
-	d.backs = append(d.backs, back...)
+	d.known[key] = settlement{expires: expires, first: uint32(len(d.results)), charges: uint32(len(back))}
+	d.results = append(d.results, back...)
 	d.added++
 	d.soonest = min(d.soonest, expires)
 	switch g := d.generations[key.address]; {
@@ -157,17 +158,17 @@ func (m *settlements) makeSpace(now rule.Micros) bool {
 		}
 		d.mu.Unlock()
 	}
-	return m.held.Load() < m.most
+	return m.held.Load() < m.capacity
 }
 
 // dropExpired drops the settlements that have expired. It rebuilds the maps, because a map never releases memory.
 func (d *settlementShard) dropExpired(now rule.Micros) {
-	old := settlementShard{known: d.known, generations: d.generations, backs: d.backs}
-	d.known, d.generations, d.backs, d.soonest = map[settlementKey]settlement{}, map[uint64]generation{}, nil, rule.Never
+	old := settlementShard{known: d.known, generations: d.generations, results: d.results}
+	d.known, d.generations, d.results, d.soonest = map[settlementKey]settlement{}, map[uint64]generation{}, nil, rule.Never
 	for key, known := range old.known {
 		if known.expires > now {
-			d.known[key] = settlement{known.expires, uint32(len(d.backs)), known.charges}
-			d.backs = append(d.backs, old.backs[known.first:][:known.charges]...)
+			d.known[key] = settlement{known.expires, uint32(len(d.results)), known.charges}
+			d.results = append(d.results, old.results[known.first:][:known.charges]...)
 			d.soonest = min(d.soonest, known.expires)
 		}
 	}
@@ -199,7 +200,7 @@ func (d *settlementShard) copyLive(now rule.Micros) []savedSettlement {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	saved := make([]savedSettlement, 0, len(d.known))
-	backs := append([]int64(nil), d.backs...)
+	backs := append([]int64(nil), d.results...)
 	for key, known := range d.known {
 		if known.expires > now {
 			saved = append(saved, savedSettlement{key, known.expires, backs[known.first:][:known.charges]})

@@ -6,9 +6,9 @@ import "github.com/slidegate/slidegate/rule"
 // Takes over several limits decide about logs as takes over one limit do, in a private copy of the slot's line. This
 // repeats the rule for several limits of rule.Decide, and a test keeps the two equal.
 
-// takesLines reports whether a take over several limits can be decided without loading logs: all keys have slots, and
+// canTakeLines reports whether a take over several limits can be decided without loading logs: all keys have slots, and
 // denials do not count.
-func (j *job) takesLines() bool {
+func (j *job) canTakeLines() bool {
 	if j.op != rule.Take || len(j.claims) == 1 {
 		return false
 	}
@@ -76,7 +76,7 @@ func (c *claim) takeLine(j *job, cost int64) (verdict rule.Verdict, remaining in
 	return c.form.(*linesForm).take(&c.line, c.h, c.plan.limit, &j.fixed, cost)
 }
 
-// carryOut charges a claim, if all admit, or answers that it is denied.
+// carryOut charges a claim if all limits admit the request, and fills in the denial otherwise.
 func (c *claim) carryOut(j *job, i int, a *rule.Answer) {
 	if !c.isLog() {
 		*a, j.items[i].Changed = c.plan.limit.TakeOne(&c.state, j.now, c.cost)

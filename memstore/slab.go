@@ -91,8 +91,9 @@ func upper(word uint64) uint32                 { return uint32(word >> 32) }
 func withUpper(word uint64, up uint32) uint64  { return word&(1<<32-1) | uint64(up)<<32 }
 func withLower(word uint64, low uint32) uint64 { return word>>32<<32 | uint64(low) }
 
-// get returns the first of a chain of n free lines, which the caller then owns, or false if there is no memory for all of
-// them. With must there always is. The shard is chosen by the hash h; the others are tried only when it has nothing left.
+// get returns the first of a chain of n free lines, which the caller then owns, or false if there is no memory for all
+// of them. If must is set, there always is. The shard is chosen by the hash h; the others are tried only when it has
+// nothing left.
 func (s *slab) get(h uint64, n int, must bool) (first uint32, ok bool) {
 	got := 0
 	for i := range uint64(slabShards) {
@@ -194,8 +195,8 @@ func (s *slab) putLocked(g *slabShard, page uint32, bit uint64) {
 	}
 }
 
-// list puts a page at the front of the list of pages with free lines. It has just one, so it will be full before pages that
-// have many, which thus have a chance to become entirely free.
+// list puts a page at the front of the list of pages with free lines. The page has just one free line, so it fills up
+// before pages that have many, and those have a chance to become entirely free.
 func (g *slabShard) list(page uint32) {
 	g.notes[page].next, g.notes[page].previous = g.usable, 0
 	if g.usable != 0 {
@@ -228,7 +229,7 @@ func (s *slab) newPageLocked(g *slabShard, must bool) bool {
 		page = g.highest
 	}
 	p := new(slabPage)
-	placed(unsafe.Pointer(p), slabPageBytes)
+	recordAllocation(unsafe.Pointer(p), slabPageBytes)
 	(*g.pages.Load())[page].Store(p)
 	g.notes[page].free = 1<<slabPageLines - 1
 	g.list(page)

@@ -95,7 +95,7 @@ func (t *table) snapshot(e *encoder) {
 		if g.dead {
 			g.mu.Unlock()
 			if t.dropped.Load() { // keys that became live since are in the table that replaced it
-				if other := t.store.known(t.id.prefix); other != nil {
+				if other := t.store.findTable(t.id.prefix); other != nil {
 					other.snapshot(e)
 				}
 				return

@@ -214,7 +214,7 @@ func arrange(f form, tenants []tenant) bool {
 		}
 	}
 	slices.SortFunc(tenants, func(a, b tenant) int { return (a.home-first+n)%n - (b.home-first+n)%n })
-	next, all := 0, true // the next free place, counted from first
+	next, all := 0, true // the next free slot, counted from first
 	for i := range tenants {
 		home := (tenants[i].home - first + n) % n
 		next = max(next, home)

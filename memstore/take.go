@@ -13,7 +13,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	if err = ctx.Err(); err != nil {
-		return false, 0, 0, 0, 0, 0, ended(err)
+		return false, 0, 0, 0, 0, 0, endedError(err)
 	}
 	p := s.plans[limit.ID()%uint64(len(s.plans))].Load()
 	if p == nil || p.bound != limit {

@@ -6,9 +6,9 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// tallForm holds the same states as pairForm in twice the memory, without bounds on counts and times. It takes over if a
-// state cannot be packed, and holds windows that do not begin at multiples of their length. Requests for an existing key in
-// the current window are decided without the lock, by a swap of the word that contains the current count. The other words
+// tallForm holds the same states as pairForm in twice the memory, without bounds on counts and times. It is used if a state
+// cannot be packed, and holds windows that do not begin at multiples of their length. Requests for an existing key in the
+// current window are decided without the lock, by a swap of the word that contains the current count. The other words
 // change only under the page's lock, while the word is `locked`, so a reader that finds the same word before and after
 // reading them has read consistent values.
 type tallForm struct{ parts int }

@@ -11,12 +11,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Conn is the store's connection to PostgreSQL. New makes one of a pgx pool, NewSQL of a database/sql pool. It is safe
-// for concurrent use.
+// Conn is the store's connection to PostgreSQL. New makes one from a pgx pool, NewSQL from a database/sql pool. It is
+// safe for concurrent use.
 type Conn interface {
-	// Call runs a statement by itself, outside of any transaction, and appends the bigint[] that it returns to reply,
-	// row by row if that has two dimensions. The parameters are string, int64, []string (a text[]) and []int64 (a
-	// bigint[]). The statement is not sent twice, and Call keeps no reference to the arguments after it returns.
+	// Call runs a single statement, outside any transaction, and appends the bigint[] that it returns to reply, row by row
+	// if that has two dimensions. The parameters are string, int64, []string (a text[]) and []int64 (a bigint[]). The
+	// statement is not sent twice, and Call keeps no reference to the arguments after it returns.
 	Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error)
 	// Row runs a statement whose parameters are plain texts and numbers, and scans the one row that it returns.
 	Row(ctx context.Context, statement string, args []any, into ...any) error

@@ -78,9 +78,9 @@ func (t *roundTrip) planCharge(batch []store.Request, a *part) {
 	if l.Algorithm == rule.SlidingWindow {
 		part /= rule.Micros(l.Segments)
 	}
-	place, _ := slices.BinarySearch(t.addresses, a.address)
+	index, _ := slices.BinarySearch(t.addresses, a.address)
 	t.numbers = append(t.numbers,
-		int64(place+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(l.Algorithm.Code()), int64(l.Overlap), bit(l.Anchor == rule.AnchorFirst),
+		int64(index+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(l.Algorithm.Code()), int64(l.Overlap), bit(l.Anchor == rule.AnchorFirst),
 		bit(l.CountDenied), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
 }
 
@@ -118,7 +118,8 @@ func (t *roundTrip) planBounds(batch []store.Request, now rule.Micros) {
 	}
 }
 
-// outside returns the server's time if it lies outside of the periods that were sent, so that nothing was decided.
+// outside returns the server's time, and whether it lies outside the periods that were sent, so that nothing was
+// decided.
 func (t *roundTrip) outside() (now rule.Micros, outside bool) {
 	if len(t.reply) != 2 || t.reply[0] != -1 {
 		return 0, false

@@ -31,7 +31,7 @@ var fixes = map[string]string{
 	"08P01":          "protocol violation; behind PgBouncer use pgx.QueryExecModeExec",
 	newerFormat:      "this state was written by a newer version of Slidegate; upgrade this program",
 	deadlockDetected: "another transaction locked the same keys in another order; only this package should write to the table",
-	serializationFailure: "the same keys were charged concurrently, and the isolation level does not allow to read them again; " +
+	serializationFailure: "the same keys were charged concurrently, and the isolation level does not allow reading them again; " +
 		"set default_transaction_isolation = 'read committed' for the role",
 }
 

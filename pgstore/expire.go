@@ -8,7 +8,7 @@ import (
 
 const (
 	expireRows = 1000 // per call
-	barren     = 8    // consecutive calls that found next to nothing, after which Sweep leaves the rest for another time
+	maxBarren  = 8    // consecutive calls that found almost nothing, after which Sweep ends a round
 )
 
 // Expire deletes all rows that no longer matter, and returns how many. It walks through the table in small steps, each
@@ -22,8 +22,8 @@ func (s *Store) Expire(ctx context.Context) (deleted int64, err error) {
 // work without coordination. An error of the server ends a round but not Sweep; it is passed to failed, which may be
 // nil.
 //
-// A round begins about once per every. Each row is visited now and then, not as soon as it expires: in a table that is
-// swept, dead rows are a small part, and they affect no decision.
+// A round begins about once per every. Each row is visited from time to time, not as soon as it expires: in a table
+// that is swept, only a small part of the rows is dead, and dead rows affect no decision.
 func (s *Store) Sweep(ctx context.Context, every time.Duration, failed func(error)) error {
 	every = max(every, time.Millisecond)
 	for {
@@ -43,7 +43,7 @@ func (s *Store) Sweep(ctx context.Context, every time.Duration, failed func(erro
 // sweep goes once around the table from a random position, until it finds nothing for a while.
 func (s *Store) sweep(ctx context.Context) error {
 	var from string
-	if err := s.conn.Row(ctx, s.place, nil, &from); err != nil {
+	if err := s.conn.Row(ctx, s.position, nil, &from); err != nil {
 		return explain(ctx, err)
 	}
 	idle := 0
@@ -51,9 +51,9 @@ func (s *Store) sweep(ctx context.Context) error {
 		if idle++; deleted > expireRows/100 {
 			idle = 0
 		}
-		return idle < barren
+		return idle < maxBarren
 	}
-	if _, err := s.walk(ctx, from, fruitful); err != nil || from == "" || idle >= barren {
+	if _, err := s.walk(ctx, from, fruitful); err != nil || from == "" || idle >= maxBarren {
 		return err
 	}
 	_, err := s.walk(ctx, "", fruitful) // it passes the end a second time, but finds nothing there

@@ -88,7 +88,7 @@ func migrate(opts Options, db schema) error {
 	if err != nil {
 		return err
 	}
-	if opts, err = opts.normal(); err != nil {
+	if opts, err = opts.withDefaults(); err != nil {
 		return err
 	}
 	if err := db.exec(fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", opts.lock())); err != nil {

@@ -23,7 +23,7 @@ type Migration struct {
 // their own tool; MigrationFiles returns them in the format of some tools. The steps create Options.Schema if it does
 // not exist, and record themselves where Migrate does, so Migrate has nothing to do after them.
 func Migrations(opts Options) ([]Migration, error) {
-	opts, err := opts.normal()
+	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func Migrations(opts Options) ([]Migration, error) {
 			return nil, err
 		}
 		step.Up, step.Down = fill.Replace(step.Up), fill.Replace(step.Down)
-		all = append(all, opts.recorded(step))
+		all = append(all, opts.withRecord(step))
 	}
 	return all, nil
 }
@@ -77,8 +77,8 @@ func readStep(name string) (step Migration, err error) {
 // formatStep is the first step in which rows have a format, and functions reject those that they cannot read.
 const formatStep = 6
 
-// secondEdition renames the functions of a file that a step repeats.
-var secondEdition = strings.NewReplacer("{prefix}take(", "{prefix}take2(", "{prefix}take_many(", "{prefix}take_many2(")
+// renameFunctions renames the functions of a file that a step repeats.
+var renameFunctions = strings.NewReplacer("{prefix}take(", "{prefix}take2(", "{prefix}take_many(", "{prefix}take_many2(")
 
 // expand replaces {again file} by a file that a step repeats, and {readable alias} by the condition on rows that can be
 // read, if there is one.
@@ -90,7 +90,7 @@ func expand(text string, formatted bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		text = before + secondEdition.Replace(string(again)) + after
+		text = before + renameFunctions.Replace(string(again)) + after
 	}
 	for _, alias := range []string{"s", "t"} {
 		condition := ""
@@ -102,9 +102,9 @@ func expand(text string, formatted bool) (string, error) {
 	return text, nil
 }
 
-// recorded returns a step that waits for concurrent migrations of the same schema, and records itself in the table of
+// withRecord returns a step that waits for concurrent migrations of the same schema, and records itself in the table of
 // versions, which it creates if a tool has applied earlier steps without one.
-func (o Options) recorded(step Migration) Migration {
+func (o Options) withRecord(step Migration) Migration {
 	table := o.versions()
 	lock := fmt.Sprintf(`DO $lock$
 BEGIN

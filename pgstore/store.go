@@ -56,7 +56,7 @@ type Store struct {
 	single   string
 	decide   string
 	expire   string
-	place    string
+	position string
 	prefixes sync.Map // by the limit's ID
 	known    atomic.Int64
 }
@@ -91,7 +91,7 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 	if conn == nil {
 		return nil, errors.New("pgstore: conn: must not be nil")
 	}
-	opts, err := opts.normal()
+	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -109,12 +109,12 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 		single:   "SELECT " + name + "single2($1::text, $2::bigint[])",
 		decide:   "SELECT " + name + "decide2($1::text[], $2::bigint[])",
 		expire:   "SELECT deleted, seen, last FROM " + name + "expire($1::text, $2::bigint, $3::bigint, $4::bigint)",
-		place:    "SELECT " + name + "place()",
+		position: "SELECT " + name + "place()",
 	}, nil
 }
 
-// normal returns the options with their defaults, or an error that names the field.
-func (o Options) normal() (Options, error) {
+// withDefaults returns the options with their defaults, or an error that names the field.
+func (o Options) withDefaults() (Options, error) {
 	if o.Schema == "" {
 		o.Schema = "public"
 	}
@@ -125,9 +125,9 @@ func (o Options) normal() (Options, error) {
 		o.Grace = time.Minute
 	}
 	switch {
-	case len(o.Schema) > 63 || !plain(o.Schema, true):
+	case len(o.Schema) > 63 || !isPlainName(o.Schema, true):
 		return o, fmt.Errorf("pgstore: schema: %q: use at most 63 visible ASCII characters, without quotes and braces", o.Schema)
-	case len(o.Prefix) > 40 || !plain(o.Prefix, false) || o.Prefix[0] >= '0' && o.Prefix[0] <= '9':
+	case len(o.Prefix) > 40 || !isPlainName(o.Prefix, false) || o.Prefix[0] >= '0' && o.Prefix[0] <= '9':
 		return o, fmt.Errorf("pgstore: prefix: %q: use at most 40 lower-case letters, digits and underscores, not beginning with a digit", o.Prefix)
 	case o.Grace < 0:
 		return o, fmt.Errorf("pgstore: grace: must not be negative, got %v", o.Grace)
@@ -139,9 +139,9 @@ func (o Options) normal() (Options, error) {
 	return o, nil
 }
 
-// plain reports whether a text is valid in the names of a statement: of lower-case letters, digits and underscores, or,
+// isPlainName reports whether a text is valid in the names of a statement: of lower-case letters, digits and underscores, or,
 // if quoted, of anything visible that is valid between quotes.
-func plain(text string, quoted bool) bool {
+func isPlainName(text string, quoted bool) bool {
 	for i := range len(text) {
 		c := text[i]
 		switch {

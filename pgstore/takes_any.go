@@ -20,7 +20,7 @@ const (
 func isFast(l *rule.Limit) bool {
 	switch l.Algorithm {
 	case rule.TokenBucket:
-		high, low := bits.Mul64(uint64(deepest(l)), uint64(l.Window))
+		high, low := bits.Mul64(uint64(maxMissing(l)), uint64(l.Window))
 		return high == 0 && low < maxDebt
 	case rule.InFlight:
 		return false
@@ -29,8 +29,8 @@ func isFast(l *rule.Limit) bool {
 	}
 }
 
-// deepest returns how many units can be missing from a bucket.
-func deepest(l *rule.Limit) int64 { return min(l.Burst+l.Quota, rule.MaxQuota) }
+// maxMissing returns how many units can be missing from a bucket.
+func maxMissing(l *rule.Limit) int64 { return min(l.Burst+l.Quota, rule.MaxQuota) }
 
 // planAny encodes one run for take3, or several for takes3.
 func (t *roundTrip) planAny(s *Store, batch []store.Request) {
@@ -63,7 +63,7 @@ func (t *roundTrip) planRun(charge *store.Charge, times int) {
 	case rule.SlidingLog:
 		kind = log
 	case rule.TokenBucket:
-		kind, part, capacity = bucket, deepest(l)*int64(l.Window), l.Burst*int64(l.Window)
+		kind, part, capacity = bucket, maxMissing(l)*int64(l.Window), l.Burst*int64(l.Window)
 		if unit = capacity + 1; charge.Cost <= l.Burst {
 			unit = charge.Cost * int64(l.Window)
 		}

@@ -9,11 +9,11 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// errUnanswered is the error of Look if the store did not answer.
+// errUnanswered is the error of Peek if the store did not answer.
 var errUnanswered = errors.New("policy: the store did not answer")
 
 // Index returns the index of the policy with this name. The error for an unknown name lists the known ones.
-func (s *Set) Index(name string) (place int, err error) {
+func (s *Set) Index(name string) (index int, err error) {
 	var names []string
 	for i, p := range s.policies {
 		if p.name == name {
@@ -30,7 +30,7 @@ func (s *Set) Index(name string) (place int, err error) {
 // Overridden reports whether a policy has an override or a ruling for a key, so that no plan decides.
 func (s *Set) Overridden(policy int, key string) bool {
 	p := s.policies[policy]
-	return p.ofKey(key) != p.plain || p.rulingOf(key) != nil
+	return p.rulesFor(key) != p.own || p.rulingOf(key) != nil
 }
 
 // Peek returns the verdict that a request of these parts would get, and charges nothing. It returns an error if the
@@ -51,7 +51,7 @@ func (s *Set) Peek(ctx context.Context, group string, parts ...Part) (v Verdict,
 
 // Reset resets the usage of the keys of these parts under their policies: of the policy's own limits, of the override
 // for the key and the ruling about it, of the part's plan and of every plan that the Set has seen, of the candidate and
-// of the penalty. It resets them one after the other, and an error may mean that only some were reset.
+// of the penalty. It resets them one at a time, and an error may mean that only some were reset.
 func (s *Set) Reset(ctx context.Context, group string, parts ...Part) error {
 	for i := range parts {
 		if err := s.forget(ctx, group, &parts[i]); err != nil {
@@ -69,8 +69,8 @@ func (s *Set) forget(ctx context.Context, group string, part *Part) error {
 			limits[limit.Prefix()] = limit
 		}
 	}
-	add(p.plain)
-	add(p.ofKey(part.Key))
+	add(p.own)
+	add(p.rulesFor(part.Key))
 	if r := p.rulingOf(part.Key); r != nil {
 		add(r.rules)
 	}
@@ -81,11 +81,11 @@ func (s *Set) forget(ctx context.Context, group string, part *Part) error {
 		limits[p.penalty.Prefix()] = p.penalty
 	}
 	p.plans.each(add)
-	for _, r := range p.known {
+	for _, r := range p.named {
 		add(r)
 	}
 	if part.Plan.kind == planLimits {
-		r, err := p.planned(part.Plan.limits)
+		r, err := p.planRules(part.Plan.limits)
 		if err != nil {
 			return err
 		}

@@ -67,23 +67,23 @@ func (b *batch) add(limits []*store.Limit, part *Part) {
 }
 
 // join adds one charge to the last request, and returns its index among all charges.
-func (b *batch) join(charge store.Charge) (place int) {
+func (b *batch) join(charge store.Charge) (index int) {
 	b.charges = append(b.charges, charge)
 	b.ends[len(b.ends)-1] = len(b.charges)
 	return len(b.charges) - 1
 }
 
 // at returns the request that contains a charge, and the answer to the charge.
-func (b *batch) at(place int) (*store.Request, *rule.Answer) {
-	request, found := slices.BinarySearch(b.ends, place)
+func (b *batch) at(index int) (*store.Request, *rule.Answer) {
+	request, found := slices.BinarySearch(b.ends, index)
 	if found { // a charge comes before the end of its request
 		request++
 	}
-	return &b.requests[request], &b.answers[place]
+	return &b.requests[request], &b.answers[index]
 }
 
-// apply calls the store. Each request has its own error. The id is that of the reservation that the requests belong to,
-// or 0.
+// apply calls the store. Each request has its own error. The id identifies the reservation that the requests belong to,
+// or is 0.
 func (b *batch) apply(ctx context.Context, group string, id rule.ID, on store.Store) {
 	b.answers = slices.Grow(b.answers[:0], len(b.charges))[:len(b.charges)]
 	from := 0
@@ -93,12 +93,12 @@ func (b *batch) apply(ctx context.Context, group string, id rule.ID, on store.St
 		from = to
 	}
 	if err := on.Apply(ctx, b.requests); err != nil {
-		b.blame(err)
+		b.setError(err)
 	}
 }
 
-// blame gives the error of a call to all requests if the store assigned it to none of them.
-func (b *batch) blame(err error) {
+// setError sets the error of a call on all requests if the store set it on none of them.
+func (b *batch) setError(err error) {
 	if !slices.ContainsFunc(b.requests, func(r store.Request) bool { return r.Err != nil }) {
 		for i := range b.requests {
 			b.requests[i].Err = err
@@ -114,9 +114,9 @@ func (b *batch) decision(request int) (d slidegate.Decision) {
 	return d
 }
 
-// DecideBatch is Ask with rule.Take for many parts, in one call to the store, or one call per failure mode if policies
-// have different ones. Parts that share a key are decided in order, and each by itself. Verdicts must be as long as
-// parts; a part whose Policy is negative is skipped, and its verdict left unchanged.
+// DecideBatch is Decide with rule.Take for many parts, in one call to the store, or one call per failure mode if
+// policies have different ones. Parts that share a key are decided in order, and each independently. Verdicts must be
+// as long as parts; a part whose Policy is negative is skipped, and its verdict left unchanged.
 func (s *Set) DecideBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
 	var requests [modes]*Request
 	for i := range parts {
@@ -131,10 +131,10 @@ func (s *Set) DecideBatch(ctx context.Context, parts []Part, verdicts []Verdict)
 		}
 		switch {
 		case err != nil:
-			p.mistake(&verdicts[i], err)
+			p.setMistake(&verdicts[i], err)
 			continue
 		case by != ByLimits:
-			p.listed(rule.Take, by, rules, &parts[i], &verdicts[i])
+			p.setListed(rule.Take, by, rules, &parts[i], &verdicts[i])
 			continue
 		case requests[p.mode] == nil:
 			requests[p.mode] = s.Begin()
@@ -144,28 +144,28 @@ func (s *Set) DecideBatch(ctx context.Context, parts []Part, verdicts []Verdict)
 	for mode, r := range requests {
 		if r != nil {
 			r.batch.apply(ctx, "", 0, s.stores[mode])
-			r.batch.punish(ctx, "", s, Mode(mode))
-			r.answer(ctx, parts, verdicts)
+			r.batch.applyPenalties(ctx, "", s, Mode(mode))
+			r.fillVerdicts(ctx, parts, verdicts)
 			r.End()
 		}
 	}
 }
 
-// join adds the part with this index, which is decided by itself.
-func (r *Request) join(p *compiled, rules *rules, given *Part, place int) {
-	it := target{policy: p, rules: rules, candidate: -1, from: place}
+// join adds the part with this index, which is decided independently.
+func (r *Request) join(p *compiled, rules *rules, given *Part, index int) {
+	it := target{policy: p, rules: rules, candidate: -1, from: index}
 	it.request = r.batch.begin(rule.Take)
 	r.batch.add(rules.bound, given)
 	r.batch.penalize(rule.Take, &it, given, 0)
-	if p.tries(rule.Take, rules, given, SlotsNone) {
+	if p.triesCandidate(rule.Take, rules, given, SlotsNone) {
 		it.candidate = r.batch.begin(rule.Take)
 		r.batch.add(p.candidate.bound, given)
 	}
 	r.joined = append(r.joined, it)
 }
 
-// answer distributes the store's answers to a batch.
-func (r *Request) answer(ctx context.Context, parts []Part, verdicts []Verdict) {
+// fillVerdicts fills in the verdicts from the store's answers to a batch.
+func (r *Request) fillVerdicts(ctx context.Context, parts []Part, verdicts []Verdict) {
 	for i := range r.joined {
 		it := &r.joined[i]
 		v, part := &verdicts[it.from], &parts[it.from]
@@ -173,7 +173,7 @@ func (r *Request) answer(ctx context.Context, parts []Part, verdicts []Verdict) 
 		if live.Err == nil {
 			v.Decision, v.Penalty = slidegate.Combine(live), r.batch.left(it.request)
 		}
-		it.policy.decided(ctx, rule.Take, it.rules, part, v, live.Err)
+		it.policy.complete(ctx, rule.Take, it.rules, part, v, live.Err)
 		if v.Err == nil {
 			r.tryCandidate(rule.Take, it, part.Key, v.Decision.Allowed)
 		}

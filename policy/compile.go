@@ -12,21 +12,21 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// candidateOf is appended to a namespace to make the namespace of candidates.
-const candidateOf = "/candidate"
+// candidateSuffix is appended to a namespace to make the namespace of candidates.
+const candidateSuffix = "/candidate"
 
 // compiled is a compiled Policy. It does not change, except for the plans that it remembers and for rulings.
 type compiled struct {
 	set       *Set
-	place     int // its index in the policies
+	index     int // its index in the policies
 	name      string
 	mode      Mode
 	shadow    bool
-	bare      bool // it has no lists, overrides, candidate, penalty or in-flight limits
-	plain     *rules
+	simple    bool // it has no lists, overrides, candidate, penalty or in-flight limits
+	own       *rules
 	exact     map[string]*rules // overrides by key
 	patterns  []*rules          // overrides by pattern, in order
-	known     map[string]*rules // the plans that the policy lists, by name
+	named     map[string]*rules // the plans that the policy lists, by name
 	ordered   []*rules          // all overrides, followed by those plans
 	allow     *list
 	deny      *list
@@ -34,7 +34,7 @@ type compiled struct {
 	penalty   *store.Limit // nil if there is none
 	counter   func(key string, outcome Outcome)
 	plans     memo[planID]
-	ruled     atomic.Pointer[ruled] // nil if there are no rulings
+	rulings   atomic.Pointer[rulingSet] // nil if there are no rulings
 }
 
 // rules are the limits that apply to some keys of a policy: its own limits, or those of an override or a plan.
@@ -46,7 +46,7 @@ type rules struct {
 	lasts    bool // they belong to the policy, or are remembered, and are not made for one request
 	slots    bool // they include an in-flight limit
 	override Override
-	place    int       // the index of the override: the first that fits applies
+	index    int       // the index of the override: the first that fits applies
 	ruled    bool      // they come from a ruling
 	plan     string    // the name of the plan, if they belong to one
 	until    time.Time // when a ruling that denies everything ends; zero if it does not end
@@ -73,10 +73,10 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 	if p.deny, err = newList(given.Deny); err != nil {
 		return nil, &Error{Option: "deny", Err: err}
 	}
-	if p.plain, err = p.rules(limits); err != nil {
+	if p.own, err = p.rules(limits); err != nil {
 		return nil, &Error{Option: "limits", Err: err}
 	}
-	p.plain.lasts = true
+	p.own.lasts = true
 	for i, override := range given.Overrides {
 		if err := p.override(i, override); err != nil {
 			return nil, &Error{Option: "overrides", Err: fmt.Errorf("override %d: %w", i+1, err)}
@@ -89,7 +89,7 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		if err = p.set.checkNames(given.Candidate); err != nil {
 			return nil, &Error{Option: "candidate", Err: err}
 		}
-		if p.candidate, err = p.prepare(p.named(given.Candidate), true); err != nil {
+		if p.candidate, err = p.prepare(p.withPolicyName(given.Candidate), true); err != nil {
 			return nil, &Error{Option: "candidate", Err: err}
 		}
 		p.candidate.lasts = true
@@ -97,18 +97,18 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 	if err = p.penalize(&given); err != nil {
 		return nil, &Error{Option: "penalty", Err: err}
 	}
-	p.bare = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil && p.penalty == nil && !p.plain.slots
+	p.simple = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil && p.penalty == nil && !p.own.slots
 	return p, nil
 }
 
-func (p *compiled) override(place int, given Override) (err error) {
+func (p *compiled) override(index int, given Override) (err error) {
 	r := &rules{}
 	if !given.Unlimited {
 		if r, err = p.rules(given.Limits); err != nil {
 			return err
 		}
 	}
-	r.override, r.place, r.lasts = given, place, true
+	r.override, r.index, r.lasts = given, index, true
 	switch {
 	case given.Pattern:
 		p.patterns = append(p.patterns, r)
@@ -131,7 +131,7 @@ func (p *compiled) rules(limits []slidegate.Limit) (*rules, error) {
 	if err := p.set.checkNames(limits); err != nil {
 		return nil, err
 	}
-	return p.prepare(p.named(limits), false)
+	return p.prepare(p.withPolicyName(limits), false)
 }
 
 // prepare compiles limits whose names are those of the state.
@@ -147,9 +147,9 @@ func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (*rules, er
 func (p *compiled) limiter(limits []slidegate.Limit, candidate bool) (limiter *slidegate.Limiter, err error) {
 	switch {
 	case candidate: // in their own namespace, and counted as they would be in place of the policy's own limits
-		limiter, err = p.set.base(p.plain.bound[0].Namespace()+candidateOf, p.mode, limits)
-	case p.plain != nil: // it remembers the limits of plans
-		limiter, err = p.plain.limiter.With(limits...)
+		limiter, err = p.set.base(p.own.bound[0].Namespace()+candidateSuffix, p.mode, limits)
+	case p.own != nil: // it remembers the limits of plans
+		limiter, err = p.own.limiter.With(limits...)
 	case p.set.limiter != nil:
 		if limiter, err = p.set.limiterOf(p.mode, limits); err == nil {
 			err = limiter.Declare() // without a name, it could share the counts of another middleware on this store
@@ -170,9 +170,9 @@ func (p *compiled) rulesOf(limiter *slidegate.Limiter, limits []slidegate.Limit)
 	return r, err
 }
 
-// named returns limits with the policy's name before their own, so that policies that share a namespace do not share
+// withPolicyName returns limits with the policy's name before their own, so that policies that share a namespace do not share
 // counts by accident. A limit that already has the policy's name keeps it, unless another limit without a name gets it.
-func (p *compiled) named(limits []slidegate.Limit) []slidegate.Limit {
+func (p *compiled) withPolicyName(limits []slidegate.Limit) []slidegate.Limit {
 	named := slices.Clone(limits)
 	taken := slices.ContainsFunc(limits, func(l slidegate.Limit) bool { return l.Name == "" })
 	for i := range named {
@@ -190,7 +190,7 @@ func (p *compiled) named(limits []slidegate.Limit) []slidegate.Limit {
 
 // maxLimits returns the maximum number of limits that apply to a key.
 func (p *compiled) maxLimits() int {
-	n := len(p.plain.bound)
+	n := len(p.own.bound)
 	for _, r := range p.ordered {
 		n = max(n, len(r.bound))
 	}
@@ -203,8 +203,8 @@ func (p *compiled) maxLimits() int {
 // route finds what decides a part: a ruling, a list, or otherwise the returned rules. An error means an invalid plan,
 // or that there is no candidate.
 func (p *compiled) route(op rule.Op, part *Part) (*rules, By, error) {
-	if p.isBare() && part.plain() {
-		return p.plain, ByLimits, nil
+	if p.isSimple() && part.usesOwnLimits() {
+		return p.own, ByLimits, nil
 	}
 	switch {
 	case part.Candidate && p.candidate == nil:
@@ -220,13 +220,13 @@ func (p *compiled) route(op rule.Op, part *Part) (*rules, By, error) {
 	switch {
 	case p.deny.has(part.Key, part.Address):
 		return nil, ByDenyList, nil
-	case part.Plan.kind == planRefused && p.ofKey(part.Key) == p.plain:
+	case part.Plan.kind == planRefused && p.rulesFor(part.Key) == p.own:
 		return nil, ByDenyList, nil
 	case p.allow.has(part.Key, part.Address):
 		return nil, ByAllowList, nil
 	}
-	r := p.ofKey(part.Key)
-	if r == p.plain && part.Plan.kind != planOwn {
+	r := p.rulesFor(part.Key)
+	if r == p.own && part.Plan.kind != planOwn {
 		return p.routePlan(&part.Plan)
 	}
 	if r.limiter == nil {
@@ -235,17 +235,17 @@ func (p *compiled) route(op rule.Op, part *Part) (*rules, By, error) {
 	return r, ByLimits, nil
 }
 
-// isBare reports whether the policy's own limits apply to all keys, unless a part selects others.
-func (p *compiled) isBare() bool { return p.bare && p.ruled.Load() == nil }
+// isSimple reports whether the policy's own limits apply to all keys, unless a part selects others.
+func (p *compiled) isSimple() bool { return p.simple && p.rulings.Load() == nil }
 
-// ofKey returns the rules that apply to a key by the policy itself.
-func (p *compiled) ofKey(key string) *rules {
+// rulesFor returns the rules that apply to a key by the policy itself.
+func (p *compiled) rulesFor(key string) *rules {
 	if p.exact == nil && p.patterns == nil {
-		return p.plain
+		return p.own
 	}
 	found := p.exact[key]
 	for _, r := range p.patterns {
-		if found != nil && found.place < r.place {
+		if found != nil && found.index < r.index {
 			break
 		}
 		if matchKey(r.override.Key, key) {
@@ -255,7 +255,7 @@ func (p *compiled) ofKey(key string) *rules {
 	if found != nil {
 		return found
 	}
-	return p.plain
+	return p.own
 }
 
 // Route returns what would decide a part, without calling the store: the key or pattern of the override that fits, if
@@ -279,13 +279,13 @@ func (s *Set) Route(part Part) (by By, override, entry string) {
 func (s *Set) Mode(policy int) Mode { return s.policies[policy].mode }
 
 // Limiter returns the limiter of a policy's own limits.
-func (s *Set) Limiter(policy int) *slidegate.Limiter { return s.policies[policy].plain.limiter }
+func (s *Set) Limiter(policy int) *slidegate.Limiter { return s.policies[policy].own.limiter }
 
 // BoundLimits returns all limits of a policy as stores see them: its own, those of its overrides and of its plans in order,
 // those of its candidate, and that of its penalty.
 func (s *Set) BoundLimits(policy int) []*store.Limit {
 	p := s.policies[policy]
-	bound := slices.Clone(p.plain.bound)
+	bound := slices.Clone(p.own.bound)
 	for _, r := range p.ordered {
 		bound = append(bound, r.bound...)
 	}

@@ -30,10 +30,10 @@ type Part struct {
 	later bool // everything is charged afterwards, by its Request
 }
 
-// plain reports whether the limits that the policy has for the key apply to the part.
-func (p *Part) plain() bool { return p.Plan.kind == planOwn && !p.Candidate }
+// usesOwnLimits reports whether the limits that the policy has for the key apply to the part.
+func (p *Part) usesOwnLimits() bool { return p.Plan.kind == planOwn && !p.Candidate }
 
-// peeks reports whether the part only asks what is left.
+// peeks reports whether the part only reads what is left.
 func (p *Part) peeks() bool { return p.Cost == 0 && !p.Hold && !p.slots }
 
 // cost returns the cost, clamped to the range that limits accept.
@@ -44,13 +44,13 @@ func (p *Part) cost() int64 {
 	return min(p.Cost, rule.MaxQuota)
 }
 
-// Decide decides one part by itself and fills v, which must be the zero value. The op is rule.Take, rule.TakeUpTo,
-// rule.Peek, rule.Charge, rule.GiveBack or rule.Reset; the last one also resets the usage of clients on a list. Charges
-// and refunds are carried out even if ctx has ended. Decide takes no slots of in-flight limits, because nothing would
-// release them: taking from such a limit is a mistake, whose Err wraps ErrSlots. A Request can hold them.
+// Decide decides a single part and fills v, which must be the zero value. The op is rule.Take, rule.TakeUpTo, rule.Peek,
+// rule.Charge, rule.GiveBack or rule.Reset; the last one also resets the usage of clients on a list. Charges and refunds are
+// carried out even if ctx has ended. Decide takes no slots of in-flight limits, because nothing would release them: taking
+// from such a limit is a mistake, whose Err wraps ErrSlots. A Request can hold them.
 func (s *Set) Decide(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]
-	if op != rule.Take || !p.isBare() || !part.plain() {
+	if op != rule.Take || !p.isSimple() || !part.usesOwnLimits() {
 		p.decideAny(ctx, op, part, v)
 		return
 	}
@@ -60,12 +60,12 @@ func (s *Set) Decide(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 		cost = part.cost()
 	}
 	d := &v.Decision
-	err := p.plain.limiter.AllowInto(ctx, part.Key, cost, d)
+	err := p.own.limiter.AllowInto(ctx, part.Key, cost, d)
 	if err != nil || d.Flags&^rule.Leased != 0 || cost == 0 {
-		p.decided(ctx, rule.Take, p.plain, part, v, err)
+		p.complete(ctx, rule.Take, p.own, part, v, err)
 		return
 	}
-	v.Policy, v.Shadow, v.Limits, v.note = p.name, p.shadow, p.plain.limits, p.plain.note
+	v.Policy, v.Shadow, v.Limits, v.note = p.name, p.shadow, p.own.limits, p.own.note
 	v.Refused = !d.Allowed && !p.shadow
 	if p.counter != nil {
 		p.counter(part.Key, Outcome{Shadow: p.shadow, Refused: !d.Allowed})
@@ -81,12 +81,12 @@ func (p *compiled) decideAny(ctx context.Context, op rule.Op, part *Part, v *Ver
 	}
 	switch {
 	case err != nil:
-		p.mistake(v, err)
+		p.setMistake(v, err)
 	case op == rule.Reset:
 		p.reset(ctx, part, v)
 	case by != ByLimits:
-		p.listed(op, by, r, part, v)
-	case p.tries(op, r, part, SlotsNone) || p.penalizes(op, r, part):
+		p.setListed(op, by, r, part, v)
+	case p.triesCandidate(op, r, part, SlotsNone) || p.penalizes(op, r, part):
 		request := p.set.Begin()
 		request.Add(*part)
 		request.Decide(ctx, op, v)
@@ -114,18 +114,18 @@ func (p *compiled) decideSingle(ctx context.Context, op rule.Op, r *rules, part 
 	default:
 		err = fmt.Errorf("policy: %w: unsupported operation %v", slidegate.ErrUnsupported, op)
 	}
-	p.decided(ctx, op, r, part, v, err)
+	p.complete(ctx, op, r, part, v, err)
 }
 
 // reset resets the usage of a key under the limits that apply to it, also those of a ruling, and under the candidate,
 // whatever the lists contain.
 func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
-	r := p.ofKey(part.Key)
+	r := p.rulesFor(part.Key)
 	if r.limiter == nil {
-		r = p.plain
+		r = p.own
 	}
 	err := r.limiter.Reset(ctx, part.Key)
-	for _, plan := range p.known {
+	for _, plan := range p.named {
 		if err == nil && plan.limiter != nil { // which plan the key has had is unknown
 			err = plan.limiter.Reset(ctx, part.Key)
 		}
@@ -141,11 +141,11 @@ func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
 		err = p.resetPenalty(ctx, "", part.Key)
 	}
 	v.Decision.Allowed = err == nil
-	p.decided(ctx, rule.Reset, r, part, v, err)
+	p.complete(ctx, rule.Reset, r, part, v, err)
 }
 
-// decided completes and counts the verdict of a policy's limits.
-func (p *compiled) decided(ctx context.Context, op rule.Op, r *rules, part *Part, v *Verdict, err error) {
+// complete completes and counts the verdict of a policy's limits.
+func (p *compiled) complete(ctx context.Context, op rule.Op, r *rules, part *Part, v *Verdict, err error) {
 	v.Policy, v.Plan, v.Shadow, v.Limits, v.note, v.Peek = p.name, r.plan, p.shadow, r.limits, r.note, part.peeks()
 	switch {
 	case err != nil:
@@ -169,14 +169,14 @@ func (p *compiled) count(key string, outcome Outcome) {
 	}
 }
 
-// mistake sets the verdict on a part that cannot be decided.
-func (p *compiled) mistake(v *Verdict, err error) {
+// setMistake sets the verdict on a part that cannot be decided.
+func (p *compiled) setMistake(v *Verdict, err error) {
 	v.Policy, v.Shadow, v.Err, v.fault, v.Refused = p.name, p.shadow, err, faultMistake, !p.shadow
 }
 
-// listed sets and counts the verdict on a part that no limits apply to. The rules are those of a ruling or a plan, if
-// one decides.
-func (p *compiled) listed(op rule.Op, by By, r *rules, part *Part, v *Verdict) {
+// setListed sets and counts the verdict on a part that no limits apply to. The rules are those of a ruling or a plan, if one
+// decides.
+func (p *compiled) setListed(op rule.Op, by By, r *rules, part *Part, v *Verdict) {
 	denied := by.refuses()
 	*v = Verdict{Policy: p.name, Plan: r.planName(), By: by, Shadow: p.shadow, Refused: denied && !p.shadow, Peek: part.peeks()}
 	if denied {
@@ -195,8 +195,8 @@ func (p *compiled) listed(op rule.Op, by By, r *rules, part *Part, v *Verdict) {
 	}
 }
 
-// tries reports whether the candidate is decided too: for the same keys as the policy's own limits, and for every op
-// that changes counts. A candidate with in-flight limits is decided only where its slots are released.
-func (p *compiled) tries(op rule.Op, r *rules, part *Part, slots Slots) bool {
-	return p.candidate != nil && r == p.plain && op != rule.Peek && !part.peeks() && p.candidateError(op, slots) == nil
+// triesCandidate reports whether the candidate is decided too. It is, for the same keys as the policy's own limits, and for
+// every op that changes counts. A candidate with in-flight limits is decided only where its slots are released.
+func (p *compiled) triesCandidate(op rule.Op, r *rules, part *Part, slots Slots) bool {
+	return p.candidate != nil && r == p.own && op != rule.Peek && !part.peeks() && p.candidateError(op, slots) == nil
 }

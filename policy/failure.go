@@ -19,7 +19,7 @@ func (s *Set) base(namespace string, mode Mode, limits []slidegate.Limit) (*slid
 	id := baseID{namespace, mode}
 	base := s.bases[id]
 	if before := s.opts.Before; base == nil && before != nil && sameStore(before.stores[mode], s.stores[mode]) {
-		base = before.bases[id] // over another store, it would go on counting there
+		base = before.bases[id] // over another store, it would continue to count there
 	}
 	if base == nil {
 		var err error
@@ -37,7 +37,7 @@ func sameStore(a, b store.Store) bool {
 }
 
 // limiterOf returns the limiter that was passed to New with other limits, over a store with the failure mode. Layers
-// are for stores that can be away; errors of a store in process are handled by Verdict.fail, at no cost to other
+// are for stores that can be unreachable; errors of a store in process are handled by Verdict.fail, at no cost to other
 // requests.
 func (s *Set) limiterOf(mode Mode, limits []slidegate.Limit) (*slidegate.Limiter, error) {
 	id := baseID{mode: mode}
@@ -77,11 +77,11 @@ func (s *Set) layer(st store.Store, mode Mode) (store.Store, error) {
 		policy = failure.Optimistic(cmp.Or(s.opts.Optimism, DefaultOptimism))
 	}
 	if s.opts.Timeout < 0 {
-		st = near{st}
+		st = inProcess{st}
 	}
 	layered, err := failure.New(st, policy, failure.Options{
 		Timeout:    max(0, s.opts.Timeout),
-		OnFallback: func(_ context.Context, _ rule.Op, err error) { s.why[mode].Store(&err) },
+		OnFallback: func(_ context.Context, _ rule.Op, err error) { s.lastErrs[mode].Store(&err) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("policy: timeout: %w", err)
@@ -92,12 +92,12 @@ func (s *Set) layer(st store.Store, mode Mode) (store.Store, error) {
 	return layered, nil
 }
 
-// near is a store that is called like one in process: without a deadline and without a breaker.
-type near struct{ store.Store }
+// inProcess is a store that is called like one in process: without a deadline and without a breaker.
+type inProcess struct{ store.Store }
 
-func (n near) Unwrap() store.Store { return n.Store }
+func (n inProcess) Unwrap() store.Store { return n.Store }
 
-func (n near) Traits() store.Traits {
+func (n inProcess) Traits() store.Traits {
 	traits := n.Store.Traits()
 	traits.RoundTrips = 0
 	return traits
@@ -106,7 +106,7 @@ func (n near) Traits() store.Traits {
 // explain adds to a verdict of a failure mode why the store did not answer. During an outage all requests have the same
 // reason.
 func (s *Set) explain(v *Verdict, mode Mode) {
-	if why := s.why[mode].Load(); why != nil && v.Decision.Flags.Fallback() {
+	if why := s.lastErrs[mode].Load(); why != nil && v.Decision.Flags.Fallback() {
 		v.Err, v.fault = *why, faultStore
 	}
 }

@@ -87,8 +87,7 @@ func (l *list) findKey(key string) (word string, found bool) {
 	return "", false
 }
 
-// maxLinear is the number of prefixes up to which they are compared one after the other, which is faster than a
-// lookup.
+// maxLinear is the number of prefixes up to which comparing them one by one is faster than a lookup.
 const maxLinear = 16
 
 // addressSet is a set of prefixes. Up to maxLinear of them are compared one by one; more are looked up, once per

@@ -39,7 +39,7 @@ func (m *memo[K]) each(use func(*rules)) {
 	}
 }
 
-// put remembers rules, if there is space, and returns the rules to use: the earlier ones if there are any.
+// put stores rules if there is space, and returns the rules to use: those already stored, if any.
 func (m *memo[K]) put(id K, r *rules) *rules {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,11 +66,11 @@ type planID struct {
 	limits [maxPlanLimits]slidegate.Limit
 }
 
-// errNoPlan is about a plan made of an empty list. Such a client is hardly meant to be unlimited.
+// errNoPlan reports a plan made of an empty list. Such a client is hardly meant to be unlimited.
 var errNoPlan = errors.New("a plan without limits; use policy.Unlimited or policy.Refused instead")
 
-// planned returns the rules for the limits of a plan.
-func (p *compiled) planned(limits []slidegate.Limit) (*rules, error) {
+// planRules returns the rules for the limits of a plan.
+func (p *compiled) planRules(limits []slidegate.Limit) (*rules, error) {
 	if len(limits) == 0 {
 		return nil, fmt.Errorf("policy %q: %w: %w", p.name, slidegate.ErrLimit, errNoPlan)
 	}
@@ -99,23 +99,23 @@ func planIDOf(limits []slidegate.Limit) (id planID, short bool) {
 // plan compiles limits that replace the policy's own.
 func (p *compiled) plan(limits []slidegate.Limit) (*rules, error) {
 	r, err := p.rules(limits)
-	if apart := p.apart(limits, err); apart != nil {
-		return p.rulesOf(apart, p.named(limits))
+	if apart := p.separateLimiter(limits, err); apart != nil {
+		return p.rulesOf(apart, p.withPolicyName(limits))
 	}
 	return r, err
 }
 
-// apart returns a limiter for a plan whose limits cannot all count as the policy's own do, which err reports: a sliding
+// separateLimiter returns a limiter for a plan whose limits cannot all count as the policy's own do, which err reports: a sliding
 // log does not accept 20,000 units, for example. Those limits use their own default algorithm, and have their own
 // counts. It returns nil if that does not help. In a file such a limit is an error, but a plan is compiled for a
 // request, which must be decided.
-func (p *compiled) apart(limits []slidegate.Limit, err error) *slidegate.Limiter {
+func (p *compiled) separateLimiter(limits []slidegate.Limit, err error) *slidegate.Limiter {
 	if err == nil || p.set.checkNames(limits) != nil {
 		return nil
 	}
-	resolved := p.named(limits)
+	resolved := p.withPolicyName(limits)
 	for i := range resolved {
-		if _, err := p.plain.limiter.With(resolved[i]); err == nil {
+		if _, err := p.own.limiter.With(resolved[i]); err == nil {
 			continue
 		}
 		alone, err := slidegate.Bind("", resolved[i])
@@ -124,11 +124,11 @@ func (p *compiled) apart(limits []slidegate.Limit, err error) *slidegate.Limiter
 		}
 		resolved[i].Algorithm = alone.Rule().Algorithm
 	}
-	base, err := p.plain.limiter.With(resolved...)
+	base, err := p.own.limiter.With(resolved...)
 	if err != nil {
 		return nil
 	}
-	apart, err := base.With(p.named(limits)...) // it has the same algorithms, and the labels as written
+	apart, err := base.With(p.withPolicyName(limits)...) // it has the same algorithms, and the labels as written
 	if err != nil {
 		return nil
 	}
@@ -138,12 +138,12 @@ func (p *compiled) apart(limits []slidegate.Limit, err error) *slidegate.Limiter
 // jointID identifies the rules of policies that decide together.
 type jointID [maxJoint]*rules
 
-// joint returns the limits, and the note, of all policies that decide together, followed by those that only peek: the
+// jointRules returns the limits, and the note, of all policies that decide together, followed by those that only peek: the
 // order of the answers in the verdict.
-func (r *Request) joint() *rules {
+func (r *Request) jointRules() *rules {
 	var id jointID
 	n, lasts := 0, true
-	r.eachAnswered(func(one *rules) {
+	r.eachWithAnswers(func(one *rules) {
 		if n < maxJoint {
 			id[n] = one
 		}
@@ -160,9 +160,9 @@ func (r *Request) joint() *rules {
 		}
 	}
 	made := &rules{}
-	r.eachAnswered(func(one *rules) { made.limits = append(made.limits, one.limits...) })
+	r.eachWithAnswers(func(one *rules) { made.limits = append(made.limits, one.limits...) })
 	if r.set.opts.Prepare != nil {
-		made.note, _ = r.set.opts.Prepare(made.limits) // what is prepared one by one can be prepared together
+		made.note, _ = r.set.opts.Prepare(made.limits) // limits that could be prepared one by one can be prepared together
 	}
 	if lasts {
 		made = r.set.joints.put(id, made)
@@ -170,11 +170,11 @@ func (r *Request) joint() *rules {
 	return made
 }
 
-// eachAnswered calls use with the rules of the parts whose answers are in the verdict, in order.
-func (r *Request) eachAnswered(use func(*rules)) {
+// eachWithAnswers calls use with the rules of the parts whose answers are in the verdict, in order.
+func (r *Request) eachWithAnswers(use func(*rules)) {
 	for _, decided := range [...]bool{true, false} {
 		for i := range r.parts {
-			if it := &r.parts[i]; it.answered(r) && (it.request == 0) == decided {
+			if it := &r.parts[i]; it.hasAnswers(r) && (it.request == 0) == decided {
 				use(it.rules)
 			}
 		}

@@ -65,7 +65,7 @@ func TestPlanTooLargeForALog(t *testing.T) {
 				t.Errorf("%s: request %d: got %+v, want an admission by a limit of 20,000", name, i, v)
 			}
 		}
-		r, err := s.policies[0].planned(large.Plan.limits)
+		r, err := s.policies[0].planRules(large.Plan.limits)
 		if err != nil || r.bound[0].Rule().Algorithm != slidegate.SlidingWindow || r.bound[1].Rule().Algorithm != slidegate.SlidingLog || !r.lasts {
 			t.Errorf("%s: got %+v, %v; want a sliding window and, as in the policy, a sliding log", name, r, err)
 		}

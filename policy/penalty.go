@@ -13,10 +13,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// A penalty is an additional limit beside those of the policy: a fixed window as long as the penalty that begins with
-// the first charge. Every decision of the policy also takes nothing from it, which is denied while it is overdrawn, and
-// the first denial by the policy's limits overdraws it. So it is kept in the store, all processes obey it, and it ends
-// by itself; later denials do not prolong it, since its window has begun.
+// A penalty is an additional limit beside those of the policy: a fixed window as long as the penalty that begins with the
+// first charge. Every decision of the policy also takes 0 units from it, which is denied while it is overdrawn, and the first
+// denial by the policy's limits overdraws it. So it is kept in the store, all processes obey it, and it ends with its window;
+// later denials do not extend it, since its window has begun.
 
 const (
 	// penaltyName is the name of the limit.
@@ -33,7 +33,7 @@ func (p *compiled) penalize(given *Policy) error {
 		return nil
 	}
 	isNamed := func(l slidegate.Limit) bool { return l.Name == penaltyName }
-	all := slices.Concat(p.plain.limits, given.Limits)
+	all := slices.Concat(p.own.limits, given.Limits)
 	for _, override := range given.Overrides {
 		all = append(all, override.Limits...)
 	}
@@ -51,7 +51,7 @@ func (p *compiled) penalize(given *Policy) error {
 	limit := slidegate.Limit{
 		Name: penaltyName, Quota: penaltyQuota, Window: given.Penalty, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst,
 	}
-	limiter, err := p.plain.limiter.With(p.named([]slidegate.Limit{limit})...)
+	limiter, err := p.own.limiter.With(p.withPolicyName([]slidegate.Limit{limit})...)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ type penalty struct {
 	key      string
 	request  int // the index of the request in the batch with the part's own limits
 	from, to int // where their answers are in it
-	place    int // where the penalty's own answer is in it; -1 if there is none
+	index    int // where the penalty's own answer is in it; -1 if there is none
 	begins   bool
 	left     rule.Micros // how long the key is kept out
 }
@@ -84,7 +84,7 @@ func (b *batch) penalize(op rule.Op, it *target, part *Part, from int) {
 	}
 	last := len(b.requests) - 1
 	p := penalty{
-		policy: it.policy, key: part.Key, request: last, from: from, to: from + len(it.rules.bound), place: -1,
+		policy: it.policy, key: part.Key, request: last, from: from, to: from + len(it.rules.bound), index: -1,
 		begins: counts(op) && !part.peeks(),
 	}
 	if op != rule.TakeUpTo { // it would grant no more than the penalty's cost of 0
@@ -92,21 +92,21 @@ func (b *batch) penalize(op rule.Op, it *target, part *Part, from int) {
 		if last > 0 {
 			start = b.ends[last-1]
 		}
-		p.place = b.join(store.Charge{Limit: it.policy.penalty, Key: part.Key}) - start
+		p.index = b.join(store.Charge{Limit: it.policy.penalty, Key: part.Key}) - start
 	}
 	b.penalties = append(b.penalties, p)
 }
 
-// pardon keeps the batch from beginning penalties.
-func (b *batch) pardon() {
+// cancelPenalties keeps the batch from beginning penalties.
+func (b *batch) cancelPenalties() {
 	for i := range b.penalties {
 		b.penalties[i].begins = false
 	}
 }
 
-// punish carries out the penalties of a batch that the store has answered: it begins those of keys that have exceeded
+// applyPenalties carries out the penalties of a batch that the store has answered: it begins those of keys that have exceeded
 // their limits, denies those that are kept out, and leaves only the answers of the policies' own limits.
-func (b *batch) punish(ctx context.Context, group string, set *Set, mode Mode) {
+func (b *batch) applyPenalties(ctx context.Context, group string, set *Set, mode Mode) {
 	if len(b.penalties) == 0 {
 		return
 	}
@@ -116,8 +116,8 @@ func (b *batch) punish(ctx context.Context, group string, set *Set, mode Mode) {
 		result := &b.requests[p.request]
 		switch {
 		case result.Err != nil:
-		case p.place >= 0 && !result.Answers[p.place].Allowed:
-			p.left = result.Answers[p.place].RetryAfter
+		case p.index >= 0 && !result.Answers[p.index].Allowed:
+			p.left = result.Answers[p.index].RetryAfter
 		case !p.begins || !exceeds(result.Answers[p.from:p.to]):
 		case result.Answers[p.from].Flags.Cached():
 			peeks = append(peeks, p) // the denial was remembered from before the penalty, which has probably begun
@@ -125,23 +125,23 @@ func (b *batch) punish(ctx context.Context, group string, set *Set, mode Mode) {
 			begins = append(begins, p)
 		}
 	}
-	begins = append(begins, set.punish(ctx, rule.Peek, group, mode, peeks)...)
-	set.punish(ctx, rule.Charge, group, mode, begins)
+	begins = append(begins, set.sendPenalties(ctx, rule.Peek, group, mode, peeks)...)
+	set.sendPenalties(ctx, rule.Charge, group, mode, begins)
 	for i := len(b.penalties) - 1; i >= 0; i-- {
 		p := &b.penalties[i]
 		result := &b.requests[p.request]
-		if p.place >= 0 {
-			result.Charges, result.Answers = result.Charges[:p.place], result.Answers[:p.place]
+		if p.index >= 0 {
+			result.Charges, result.Answers = result.Charges[:p.index], result.Answers[:p.index]
 		}
 		if p.left > 0 {
-			keepOut(result.Answers[p.from:p.to], p.left)
+			denyAll(result.Answers[p.from:p.to], p.left)
 		}
 	}
 }
 
-// punish looks up penalties, by a Peek, or begins them, by a Charge, and records how long they last. It returns those
+// sendPenalties looks up penalties, by a Peek, or begins them, by a Charge, and records how long they last. It returns those
 // that are not in force.
-func (s *Set) punish(ctx context.Context, op rule.Op, group string, mode Mode, all []*penalty) (none []*penalty) {
+func (s *Set) sendPenalties(ctx context.Context, op rule.Op, group string, mode Mode, all []*penalty) (none []*penalty) {
 	if len(all) == 0 {
 		return nil
 	}
@@ -182,8 +182,8 @@ func exceeds(own []rule.Answer) bool {
 	})
 }
 
-// keepOut turns the answers of a policy's limits into denials.
-func keepOut(own []rule.Answer, left rule.Micros) {
+// denyAll turns the answers of a policy's limits into denials.
+func denyAll(own []rule.Answer, left rule.Micros) {
 	for i := range own {
 		a := &own[i]
 		a.Allowed, a.Granted, a.Remaining, a.NextAfter = false, 0, 0, 0
@@ -201,8 +201,8 @@ func (b *batch) left(request int) (left time.Duration) {
 	return left
 }
 
-// keptOut reports whether a penalty keeps one of the parts out.
-func (r *Request) keptOut(ctx context.Context) bool {
+// isKeptOut reports whether a penalty keeps one of the parts out.
+func (r *Request) isKeptOut(ctx context.Context) bool {
 	var mode Mode
 	var all []penalty
 	for i := range r.parts {
@@ -216,7 +216,7 @@ func (r *Request) keptOut(ctx context.Context) bool {
 	for i := range all {
 		pointers[i] = &all[i]
 	}
-	return len(r.set.punish(ctx, rule.Peek, r.Group, mode, pointers)) < len(pointers)
+	return len(r.set.sendPenalties(ctx, rule.Peek, r.Group, mode, pointers)) < len(pointers)
 }
 
 // logPenaltyError logs that a penalty could not be looked up or begun, at most once per minute: the request is denied
@@ -224,8 +224,8 @@ func (r *Request) keptOut(ctx context.Context) bool {
 func (s *Set) logPenaltyError(p *compiled, err error) {
 	const pause = time.Minute
 	now := time.Now().UnixNano()
-	last := s.unpunished.Load()
-	if now-last < int64(pause) || !s.unpunished.CompareAndSwap(last, now) {
+	last := s.penaltyErrorLogged.Load()
+	if now-last < int64(pause) || !s.penaltyErrorLogged.CompareAndSwap(last, now) {
 		return
 	}
 	slog.Warn("slidegate: the penalty of a policy could not be looked up or begun", slog.String("policy", p.name), slog.Any("error", err))

@@ -259,11 +259,11 @@ func TestPenaltyOfAClientThatHasGone(t *testing.T) {
 		b := &batch{}
 		p := s.policies[0]
 		b.begin(rule.Take)
-		b.add(p.plain.bound, &part)
-		b.penalize(rule.Take, &target{policy: p, rules: p.plain}, &part, 0)
+		b.add(p.own.bound, &part)
+		b.penalize(rule.Take, &target{policy: p, rules: p.own}, &part, 0)
 		b.apply(ctx, "", 0, s.stores[p.mode])
 		cancel()
-		b.punish(ctx, "", s, p.mode)
+		b.applyPenalties(ctx, "", s, p.mode)
 		if left := b.left(0); left != time.Hour {
 			t.Errorf("got the key kept out for %v, want an hour", left)
 		}

@@ -26,7 +26,7 @@ func (p Plan) Name() string { return p.name }
 func (p *compiled) addPlans(plans []NamedPlan) *Error {
 	for _, given := range plans {
 		r, err := &rules{}, error(nil)
-		if p.known[given.Name] != nil {
+		if p.named[given.Name] != nil {
 			err = errors.New("duplicate plan; give each its own name")
 		} else if !given.Unlimited {
 			r, err = p.rules(given.Limits)
@@ -35,10 +35,10 @@ func (p *compiled) addPlans(plans []NamedPlan) *Error {
 			return &Error{Option: "plans", Err: fmt.Errorf("plan %q: %w", given.Name, err)}
 		}
 		r.plan, r.lasts = given.Name, true
-		if p.known == nil {
-			p.known = map[string]*rules{}
+		if p.named == nil {
+			p.named = map[string]*rules{}
 		}
-		p.known[given.Name] = r
+		p.named[given.Name] = r
 		p.ordered = append(p.ordered, r)
 	}
 	return nil
@@ -50,7 +50,7 @@ func (p *compiled) routePlan(plan *Plan) (*rules, By, error) {
 	case planUnlimited:
 		return nil, ByUnlimited, nil
 	case planNamed:
-		r := p.known[plan.name]
+		r := p.named[plan.name]
 		switch {
 		case r == nil:
 			return nil, ByLimits, fmt.Errorf("policy %q: %w: the part names a plan that is not in Plans; see Named", p.name, slidegate.ErrUnsupported)
@@ -59,7 +59,7 @@ func (p *compiled) routePlan(plan *Plan) (*rules, By, error) {
 		}
 		return r, ByLimits, nil
 	}
-	r, err := p.planned(plan.limits)
+	r, err := p.planRules(plan.limits)
 	return r, ByLimits, err
 }
 

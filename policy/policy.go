@@ -26,11 +26,11 @@ type Policy struct {
 	// Candidate limits are counted separately from the policy's own, and only reported. Request.Settle settles them
 	// too.
 	Candidate []slidegate.Limit
-	// Penalty keeps a key out for this long after a denial by the policy's limits; 0 means until they admit it again.
-	// It begins with the first denial and is not prolonged by later ones, holds in all processes that share the store,
-	// and is reflected in RetryAfter. A request that is larger than the quota does not begin one, nor does one that
-	// costs nothing, or that could not be decided; candidates ignore it. It takes one more limit of the store, so
-	// leased limits cannot have one.
+	// Penalty keeps a key out for this long after a denial by the policy's limits; 0 means until they admit it again. It
+	// begins with the first denial and is not extended by later ones, holds in all processes that share the store, and is
+	// reflected in RetryAfter. A request that is larger than the quota does not begin one, nor does one that costs
+	// nothing, or that could not be decided; candidates ignore it. It takes one more limit of the store, so leased limits
+	// cannot have one.
 	Penalty time.Duration
 	// Failure is the failure mode; the zero value means the mode of Options.
 	Failure Mode
@@ -71,7 +71,7 @@ type Mode uint8
 // The modes, in increasing strictness. Where policies with different modes decide together, the strictest applies.
 const (
 	Open       Mode = iota + 1 // requests are admitted: an outage of the limiter is not an outage of the service
-	Local                      // this process counts by itself
+	Local                      // this process counts on its own
 	Optimistic                 // this process admits a few units of each key, and charges them when the store is back
 	Closed                     // requests are denied
 	modes

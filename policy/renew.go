@@ -14,9 +14,9 @@ import (
 // keeper renews the slots of one request. It has a timer and no goroutine, so a request that ends before its first
 // renewal costs little.
 type keeper struct {
-	ctx    context.Context
-	report func(Verdict)
-	every  time.Duration
+	ctx      context.Context
+	report   func(Verdict)
+	interval time.Duration
 
 	mu      sync.Mutex // held while slots are renewed; also guards some fields of what the request took
 	request *Request   // nil when it has ended
@@ -46,10 +46,10 @@ func (r *Request) RenewSlots(ctx context.Context, report func(Verdict)) {
 	if ttl == rule.Never || r.keeper != nil {
 		return
 	}
-	k := &keeper{ctx: ctx, report: report, every: ttl.Duration() / renewals, request: r}
+	k := &keeper{ctx: ctx, report: report, interval: ttl.Duration() / renewals, request: r}
 	k.mu.Lock() // otherwise the timer could fire before k.timer is set
 	defer k.mu.Unlock()
-	k.timer = time.AfterFunc(k.every, k.renew)
+	k.timer = time.AfterFunc(k.interval, k.renew)
 	r.keeper = k
 }
 
@@ -83,7 +83,7 @@ func (k *keeper) renewAll() (reports []Verdict) {
 	if err == nil {
 		reports, err = k.retakeSlots(ctx, r)
 	}
-	next := k.every
+	next := k.interval
 	if err != nil {
 		next /= renewTries
 	}
@@ -96,12 +96,12 @@ func (k *keeper) renewAll() (reports []Verdict) {
 }
 
 // renewable reports whether it is a slot that the request holds, or should hold.
-func (t *taken) renewable() bool { return t.slot && !t.done && !t.doubtful }
+func (t *heldCharge) renewable() bool { return t.slot && !t.done && !t.doubtful }
 
 // renewSlots renews all slots, and marks those that are lost.
 func (k *keeper) renewSlots(ctx context.Context, r *Request) (err error) {
 	k.batch.reset()
-	r.eachRequest((*taken).renewable, func(all []taken) {
+	r.eachRequest((*heldCharge).renewable, func(all []heldCharge) {
 		k.batch.begin(rule.Renew)
 		for i := range all {
 			if one := &all[i]; one.renewable() {
@@ -109,7 +109,7 @@ func (k *keeper) renewSlots(ctx context.Context, r *Request) (err error) {
 			}
 		}
 	})
-	k.batch.apply(ctx, r.Group, r.number(), r.set.stores[r.mode])
+	k.batch.apply(ctx, r.Group, r.reservationID(), r.set.stores[r.mode])
 	for i := range r.took {
 		one := &r.took[i]
 		if !one.renewable() {
@@ -125,7 +125,7 @@ func (k *keeper) renewSlots(ctx context.Context, r *Request) (err error) {
 	return err
 }
 
-// retakeSlots takes lost slots again, each by itself, and returns verdicts to report.
+// retakeSlots takes lost slots again, in one request per slot, and returns verdicts to report.
 func (k *keeper) retakeSlots(ctx context.Context, r *Request) (reports []Verdict, err error) {
 	k.batch.reset()
 	for i := range r.took {
@@ -137,7 +137,7 @@ func (k *keeper) retakeSlots(ctx context.Context, r *Request) (reports []Verdict
 	if len(k.batch.requests) == 0 {
 		return nil, nil
 	}
-	k.batch.apply(ctx, r.Group, r.number(), r.set.stores[r.mode])
+	k.batch.apply(ctx, r.Group, r.reservationID(), r.set.stores[r.mode])
 	for i := range r.took {
 		one := &r.took[i]
 		if !one.renewable() || !one.gone {
@@ -152,15 +152,15 @@ func (k *keeper) retakeSlots(ctx context.Context, r *Request) (reports []Verdict
 			one.gone, one.At = false, answer.At
 		}
 		if !one.reported || answer.Allowed {
-			reports = append(reports, r.lost(one, result))
+			reports = append(reports, r.lostVerdict(one, result))
 		}
 		one.reported = !answer.Allowed
 	}
 	return reports, err
 }
 
-// lost returns the verdict on a lost slot, with the result of taking another one.
-func (r *Request) lost(one *taken, result *store.Request) Verdict {
+// lostVerdict returns the verdict on a lost slot, with the result of taking another one.
+func (r *Request) lostVerdict(one *heldCharge, result *store.Request) Verdict {
 	p := r.parts[one.part].policy
 	return Verdict{
 		Policy: p.name, Shadow: p.shadow, Candidate: one.candidate,

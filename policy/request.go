@@ -11,12 +11,12 @@ import (
 
 // Request is a request under several policies, or one that is settled afterwards: Add its parts, Decide, and End it.
 // All policies admit and all are charged, or none is. Shadow policies and candidates are decided in the same call to
-// the store, each by itself, so that their denials do not keep the others from charging. Begin returns a Request; it is
-// not safe for concurrent use.
+// the store, each independently, so that their denials do not keep the others from charging. Begin returns a Request;
+// it is not safe for concurrent use.
 type Request struct {
 	// Group is the group of the request's charges; see slidegate.Claims.InGroup.
 	Group string
-	// RecordTrials makes Tried return the verdicts of shadow policies and candidates.
+	// RecordTrials makes Trials return the verdicts of shadow policies and candidates.
 	RecordTrials bool
 	// Slots defines who releases the slots that the request takes from in-flight limits. With the zero value, taking
 	// from such a limit is a mistake.
@@ -29,14 +29,14 @@ type Request struct {
 	tried     []Verdict
 	triedOnce bool // shadow policies and candidates were decided: a waiting client decides several times
 
-	holds    bool    // a part has Hold
-	took     []taken // what those parts have taken so far, and the slots of all parts
-	owed     batch   // the requests that settle it
-	mode     Mode    // of the store that was called last
-	admitted bool    // by the last Decide
-	takes    bool    // a part takes slots
-	id       string  // of the reservation, chosen before anything is taken
-	keeper   *keeper // renews slots, if Keep was called
+	holds    bool         // a part has Hold
+	took     []heldCharge // what those parts have taken so far, and the slots of all parts
+	owed     batch        // the requests that settle it
+	mode     Mode         // of the store that was called last
+	admitted bool         // by the last Decide
+	takes    bool         // a part takes slots
+	id       string       // of the reservation, chosen before anything is taken
+	keeper   *keeper      // renews slots, if RenewSlots was called
 }
 
 // part is a Part that is being decided.
@@ -68,8 +68,8 @@ func (s *Set) Begin() *Request {
 	return r
 }
 
-// End recycles the request, cleared of its keys. Neither the request nor the result of Tried may be used afterwards. It
-// releases the slots that the request still holds, unless they are SlotsReserved.
+// End recycles the request, cleared of its keys. Neither the request nor the result of Trials may be used afterwards.
+// It releases the slots that the request still holds, unless they are SlotsReserved.
 func (r *Request) End() {
 	if r.Slots == SlotsHeld && r.holdsSlots() {
 		r.Finish(context.Background(), nil, nil)
@@ -123,9 +123,9 @@ func (r *Request) CountsDenied() bool {
 	return false
 }
 
-// Decide decides the request and fills v, which must be the zero value; the ops are those of Ask. A client that waits
-// calls it again. Where policies with different failure modes decide together, the strictest mode applies. If all parts
-// are on lists or under shadow policies, v is the most informative verdict among them.
+// Decide decides the request and fills v, which must be the zero value; the ops are those of Set.Decide. A client that
+// waits calls it again. Where policies with different failure modes decide together, the strictest mode applies. If all
+// parts are on lists or under shadow policies, v is the most informative verdict among them.
 func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 	r.admitted = false
 	for i := range r.parts {
@@ -142,11 +142,11 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 		switch {
 		case p.shadow:
 		case it.err != nil:
-			p.mistake(v, it.err)
+			p.setMistake(v, it.err)
 			v.Policy = r.parts[0].policy.name
 			return
 		case it.by.refuses():
-			p.listed(op, it.by, it.rules, &it.Part, v)
+			p.setListed(op, it.by, it.rules, &it.Part, v)
 			return
 		}
 	}
@@ -156,22 +156,22 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 	if r.decideAlone(ctx, op, v) {
 		return
 	}
-	kept := op == rule.TakeUpTo && r.keptOut(ctx)
+	kept := op == rule.TakeUpTo && r.isKeptOut(ctx)
 	if kept {
 		op = rule.Take // it includes the penalty, and so is denied
 	}
 	r.mode = r.collect(op)
 	if kept {
-		r.batch.pardon()
+		r.batch.cancelPenalties()
 	}
 	if len(r.batch.requests) > 0 {
 		if err := r.check(); err != nil {
-			r.parts[0].policy.mistake(v, err)
+			r.parts[0].policy.setMistake(v, err)
 			return
 		}
 		r.apply(ctx, op)
 	}
-	r.judge(ctx, op, v)
+	r.combine(ctx, op, v)
 	r.triedOnce = r.triedOnce || op != rule.Peek
 	r.admitted = !v.Refused
 }
@@ -196,7 +196,7 @@ func (r *Request) check() error {
 func (r *Request) apply(ctx context.Context, op rule.Op) {
 	var id rule.ID
 	if counts(op) && (r.holds || r.takes) {
-		id = r.number()
+		id = r.reservationID()
 	}
 	if op == rule.GiveBack || op == rule.Charge {
 		var cancel context.CancelFunc
@@ -205,17 +205,17 @@ func (r *Request) apply(ctx context.Context, op rule.Op) {
 	}
 	r.batch.apply(ctx, r.Group, id, r.set.stores[r.mode])
 	r.awaitSlots(ctx)
-	r.batch.punish(ctx, r.Group, r.set, r.mode)
+	r.batch.applyPenalties(ctx, r.Group, r.set, r.mode)
 }
 
-// decideAlone takes the shortest path if there is only one part.
+// decideAlone decides a request with only one part by the shortest path, and reports whether it did.
 func (r *Request) decideAlone(ctx context.Context, op rule.Op, v *Verdict) bool {
 	if len(r.parts) != 1 || r.holds || r.takes || r.Group != "" {
 		return false
 	}
 	it := &r.parts[0]
 	p := it.policy
-	if p.shadow || it.err != nil || it.by != ByLimits || p.penalizes(op, it.rules, &it.Part) || p.tries(op, it.rules, &it.Part, r.Slots) && !r.triedOnce {
+	if p.shadow || it.err != nil || it.by != ByLimits || p.penalizes(op, it.rules, &it.Part) || p.triesCandidate(op, it.rules, &it.Part, r.Slots) && !r.triedOnce {
 		return false
 	}
 	it.policy.decideSingle(ctx, op, it.rules, &it.Part, v)
@@ -233,7 +233,7 @@ func (r *Request) collect(op rule.Op) (mode Mode) {
 			continue
 		}
 		mode = max(mode, it.policy.mode)
-		// What costs nothing is admitted, so an overdrawn limit of such a part must not deny what the others admit.
+		// A part that costs nothing is admitted, so its overdrawn limit must not deny what the others admit.
 		if it.peeks() && !onlyPeeks && (counts(op) || op == rule.Peek) {
 			continue
 		}
@@ -265,7 +265,7 @@ func (r *Request) collect(op rule.Op) (mode Mode) {
 				mode = max(mode, it.policy.mode)
 			}
 		}
-		if it.policy.tries(op, it.rules, &it.Part, r.Slots) {
+		if it.policy.triesCandidate(op, it.rules, &it.Part, r.Slots) {
 			r.takes = r.takes || it.policy.candidate.slots && op == rule.Take
 			it.candidate = r.batch.begin(op)
 			r.batch.add(it.policy.candidate.bound, &it.Part)
@@ -284,8 +284,8 @@ func (r *Request) onlyPeeks() bool {
 	return true
 }
 
-// judge combines all decisions into one verdict, and counts for each policy.
-func (r *Request) judge(ctx context.Context, op rule.Op, v *Verdict) {
+// combine combines all decisions into one verdict, and counts for each policy.
+func (r *Request) combine(ctx context.Context, op rule.Op, v *Verdict) {
 	rank, first := 0, -1 // of the verdict so far: 1 for a list, 2 for a shadow policy, 3 for a shadow policy that would deny
 	for i := range r.parts {
 		it := &r.parts[i]
@@ -301,14 +301,14 @@ func (r *Request) judge(ctx context.Context, op rule.Op, v *Verdict) {
 		case p.shadow && r.triedOnce:
 			continue
 		case it.err != nil:
-			p.mistake(&own, it.err)
+			p.setMistake(&own, it.err)
 		case it.by != ByLimits:
-			p.listed(op, it.by, it.rules, &it.Part, &own)
+			p.setListed(op, it.by, it.rules, &it.Part, &own)
 		case it.request < 0: // a peek, which includes only the parts that decide
 			continue
 		default:
 			own.Decision, own.Penalty = r.batch.decision(it.request), r.batch.left(it.request)
-			p.decided(ctx, op, it.rules, &it.Part, &own, r.batch.requests[it.request].Err)
+			p.complete(ctx, op, it.rules, &it.Part, &own, r.batch.requests[it.request].Err)
 			r.keep(op, i, it.request)
 			r.keep(op, i, it.candidate)
 			r.tryCandidate(op, &it.target, it.Key, own.Err == nil && own.Decision.Allowed)
@@ -332,17 +332,17 @@ func (r *Request) judge(ctx context.Context, op rule.Op, v *Verdict) {
 		if rank > 0 {
 			*v = Verdict{}
 		}
-		r.judgeLive(ctx, op, first, v)
+		r.combineLive(ctx, op, first, v)
 	}
 }
 
-// judgeLive makes the verdict of the policies that decide. A policy that would have admitted what another denied was
+// combineLive makes the verdict of the policies that decide. A policy that would have admitted what another denied was
 // not charged, and is not counted.
-func (r *Request) judgeLive(ctx context.Context, op rule.Op, first int, v *Verdict) {
+func (r *Request) combineLive(ctx context.Context, op rule.Op, first int, v *Verdict) {
 	live := &r.batch.requests[0]
 	v.Policy, v.Plan = r.parts[first].policy.name, r.parts[first].rules.plan
 	v.Decision, v.Penalty, v.Peek = r.batch.decision(0), r.batch.left(0), true
-	all := r.joint()
+	all := r.jointRules()
 	v.Limits, v.note = all.limits, all.note
 	r.keepLive(op)
 	if live.Err != nil {
@@ -382,7 +382,7 @@ func (r *Request) judgeLive(ctx context.Context, op rule.Op, first int, v *Verdi
 
 // addPeeked adds to a verdict the answers of a part that only peeked.
 func (r *Request) addPeeked(it *part, v *Verdict) {
-	if !it.answered(r) {
+	if !it.hasAnswers(r) {
 		return
 	}
 	if v.Decision.Answers == nil { // there is a single limit
@@ -391,9 +391,9 @@ func (r *Request) addPeeked(it *part, v *Verdict) {
 	v.Decision.Answers = append(v.Decision.Answers, r.batch.requests[it.request].Answers...)
 }
 
-// answered reports whether the answers of the part's limits are in the verdict: always for parts that decide, and for
+// hasAnswers reports whether the answers of the part's limits are in the verdict: always for parts that decide, and for
 // parts that only peeked if the store answered.
-func (it *part) answered(r *Request) bool {
+func (it *part) hasAnswers(r *Request) bool {
 	return it.decides() && (it.request == 0 || r.batch.requests[it.request].Err == nil)
 }
 
@@ -419,7 +419,7 @@ func (r *Request) tryCandidate(op rule.Op, it *target, key string, live bool) {
 
 // reportUntried reports a candidate that could not be decided, because nothing would release its slots.
 func (r *Request) reportUntried(op rule.Op, it *target) {
-	if p := it.policy; r.RecordTrials && !r.triedOnce && p.candidate != nil && it.rules == p.plain && counts(op) {
+	if p := it.policy; r.RecordTrials && !r.triedOnce && p.candidate != nil && it.rules == p.own && counts(op) {
 		if err := p.candidateError(op, r.Slots); err != nil {
 			r.addTried(&Verdict{Policy: p.name, Candidate: true, Err: err, fault: faultMistake})
 		}
@@ -432,5 +432,5 @@ func (r *Request) addTried(v *Verdict) {
 	}
 }
 
-// Trials returns the verdicts of the shadow policies and candidates for the last Decide, if Tell is set.
+// Trials returns the verdicts of the shadow policies and candidates for the last Decide, if RecordTrials is set.
 func (r *Request) Trials() []Verdict { return r.tried }

@@ -18,8 +18,8 @@ type Ruling struct {
 	Until     time.Time         // when it ends, by the clock of this process; zero if it does not
 }
 
-// ruled holds the compiled rulings of a policy. It does not change.
-type ruled struct{ byKey map[string]*ruling }
+// rulingSet holds the compiled rulings of a policy. It does not change.
+type rulingSet struct{ byKey map[string]*ruling }
 
 // ruling is a compiled Ruling.
 type ruling struct {
@@ -40,20 +40,21 @@ func (r *rules) refusedFor() time.Duration {
 	return max(time.Until(r.until), time.Microsecond) // it was just in force
 }
 
-// SetRulings atomically replaces all rulings of the policy, or none. Of two rulings about one key the later one applies. The
-// error is that of the first invalid ruling, and nothing changes. A Set that replaces this one begins without rulings.
+// SetRulings atomically replaces all rulings of the policy, or none. Of two rulings about one key the later one applies. If
+// a ruling is invalid, SetRulings returns the error for the first invalid one and changes nothing. A Set that replaces this
+// one begins without rulings.
 //
 // A concurrent request is decided by either the old or the new rulings. Requests that were already admitted continue,
 // and can be settled and keep their slots.
 func (s *Set) SetRulings(policy int, rulings []Ruling) error {
 	p := s.policies[policy]
 	if len(rulings) == 0 {
-		p.ruled.Store(nil)
+		p.rulings.Store(nil)
 		return nil
 	}
-	made := &ruled{byKey: make(map[string]*ruling, len(rulings))}
+	made := &rulingSet{byKey: make(map[string]*ruling, len(rulings))}
 	known := map[planID]*rules{} // many keys may have the same limits
-	if before := p.ruled.Load(); before != nil {
+	if before := p.rulings.Load(); before != nil {
 		for _, r := range before.byKey {
 			if r.limiter != nil && r.id.count <= maxPlanLimits {
 				known[r.id] = r.rules
@@ -67,11 +68,11 @@ func (s *Set) SetRulings(policy int, rulings []Ruling) error {
 		}
 		made.byKey[rulings[i].Key] = r
 	}
-	p.ruled.Store(made)
+	p.rulings.Store(made)
 	return nil
 }
 
-// CheckRuling returns the error that Rule would return for a ruling.
+// CheckRuling returns the error that SetRulings would return for a ruling.
 func (s *Set) CheckRuling(policy int, ruling Ruling) error {
 	_, err := s.policies[policy].ruling(&ruling, nil)
 	return err
@@ -116,12 +117,12 @@ func (p *compiled) ruling(given *Ruling, known map[planID]*rules) (*ruling, erro
 
 // hasSlots reports whether the policy itself or an override has an in-flight limit.
 func (p *compiled) hasSlots() bool {
-	return p.plain.slots || slices.ContainsFunc(p.ordered, func(r *rules) bool { return r.slots })
+	return p.own.slots || slices.ContainsFunc(p.ordered, func(r *rules) bool { return r.slots })
 }
 
 // rulingOf returns the ruling about a key that is in force, or nil.
 func (p *compiled) rulingOf(key string) *ruling {
-	all := p.ruled.Load()
+	all := p.rulings.Load()
 	if all == nil {
 		return nil
 	}
@@ -141,5 +142,5 @@ func (s *Set) LimitsOf(policy int, key string) []slidegate.Limit {
 	if r := p.rulingOf(key); r != nil {
 		return r.limits
 	}
-	return p.ofKey(key).limits
+	return p.rulesFor(key).limits
 }

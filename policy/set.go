@@ -23,8 +23,8 @@ type Options struct {
 	// store in process is called without a deadline. Negative means no deadline, and then every request calls the
 	// store, also during an outage.
 	Timeout time.Duration
-	// Optimism is how many units of a key that the store has not acknowledged this process admits in the mode
-	// Optimistic; 0 means DefaultOptimism. See failure.Optimistic. Drain charges what is owed at the end.
+	// Optimism is how many units of a key this process admits in the mode Optimistic before the store acknowledges them; 0 means
+	// DefaultOptimism. See failure.Optimistic. Drain charges what is owed at the end.
 	Optimism int64
 	// LocalBytes is the maximum memory of the memstore of Local; 0 means the default of memstore.Options.
 	LocalBytes int64
@@ -32,8 +32,8 @@ type Options struct {
 	// together once for all their limits. Verdict.Note returns its result: header fields, for example. An error makes
 	// the limits invalid.
 	Prepare func(limits []slidegate.Limit) (note any, err error)
-	// Before is the Set that this one replaces: limits in both keep what stores remember about them, if both have the
-	// same store. Drain then waits for the releases of both.
+	// Before is the Set that this one replaces: if both have the same store, limits in both keep what the store remembers about
+	// them. Drain then waits for the releases of both.
 	Before *Set
 }
 
@@ -44,8 +44,8 @@ const DefaultOptimism = 10
 // for all is fine where it does not fail. A nil Store is an error only if a policy needs it.
 type Stores struct{ Open, Closed, Local, Optimistic store.Store }
 
-// Set is a set of compiled policies. It does not change, except for rulings, and is safe for concurrent use. The zero
-// value is not usable; call New or NewOver.
+// Set is a set of compiled policies. It does not change, except for rulings, and is safe for concurrent use. The zero value is
+// not usable; call New or NewWithStores.
 type Set struct {
 	opts     Options
 	policies []*compiled
@@ -53,7 +53,7 @@ type Set struct {
 	stores   [modes]store.Store
 	traits   [modes]store.Traits
 	bases    map[baseID]*slidegate.Limiter
-	why      [modes]atomic.Pointer[error] // the last error for which the failure layer of a mode decided
+	lastErrs [modes]atomic.Pointer[error] // the last error for which the failure layer of a mode decided
 	joints   memo[jointID]
 	requests sync.Pool        // of *Request
 	releases *releases        // releases of slots under way; also those of the Set before
@@ -62,7 +62,7 @@ type Set struct {
 	sharer   *sharer
 	warned   sync.Map // the sharers of Sets around this one that were logged
 
-	unpunished atomic.Int64 // when a failed penalty was last logged, in nanoseconds of Unix time
+	penaltyErrorLogged atomic.Int64 // when a failed penalty was last logged, in nanoseconds of Unix time
 }
 
 // baseID identifies a limiter of a Set.
@@ -110,7 +110,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 		if err := s.checkName(given.Name); err != nil {
 			return nil, fmt.Errorf("policy: name: %w", err)
 		}
-		if err := checkNameApart(policies, i); err != nil {
+		if err := checkNameDistinct(policies, i); err != nil {
 			return nil, err
 		}
 		p, err := s.policy(given)
@@ -118,7 +118,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 			err.Policy = given.Name
 			return nil, err
 		}
-		p.place = i
+		p.index = i
 		s.policies = append(s.policies, p)
 	}
 	for mode, on := range s.stores {
@@ -126,7 +126,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 			s.traits[mode] = on.Traits()
 		}
 	}
-	s.enter()
+	s.addToRegister()
 	s.opts.Before = nil // otherwise every earlier set would stay in memory
 	return s, nil
 }
@@ -143,13 +143,13 @@ func (e *Error) Error() string { return fmt.Sprintf("policy %q: %s: %v", e.Polic
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// checkNameApart returns an error if the counts of a policy and of an earlier one could have the same name. A slash
+// checkNameDistinct returns an error if the counts of a policy and of an earlier one could have the same name. A slash
 // separates the name of a policy and of its limit, so a limit x of the policy api has the same name as the policy
 // api/x.
-func checkNameApart(policies []Policy, i int) error {
+func checkNameDistinct(policies []Policy, i int) error {
 	name := policies[i].Name
 	if name == "" && len(policies) > 1 {
-		return errors.New("policy: name: missing, but there are several policies; give each its own")
+		return errors.New("policy: name: missing, but there are several policies; give each its own name")
 	}
 	for _, other := range policies[:i] {
 		switch {

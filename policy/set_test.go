@@ -151,22 +151,22 @@ func TestStrictestMode(t *testing.T) {
 	}
 	s := newSet(t, &faulty{Store: newMemory(t), trips: 1, err: errDown}, Options{Failure: Local}, policies...)
 	for _, test := range []struct {
-		places []int
-		want   rule.Flags
+		indexes []int
+		want    rule.Flags
 	}{
 		{[]int{0}, rule.FallbackOpen}, {[]int{1}, rule.FallbackLocal}, {[]int{2}, rule.FallbackClosed},
 		{[]int{0, 1}, rule.FallbackLocal}, {[]int{1, 0}, rule.FallbackLocal}, {[]int{2, 0, 1}, rule.FallbackClosed},
 		{[]int{3}, rule.FallbackOptimistic}, {[]int{1, 3, 0}, rule.FallbackOptimistic}, {[]int{3, 2}, rule.FallbackClosed},
 	} {
 		r := s.Begin()
-		for _, place := range test.places {
-			r.Add(Part{Policy: place, Key: "ann", Cost: 1})
+		for _, index := range test.indexes {
+			r.Add(Part{Policy: index, Key: "ann", Cost: 1})
 		}
 		var v Verdict
 		r.Decide(t.Context(), rule.Take, &v)
 		r.End()
 		if v.Decision.Flags != test.want {
-			t.Errorf("policies %v: got flags %v, want %v", test.places, v.Decision.Flags, test.want)
+			t.Errorf("policies %v: got flags %v, want %v", test.indexes, v.Decision.Flags, test.want)
 		}
 	}
 	if err := s.Drain(t.Context()); !errors.Is(err, errDown) {
@@ -225,16 +225,16 @@ func TestAllocations(t *testing.T) {
 func TestAllocationsTogether(t *testing.T) {
 	prepared := 0
 	var policies []Policy
-	for place := range maxJoint + 1 {
-		policies = append(policies, Policy{Name: fmt.Sprint("p", place), Limits: []slidegate.Limit{named("", 1<<40)}})
+	for index := range maxJoint + 1 {
+		policies = append(policies, Policy{Name: fmt.Sprint("p", index), Limits: []slidegate.Limit{named("", 1<<40)}})
 	}
 	s := newSet(t, newMemory(t), Options{Prepare: func(limits []slidegate.Limit) (any, error) { prepared++; return len(limits), nil }}, policies...)
 	for n := 2; n <= maxJoint+1; n++ {
 		prepared = 0
 		allocations := testing.AllocsPerRun(100, func() {
 			r := s.Begin()
-			for place := range n {
-				r.Add(Part{Policy: place, Key: "ann", Cost: 1})
+			for index := range n {
+				r.Add(Part{Policy: index, Key: "ann", Cost: 1})
 			}
 			var v Verdict
 			r.Decide(t.Context(), rule.Take, &v)
@@ -344,16 +344,16 @@ func TestBeforeOverAnotherStore(t *testing.T) {
 func TestNoCandidate(t *testing.T) {
 	limits := []slidegate.Limit{named("", 5)}
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "bare", Limits: limits}, Policy{Name: "listed", Limits: limits, Deny: List{Keys: []string{"bob"}}})
-	for place := range 2 {
+	for index := range 2 {
 		for _, op := range []rule.Op{rule.Take, rule.Peek} {
 			var v Verdict
-			s.Decide(t.Context(), op, &Part{Policy: place, Key: "ann", Cost: 1, Candidate: true}, &v)
+			s.Decide(t.Context(), op, &Part{Policy: index, Key: "ann", Cost: 1, Candidate: true}, &v)
 			if !v.Mistake() || !v.Refused || !errors.Is(v.Err, slidegate.ErrUnsupported) {
-				t.Errorf("policy %d, %v: got %+v, want a mistake with ErrUnsupported", place, op, v)
+				t.Errorf("policy %d, %v: got %+v, want a mistake with ErrUnsupported", index, op, v)
 			}
 		}
-		if got := left(t, s, place, false); got != 5 {
-			t.Errorf("policy %d: got %d of 5 left, want all", place, got)
+		if got := left(t, s, index, false); got != 5 {
+			t.Errorf("policy %d: got %d of 5 left, want all", index, got)
 		}
 	}
 }
@@ -443,8 +443,8 @@ func TestDecideAgain(t *testing.T) {
 	r := s.Begin()
 	defer r.End()
 	r.RecordTrials = true
-	for place := range 3 {
-		r.Add(Part{Policy: place, Key: "ann", Cost: 1})
+	for index := range 3 {
+		r.Add(Part{Policy: index, Key: "ann", Cost: 1})
 	}
 	for i, step := range []struct {
 		op    rule.Op
@@ -463,9 +463,9 @@ func TestDecideAgain(t *testing.T) {
 func TestCandidateStandsForItself(t *testing.T) {
 	minute := func(quota int64) []slidegate.Limit { return []slidegate.Limit{{Quota: quota, Window: time.Minute}} }
 	for name, s := range bothWays(t, Policy{Name: "small", Limits: minute(60), Candidate: minute(20_000)}, Policy{Name: "large", Limits: minute(600), Candidate: minute(50)}) {
-		for place, want := range []rule.Algorithm{rule.SlidingWindow, rule.SlidingLog} {
-			if got := s.BoundLimits(place)[1].Rule().Algorithm; got != want {
-				t.Errorf("%s: the candidate of policy %d is a %v, want a %v", name, place, got, want)
+		for index, want := range []rule.Algorithm{rule.SlidingWindow, rule.SlidingLog} {
+			if got := s.BoundLimits(index)[1].Rule().Algorithm; got != want {
+				t.Errorf("%s: the candidate of policy %d is a %v, want a %v", name, index, got, want)
 			}
 		}
 	}

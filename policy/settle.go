@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// taken is what a request took of one limit: for a part with Hold, or a slot. Cost is what was granted, and At when.
-type taken struct {
+// heldCharge is what a request took of one limit: units for a part with Hold, or a slot. Cost is what was granted, and At when.
+type heldCharge struct {
 	store.Charge
 	part      int // the index of its part
 	request   int // the index of the request to the store that took it
@@ -29,12 +29,12 @@ type taken struct {
 }
 
 // keep records what a request of the batch took for one part of a shadow policy, or for a candidate.
-func (r *Request) keep(op rule.Op, place, request int) {
+func (r *Request) keep(op rule.Op, index, request int) {
 	if request < 0 || !counts(op) {
 		return
 	}
 	result := &r.batch.requests[request]
-	r.keepCharges(place, request, 0, len(result.Charges))
+	r.keepCharges(index, request, 0, len(result.Charges))
 }
 
 // keepLive records what the policies that decide took.
@@ -49,8 +49,8 @@ func (r *Request) keepLive(op rule.Op) {
 	}
 }
 
-// took reports whether limits admitted a request.
-func took(result *store.Request) bool {
+// wasAdmitted reports whether limits admitted a request.
+func wasAdmitted(result *store.Request) bool {
 	if result.Err != nil {
 		return false
 	}
@@ -60,39 +60,39 @@ func took(result *store.Request) bool {
 
 // keepCharges records what some charges of a request took: everything for a part with Hold, otherwise only slots. Where
 // the outcome is unknown, slots may have been taken.
-func (r *Request) keepCharges(place, request, from, to int) {
+func (r *Request) keepCharges(index, request, from, to int) {
 	result := &r.batch.requests[request]
 	doubtful := result.Err != nil && !isMistake(result.Err)
-	if !doubtful && !took(result) {
+	if !doubtful && !wasAdmitted(result) {
 		return
 	}
 	for i := from; i < to; i++ {
 		charge, slot := result.Charges[i], isSlots(result.Charges[i].Limit)
-		if !slot && (doubtful || !r.parts[place].Hold) {
+		if !slot && (doubtful || !r.parts[index].Hold) {
 			continue
 		}
 		if !doubtful {
 			charge.Cost, charge.At = result.Answers[i].Granted, result.Answers[i].At
 		}
-		r.took = append(r.took, taken{
-			Charge: charge, part: place, request: request, candidate: request == r.parts[place].candidate, slot: slot, doubtful: doubtful,
+		r.took = append(r.took, heldCharge{
+			Charge: charge, part: index, request: request, candidate: request == r.parts[index].candidate, slot: slot, doubtful: doubtful,
 		})
 	}
 }
 
 // Held reports whether the request is admitted and has taken units that Settle can correct, or holds slots.
 func (r *Request) Held() bool {
-	return r.admitted && r.anyTaken(func(one *taken) bool { return !one.doubtful })
+	return r.admitted && r.anyTaken(func(one *heldCharge) bool { return !one.doubtful })
 }
 
 // HoldsUnits reports whether the request is admitted and has taken units that Settle can correct.
 func (r *Request) HoldsUnits() bool {
-	return r.admitted && r.anyTaken(func(one *taken) bool { return !one.slot })
+	return r.admitted && r.anyTaken(func(one *heldCharge) bool { return !one.slot })
 }
 
-// anyTaken reports whether is holds for anything that was taken. It makes no copies, because the keeper may be changing
+// anyTaken reports whether is returns true for anything that was taken. It makes no copies, because the keeper may be changing
 // some fields.
-func (r *Request) anyTaken(is func(*taken) bool) bool {
+func (r *Request) anyTaken(is func(*heldCharge) bool) bool {
 	for i := range r.took {
 		if is(&r.took[i]) {
 			return true
@@ -101,12 +101,12 @@ func (r *Request) anyTaken(is func(*taken) bool) bool {
 	return false
 }
 
-// Reservation returns what an admitted request took, to be settled by the Limiter of its policy when the actual cost is
-// known. It has no charges if the store could not decide. A reservation is settled in one namespace, so it is an error
-// if policies of a Set made by NewOver decided together.
+// Reservation returns what an admitted request took, to be settled by the Limiter of its policy when the actual cost is known.
+// It has no charges if the store could not decide. A reservation is settled in one namespace, so it is an error if policies of
+// a Set made by NewWithStores decided together.
 func (r *Request) Reservation() (slidegate.Reservation, error) {
 	live := &r.batch.requests[0]
-	r.number()
+	r.reservationID()
 	held := slidegate.Reservation{Version: slidegate.ReservationVersion, ID: r.id, Group: r.Group, Charges: []slidegate.ReservedCharge{}}
 	if live.Err != nil {
 		return held, nil
@@ -123,23 +123,23 @@ func (r *Request) Reservation() (slidegate.Reservation, error) {
 	return held, nil
 }
 
-// Settle replaces the cost of an admitted request's parts with Hold by the actual cost: an excess is returned, and a
-// shortfall is charged, beyond the quota if necessary. Actual is called once for each of these parts that took units,
-// with their number; also for parts of shadow policies, and for parts of which only the candidate took units. An error
-// may mean that only some parts were settled; those are not settled again by another call. The client may have left,
+// Settle replaces the cost of an admitted request's parts with Hold by the actual cost: an excess is returned, and a shortfall
+// is charged, beyond the quota if necessary. Actual is called once for each of these parts that took units, with the index of
+// the policy and the number of units. That includes parts of shadow policies, and parts of which only the candidate took units.
+// An error may mean that only some parts were settled; those are not settled again by another call. The client may have left,
 // and its usage still counts: Settle works after ctx has ended. Slots stay held: Finish releases them.
 func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64) int64) error {
 	if !r.Held() {
 		return fmt.Errorf("policy: %w: nothing was held", slidegate.ErrReservation)
 	}
-	if err := r.learn(actual); err != nil {
+	if err := r.collectActual(actual); err != nil {
 		return err
 	}
 	return r.settle(ctx, 1, onlyUnits)
 }
 
-// learn calls actual for each part. A part whose actual cost is invalid keeps what it took.
-func (r *Request) learn(actual func(policy int, cost int64) int64) (err error) {
+// collectActual sets the actual cost of each part. A part whose actual cost is invalid keeps what it took.
+func (r *Request) collectActual(actual func(policy int, cost int64) int64) (err error) {
 	for i := range r.took {
 		one := &r.took[i]
 		it := &r.parts[one.part]
@@ -162,12 +162,12 @@ const (
 	onlyUnits  = true
 )
 
-// settle sends what is owed, in up to that many attempts.
+// settle sends what is owed, in up to tries attempts.
 func (r *Request) settle(ctx context.Context, tries int, units bool) (err error) {
 	begun := time.Now()
 	for try := range tries {
 		if try > 0 {
-			if time.Sleep(releasePauses[try-1]); time.Since(begun) > r.longest() {
+			if time.Sleep(releasePauses[try-1]); time.Since(begun) > r.longestTTL() {
 				break // the slots have expired
 			}
 		}
@@ -179,8 +179,8 @@ func (r *Request) settle(ctx context.Context, tries int, units bool) (err error)
 	return err
 }
 
-// longest returns the longest time to live of the slots.
-func (r *Request) longest() (ttl time.Duration) {
+// longestTTL returns the longest time to live of the slots.
+func (r *Request) longestTTL() (ttl time.Duration) {
 	for i := range r.took {
 		if one := &r.took[i]; one.slot {
 			ttl = max(ttl, one.Limit.Rule().Window.Duration())
@@ -196,7 +196,7 @@ func (r *Request) settleOnce(ctx context.Context, units bool) (again bool, err e
 	}
 	ctx, cancel := store.Detach(ctx, r.set.traits[r.mode])
 	defer cancel()
-	r.owed.apply(ctx, r.Group, r.number(), r.set.stores[r.mode])
+	r.owed.apply(ctx, r.Group, r.reservationID(), r.set.stores[r.mode])
 	for i := range r.took {
 		one := &r.took[i]
 		if one.owed < 0 || one.done {
@@ -229,7 +229,7 @@ func (r *Request) collectOwed(units bool) bool {
 		r.took[i].owed = -1
 	}
 	r.owed.reset()
-	owes := func(one *taken) bool {
+	owes := func(one *heldCharge) bool {
 		it := &r.parts[one.part]
 		switch {
 		case one.done:
@@ -239,7 +239,7 @@ func (r *Request) collectOwed(units bool) bool {
 		}
 		return it.settled && it.actual != one.Cost
 	}
-	r.eachRequest(owes, func(all []taken) {
+	r.eachRequest(owes, func(all []heldCharge) {
 		r.owed.begin(rule.Settle)
 		for i := range all {
 			one := &all[i]
@@ -256,9 +256,9 @@ func (r *Request) collectOwed(units bool) bool {
 	return len(r.owed.requests) > 0
 }
 
-// eachRequest calls use with what each request to the store took, if which holds for any of it. What a failure layer
+// eachRequest calls use with what each request to the store took, if which returns true for any of it. What a failure layer
 // took in place of the store is separate from what the store took: a lost slot may have been taken again by the other.
-func (r *Request) eachRequest(which func(*taken) bool, use func(all []taken)) {
+func (r *Request) eachRequest(which func(*heldCharge) bool, use func(all []heldCharge)) {
 	for from, to := 0, 0; from < len(r.took); from = to {
 		some := false
 		for to < len(r.took) && r.took[to].request == r.took[from].request && (r.took[to].At < 0) == (r.took[from].At < 0) {

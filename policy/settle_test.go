@@ -11,10 +11,10 @@ import (
 )
 
 // left returns how many units are left of the first limit of a policy, or of its candidate.
-func left(t *testing.T, s *Set, place int, candidate bool) int64 {
+func left(t *testing.T, s *Set, index int, candidate bool) int64 {
 	t.Helper()
 	var v Verdict
-	s.Decide(t.Context(), rule.Peek, &Part{Policy: place, Key: "ann", Cost: 1, Candidate: candidate}, &v)
+	s.Decide(t.Context(), rule.Peek, &Part{Policy: index, Key: "ann", Cost: 1, Candidate: candidate}, &v)
 	return v.Decision.Remaining
 }
 
@@ -63,9 +63,9 @@ func TestSettleWhereItWasCharged(t *testing.T) {
 			return []int64{1, 7, 6, 9}[policy]
 		}, Part{Policy: 0, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 1, Key: "ann", Cost: 4, Hold: true},
 			Part{Policy: 2, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 3, Key: "ann", Cost: 4})
-		for place, want := range []int64{9, 3, 4, 6} {
-			if got := left(t, s, place, false); got != want || place < 3 && calls[place] != 1 || place == 3 && calls[place] != 0 {
-				t.Errorf("%s: got %d of policy %d left, want %d; actual was called %d times for it", name, got, place, want, calls[place])
+		for index, want := range []int64{9, 3, 4, 6} {
+			if got := left(t, s, index, false); got != want || index < 3 && calls[index] != 1 || index == 3 && calls[index] != 0 {
+				t.Errorf("%s: got %d of policy %d left, want %d; actual was called %d times for it", name, got, index, want, calls[index])
 			}
 		}
 		if got := left(t, s, 2, true); got != 4 {

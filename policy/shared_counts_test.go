@@ -65,9 +65,9 @@ func TestCorrectionsFinish(t *testing.T) {
 	five := []slidegate.Limit{slidegate.MustParseLimit("5/1h sliding-window")} // a log holds no more than its quota
 	nine := []slidegate.Limit{slidegate.PerHour(9)}
 	set := newSet(t, newMemory(t), Options{}, Policy{Name: "plain", Limits: five}, Policy{Name: "tried", Limits: five, Candidate: nine})
-	for place := range 2 {
+	for index := range 2 {
 		ask := func(ctx context.Context, op rule.Op, part Part) (v Verdict) {
-			part.Policy, part.Key = place, "k"
+			part.Policy, part.Key = index, "k"
 			set.Decide(ctx, op, &part, &v)
 			if v.Err != nil {
 				t.Errorf("%v: %v", op, v.Err)
@@ -78,9 +78,9 @@ func TestCorrectionsFinish(t *testing.T) {
 		ask(gone, rule.Charge, Part{Cost: 4})
 		ask(gone, rule.GiveBack, Part{Cost: 3})
 		if left := ask(t.Context(), rule.Peek, Part{Cost: 1}).Decision.Remaining; left != 2 {
-			t.Errorf("policy %d: got %d left, want 2", place, left)
+			t.Errorf("policy %d: got %d left, want 2", index, left)
 		}
-		if place == 1 {
+		if index == 1 {
 			if left := ask(t.Context(), rule.Peek, Part{Cost: 1, Candidate: true}).Decision.Remaining; left != 6 {
 				t.Errorf("got %d of the candidate left, want 6", left)
 			}

@@ -22,9 +22,9 @@ const (
 	// SlotsNone: nothing does, because the request is decided here and runs elsewhere. Taking from an in-flight limit
 	// is a mistake whose Err wraps ErrSlots, and a candidate with such a limit is not decided.
 	SlotsNone Slots = iota
-	// SlotsHeld: the Request, which holds them while the caller's work lasts. After an admission for which Held is
-	// true, the caller calls Keep, which renews them, and Finish when the work has ended. Shadow policies and
-	// candidates hold slots too. It may also be set where there are no in-flight limits.
+	// SlotsHeld: the Request, which holds them while the caller's work lasts. After an admission for which Held is true,
+	// the caller calls RenewSlots, which renews them, and Finish when the work has ended. Shadow policies and candidates
+	// hold slots too. It may also be set where there are no in-flight limits.
 	SlotsHeld
 	// SlotsReserved: the owner of the Reservation, by its limiter's Renew and Release. A candidate is not part of a
 	// reservation, so one with an in-flight limit is not decided.
@@ -35,8 +35,8 @@ var (
 	// ErrSlots is wrapped by errors about an in-flight limit where nothing would release the slot. They also wrap
 	// slidegate.ErrUnsupported.
 	ErrSlots error = slotsError{}
-	// ErrSlotLost is wrapped by the Err of a Verdict that Keep reports: a slot was not renewed within its time to live,
-	// so another request may have taken it. Decision reports whether another one could be taken.
+	// ErrSlotLost is wrapped by the Err of a Verdict that RenewSlots reports: a slot was not renewed within its time to
+	// live, so another request may have taken it. Decision reports whether another one could be taken.
 	ErrSlotLost = errors.New("the slot of an in-flight limit was lost")
 )
 
@@ -74,8 +74,8 @@ func (p *compiled) candidateError(op rule.Op, slots Slots) error {
 	return p.checkSlots(op, p.candidate, slots)
 }
 
-// number returns the number of the request's reservation, whose ID is chosen at the first call.
-func (r *Request) number() rule.ID {
+// reservationID returns the number of the request's reservation, whose ID is chosen at the first call.
+func (r *Request) reservationID() rule.ID {
 	if r.id == "" {
 		r.id = rand.Text()
 	}
@@ -83,11 +83,11 @@ func (r *Request) number() rule.ID {
 }
 
 // HoldsSlots reports whether the request is admitted and holds slots.
-func (r *Request) HoldsSlots() bool { return r.admitted && r.anyTaken((*taken).renewable) }
+func (r *Request) HoldsSlots() bool { return r.admitted && r.anyTaken((*heldCharge).renewable) }
 
 // holdsSlots reports whether there are slots to release.
 func (r *Request) holdsSlots() bool {
-	return r.anyTaken(func(one *taken) bool { return one.slot && !one.done })
+	return r.anyTaken(func(one *heldCharge) bool { return one.slot && !one.done })
 }
 
 // Finish ends an admitted request whose work has ended: it settles what it took, as Settle does, releases its slots and
@@ -114,7 +114,7 @@ func (r *Request) Finish(ctx context.Context, actual func(policy int, cost int64
 		}()
 	}()
 	if actual != nil {
-		err = r.learn(actual)
+		err = r.collectActual(actual)
 	}
 }
 
@@ -124,7 +124,7 @@ var releasePauses = [...]time.Duration{100 * time.Millisecond, 400 * time.Millis
 
 const releaseTries = 1 + len(releasePauses)
 
-// finish settles with that many attempts, and ends the request.
+// finish settles in up to tries attempts, and ends the request.
 func (r *Request) finish(ctx context.Context, tries int, err error, failed func(error)) {
 	if r.keeper != nil {
 		r.keeper.stop()
@@ -185,8 +185,8 @@ func (all *releases) underway(key string) []chan struct{} {
 	return slices.Clone(all.byKey[key])
 }
 
-// any returns a release under way, or nil if there is none.
-func (all *releases) any() chan struct{} {
+// anyUnderway returns a release under way, or nil if there is none.
+func (all *releases) anyUnderway() chan struct{} {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, some := range all.byKey {
@@ -200,7 +200,7 @@ func (all *releases) any() chan struct{} {
 // their time to live. It also charges what this Set has admitted in the mode Optimistic, which from then on admits
 // nothing without the store.
 func (s *Set) Drain(ctx context.Context) error {
-	for done := s.releases.any(); done != nil; done = s.releases.any() {
+	for done := s.releases.anyUnderway(); done != nil; done = s.releases.anyUnderway() {
 		select {
 		case <-done:
 		case <-ctx.Done():
@@ -221,8 +221,7 @@ func (s *Set) Drain(ctx context.Context) error {
 const slotPatience = 200 * time.Millisecond
 
 // awaitSlots calls the store once more if only in-flight limits denied the request while this process was releasing
-// slots of its key: a client that sends its next request when it has the response to the last one must find the slot
-// free.
+// slots of its key. A client that sends its next request as soon as it has the last response must find the slot free.
 func (r *Request) awaitSlots(ctx context.Context) {
 	if !r.takes || !slices.ContainsFunc(r.parts, func(it part) bool { return it.decides() && it.request == 0 }) {
 		return

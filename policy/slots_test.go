@@ -165,9 +165,9 @@ func TestSettleIsOneRequest(t *testing.T) {
 			t.Errorf("request %d is %+v, want %v with %d charges and the ID of the first", i, r, want.op, want.charges)
 		}
 	}
-	for place, want := range []int64{9, 3} {
-		if got := left(t, s, place, false); got != want {
-			t.Errorf("got %d of policy %d left, want %d", got, place, want)
+	for index, want := range []int64{9, 3} {
+		if got := left(t, s, index, false); got != want {
+			t.Errorf("got %d of policy %d left, want %d", got, index, want)
 		}
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// A middleware inside another that charges the same limit of the same store for the same key charges one request twice,
-// and the client gets half of its quota for no visible reason. To detect that, a middleware leaves a trail in the
-// request's context: what it has charged. A trail takes memory and time, so it is made only where it can be of use:
-// where several Sets of this process have limits of the same name in the same store.
+// A middleware inside another that charges the same limit of the same store for the same key charges one request twice, and
+// the client gets half of its quota for no visible reason. To detect that, a middleware leaves a trail in the request's
+// context: what it has charged. A trail takes memory and time, so it is made only where it is useful: where several Sets of
+// this process have limits of the same name in the same store.
 
 // sharer is the part of a Set that the register of names refers to. It does not refer to the Set.
 type sharer struct {
@@ -40,14 +40,14 @@ var register = struct {
 	by map[nameID]map[*sharer]struct{}
 }{by: map[nameID]map[*sharer]struct{}{}}
 
-// enter puts the names of a Set into the register for as long as the Set is in use.
-func (s *Set) enter() {
+// addToRegister adds the names of a Set to the register for as long as the Set is in use.
+func (s *Set) addToRegister() {
 	if s.bottom = baseOf(s.anyStore()); s.limiter == nil || s.bottom == nil || reflect.TypeOf(s.bottom).Kind() != reflect.Pointer {
 		return
 	}
 	address := reflect.ValueOf(s.bottom).Pointer()
 	for _, p := range s.policies {
-		for _, bound := range s.BoundLimits(p.place) {
+		for _, bound := range s.BoundLimits(p.index) {
 			name, _, _ := strings.Cut(bound.Name(), "/")
 			s.sharer.names = append(s.sharer.names, nameID{address, bound.Namespace(), name})
 		}
@@ -61,11 +61,11 @@ func (s *Set) enter() {
 		register.by[id][s.sharer] = struct{}{}
 	}
 	s.sharer.refreshAllLocked()
-	runtime.AddCleanup(s, leave, s.sharer)
+	runtime.AddCleanup(s, removeFromRegister, s.sharer)
 }
 
-// leave removes a Set's names from the register.
-func leave(gone *sharer) {
+// removeFromRegister removes a Set's names from the register.
+func removeFromRegister(gone *sharer) {
 	register.mu.Lock()
 	defer register.mu.Unlock()
 	for _, id := range gone.names {
@@ -150,26 +150,26 @@ func (t *trail) Value(key any) any {
 	return t.Context.Value(key)
 }
 
-// Follow sets v.Twice if a middleware around this one has already charged a limit that decided v for the same key. It
-// returns ctx with what the request has been charged so far, for the middlewares inside. It also logs the first time
+// Follow sets v.ChargedTwice if a middleware around this one has already charged a limit that decided v for the same key.
+// It returns ctx with what the request has been charged so far, for the middlewares inside. It also logs the first time
 // that it finds one middleware inside another. Call it where Shared is true, with the decided parts and group.
 func (s *Set) Follow(ctx context.Context, group string, v *Verdict, parts ...Part) context.Context {
 	next := s.follow(ctx, group, parts)
-	v.ChargedTwice = next.twice("")
+	v.ChargedTwice = next.chargedTwice("")
 	return next.after(ctx, v)
 }
 
-// Follow is Set.Follow for the decided request. It also marks the verdicts of Tried.
+// Follow is Set.Follow for the decided request. It also marks the verdicts of Trials.
 func (r *Request) Follow(ctx context.Context, v *Verdict) context.Context {
 	parts := make([]Part, len(r.parts))
 	for i := range r.parts {
 		parts[i] = r.parts[i].Part
 	}
 	next := r.set.follow(ctx, r.Group, parts)
-	v.ChargedTwice = next.twice("")
+	v.ChargedTwice = next.chargedTwice("")
 	for i := range r.tried {
 		if tried := &r.tried[i]; !tried.Candidate {
-			tried.ChargedTwice = next.twice(tried.Policy)
+			tried.ChargedTwice = next.chargedTwice(tried.Policy)
 		}
 	}
 	return next.after(ctx, v)
@@ -188,7 +188,7 @@ func (s *Set) follow(ctx context.Context, group string, parts []Part) *trail {
 	}
 	for before := next.outer; before != nil; before = before.outer {
 		if before.group == group && sameStore(before.set.bottom, s.bottom) {
-			next.meet(before)
+			next.findCommon(before)
 		}
 	}
 	return next
@@ -202,17 +202,17 @@ func (t *trail) after(ctx context.Context, v *Verdict) context.Context {
 	return t
 }
 
-// twice reports whether a policy, or any policy if name is empty, charges what was charged before.
-func (t *trail) twice(name string) bool {
+// chargedTwice reports whether a policy, or any policy if name is empty, charges what was charged before.
+func (t *trail) chargedTwice(name string) bool {
 	return slices.ContainsFunc(t.charged, func(own trace) bool { return own.twice && (name == "" || own.policy.name == name) })
 }
 
-// meet finds what two middlewares charge to the same limit for the same key, and logs it once.
-func (t *trail) meet(before *trail) {
+// findCommon finds what two middlewares charge to the same limit for the same key, and logs it once.
+func (t *trail) findCommon(before *trail) {
 	for i := range t.charged {
 		for j := range before.charged {
 			own, other := &t.charged[i], &before.charged[j]
-			if limit := common(own, other); limit != nil {
+			if limit := commonLimit(own, other); limit != nil {
 				own.twice = true
 				t.set.warn(before.set, own, other, limit)
 			}
@@ -220,8 +220,8 @@ func (t *trail) meet(before *trail) {
 	}
 }
 
-// common returns a limit that both charge, or nil.
-func common(a, b *trace) *store.Limit {
+// commonLimit returns a limit that both charge, or nil.
+func commonLimit(a, b *trace) *store.Limit {
 	if a.key != b.key {
 		return nil
 	}

@@ -49,21 +49,21 @@ type Verdict struct {
 	// Plan is the name of the plan by which the request was decided; empty if the policy does not list it.
 	Plan string
 	By   By
-	// Shadow reports that the policy is in shadow mode: whatever it decided, it denied nothing.
+	// Shadow reports whether the policy is in shadow mode: whatever it decided, it denied nothing.
 	Shadow bool
-	// Candidate reports that this is the verdict of a policy's candidate limits, which deny nothing either.
+	// Candidate reports whether this is the verdict of a policy's candidate limits, which deny nothing either.
 	Candidate bool
-	// Peek reports that the cost was 0, and is not settled afterwards: nothing was charged, the limits do not deny it,
-	// whatever Decision contains, and it does not count as a decision.
+	// Peek reports whether the cost was 0, and is not settled afterwards. Then nothing was charged, the limits do not deny the
+	// request, whatever Decision contains, and it does not count as a decision.
 	Peek bool
-	// ChargedTwice reports that a middleware around this one has already charged the request to one of the same limits, in the
-	// same store and for the same key: the client gets half of its quota. Name the limits or the policies differently,
-	// or remove one of the two middlewares.
+	// ChargedTwice reports whether a middleware around this one has already charged the request to one of the same limits, in
+	// the same store and for the same key. The client then gets half of its quota. Name the limits or the policies
+	// differently, or remove one of the two middlewares.
 	ChargedTwice bool
 	// Penalty is how long the key is kept out because it exceeded the limits, now or before: see Policy.Penalty. The
 	// answers of the policy's limits are then denials for at least as long. It is 0 if the key is not kept out.
 	Penalty time.Duration
-	// Refused reports that the request is denied.
+	// Refused reports whether the request is denied.
 	Refused bool
 	fault   fault
 	// Limits are the limits of Decision.Answers, in the same order. They are shared and must not be changed.
@@ -85,14 +85,14 @@ const (
 	faultMistake       // the request was invalid, and would be at every store
 )
 
-// Ended reports that the request was denied because the caller's own context had ended.
+// Ended reports whether the request was denied because the caller's own context had ended.
 func (v *Verdict) Ended() bool { return v.fault == faultEnded }
 
-// Mistake reports that the request was denied because it cannot be decided at all, whatever the failure mode: a plan
+// Mistake reports whether the request was denied because it cannot be decided at all, whatever the failure mode: a plan
 // with an invalid limit, for example, or more limits than the store decides together. It is a server error.
 func (v *Verdict) Mistake() bool { return v.fault == faultMistake }
 
-// Forbidden reports that the client is denied whatever it does: by a deny list, or by a ruling that does not end. A
+// Forbidden reports whether the client is denied whatever it does: by a deny list, or by a ruling that does not end. A
 // ruling that ends is like a limit with a long Retry-After.
 func (v *Verdict) Forbidden() bool {
 	return !v.Decision.Allowed && v.By.refuses() && v.Decision.RetryAfter == slidegate.Never
@@ -101,12 +101,12 @@ func (v *Verdict) Forbidden() bool {
 // Note returns the result of Options.Prepare for the limits that decided.
 func (v *Verdict) Note() any { return v.note }
 
-// fail makes a verdict of an error: the failure mode decides in an outage, everything else is denied.
+// fail turns an error into a verdict: the failure mode decides in an outage, everything else is denied.
 func (v *Verdict) fail(ctx context.Context, mode Mode, cost int64, err error) {
 	v.Err = err
 	v.Decision = slidegate.Decision{}
 	switch {
-	case isOver(ctx):
+	case hasEnded(ctx):
 		v.fault = faultEnded
 	case isMistake(err):
 		v.fault = faultMistake
@@ -140,9 +140,9 @@ func isMistake(err error) bool {
 		errors.Is(err, slidegate.ErrConflict) || errors.Is(err, slidegate.ErrUnsupported)
 }
 
-// isOver reports whether the caller's own time has ended. A store may see that by its own clock before the context
+// hasEnded reports whether the caller's own time has ended. A store may see that by its own clock before the context
 // does.
-func isOver(ctx context.Context) bool {
+func hasEnded(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return true
 	}
@@ -156,7 +156,7 @@ type Outcome struct {
 	Shadow  bool
 	Refused bool // by the limits or the deny list, also under a shadow policy
 	Failed  bool // no limit could decide: Refused is then meaningless. A request whose caller has left is not counted.
-	// Candidate reports that this is about the candidate's limits. Refused is then what these would have done, and
+	// Candidate reports whether this is about the candidate's limits. Refused is then what these would have done, and
 	// LiveRefused what the policy's own limits did.
 	Candidate, LiveRefused bool
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Conn is the store's connection to Redis. New makes one of a rueidis client; the package goredis makes one of a
+// Conn is the store's connection to Redis. New makes one from a rueidis client; the package goredis makes one from a
 // go-redis client. It is safe for concurrent use.
 type Conn interface {
 	// Run runs a script once per call, all calls in one round trip to each node, and sets Reply or Err of each. The

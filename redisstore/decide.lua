@@ -38,7 +38,7 @@ local function put(it, value, ttl)
   end
 end
 
--- after returns how many units are later than a time. The i-th from the oldest has the time timeOf(it, i).
+-- after returns how many units are later than t. The i-th unit, counted from the oldest, has the time timeOf(it, i).
 local function after(it, t, timeOf)
   local low, high = 0, it.count -- the first later one is in between
   while low < high do
@@ -114,7 +114,7 @@ local function makeWindow()
     return now - now % it.part
   end
 
-  -- weigh returns how much a count counts if covered/part of it lies in the window.
+  -- weigh returns the weight of a count of which covered/part lies in the window.
   local function weigh(it, count, covered)
     if count == 0 or covered == it.part or it.overlap == WHOLE then
       return count
@@ -126,7 +126,7 @@ local function makeWindow()
     return quotient
   end
 
-  -- place finds where the current part starts at now, and how many parts the counts are behind it.
+  -- place finds where the current part starts at now, and by how many parts the counts lag behind it.
   local function place(it, now)
     it.at, it.moved, it.shift, it.place = now, false, 0, it.start
     if not it.start then
@@ -245,8 +245,8 @@ local function makeWindow()
     return table.concat(value)
   end
 
-  -- narrow returns the value of a window of several parts: the start, the sum of its counts, and 2 bytes per count. If
-  -- a count needs more there is no such value, and the encoding for Go is also the stored value, as in all versions.
+  -- narrow returns the value of a window of several parts: the start, the sum of its counts, and 2 bytes per count. It
+  -- returns nothing if a count needs more; the encoding for Go is then also the stored value, as in all versions.
   local function narrow(it)
     local sum, counts = 0, {}
     for i = 1, it.parts do
@@ -276,7 +276,8 @@ end
 local function makeBucket()
   local bucket = {}
 
-  -- ended sets when the state ends: a window after it was charged, or when the bucket is full, if that is later.
+  -- ended sets it.ends, when the state ends: a window after it was charged, or when the bucket is full, if that is
+  -- later.
   local function ended(it)
     it.ends = max(it.start + it.window, it.fraction > 0 and it.full + 1 or it.full)
   end
@@ -440,9 +441,9 @@ end
 -- the units that no longer count. The header also has the quota by which the last unit was charged: only that many
 -- newest units exist, because otherwise units that a smaller quota has dropped would come back with a larger one.
 --
--- Older programs must not take a value for one of theirs, a ring. To them the header describes one unit, far beyond its
--- end, which they fail to read. And the base is so far back that the last byte of a unit is at least 3, which programs
--- of version 2 take for a newer version.
+-- Older programs must not mistake a value for one of theirs, a ring. To them the header describes one unit, far beyond
+-- its end, which they fail to read. And the base is so far back that the last byte of a unit is at least 3, which
+-- programs of version 2 read as a newer version.
 local function makeLog()
   local log = {}
   local GRID = 134217728
@@ -839,7 +840,7 @@ local function save(it)
   it.rule.save(it, grace and max(1, ceil((lastOf(it, it.rule.expires(it)) - now) / 1000) + grace))
 end
 
--- admits reports whether a cost is admitted. An ID that already holds a slot needs no other one.
+-- admits reports whether a cost is admitted. An ID that already holds a slot does not need another one.
 local function admits(it)
   return it.cost <= it.room and it.cost <= it.capacity or it.algorithm == IN_FLIGHT and it.rule.held(it) and true or false
 end
@@ -933,8 +934,8 @@ local function decide(op, items, memo)
   end
 end
 
--- leftOver returns what a fast path has left, from the key at which it ended.
-local function leftOver()
+-- undecided returns the requests that a fast path did not decide, from the key at which it ended.
+local function undecided()
   local requests, k, returns = {}, unfit, 0
   for i = 0, charges - 1 do
     local more, which, cost, from = 0, 0
@@ -959,7 +960,7 @@ local function leftOver()
   return requests
 end
 
--- readAll reads all requests first: if now is outside of the calendar periods that were sent, nothing is decided.
+-- readAll reads all requests first: if now is outside the calendar periods that were sent, nothing is decided.
 local function readAll()
   local requests, i = {}, 1
   while i <= #KEYS do
@@ -984,7 +985,7 @@ end
 
 local requests
 if path > 0 then
-  requests = leftOver()
+  requests = undecided()
 else
   requests = readAll()
 end

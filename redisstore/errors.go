@@ -31,8 +31,8 @@ func isReply(err error) bool {
 const (
 	// longestReply is how much of a server's text is kept: more than any error message of Redis.
 	longestReply = 200
-	// shortestKey is the shortest key that is searched for by itself in a server's text. A shorter one means nothing
-	// outside of its name.
+	// shortestKey is the length of the shortest key that is searched for on its own in a server's text. A shorter one
+	// means nothing outside its name.
 	shortestKey = 4
 )
 
@@ -43,14 +43,14 @@ func withoutKeys(text string, names []string, reply bool) string {
 		text, _, _ = strings.Cut(text, ", with args") // of an unknown command; long arguments are cut, so they cannot be searched for
 	}
 	for _, name := range names {
-		prefix, tag, key := takeApart(name)
+		prefix, tag, key := splitName(name)
 		// A name may be cut short in the text, but the part before the key is then there.
 		if at := strings.Index(text, prefix); at >= 0 {
 			text = strings.TrimRight(text[:at], " '\"`") + " (the rest is omitted: it names a key)"
 		}
-		if reply && (repeats(text, tag) || repeats(text, key)) {
+		if reply && (containsPart(text, tag) || containsPart(text, key)) {
 			code, _, _ := strings.Cut(text, " ")
-			if repeats(code, tag) || repeats(code, key) {
+			if containsPart(code, tag) || containsPart(code, key) {
 				code = "an error"
 			}
 			return code + " (the rest of the server's text is omitted: it may name a key)"
@@ -62,26 +62,26 @@ func withoutKeys(text string, names []string, reply bool) string {
 	if len(text) > longestReply {
 		text = text[:longestReply] + "..."
 	}
-	return strings.Map(visible, text)
+	return strings.Map(singleLine, text)
 }
 
-// visible replaces characters that would begin a new line in a log or a response.
-func visible(r rune) rune {
+// singleLine replaces characters that would begin a new line in a log or a response.
+func singleLine(r rune) rune {
 	if r < ' ' || r == 0x7f {
 		return '?'
 	}
 	return r
 }
 
-// takeApart returns the parts of a key's name as appendName wrote them: before the braces, inside them, and after them.
-func takeApart(name string) (prefix, tag, key string) {
+// splitName returns the parts of a key's name as appendName wrote them: before the braces, inside them, and after them.
+func splitName(name string) (prefix, tag, key string) {
 	prefix, rest, _ := strings.Cut(name, "{")
 	tag, key, _ = strings.Cut(rest, "}")
 	return prefix, tag, strings.TrimPrefix(key, ":")
 }
 
-// repeats reports whether a text contains a part of a name, escaped or unescaped.
-func repeats(text, part string) bool {
+// containsPart reports whether a text contains a part of a name, escaped or unescaped.
+func containsPart(text, part string) bool {
 	if len(part) < shortestKey {
 		return false
 	}

@@ -33,13 +33,13 @@ func Explain(name, value string) (string, error) {
 	return fmt.Sprintf("%s: %s", n, state), nil
 }
 
-// named is a parsed name of a key.
-type named struct {
+// parsedName is a parsed name of a key.
+type parsedName struct {
 	namespace, limit, group, key string
 	shape                        rule.Shape
 }
 
-func (n named) String() string {
+func (n parsedName) String() string {
 	text := fmt.Sprintf("key %q", n.key)
 	if n.group != "" {
 		text += fmt.Sprintf(" of group %q", n.group)
@@ -78,7 +78,7 @@ func cutSettled(name string) (first, settled string, err error) {
 		[]string{"even", "odd"}[generation], duration(rule.Micros(memory))), nil
 }
 
-func readName(name string) (n named, err error) {
+func readName(name string) (n parsedName, err error) {
 	before, rest, ok := strings.Cut(name, ":{")
 	tag, key, closed := strings.Cut(rest, "}")
 	parts := strings.Split(before, ":")
@@ -161,7 +161,7 @@ var errValue = errors.New("redisstore: not a value of this package")
 const version = 3
 
 // explain describes a value.
-func (n named) explain(value string) (string, error) {
+func (n parsedName) explain(value string) (string, error) {
 	r := &reader{text: value}
 	if n.shape.Algorithm == rule.SlidingLog {
 		return r.explainLog(n.shape.Window)

@@ -95,7 +95,7 @@ func fastCost(r *store.Request) int64 {
 	return r.Charges[0].Cost
 }
 
-// pathFor returns the path of the request that was just named.
+// pathFor returns the path of the request whose keys were named last.
 func (t *roundTrip) pathFor(r *store.Request) path {
 	if !isPlain(r) {
 		return generalPath
@@ -121,35 +121,35 @@ type fastCharge struct {
 
 // add adds a charge to a call that takes a fast path. Each key is sent once.
 func (d *draft) add(call *Call, name string, at int, r *store.Request) {
-	place, cost := len(d.charges), fastCost(r)
-	if place == 0 {
+	index, cost := len(d.charges), fastCost(r)
+	if index == 0 {
 		d.cost, d.even = cost, true
 	}
 	c := fastCharge{at: at, limit: d.limit(r.Charges[0].Limit, cost)}
 	d.even = d.even && c.limit == 0 && cost == d.cost && r.Op != rule.GiveBack
 	d.charges = append(d.charges, c)
-	if last, known := d.seen(call, name, place); known {
-		d.charges[last].next = place
+	if last, known := d.recordCharge(call, name, index); known {
+		d.charges[last].next = index
 		d.even = false
 		return
 	}
 	call.Keys = append(call.Keys, name)
-	d.firsts = append(d.firsts, place)
+	d.firstCharges = append(d.firstCharges, index)
 }
 
-// seen records the index of a key's charge, and returns the index of its previous charge.
-func (d *draft) seen(call *Call, name string, place int) (last int, known bool) {
+// recordCharge records the index of a key's charge, and returns the index of its previous charge.
+func (d *draft) recordCharge(call *Call, name string, index int) (last int, known bool) {
 	switch {
-	case place == 0: // many calls have no other key
+	case index == 0: // many calls have no other key
 		return 0, false
 	case d.last == nil:
 		d.last = make(map[string]int)
 	}
-	if place == 1 {
+	if index == 1 {
 		d.last[call.Keys[0]] = 0
 	}
 	last, known = d.last[name]
-	d.last[name] = place
+	d.last[name] = index
 	return last, known
 }
 
@@ -163,7 +163,7 @@ func (d *draft) limit(limit *store.Limit, cost int64) int {
 	if at < 0 {
 		at = len(d.limits)
 		d.limits = append(d.limits, id)
-		d.limited = appendLimit(d.limited, &store.Charge{Limit: limit, Cost: cost}, rule.Take, 1, false)
+		d.packedLimits = appendLimit(d.packedLimits, &store.Charge{Limit: limit, Cost: cost}, rule.Take, 1, false)
 	}
 	return at
 }
@@ -172,10 +172,10 @@ func (d *draft) limit(limit *store.Limit, cost int64) int {
 // them. If it contains refunds, it also returns when their units were charged.
 func (d *draft) appendList(to []byte, batch []store.Request) (list []byte, given []byte) {
 	d.of = d.of[:0] // rebuilt in this order
-	for _, place := range d.firsts {
+	for _, index := range d.firstCharges {
 		for more := true; more; {
-			c := &d.charges[place]
-			place, more = c.next, c.next > 0
+			c := &d.charges[index]
+			index, more = c.next, c.next > 0
 			d.of, d.more = append(d.of, c.at), append(d.more, more)
 			flags := bit(more)
 			if r := &batch[c.at]; r.Op == rule.GiveBack {
@@ -217,7 +217,7 @@ func (d *draft) readFast(r *reader, n int, now rule.Micros, batch []store.Reques
 		return
 	}
 	var s rule.State
-	same := false // the key is that of the charge before
+	same := false // the previous charge has the same key
 	for i, at := range d.of[:n] {
 		request, own := &batch[at], flags[each*i:]
 		charge := &request.Charges[0]
@@ -227,7 +227,7 @@ func (d *draft) readFast(r *reader, n int, now rule.Micros, batch []store.Reques
 			continue
 		}
 		if !same {
-			s = r.stored(l, d.path, own[0]&fastAbsent != 0, counts)
+			s = r.readValue(l, d.path, own[0]&fastAbsent != 0, counts)
 		}
 		same = !d.even && d.more[i]
 		if request.Answers[0] = decideFast(l, &s, request, now); changes(request) != (own[0]&fastAllowed != 0) {
@@ -261,8 +261,8 @@ func changes(r *store.Request) bool {
 	return r.Answers[0].Allowed
 }
 
-// stored reads a value in the format of the fast paths.
-func (r *reader) stored(l *rule.Limit, p path, absent bool, counts []int64) (s rule.State) {
+// readValue reads a value in the format of the fast paths.
+func (r *reader) readValue(l *rule.Limit, p path, absent bool, counts []int64) (s rule.State) {
 	switch {
 	case p == bucketPath && absent:
 	case p == bucketPath:

@@ -11,8 +11,8 @@
 -- ARGV[2+] without a fast path: one packed string per key; the first charge of a request has their number
 --
 -- It returns one string: the time and how many charges a fast path has decided, then its reply to them; and for every
--- other charge the decision and the state that the answer is derived from. The time alone means that it lies outside of
--- the boundaries that came with a calendar window, and that nothing was done.
+-- other charge the decision and the state that the answer is derived from. The time alone means that it lies outside the
+-- boundaries that came with a calendar window, and that nothing was done.
 --
 -- docs/redis.md describes values. Values of windows in one part have no version. Those of other windows, buckets and slots
 -- end with it, a byte; a log has it in its header. Values of version 1 have none; their length is a multiple of 8.
@@ -133,7 +133,7 @@ if path > 0 then
         end
       end
       local allowed, held -- a refund is allowed if it returns anything
-      local ask = cost -- less than the cost for a TakeUpTo
+      local amount = cost -- what is taken or refunded; possibly less than the cost for a TakeUpTo
       local note = absent -- 4 means that there is no value
 
       if path <= PARTS then
@@ -219,10 +219,10 @@ if path > 0 then
           end
         end
         if cost < 0 then
-          ask = quota - used
-          ask = ask < 1 and 1 or ask < -cost and ask or -cost
+          amount = quota - used
+          amount = amount < 1 and 1 or amount < -cost and amount or -cost
         end
-        allowed = not from and used + ask <= quota
+        allowed = not from and used + amount <= quota
         if from then
           local ago = 0 -- how many parts
           if from < begin then
@@ -237,25 +237,25 @@ if path > 0 then
             there = ago >= shift and ago < parts and unpack_('<H', value, place) or 0
           end
           if there > 0 then
-            ask = cost < there and cost or there
+            amount = cost < there and cost or there
             allowed, changed, patched = true, true, patched or ago > 0
             if ago == 0 then
-              current = current - ask
+              current = current - amount
             elseif path == PARTS then
-              value = sub(value, 1, place - 1) .. pack('<H', there - ask) .. sub(value, place + 2)
+              value = sub(value, 1, place - 1) .. pack('<H', there - amount) .. sub(value, place + 2)
             end
             if ago > 0 or path == PARTS then
-              other = other - ask
+              other = other - amount
             end
           end
-        elseif ask > 0 and (allowed or denied == 1 and ask <= quota) then
-          if path == PARTS and current + ask > NARROW then
+        elseif amount > 0 and (allowed or denied == 1 and amount <= quota) then
+          if path == PARTS and current + amount > NARROW then
             unfit = k
             break
           end
-          changed, current = true, current + ask
+          changed, current = true, current + amount
           if path == PARTS then
-            other = other + ask
+            other = other + amount
           elseif current > MAX then
             current = MAX
           end
@@ -301,11 +301,11 @@ if path > 0 then
         end
         local empty = burst * window
         if cost < 0 then
-          ask = empty - debt
-          ask = (ask - ask % window) / window
-          ask = ask < 1 and 1 or ask < -cost and ask or -cost
+          amount = empty - debt
+          amount = (amount - amount % window) / window
+          amount = amount < 1 and 1 or amount < -cost and amount or -cost
         end
-        local after = debt + ask * window
+        local after = debt + amount * window
         allowed = not from and after <= empty
         if from then -- as far as it has not been refilled since
           local back = cost * window
@@ -315,7 +315,7 @@ if path > 0 then
           if back > 0 and debt > 0 then
             allowed, changed, as_of, rate, owed = true, true, now, quota, back < debt and debt - back or 0
           end
-        elseif ask > 0 and (allowed or denied == 1 and ask <= burst) then
+        elseif amount > 0 and (allowed or denied == 1 and amount <= burst) then
           changed, as_of, rate, owed = true, now, quota, after
           if not allowed then
             owed = debt > empty and debt or empty

@@ -2,7 +2,7 @@ package redisstore
 
 import "context"
 
-// runInOrder runs calls of which several may have a key in common. Those are sent one after the other: if two were sent
+// runInOrder runs calls of which several may have a key in common. Those are sent one at a time: if two were sent
 // together, the first could be carried out last, when the server does not know the script at first, or when a node of a
 // cluster redirects the client.
 func (t *roundTrip) runInOrder(ctx context.Context, conn Conn) {

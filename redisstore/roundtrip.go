@@ -23,7 +23,7 @@ type roundTrip struct {
 	fits [paths]bool         // the paths that can be used for this batch
 	long map[string]struct{} // keys whose requests all take the general path
 
-	serverTime rule.Micros // from a reply that the time lies outside of the periods that were sent, otherwise 0
+	serverTime rule.Micros // from a reply that the time lies outside the periods that were sent, otherwise 0
 }
 
 // lane identifies the call of a request: by the path, and in a cluster by the hash slot.
@@ -38,14 +38,14 @@ type draft struct {
 	of   []int // the indexes of its requests in the batch, in the order in which they are sent
 
 	// The fields below are for fast paths.
-	limits  []uint64
-	limited []byte // the limits, packed
-	charges []fastCharge
-	firsts  []int          // by key, the index of its first charge
-	last    map[string]int // by name of a key, the index of its last charge
-	cost    int64          // of the first charge
-	even    bool           // every key has one charge, all of the same limit and cost
-	more    []bool         // if not even: for each of of, whether the next one has the same key
+	limits       []uint64
+	packedLimits []byte // the limits, packed
+	charges      []fastCharge
+	firstCharges []int          // by key, the index of its first charge
+	last         map[string]int // by name of a key, the index of its last charge
+	cost         int64          // of the first charge
+	even         bool           // every key has one charge, all of the same limit and cost
+	more         []bool         // if not even: for each of of, whether the next one has the same key
 }
 
 var roundTrips = sync.Pool{New: func() any {
@@ -75,16 +75,16 @@ func (t *roundTrip) plan(s *Store, batch []store.Request) {
 			call.Args = append(call.Args, string(appendMemory(t.text[:0], r)), "")
 		}
 	}
-	t.head(s, batch)
+	t.writeHeads(s, batch)
 }
 
-// head writes the beginning of every call: the time, and for a fast path the limits and the charges.
-func (t *roundTrip) head(s *Store, batch []store.Request) {
+// writeHeads writes the beginning of every call: the time, and for a fast path the limits and the charges.
+func (t *roundTrip) writeHeads(s *Store, batch []store.Request) {
 	now := s.now()
 	for i := range t.calls {
 		call, d := &t.calls[i], &t.drafts[i]
 		t.text = append(appendNumber(appendNumber(t.text[:0], int64(now)), s.grace), byte(d.path))
-		call.Args[0] = string(append(t.text, d.limited...))
+		call.Args[0] = string(append(t.text, d.packedLimits...))
 		if d.path != generalPath && !d.even {
 			list, given := d.appendList(t.text[:0], batch)
 			if call.Args = append(call.Args, string(list)); len(given) > 0 {
@@ -146,8 +146,8 @@ func (t *roundTrip) callFor(s *Store, p path) (*Call, *draft) {
 	return call, d
 }
 
-// answer derives the answers to a batch from the replies.
-func (t *roundTrip) answer(batch []store.Request) {
+// readReplies derives the answers to a batch from the replies.
+func (t *roundTrip) readReplies(batch []store.Request) {
 	for i := range t.calls {
 		call := &t.calls[i]
 		err := call.Err
@@ -175,7 +175,7 @@ func (t *roundTrip) recycle() {
 		d := &t.drafts[i]
 		clear(d.last)
 		*d = draft{
-			of: d.of[:0], limits: d.limits[:0], limited: d.limited[:0], charges: d.charges[:0], firsts: d.firsts[:0], last: d.last, more: d.more[:0],
+			of: d.of[:0], limits: d.limits[:0], packedLimits: d.packedLimits[:0], charges: d.charges[:0], firstCharges: d.firstCharges[:0], last: d.last, more: d.more[:0],
 		}
 	}
 	clear(t.names)

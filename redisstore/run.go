@@ -11,12 +11,12 @@ import (
 // longestRun bounds how long a client works on a round trip after its caller has left.
 const longestRun = 5 * time.Second
 
-// patient is the context of a client's work on a round trip. Its deadline, if the caller has one, is later than the
-// caller's: a client that reads with a deadline would treat an answer as missing that came while this process did not
-// run. It is done when the caller gives up.
-type patient struct{ context.Context }
+// patientContext is the context of a client's work on a round trip. Its deadline, if the caller has one, is later than the
+// caller's: a client that reads with a deadline would miss an answer that came while this process did not run. It is done
+// when the caller gives up.
+type patientContext struct{ context.Context }
 
-func (p patient) Deadline() (time.Time, bool) {
+func (p patientContext) Deadline() (time.Time, bool) {
 	until, ok := p.Context.Deadline()
 	if ok {
 		until = until.Add(longestRun)
@@ -32,7 +32,7 @@ func (s *Store) run(ctx context.Context, t *roundTrip) error {
 		t.send(ctx, s.conn)
 		return nil
 	}
-	s.workers.send(patient{ctx}, t)
+	s.workers.send(patientContext{ctx}, t)
 	var panicked any
 	select {
 	case panicked = <-t.done:
@@ -49,7 +49,7 @@ func (s *Store) run(ctx context.Context, t *roundTrip) error {
 	return nil
 }
 
-// send runs the calls, one after the other where they share a key.
+// send runs the calls; those that share a key, one at a time.
 func (t *roundTrip) send(ctx context.Context, conn Conn) {
 	if t.split {
 		t.runInOrder(ctx, conn)

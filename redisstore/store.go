@@ -112,11 +112,11 @@ func (s *Store) Check(limit *store.Limit) error {
 }
 
 // Apply decides a batch of requests in one call of the script; in a cluster, in one call per hash slot, all sent
-// together. A batch of more than 512 keys takes several calls, of which those with a key in common are sent one after
-// the other.
+// together. A batch of more than 512 keys takes several calls, of which those with a key in common are sent one at a
+// time.
 //
-// If the server's time lies outside of the calendar periods that were sent with a call, nothing is decided, and the
-// call is sent once more with other periods.
+// If the server's time lies outside the calendar periods that were sent with a call, nothing is decided, and the call
+// is sent once more with other periods.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
 		return failAll(batch, err)
@@ -137,7 +137,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	return nil
 }
 
-// decide sends a batch once. It returns the server's time if that lies outside of the calendar periods that were sent:
+// decide sends a batch once. It returns the server's time if that lies outside the calendar periods that were sent:
 // some requests then have errOutside. An error applies to all requests.
 func (s *Store) decide(ctx context.Context, batch []store.Request) (serverTime rule.Micros, err error) {
 	t := roundTrips.Get().(*roundTrip)
@@ -145,7 +145,7 @@ func (s *Store) decide(ctx context.Context, batch []store.Request) (serverTime r
 	if err := s.run(ctx, t); err != nil {
 		return 0, err
 	}
-	t.answer(batch)
+	t.readReplies(batch)
 	serverTime = t.serverTime
 	t.recycle()
 	return serverTime, nil
@@ -153,18 +153,18 @@ func (s *Store) decide(ctx context.Context, batch []store.Request) (serverTime r
 
 // decideAgain sends the requests that have errOutside once more.
 func (s *Store) decideAgain(ctx context.Context, batch []store.Request) {
-	var places []int
+	var indexes []int
 	var again []store.Request
 	for i := range batch {
 		if errors.Is(batch[i].Err, errOutside) {
-			places, again = append(places, i), append(again, batch[i])
+			indexes, again = append(indexes, i), append(again, batch[i])
 		}
 	}
 	if _, err := s.decide(ctx, again); err != nil {
 		_ = failAll(again, err) // the same error for all
 	}
-	for i, place := range places {
-		batch[place].Err = again[i].Err
+	for i, index := range indexes {
+		batch[index].Err = again[i].Err
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// settings is a script that returns the server's INFO about memory: a script may not call CONFIG, and many providers
+// infoScript is a script that returns the server's INFO about memory: a script may not call CONFIG, and many providers
 // forbid it.
-var settings = func() Script {
+var infoScript = func() Script {
 	const text = "return redis.call('INFO', 'memory')"
 	sum := sha1.Sum([]byte(text)) // not for security: Redis identifies scripts by it
 	return Script{Text: text, SHA: hex.EncodeToString(sum[:])}
@@ -31,14 +31,14 @@ func (s *Store) Warnings(ctx context.Context) ([]string, error) {
 	for i := range calls {
 		calls[i].Keys = []string{fmt.Sprintf("%s:settings:{%d}", s.opts.Prefix, i)}
 	}
-	s.conn.Run(ctx, &settings, calls)
+	s.conn.Run(ctx, &infoScript, calls)
 	var warnings []string
 	known := map[string]bool{}
 	for i := range calls {
 		if calls[i].Err != nil {
 			return nil, callError(&calls[i])
 		}
-		if text := eviction(calls[i].Reply); text != "" && !known[text] {
+		if text := evictionWarning(calls[i].Reply); text != "" && !known[text] {
 			known[text] = true
 			warnings = append(warnings, text)
 		}
@@ -46,8 +46,8 @@ func (s *Store) Warnings(ctx context.Context) ([]string, error) {
 	return warnings, nil
 }
 
-// eviction returns a warning if a server with this INFO evicts keys, otherwise "".
-func eviction(info string) string {
+// evictionWarning returns a warning if a server with this INFO evicts keys, otherwise "".
+func evictionWarning(info string) string {
 	fields := map[string]string{}
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")

@@ -63,15 +63,14 @@ func (ws *workers) takeIdle() worker {
 // work sends a worker's round trips until the worker is no longer needed.
 func (ws *workers) work(w worker) {
 	for j := range w {
-		if !ws.do(w, j) {
+		if !ws.sendJob(w, j) {
 			return
 		}
 	}
 }
 
-// do sends a round trip and reports whether the worker waits for another. The caller gets a panic of the client to
-// recover from.
-func (ws *workers) do(w worker, j job) (stays bool) {
+// sendJob sends a round trip and reports whether the worker waits for another. A panic of the client is passed to the caller.
+func (ws *workers) sendJob(w worker, j job) (stays bool) {
 	returned := false
 	defer func() {
 		panicked := recover()

@@ -91,7 +91,7 @@ func calendarOf(zone string) (*calendar, error) {
 	return all[zone], nil
 }
 
-// Bounds returns where the calendar period that contains now starts, and where the next one does. Ports receive these
+// Bounds returns the start of the calendar period that contains now, and the start of the next one. Ports receive these
 // bounds, because only Go has the time zones.
 //
 // A day starts when clocks in the zone first show its date: after midnight if clocks are set forward over midnight. If
@@ -114,8 +114,8 @@ func (l *Limit) Bounds(now Micros) (start, end Micros) {
 	return r[i-1], r[i]
 }
 
-// rowAround returns consecutive starts of periods: that of the date which clocks show at now, the two before it, and the
-// ones that follow. If clocks were set back over midnight, now lies in the period that follows.
+// rowAround returns consecutive starts of periods: the start for the date that clocks show at now, the two before it,
+// and the ones that follow. If clocks were set back over midnight, now lies in the period that follows.
 func (p Period) rowAround(now Micros, in *time.Location) *row {
 	var r row
 	r[2], r[3] = p.startsAt(now.Time().In(in))
@@ -128,7 +128,7 @@ func (p Period) rowAround(now Micros, in *time.Location) *row {
 	return &r
 }
 
-// startsAt returns where the period that contains t's date starts, and where the next one does.
+// startsAt returns the start of the period that contains t's date, and the start of the next one.
 func (p Period) startsAt(t time.Time) (this, next Micros) {
 	year, month, day := t.Date()
 	in := t.Location()
@@ -167,8 +167,8 @@ func midnight(year int, month time.Month, day int, in *time.Location) Micros {
 	}
 }
 
-// lookCalendar places the state of a calendar window at now. A state that starts later than the period does was written by
-// a program with other zone data. It counts, and its start is kept, so that two such programs do not discard each other's
+// lookCalendar is lookWindow for a calendar window. A state that starts later than the period does was written by a
+// program with other zone data. It counts, and its start is kept, so that two such programs do not discard each other's
 // counts in turn.
 func (l *Limit) lookCalendar(s *State, now Micros, v *View) {
 	v.start = s.Start

@@ -1,10 +1,10 @@
 package rule
 
-// View is a state seen at a given time: what a decision is made from. Look returns it. It is valid until its state is
-// charged; Charge keeps it up to date.
+// View is a state as of a given time, from which a decision is made. Look returns it. It is valid until its state
+// changes, except that Charge updates it.
 type View struct {
 	Now   Micros // the caller's time
-	At    Micros // the time that decides: later than Now if the state's own is
+	At    Micros // the time that decides: Now, or the state's own time if that is later
 	Room  int64  // the largest cost that is admitted; negative if overdrawn
 	Moved bool   // whether the state was more than a window ahead of Now, and is treated as if made now
 
@@ -31,9 +31,9 @@ type Answer struct {
 	// RetryAfter is how long after the caller's time the same cost is admitted if nothing else arrives: exactly then, and
 	// not a microsecond earlier. It is 0 if allowed, and Never if the cost exceeds the capacity.
 	RetryAfter Micros
-	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives. With ClockMoved, as long
-	// as nothing is written, as by a peek, ResetAfter and RetryAfter restart with every answer, until a request is charged
-	// or denied.
+	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives. With ClockMoved,
+	// ResetAfter and RetryAfter start over in every answer to a request that writes nothing, such as a peek, until a
+	// request is charged or denied.
 	ResetAfter Micros
 	// NextAfter is how long it takes until a unit is free if nothing else arrives. It is set if the request was allowed and
 	// left no unit, and 0 otherwise.
@@ -58,7 +58,7 @@ type Op uint8
 const (
 	Take     Op = iota // charge the cost to every limit if all admit, otherwise to none
 	TakeUpTo           // charge as much of the cost as all admit, at least 1, otherwise nothing
-	Peek               // answer as Take would, and change nothing
+	Peek               // return what Take would, and change nothing
 	Charge             // charge the cost even beyond the quotas
 	GiveBack           // take the cost back from the time At, or from the oldest units
 	Reset              // forget the key
@@ -139,7 +139,7 @@ func (l *Limit) wait(s *State, v *View, cost int64) Micros {
 	}
 }
 
-// retryAfter returns when cost, which v does not admit, is admitted.
+// retryAfter returns how long it takes until cost, which v does not admit, is admitted.
 func (l *Limit) retryAfter(s *State, v *View, cost int64) Micros {
 	if cost > l.Capacity() {
 		return Never
@@ -147,7 +147,7 @@ func (l *Limit) retryAfter(s *State, v *View, cost int64) Micros {
 	return l.wait(s, v, cost)
 }
 
-// resetAfter returns when nothing is in use any more.
+// resetAfter returns how long it takes until nothing is in use.
 func (l *Limit) resetAfter(s *State, v *View) Micros {
 	if v.Room >= l.Capacity() {
 		return 0
@@ -361,8 +361,8 @@ func (it *Item) lookAgain(keepMoved bool) {
 	it.view.Moved = it.view.Moved || moved
 }
 
-// renew renews the slot of the item's id, and denies the request if that is no longer held. Other limits have nothing to
-// renew.
+// renew renews the slot of the item's id, and denies the request if that slot is no longer held. Other limits have
+// nothing to renew.
 func (it *Item) renew() Answer {
 	l := it.Limit
 	if l.Algorithm != InFlight {

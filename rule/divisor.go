@@ -9,7 +9,7 @@ func newDivisor[N ~int64](by N) divisor {
 	return divisor{uint64(by), Reciprocal(int64(by))}
 }
 
-// Reciprocal returns what a store keeps in order to divide by the same number repeatedly.
+// Reciprocal returns the rounded-down reciprocal of by, which a store keeps to divide by the same number repeatedly.
 func Reciprocal(by int64) uint64 { return ^uint64(0) / uint64(by) }
 
 // over returns x divided by d. The reciprocal is rounded down, so the product is the quotient or one less.

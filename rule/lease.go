@@ -16,8 +16,8 @@ func (l *Limit) LeaseReserve() int64 {
 	return product(l.Quota, LeaseLife).overUp(int64(l.Window))
 }
 
-// Part returns where the part of the window that contains at starts, and where the next one does. The limit must be a
-// calendar window, or a window whose parts begin at multiples of their length.
+// Part returns the start of the part of the window that contains at, and the start of the next part. The limit must be
+// a calendar window, or a window whose parts begin at multiples of their length.
 func (l *Limit) Part(at Micros) (start, end Micros) {
 	if l.Calendar != NoPeriod {
 		return l.Bounds(at)

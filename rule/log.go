@@ -24,7 +24,7 @@ func (l *Limit) chargeLog(s *State, v *View, n int64) {
 	v.Room = l.Quota - v.live
 }
 
-// settleLog writes what lookLog found: times moved back with the clock, expired units dropped.
+// settleLog writes what lookLog found: it moves times back with the clock, and drops expired units.
 func (l *Limit) settleLog(s *State, v *View) {
 	s.Log.keep(v.live)
 	if v.behind > 0 {
@@ -42,7 +42,7 @@ func (l *Limit) waitLog(s *State, v *View, n int64) Micros {
 	return s.Log.fromNewest(v.live-excess) - v.behind + l.Window - v.Now
 }
 
-// giveBackLog removes up to n units charged at at, or the oldest ones.
+// giveBackLog removes up to n units charged at at, or the oldest ones if at is Oldest.
 func (l *Limit) giveBackLog(s *State, v *View, n int64, at Micros) int64 {
 	found := v.live
 	if at != Oldest {

@@ -62,7 +62,7 @@ func (l *Limit) TakePair(start Micros, current, previous int64, now Micros, cost
 		verdict = Refused
 		target := l.Quota - cost
 		if hi, lo := bits.Mul64(uint64(target), uint64(window)); hi == 0 && current > target && l.Overlap == OverlapUp && l.Algorithm == SlidingWindow {
-			after = start + 2*window - Micros(lo/uint64(current)) - now // waitPair and widest, inlined
+			after = start + 2*window - Micros(lo/uint64(current)) - now // waitPair and maxCovered, inlined
 		} else {
 			after = l.waitPair(start, current, previous, cost) - now
 		}
@@ -83,7 +83,7 @@ func (l *Limit) waitPair(start Micros, current, previous, cost int64) Micros {
 	}
 	target := l.Quota - cost
 	if room := target - current; room >= 0 {
-		return end - l.widest(previous, room, l.Window)
+		return end - l.maxCovered(previous, room, l.Window)
 	}
-	return end + l.Window - l.widest(current, target, l.Window)
+	return end + l.Window - l.maxCovered(current, target, l.Window)
 }

@@ -64,10 +64,10 @@ func (q *QuickParts) FreeAt(l *Limit, start Micros, count, room int64) (at Micro
 	case count <= room:
 		return start, true
 	}
-	if hi, lo := bits.Mul64(uint64(room), uint64(q.part)); hi == 0 && l.Overlap == OverlapUp { // widest, inlined
+	if hi, lo := bits.Mul64(uint64(room), uint64(q.part)); hi == 0 && l.Overlap == OverlapUp { // maxCovered, inlined
 		covered := Micros(lo / uint64(count))
 		return start + q.part - covered, covered > 0
 	}
-	covered := l.widest(count, room, q.part)
+	covered := l.maxCovered(count, room, q.part)
 	return start + q.part - covered, covered > 0
 }

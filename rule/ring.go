@@ -29,8 +29,8 @@ const logBase = MaxWindow + 1
 
 const headerSize = int(unsafe.Sizeof(ringHeader{}))
 
-// LogOf returns a log of the given times, which must not decrease. It keeps the newest quota times, without those that have
-// expired by the newest one.
+// LogOf returns a log of the given times, which must not decrease. It keeps the newest quota times, without those that
+// had expired at the time of the newest.
 func LogOf(times []Micros, window Micros, quota int64) Log {
 	var g Log
 	for _, t := range times[max(0, len(times)-int(quota)):] {
@@ -115,7 +115,7 @@ func (g *Log) slot(i int) []byte {
 	return unsafe.Slice(g.ring, headerSize+capacity*width)[at : at+width]
 }
 
-// fromNewest returns the time of the unit with i newer ones.
+// fromNewest returns the time of the unit that has i newer ones.
 func (g *Log) fromNewest(i int64) Micros {
 	if i == 0 {
 		return g.newest()

@@ -2,11 +2,11 @@ package rule
 
 // Memo is what a store remembers of one reservation: whether it was settled, and with which result.
 type Memo struct {
-	Known    bool    // set by the store: it was settled before, with the result Back
+	Known    bool    // set by the store: it was settled before, with the result Returned
 	Full     bool    // set by the store: it cannot remember another settlement
 	Returned []int64 // one number per item: how many units were given back or, if negative, charged in addition
-	// Changed is set by DecideSettle: the reservation was settled now, and the store must save either both Back and the
-	// states, or neither.
+	// Changed is set by DecideSettle: the reservation was settled now, and the store must save either both Returned and
+	// the states, or neither.
 	Changed bool
 }
 
@@ -37,9 +37,10 @@ func (l *Limit) Memory() Micros {
 	}
 }
 
-// DecideSettle ends a reservation: it replaces the Cost of each item with what was Used, and releases slots. Units given
-// back are taken from the time At; units used beyond Cost are charged now, even beyond the quota. It does so once: if memo
-// is Known, it changes nothing and answers what was done then. If memo is Full, it only releases slots.
+// DecideSettle ends a reservation: it replaces the Cost of each item with what was Used, and releases slots. Units
+// given back are taken from the time At; units used beyond Cost are charged now, even beyond the quota. It does so
+// once: if memo is Known, it changes nothing, and the answers report what was done then. If memo is Full, it only
+// releases slots.
 //
 // A store looks up the memo by the address of the first item and the items' ID. It need not do so if Memory is 0 for all
 // items.

@@ -36,7 +36,8 @@ func liveSlots(slots []Slot, t Micros) int64 {
 	return int64(len(slots) - first)
 }
 
-// writeSlots writes what lookSlots found: times moved back with the clock, slots dropped that were not renewed in time.
+// writeSlots writes what lookSlots found: it moves times back with the clock, and drops slots that were not renewed in
+// time.
 func (l *Limit) writeSlots(s *State, v *View) {
 	s.Slots = slices.Delete(s.Slots, 0, len(s.Slots)-int(v.live))
 	for i := range s.Slots {
@@ -59,7 +60,7 @@ func (l *Limit) holdSlot(s *State, v *View, id ID) {
 	v.Room = l.Quota - v.live
 }
 
-// releaseSlot releases the slot of id and returns how many slots that were: 1, or 0 if it is no longer held.
+// releaseSlot releases the slot of id and returns how many slots it released: 1, or 0 if the slot is no longer held.
 func (l *Limit) releaseSlot(s *State, v *View, id ID) int64 {
 	if !l.holdsSlot(s, v, id) {
 		return 0
@@ -85,7 +86,7 @@ func (l *Limit) holdsSlot(s *State, v *View, id ID) bool {
 	return findSlot(s, id) >= len(s.Slots)-int(v.live)
 }
 
-// findSlot returns the index of the slot of id, or a number below every index.
+// findSlot returns the index of the slot of id, or a negative number if id holds none.
 func findSlot(s *State, id ID) int {
 	if id == 0 {
 		return -1 - len(s.Slots)

@@ -2,9 +2,10 @@ package rule
 
 import "slices"
 
-// State is what is remembered of one key under one limit. The zero value is a key never seen. The limit's shape determines
-// which fields are in use; the others stay zero. The functions of this package change a State in place, and its Counts in
-// the existing slice, so that a store can lend them its own memory. To keep the old State, Clone it first.
+// State is what a store keeps of one key under one limit. The zero value is the state of a key never seen. The limit's
+// shape determines which fields are in use; the others stay zero. The functions of this package change a State in
+// place, and its Counts in the existing slice, so that a store can lend them its own memory. To keep the old State,
+// Clone it first.
 type State struct {
 	Start   Micros  // window algorithms: the start of the current part, or Absent; token-bucket: the time at which Missing was missing
 	Until   Micros  // token-bucket: when nothing is missing any more
@@ -73,8 +74,8 @@ func (l *Limit) Used(s *State, now Micros) int64 {
 	return l.Capacity() - v.Room
 }
 
-// Cover raises s until it is nowhere below other: from now on, s admits no request that other would deny. A store that must
-// forget a live key covers it with a state that it keeps, so that forgetting can only cause denials.
+// Cover raises s so that it admits no request, from now on, that other would deny. A store that must forget a live key
+// covers it with a state that it keeps, so that forgetting can only cause denials.
 func (l *Limit) Cover(s, other *State, now Micros) {
 	switch l.Algorithm {
 	case SlidingLog:

@@ -1,12 +1,12 @@
 package rule
 
-// Summary is what a store keeps of a state that loses its place while it still counts. It takes less space than the state,
-// and errs only toward denial: the state that Recall makes from it admits nothing that the original state would have
-// denied. That remains true if Units, At or Expires are increased. The zero value stands for a state that need not be
-// remembered.
+// Summary is what a store keeps of a state that it evicts while the state still counts. It takes less space than the
+// state, and errs only toward denial: the state that Recall makes from it admits nothing that the original state would
+// have denied. That remains true if Units, At or Expires are increased. The zero value stands for a state that need not
+// be remembered.
 //
-// There is one exception: if windows start with a key's first request, At must not change. Parts on another grid end at
-// other times, so that later charges would fade too early.
+// One exception: if windows start with a key's first request, At must not change. Parts on another grid end at other times,
+// so that later charges would fade too early.
 type Summary struct {
 	Units   int64  // how many units count or, in a token bucket, are missing
 	At      Micros // as of when: all units count as if they were as recent as the newest one

@@ -19,8 +19,8 @@ func (l *Limit) startAt(now Micros) Micros {
 	return now - now%l.part()
 }
 
-// lookWindow places a state at now: where the current part starts, and by how many parts the counts have shifted. It does
-// not change the state, because a denial must not.
+// lookWindow finds where the current part starts at now, and by how many parts the counts have shifted. It does not
+// change the state, because a denial must not.
 func (l *Limit) lookWindow(s *State, now Micros, v *View) {
 	if l.Calendar != NoPeriod {
 		l.lookCalendar(s, now, v)
@@ -95,8 +95,8 @@ func (l *Limit) rollWindow(s *State, v *View) {
 	s.Start, v.shift = v.start, 0
 }
 
-// waitWindow returns the first time at which n fits. As time passes, whole parts become the oldest part one after the
-// other, and the oldest part fades, so usage only falls: the first part in which n fits contains the solution.
+// waitWindow returns the first time at which n fits. Usage only falls as time passes, because each part in turn becomes
+// the oldest one and fades. So the first part in which n fits contains the solution.
 func (l *Limit) waitWindow(s *State, v *View, n int64) Micros {
 	if l.Calendar != NoPeriod {
 		_, end := l.Bounds(v.At)
@@ -118,7 +118,7 @@ func (l *Limit) waitWindow(s *State, v *View, n int64) Micros {
 			if count <= room {
 				return start - v.Now
 			}
-			if covered := l.widest(count, room, part); covered > 0 {
+			if covered := l.maxCovered(count, room, part); covered > 0 {
 				return start + part - covered - v.Now
 			}
 		}
@@ -129,9 +129,9 @@ func (l *Limit) waitWindow(s *State, v *View, n int64) Micros {
 	return v.start + Micros(l.Parts()-v.shift)*part - v.Now
 }
 
-// widest returns the longest duration of its part that may be covered while count still weighs at most room, which is less
-// than count. It is 0 if count weighs more however little is covered.
-func (l *Limit) widest(count, room int64, part Micros) Micros {
+// maxCovered returns how much of the part that contains count may at most lie in the window for count to weigh no more
+// than room, which is less than count. It is 0 if count weighs more however little is covered.
+func (l *Limit) maxCovered(count, room int64, part Micros) Micros {
 	switch l.Overlap {
 	case OverlapWhole:
 		return 0
@@ -147,7 +147,7 @@ func (l *Limit) widest(count, room int64, part Micros) Micros {
 	}
 }
 
-// giveBackWindow removes up to n units from the part that contains at, or from the oldest parts on.
+// giveBackWindow removes up to n units from the part that contains at, or from the oldest part on if at is Oldest.
 func (l *Limit) giveBackWindow(s *State, v *View, n int64, at Micros) int64 {
 	if s.absentWindow() {
 		return 0

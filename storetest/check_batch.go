@@ -16,7 +16,7 @@ func checkBatch(t testing.TB, s *suite) {
 		t.Fatalf("an empty batch failed: %v", err)
 	}
 	sizes := []int{1, 2, 7, 50}
-	for i, limit := range append(small(), extremes()...) {
+	for i, limit := range append(smallLimits(), extremeLimits()...) {
 		q := p.sequence(i, everyOp, limit)
 		if q == nil {
 			continue
@@ -40,8 +40,8 @@ func checkMixedBatches(p *pair) {
 		return
 	}
 	for i := range p.suite.times(10) {
-		if q := p.sequence(2_000+i, everyOp, small()...); q != nil {
-			q.group, q.most = "group", min(3, p.store.Traits().MaxCharges)
+		if q := p.sequence(2_000+i, everyOp, smallLimits()...); q != nil {
+			q.group, q.maxCharges = "group", min(3, p.store.Traits().MaxCharges)
 			q.playBatch(40)
 		}
 	}
@@ -66,7 +66,7 @@ func (q *sequence) playBatch(n int) {
 		if err := q.reference.Apply(context.Background(), want[i:i+1]); err != nil {
 			q.fatalf("the reference failed: %v", err)
 		}
-		if err := answered(&got[i]); err != nil {
+		if err := checkAnswered(&got[i]); err != nil {
 			q.fatalf("request %d of %d: %v", i+1, n, err)
 		}
 		q.recent = []string{fmt.Sprintf("request %d of a batch of %d at %d: %s", i+1, n, q.clock.Now(),

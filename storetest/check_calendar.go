@@ -25,7 +25,7 @@ func checkCalendar(t testing.TB, s *suite) {
 				t.Fatal(err)
 			}
 			p.moveTo(rule.Micros(at.UnixMicro()))
-			a := p.one(rule.Take, limit, "key", step.cost)
+			a := p.single(rule.Take, limit, "key", step.cost)
 			if a.Allowed != step.allowed || a.Remaining != step.left || a.After().Duration() != step.after {
 				p.fatalf("at %s: got %+v, want allowed %v with %d left and the next in %v", step.at, a, step.allowed, step.left, step.after)
 			}

@@ -34,7 +34,7 @@ func checkClock(t testing.TB, s *suite) {
 
 // checkReadOnce: all answers of a request have the same time, one that the clock showed during the request.
 func checkReadOnce(p *pair) {
-	limits := p.bindAll(small()...)
+	limits := p.bindAll(smallLimits()...)
 	limits = limits[:min(len(limits), p.store.Traits().MaxCharges)]
 	for round := range p.suite.times(20) {
 		var charges []store.Charge

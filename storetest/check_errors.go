@@ -46,29 +46,29 @@ func checkBorrows(p *pair, limit *store.Limit) {
 		rule.Take, rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.Reset,
 	} {
 		// The answers are part of a longer slice: the elements next to them belong to the caller.
-		places := []rule.Answer{unfilled, unfilled, unfilled}
+		answers := []rule.Answer{unfilled, unfilled, unfilled}
 		charge := store.Charge{Limit: limit, Key: "borrowed", Cost: 2_000}
 		request := store.Request{
-			Op: op, Group: "group", Charges: []store.Charge{charge}, Answers: places[1:2], Err: errStale,
+			Op: op, Group: "group", Charges: []store.Charge{charge}, Answers: answers[1:2], Err: errStale,
 		}
 		batch := []store.Request{request}
 		if err := p.store.Apply(context.Background(), batch); err != nil {
 			p.fatalf("the store failed: %v", err)
 		}
-		if err := answered(&batch[0]); err != nil {
+		if err := checkAnswered(&batch[0]); err != nil {
 			p.fatalf("%v", err)
 		}
-		if places[0] != unfilled || places[2] != unfilled {
+		if answers[0] != unfilled || answers[2] != unfilled {
 			p.fatalf("the store wrote outside Answers")
 		}
 		if batch[0].Charges[0] != charge || batch[0].Op != op || batch[0].Group != "group" {
 			p.fatalf("the store changed the request: %s", describe(batch[0].Op, batch[0].Group, batch[0].Charges))
 		}
-		places[1] = unfilled
+		answers[1] = unfilled
 		if _, err := decide(context.Background(), p.store.Apply, op, "group", charge); err != nil {
 			p.fatalf("the store failed: %v", err)
 		}
-		if places[1] != unfilled {
+		if answers[1] != unfilled {
 			p.fatalf("the store still writes to a batch after Apply returned")
 		}
 	}
@@ -79,7 +79,7 @@ func checkEnded(p *pair, limit *store.Limit, ctx context.Context) {
 	p.t.Helper()
 	batch, key := secretBatch(limit)
 	var err error
-	p.soon("the context had ended", func() { err = p.store.Apply(ctx, batch) })
+	p.mustReturn("the context had ended", func() { err = p.store.Apply(ctx, batch) })
 	checkOutcome(p, ctx, err, batch, key)
 	for i := range batch {
 		if batch[i].Err == nil {
@@ -87,7 +87,7 @@ func checkEnded(p *pair, limit *store.Limit, ctx context.Context) {
 		}
 	}
 	if taker, ok := p.store.(store.SingleTaker); ok {
-		p.soon("the context had ended", func() { _, err = takeOne(ctx, taker, batch[0].Charges[0]) })
+		p.mustReturn("the context had ended", func() { _, err = takeOne(ctx, taker, batch[0].Charges[0]) })
 		if err == nil {
 			p.fatalf("TakeSingle answered although the context had ended before it was called")
 		}
@@ -107,7 +107,7 @@ func checkEndsDuring(p *pair, limit *store.Limit) {
 	defer cancel()
 	var err error
 	go cancel()
-	p.soon("the context ended during Apply", func() { err = p.store.Apply(ctx, batch) })
+	p.mustReturn("the context ended during Apply", func() { err = p.store.Apply(ctx, batch) })
 	checkOutcome(p, ctx, err, batch, key)
 	checkUsable(p, limit, key+"-2") // another key: requests sent to a server may still be carried out
 }
@@ -129,8 +129,8 @@ func checkOutcome(p *pair, ctx context.Context, err error, batch []store.Request
 	for i := range batch {
 		request := &batch[i]
 		if request.Err == nil || request.Err == errStale {
-			if wrong := answered(request); wrong != nil {
-				p.fatalf("request %d of a batch whose context ended has neither an error nor an answer: %v", i+1, wrong)
+			if problem := checkAnswered(request); problem != nil {
+				p.fatalf("request %d of a batch whose context ended has neither an error nor an answer: %v", i+1, problem)
 			}
 			continue
 		}

@@ -9,14 +9,14 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// noisy is how many other keys are written while a key is idle.
-const noisy = 20
+// noiseKeys is how many other keys are written while a key is idle.
+const noiseKeys = 20
 
 // checkExpiry: a store may forget a state when it expires but not before, so forgetting never changes an answer. The
 // reference forgets nothing. Other keys are written in between, to make the store clean up.
 func checkExpiry(t testing.TB, s *suite) {
 	p := s.pair(t)
-	for i, limit := range append(small(), extremes()...) {
+	for i, limit := range append(smallLimits(), extremeLimits()...) {
 		q := p.sequence(i, everyOp, limit)
 		if q == nil {
 			continue
@@ -37,11 +37,11 @@ func (q *sequence) idle(noise *store.Limit, round int) {
 	limit := q.subjects[0].variants[0]
 	key := fmt.Sprintf("idle-%d", round)
 	if round%4 == 3 { // overdrawn: a bucket then takes longer than a window
-		q.one(rule.Charge, limit, key, limit.Rule().Capacity())
+		q.single(rule.Charge, limit, key, limit.Rule().Capacity())
 	}
-	q.one(rule.TakeUpTo, limit, key, 1+limit.Rule().Capacity()/2)
-	end, there := q.reference.expires(limit, "", key)
-	if !there || end > rule.MaxNow-1 {
+	q.single(rule.TakeUpTo, limit, key, 1+limit.Rule().Capacity()/2)
+	end, found := q.reference.expires(limit, "", key)
+	if !found || end > rule.MaxNow-1 {
 		return
 	}
 	if half := (end - q.clock.Now()) / 2; half > 0 {
@@ -50,19 +50,19 @@ func (q *sequence) idle(noise *store.Limit, round int) {
 	}
 	q.moveTo(end - 1)
 	q.noise(noise, fmt.Sprintf("%d-before", round))
-	q.one(rule.Peek, limit, key, limit.Rule().Capacity())
+	q.single(rule.Peek, limit, key, limit.Rule().Capacity())
 	switch round % 3 {
 	case 0:
-		q.one(rule.Take, limit, key, 1)
+		q.single(rule.Take, limit, key, 1)
 		return
 	case 1:
 		q.moveTo(end)
 	case 2:
 		q.moveTo(end + 1)
 	}
-	q.one(rule.Peek, limit, key, limit.Rule().Capacity())
+	q.single(rule.Peek, limit, key, limit.Rule().Capacity())
 	q.noise(noise, fmt.Sprintf("%d-after", round))
-	q.one(rule.Take, limit, key, 1)
+	q.single(rule.Take, limit, key, 1)
 }
 
 // noise writes keys that are never used again.
@@ -71,8 +71,8 @@ func (q *sequence) noise(limit *store.Limit, name string) {
 	if limit == nil {
 		return
 	}
-	batch := make([]store.Request, 0, noisy)
-	for i := range noisy {
+	batch := make([]store.Request, 0, noiseKeys)
+	for i := range noiseKeys {
 		batch = append(batch, newRequest(rule.Take, "", store.Charge{
 			Limit: limit, Key: fmt.Sprintf("noise-%s-%d", name, i), Cost: 1,
 		}))

@@ -25,7 +25,7 @@ func checkGiveBack(t testing.TB, s *suite) {
 		}
 	}
 	checkGivenBack(p)
-	for _, limit := range append(small(), extremes()...) {
+	for _, limit := range append(smallLimits(), extremeLimits()...) {
 		p.title = limit.String()
 		limit.Name = "reset"
 		if bound := p.bind(limit); bound != nil {
@@ -35,7 +35,7 @@ func checkGiveBack(t testing.TB, s *suite) {
 		}
 	}
 	checkRefilled(p)
-	for i, limit := range append(small(), extremes()...) {
+	for i, limit := range append(smallLimits(), extremeLimits()...) {
 		if q := p.sequence(i, givingBack, limit); q != nil {
 			q.play(s.times(60))
 		}
@@ -47,34 +47,34 @@ func giveBackScript(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	l := limit.Rule()
 	third := max(1, l.Capacity()/3)
-	first := p.one(rule.Take, limit, key, third)
+	first := p.single(rule.Take, limit, key, third)
 	p.moveBy(partOf(l))
-	second := p.one(rule.Take, limit, key, third)
+	second := p.single(rule.Take, limit, key, third)
 	p.giveBack(limit, key, 1, first.At)
 	p.giveBack(limit, key, 0, second.At)
 	p.giveBack(limit, key, rule.MaxQuota, second.At) // more than is there
 	p.giveBack(limit, key, 1, second.At)             // nothing is there any more
-	p.one(rule.Peek, limit, key, l.Capacity())
-	p.one(rule.TakeUpTo, limit, key, third)
+	p.single(rule.Peek, limit, key, l.Capacity())
+	p.single(rule.TakeUpTo, limit, key, third)
 	p.moveBy(1)
-	p.one(rule.Take, limit, key, 1)
+	p.single(rule.Take, limit, key, 1)
 	p.giveBack(limit, key, third, rule.Oldest)
 	p.giveBack(limit, key, rule.MaxQuota, rule.Oldest)
 	p.giveBack(limit, "never-seen", 1, rule.Oldest)
 	p.giveBack(limit, "never-seen", 1, first.At)
 
-	p.one(rule.Charge, limit, key, min(rule.MaxQuota, 2*l.Capacity()))
-	p.one(rule.Take, limit, key, 1)
-	p.one(rule.Peek, limit, key, 0)
-	charged := p.one(rule.Charge, limit, key, rule.MaxQuota) // counts saturate
+	p.single(rule.Charge, limit, key, min(rule.MaxQuota, 2*l.Capacity()))
+	p.single(rule.Take, limit, key, 1)
+	p.single(rule.Peek, limit, key, 0)
+	charged := p.single(rule.Charge, limit, key, rule.MaxQuota) // counts saturate
 	p.giveBack(limit, key, third, charged.At)
-	p.one(rule.Peek, limit, key, 1)
+	p.single(rule.Peek, limit, key, 1)
 	p.moveBy(2*l.Window + 1)
 	p.giveBack(limit, key, 1, charged.At) // it has left the window
-	p.one(rule.Take, limit, key, third)
-	p.one(rule.Reset, limit, key, 0)
+	p.single(rule.Take, limit, key, third)
+	p.single(rule.Reset, limit, key, 0)
 	p.giveBack(limit, key, 1, rule.Oldest)
-	p.one(rule.Take, limit, key, l.Capacity())
+	p.single(rule.Take, limit, key, l.Capacity())
 }
 
 // giveBackEarlier gives back what was charged before the last charge, and checks when that would have left the window.
@@ -82,13 +82,13 @@ func giveBackEarlier(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	l := limit.Rule()
 	third := max(1, l.Capacity()/3)
-	first := p.one(rule.Take, limit, key, third)
+	first := p.single(rule.Take, limit, key, third)
 	p.moveBy(partOf(l))
-	p.one(rule.Take, limit, key, third)
+	p.single(rule.Take, limit, key, third)
 	p.giveBack(limit, key, third-third/2, first.At)
 	for _, after := range []rule.Micros{l.Window - partOf(l), l.Window - 1, l.Window, l.Window + 1, l.Window + partOf(l)} {
 		p.moveTo(max(p.clock.Now(), first.At+after))
-		p.one(rule.Peek, limit, key, l.Capacity())
+		p.single(rule.Peek, limit, key, l.Capacity())
 	}
 }
 
@@ -102,11 +102,11 @@ func checkRefilled(p *pair) {
 		return
 	}
 	p.moveTo(epoch)
-	first := p.one(rule.Take, limit, "key", 100)
+	first := p.single(rule.Take, limit, "key", 100)
 	p.moveBy(limit.Rule().Window - 1)
-	p.one(rule.Take, limit, "key", 99)
+	p.single(rule.Take, limit, "key", 99)
 	p.giveBack(limit, "key", 100, first.At)
-	if a := p.one(rule.Take, limit, "key", 100); a.Allowed || a.Remaining != 1 {
+	if a := p.single(rule.Take, limit, "key", 100); a.Allowed || a.Remaining != 1 {
 		p.fatalf("units that had been refilled were given back: %+v", a)
 	}
 }
@@ -119,12 +119,12 @@ func checkResetForgetsTime(p *pair, limit *store.Limit, key string) {
 	for _, idle := range []rule.Micros{0, partOf(l), l.Window, 2 * l.Window} {
 		for _, back := range []rule.Micros{1, partOf(l), 5 * l.Window} {
 			p.moveTo(start)
-			p.one(rule.Take, limit, key, 1)
+			p.single(rule.Take, limit, key, 1)
 			p.moveBy(idle)
-			p.one(rule.Reset, limit, key, 0)
+			p.single(rule.Reset, limit, key, 0)
 			p.moveTo(start - back)
-			p.one(rule.Peek, limit, key, 1)
-			p.one(rule.Take, limit, key, min(rule.MaxQuota, l.Capacity()+1))
+			p.single(rule.Peek, limit, key, 1)
+			p.single(rule.Take, limit, key, min(rule.MaxQuota, l.Capacity()+1))
 		}
 	}
 }
@@ -145,16 +145,16 @@ func checkGivenBack(p *pair) {
 			}
 		}
 		p.moveTo(epoch)
-		first := p.one(rule.Take, limit, "key", 5)
+		first := p.single(rule.Take, limit, "key", 5)
 		p.moveBy(limit.Rule().Window / 6)
-		second := p.one(rule.Take, limit, "key", 4)
+		second := p.single(rule.Take, limit, "key", 4)
 		p.moveBy(limit.Rule().Window / 6)
 		expect(p.giveBack(limit, "key", 2, first.At), 2, 3)
 		expect(p.giveBack(limit, "key", 9, second.At), 4, 7)
 		expect(p.giveBack(limit, "key", 1, second.At), 0, 7)
 		expect(p.giveBack(limit, "key", 1, rule.Oldest), 1, 8)
 		expect(p.giveBack(limit, "key", 9, rule.Oldest), 2, 10)
-		expect(p.one(rule.Charge, limit, "key", 12), 12, 0)
-		expect(p.one(rule.Reset, limit, "key", 0), 0, 10)
+		expect(p.single(rule.Charge, limit, "key", 12), 12, 0)
+		expect(p.single(rule.Reset, limit, "key", 0), 0, 10)
 	}
 }

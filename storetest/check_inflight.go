@@ -145,7 +145,7 @@ func raceSlots(p *pair, limit *store.Limit, key string) {
 // checkSlotsWithRate: a slot and units of a rate are both taken, or neither.
 func checkSlotsWithRate(p *pair, limit *store.Limit) {
 	p.t.Helper()
-	for i, with := range small() {
+	for i, with := range smallLimits() {
 		p.forgetSubjects()
 		p.title = "slots with " + with.String()
 		with.Name = "with-slots"

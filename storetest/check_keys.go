@@ -18,26 +18,26 @@ func checkKeys(t testing.TB, s *suite) {
 		t.Skip("the store rejects a plain limit")
 	}
 	p.title = "groups and keys"
-	checkApart(p, groupsAndKeys(limit))
+	checkDistinct(p, groupsAndKeys(limit))
 	p.title = "namespaces and names"
-	checkApart(p, namespacesAndNames(p))
+	checkDistinct(p, namespacesAndNames(p))
 	p.title = "hostile keys"
 	var hostile, huge []subject
 	for _, key := range hostileKeys(limit.Prefix()) {
 		hostile = append(hostile, subject{limit, "", key})
 	}
-	checkApart(p, hostile)
+	checkDistinct(p, hostile)
 	p.title = "huge keys"
 	for _, key := range hugeKeys() {
 		huge = append(huge, subject{limit, "", key})
 	}
 	huge = append(huge, subject{limit, huge[0].key, "in a huge group"}, subject{limit, huge[1].key, "in a huge group"})
-	checkApart(p, huge)
+	checkDistinct(p, huge)
 }
 
-// checkApart charges every address a different amount and compares what remains, which shows addresses that share state.
+// checkDistinct charges every address a different amount and compares what remains, which shows addresses that share state.
 // Then it resets some, which must leave the others alone.
-func checkApart(p *pair, subjects []subject) {
+func checkDistinct(p *pair, subjects []subject) {
 	p.t.Helper()
 	p.forgetSubjects()
 	send := func(op rule.Op, s subject, cost int64) {

@@ -17,7 +17,7 @@ import (
 // made even if the caller has gone.
 func checkLimiter(t testing.TB, s *suite) {
 	p := s.pair(t)
-	for i, limit := range small() {
+	for i, limit := range smallLimits() {
 		limit.Name, limit.Quota = fmt.Sprintf("limiter-%d", i), 10
 		if p.bind(limit) == nil {
 			continue

@@ -20,10 +20,10 @@ import (
 // workers is how many goroutines send requests concurrently. With quotas of 30, few requests from each exceed the quota.
 const workers = 16
 
-// checkRace: for concurrent requests, the store admits exactly what the rule admits one after the other.
+// checkRace: for concurrent requests, the store admits exactly what the rule admits if they come one at a time.
 func checkRace(t testing.TB, s *suite) {
 	p := s.pair(t)
-	for i, limit := range small() {
+	for i, limit := range smallLimits() {
 		limit.Name = fmt.Sprintf("race-%d", i)
 		bound := p.bind(limit)
 		if bound == nil {
@@ -186,9 +186,9 @@ func raceRounds(p *pair, limit *store.Limit) {
 			want += a.Granted
 		}
 		if granted.Load() != want {
-			p.fatalf("round %d: %d were admitted concurrently, want %d as one after the other", round+1, granted.Load(), want)
+			p.fatalf("round %d: %d were admitted concurrently, want %d, as one at a time", round+1, granted.Load(), want)
 		}
-		p.one(rule.Peek, limit, "rounds", 1)
+		p.single(rule.Peek, limit, "rounds", 1)
 		p.moveBy(limit.Rule().Window*rule.Micros(round)/5 + 1)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func checkReadOnly(t testing.TB, s *suite) {
 	p := s.pair(t)
 	full := p.bind(slidegate.Limit{Name: "read-only-full", Quota: 1, Window: 10_000 * time.Hour, Algorithm: slidegate.FixedWindow})
-	for i, limit := range append(catalogue(), small()...) {
+	for i, limit := range append(catalogue(), smallLimits()...) {
 		limit.Name = fmt.Sprintf("read-only-%d", i)
 		bound := p.bind(limit)
 		if bound == nil {
@@ -32,10 +32,10 @@ func checkReadOnly(t testing.TB, s *suite) {
 	}
 }
 
-// take sends a single charge in all available ways, one after the other. It is for requests that change nothing.
+// take sends a single charge in each available way. It is for requests that change nothing.
 func (p *pair) take(limit *store.Limit, key string, cost int64) {
 	p.t.Helper()
-	p.one(rule.Take, limit, key, cost)
+	p.single(rule.Take, limit, key, cost)
 	if taker, ok := p.store.(store.SingleTaker); ok {
 		p.bothWith(applyOne(taker), rule.Take, "", store.Charge{Limit: limit, Key: key, Cost: cost})
 	}
@@ -45,19 +45,19 @@ func (p *pair) take(limit *store.Limit, key string, cost int64) {
 func checkFreshUnwritten(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	l := limit.Rule()
-	p.one(rule.Peek, limit, "fresh", 1)
+	p.single(rule.Peek, limit, "fresh", 1)
 	p.take(limit, "fresh", 0)
-	p.one(rule.TakeUpTo, limit, "fresh", 0)
+	p.single(rule.TakeUpTo, limit, "fresh", 0)
 	if l.Capacity() < rule.MaxQuota {
 		p.take(limit, "fresh", l.Capacity()+1)
-		p.one(rule.Peek, limit, "fresh", l.Capacity()+1)
+		p.single(rule.Peek, limit, "fresh", l.Capacity()+1)
 	}
 	p.giveBack(limit, "fresh", 1, rule.Oldest) // nothing is there
 	p.giveBack(limit, "fresh", 0, p.clock.Now())
 	p.moveBy(-1)
-	p.one(rule.Peek, limit, "fresh", 1)
+	p.single(rule.Peek, limit, "fresh", 1)
 	p.moveBy(partOf(l)/3 + 1)
-	p.one(rule.Take, limit, "fresh", 1)
+	p.single(rule.Take, limit, "fresh", 1)
 }
 
 // checkUsedUnwritten fills a key in two steps and requests too much at later times, each time followed by a peek at an
@@ -66,33 +66,33 @@ func checkUsedUnwritten(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	l := limit.Rule()
 	half := max(1, l.Capacity()/2)
-	p.one(rule.Take, limit, "used", half)
+	p.single(rule.Take, limit, "used", half)
 	p.moveBy(partOf(l) / 2)
-	p.one(rule.Take, limit, "used", half)
+	p.single(rule.Take, limit, "used", half)
 	filled := p.clock.Now()
-	p.one(rule.TakeUpTo, limit, "used", l.Capacity())
+	p.single(rule.TakeUpTo, limit, "used", l.Capacity())
 	for _, later := range []rule.Micros{1, partOf(l), partOf(l) + partOf(l)/2, l.Window - partOf(l)/2, l.Window} {
 		p.moveTo(filled + later)
-		p.one(rule.Peek, limit, "used", 1)
+		p.single(rule.Peek, limit, "used", 1)
 		for _, cost := range []int64{l.Capacity(), min(l.Capacity()+1, rule.MaxQuota)} {
 			// A cost that would be admitted is not requested, because an admission must be written.
-			if a := p.one(rule.Peek, limit, "used", cost); !a.Allowed {
+			if a := p.single(rule.Peek, limit, "used", cost); !a.Allowed {
 				if l.CountDenied && cost <= l.Capacity() {
-					p.one(rule.Take, limit, "used", cost) // which must be written
+					p.single(rule.Take, limit, "used", cost) // which must be written
 				} else {
 					p.take(limit, "used", cost)
 				}
 			}
 		}
-		if a := p.one(rule.Peek, limit, "used", 1); !a.Allowed {
-			p.one(rule.TakeUpTo, limit, "used", l.Capacity())
+		if a := p.single(rule.Peek, limit, "used", 1); !a.Allowed {
+			p.single(rule.TakeUpTo, limit, "used", l.Capacity())
 		}
 		p.giveBack(limit, "used", 0, rule.Oldest)
 		p.giveBack(limit, "used", 1, filled-3*l.Window) // nothing is there any more
 		p.moveTo(filled)
-		p.one(rule.Peek, limit, "used", 1)
+		p.single(rule.Peek, limit, "used", 1)
 		p.moveTo(filled + later - 1)
-		p.one(rule.Peek, limit, "used", l.Capacity())
+		p.single(rule.Peek, limit, "used", l.Capacity())
 	}
 }
 

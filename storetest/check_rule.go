@@ -27,7 +27,7 @@ func checkRule(t testing.TB, s *suite) {
 	}
 	// A port that uses floating point is exact up to the end of the accepted range, or not at all.
 	late := s.pair(t)
-	for i, limit := range extremes() {
+	for i, limit := range extremeLimits() {
 		if q := late.sequence(1_000+i, everyOp, limit); q != nil {
 			late.moveTo(rule.MaxNow - rule.Micros(2*limit.Window.Microseconds()))
 			q.play(s.times(30))
@@ -58,7 +58,7 @@ func playScripts(p *pair) {
 		start := epoch - epoch%limit.Rule().Window + limit.Rule().Window
 		for _, step := range script.steps {
 			p.moveTo(start + rule.Micros(step.at.Microseconds()))
-			got := p.one(step.op, limit, "key", step.cost)
+			got := p.single(step.op, limit, "key", step.cost)
 			want := got
 			want.Allowed, want.Remaining, want.RetryAfter = step.allowed, step.left, rule.Micros(step.retry.Microseconds())
 			want.ResetAfter = rule.Micros(step.reset.Microseconds())

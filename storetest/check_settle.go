@@ -14,7 +14,7 @@ import (
 // checkSettle: a reservation is settled once, however often that is sent, and the store reports what the first time did.
 func checkSettle(t testing.TB, s *suite) {
 	p := s.pair(t)
-	for i, limit := range small() {
+	for i, limit := range smallLimits() {
 		limit.Name = fmt.Sprintf("settle-%d", i)
 		bound := p.bind(limit)
 		if bound == nil {
@@ -48,7 +48,7 @@ func (p *pair) settle(id rule.ID, charge store.Charge, back, left int64, flags r
 func settleScript(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	const id = rule.ID(1<<63 + 5)
-	at := p.one(rule.Take, limit, key, 20).At
+	at := p.single(rule.Take, limit, key, 20).At
 	charge := store.Charge{Limit: limit, Key: key, Cost: 20, Used: 5, At: at}
 	p.settle(id, charge, 15, 25, 0)
 	p.settle(id, charge, 15, 25, rule.Repeated)
@@ -61,8 +61,8 @@ func settleScript(p *pair, limit *store.Limit, key string) {
 	p.settle(id+2, store.Charge{Limit: limit, Key: key, Cost: 4, Used: 0, At: at}, 0, 21, rule.Repeated)
 	p.settle(id, store.Charge{Limit: limit, Key: key + " other", Cost: 9, At: at}, 0, 30, 0) // another address: another reservation
 	// A reset forgets what was counted, not what was settled.
-	p.one(rule.Reset, limit, key, 0)
-	p.one(rule.Take, limit, key, 20)
+	p.single(rule.Reset, limit, key, 0)
+	p.single(rule.Take, limit, key, 20)
 	p.settle(id, charge, 15, 10, rule.Repeated)
 }
 
@@ -70,11 +70,11 @@ func settleScript(p *pair, limit *store.Limit, key string) {
 func settleMemory(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	memory := limit.Rule().Memory()
-	charge := store.Charge{Limit: limit, Key: key, Cost: 20, Used: 5, At: p.one(rule.Take, limit, key, 20).At}
+	charge := store.Charge{Limit: limit, Key: key, Cost: 20, Used: 5, At: p.single(rule.Take, limit, key, 20).At}
 	p.bothAs(7, rule.Settle, "", charge)
 	for range 4 {
 		p.moveBy(memory/4 - 1)
-		p.one(rule.Charge, limit, key, 9)
+		p.single(rule.Charge, limit, key, 9)
 		if a := p.bothAs(7, rule.Settle, "", charge)[0]; !a.Flags.Repeated() || a.Granted != 15 {
 			p.fatalf("forgotten within %dus: %+v", memory, a)
 		}
@@ -86,7 +86,7 @@ func settleSetBack(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	memory := limit.Rule().Memory()
 	p.moveBy(memory - p.clock.Now()%memory + 10)
-	charge := store.Charge{Limit: limit, Key: key, Cost: 20, Used: 5, At: p.one(rule.Take, limit, key, 20).At}
+	charge := store.Charge{Limit: limit, Key: key, Cost: 20, Used: 5, At: p.single(rule.Take, limit, key, 20).At}
 	p.settle(12, charge, 15, 25, 0)
 	p.moveBy(-20)
 	if a := p.bothAs(12, rule.Settle, "", charge)[0]; !a.Flags.Repeated() || a.Granted != 15 {
@@ -98,7 +98,7 @@ func settleSetBack(p *pair, limit *store.Limit, key string) {
 // settleEnded: with a context that has ended nothing is settled, and nothing is remembered.
 func settleEnded(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
-	charge := store.Charge{Limit: limit, Key: key, Cost: 20, Used: 5, At: p.one(rule.Take, limit, key, 20).At}
+	charge := store.Charge{Limit: limit, Key: key, Cost: 20, Used: 5, At: p.single(rule.Take, limit, key, 20).At}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := decideAs(ended, p.store.Apply, 8, rule.Settle, "", charge); !errors.Is(err, context.Canceled) {
@@ -139,7 +139,7 @@ func settleSeveral(p *pair) {
 	p.t.Helper()
 	p.forgetSubjects()
 	p.title = "settle several"
-	limits := small()
+	limits := smallLimits()
 	for i := range limits {
 		limits[i].Name = fmt.Sprintf("several-%d", i)
 	}

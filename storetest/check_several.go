@@ -24,21 +24,21 @@ func checkSeveralLimits(t testing.TB, s *suite) {
 	all := catalogue()
 	for i := range s.times(25) {
 		// Neighbors in the catalogue differ in one option, those far apart in the algorithm.
-		limits := []slidegate.Limit{all[i], all[len(all)-1-i], all[len(all)-7-i/2], small()[i%6]}
+		limits := []slidegate.Limit{all[i], all[len(all)-1-i], all[len(all)-7-i/2], smallLimits()[i%6]}
 		if q := p.sequence(i, everyOp, limits...); q != nil {
-			q.group, q.most = "group", min(4, most)
+			q.group, q.maxCharges = "group", min(4, most)
 			q.play(60)
 		}
 	}
 	for i, limit := range append(slots(), calendars()...) { // together with a rate
 		q := p.sequenceOf(500+i, everyOp, limit)
-		if rate := p.sequence(500+i, everyOp, small()[i%6]); q != nil && rate != nil {
-			q.group, q.most, q.subjects = "group", 2, append(q.subjects, rate.subjects...)
+		if rate := p.sequence(500+i, everyOp, smallLimits()[i%6]); q != nil && rate != nil {
+			q.group, q.maxCharges, q.subjects = "group", 2, append(q.subjects, rate.subjects...)
 			q.play(s.times(60))
 		}
 	}
 	if q := p.sequence(1_000, everyOp, all[:min(most, 10)]...); q != nil && most > 4 {
-		q.group, q.most = "group", 10
+		q.group, q.maxCharges = "group", 10
 		q.play(s.times(50))
 	}
 }
@@ -47,7 +47,7 @@ func checkSeveralLimits(t testing.TB, s *suite) {
 // had no state.
 func checkDenialChargesNone(p *pair) {
 	p.t.Helper()
-	for i, other := range small() {
+	for i, other := range smallLimits() {
 		p.forgetSubjects()
 		other.Name = "other"
 		full, limit := p.bind(slidegate.Limit{Name: "full", Quota: 2, Window: time.Hour, Algorithm: slidegate.SlidingWindow}), p.bind(other)

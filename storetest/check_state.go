@@ -40,15 +40,15 @@ func checkChangedBucket(p *pair) {
 		if len(limits) < 2 {
 			continue
 		}
-		p.one(rule.Take, limits[0], "key", change.from.Burst)
-		a := p.one(rule.Take, limits[1], "key", 1)
+		p.single(rule.Take, limits[0], "key", change.from.Burst)
+		a := p.single(rule.Take, limits[1], "key", 1)
 		if a.Allowed || a.RetryAfter != rule.Micros(change.next.Microseconds()) || a.Flags != 0 {
 			p.fatalf("after the change from %v to %v: got %+v, want a denial for %v", change.from, change.to, a, change.next)
 		}
 		p.moveBy(a.RetryAfter - 1)
-		p.one(rule.Take, limits[1], "key", 1)
+		p.single(rule.Take, limits[1], "key", 1)
 		p.moveBy(1)
-		if a = p.one(rule.Take, limits[1], "key", 1); !a.Allowed {
+		if a = p.single(rule.Take, limits[1], "key", 1); !a.Allowed {
 			p.fatalf("denied after RetryAfter: %+v", a)
 		}
 	}
@@ -78,14 +78,14 @@ func checkShapesApart(p *pair) {
 	for _, limit := range limits {
 		subjects = append(subjects, subject{limit, "", "shapes"})
 	}
-	checkApart(p, subjects)
+	checkDistinct(p, subjects)
 }
 
 // checkPlansShare: a key that changes plans keeps what it has used, in both directions.
 func checkPlansShare(p *pair) {
 	p.t.Helper()
 	p.title = "plans"
-	for _, limit := range small() {
+	for _, limit := range smallLimits() {
 		p.forgetSubjects()
 		limit.Name = "plan"
 		larger, variant := limit, variantOf(limit)
@@ -94,16 +94,16 @@ func checkPlansShare(p *pair) {
 		if len(plans) < 3 {
 			continue
 		}
-		p.one(rule.Take, plans[0], "plans", 10)
+		p.single(rule.Take, plans[0], "plans", 10)
 		want := larger.Quota - 10
-		if a := p.one(rule.Peek, plans[1], "plans", 1); a.Remaining != want {
+		if a := p.single(rule.Peek, plans[1], "plans", 1); a.Remaining != want {
 			p.fatalf("after 10 units and a change of quota to %d, %d remain, want %d", larger.Quota, a.Remaining, want)
 		}
 		for range 3 {
 			for _, plan := range plans {
-				p.one(rule.Take, plan, "plans", 7)
+				p.single(rule.Take, plan, "plans", 7)
 				p.moveBy(plan.Rule().Window / 7)
-				p.one(rule.Peek, plan, "plans", 1)
+				p.single(rule.Peek, plan, "plans", 1)
 			}
 		}
 	}
@@ -122,16 +122,16 @@ func checkShrunkLog(p *pair) {
 		return
 	}
 	for range 6 {
-		p.one(rule.Take, limits[0], "key", 1)
+		p.single(rule.Take, limits[0], "key", 1)
 		p.moveBy(rule.Micros(time.Minute.Microseconds()))
 	}
 	// The three that are left were charged at minutes 3, 4 and 5; it is minute 6, and the first of them expires at minute
 	// 63.
-	refused := p.one(rule.Take, limits[1], "key", 1)
+	refused := p.single(rule.Take, limits[1], "key", 1)
 	if want := (57 * time.Minute).Microseconds(); refused.Allowed || refused.RetryAfter != rule.Micros(want) {
 		p.fatalf("after the quota shrank: got %+v, want a denial for %dus", refused, want)
 	}
 	p.moveBy(refused.RetryAfter)
-	p.one(rule.Take, limits[1], "key", 1)
-	p.one(rule.Peek, limits[0], "key", 1)
+	p.single(rule.Take, limits[1], "key", 1)
+	p.single(rule.Peek, limits[0], "key", 1)
 }

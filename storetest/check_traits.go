@@ -15,13 +15,13 @@ func checkTraits(t testing.TB, s *suite) {
 	p := s.pair(t)
 	traits := p.store.Traits()
 	if traits.Name == "" || strings.ContainsAny(traits.Name, " \t\n") {
-		t.Errorf("Traits.Name is %q; metrics and logs need one word", traits.Name)
+		t.Errorf("Traits.Name: got %q, want one word for metrics and logs", traits.Name)
 	}
 	if traits.MaxCharges < 1 {
-		t.Errorf("Traits.MaxCharges is %d; every request has a charge", traits.MaxCharges)
+		t.Errorf("Traits.MaxCharges: got %d, want at least 1", traits.MaxCharges)
 	}
 	if traits.RoundTrips < 0 {
-		t.Errorf("Traits.RoundTrips is %d; it must not be negative", traits.RoundTrips)
+		t.Errorf("Traits.RoundTrips: got %d, want 0 or more", traits.RoundTrips)
 	}
 	if again := p.store.Traits(); again != traits {
 		t.Errorf("Traits changed from %+v to %+v", traits, again)

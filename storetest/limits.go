@@ -34,11 +34,11 @@ func catalogue() []slidegate.Limit {
 		}
 		deal(slidegate.Limit{Algorithm: slidegate.TokenBucket, CountDenied: denied})
 	}
-	return append(limits, extremes()...)
+	return append(limits, extremeLimits()...)
 }
 
-// extremes returns limits at the edges of the accepted ranges, and those that catalogue cannot make.
-func extremes() []slidegate.Limit {
+// extremeLimits returns limits at the edges of the accepted ranges, and those that catalogue cannot make.
+func extremeLimits() []slidegate.Limit {
 	const log, bucket, fixed, window = slidegate.SlidingLog, slidegate.TokenBucket, slidegate.FixedWindow, slidegate.SlidingWindow
 	return []slidegate.Limit{
 		{Algorithm: log, Quota: 1, Window: time.Millisecond},
@@ -60,8 +60,8 @@ func extremes() []slidegate.Limit {
 	}
 }
 
-// small returns limits in which a few units make a difference: one for each way of counting.
-func small() []slidegate.Limit {
+// smallLimits returns limits in which a few units make a difference: one for each way of counting.
+func smallLimits() []slidegate.Limit {
 	return []slidegate.Limit{
 		{Algorithm: slidegate.SlidingWindow, Quota: 30, Window: time.Minute},
 		{Algorithm: slidegate.SlidingWindow, Quota: 30, Window: time.Minute, Segments: 6, Overlap: slidegate.OverlapWhole, Anchor: slidegate.AnchorFirst},

@@ -26,7 +26,7 @@ type pair struct {
 	reference *Reference
 	namespace string
 	title     string             // what is being checked, for failure messages
-	high      rule.Micros        // the latest time since the clock was last set back
+	latest    rule.Micros        // the latest time since the clock was last set back
 	addresses map[string]subject // the subjects of all requests so far
 	order     []string           // the addresses in the order of their first use, so that a seed repeats a run
 	recent    []string           // the last requests, for failure messages
@@ -49,7 +49,7 @@ func (s *suite) pair(t testing.TB) *pair {
 	}
 	return &pair{
 		t: t, suite: s, clock: clock, store: store, reference: NewReference(clock), namespace: "storetest-" + rand.Text(),
-		title: "scripted", high: epoch, addresses: map[string]subject{}, refused: map[slidegate.Limit]bool{},
+		title: "scripted", latest: epoch, addresses: map[string]subject{}, refused: map[slidegate.Limit]bool{},
 	}
 }
 
@@ -141,8 +141,8 @@ func (p *pair) bothWithAs(apply applyFunc, id rule.ID, op rule.Op, group string,
 	return want
 }
 
-// one is both for a request of a single charge without a group.
-func (p *pair) one(op rule.Op, limit *store.Limit, key string, cost int64) rule.Answer {
+// single is both for a request of a single charge without a group.
+func (p *pair) single(op rule.Op, limit *store.Limit, key string, cost int64) rule.Answer {
 	p.t.Helper()
 	return p.both(op, "", store.Charge{Limit: limit, Key: key, Cost: cost})[0]
 }
@@ -173,15 +173,15 @@ func (p *pair) compare(got, want []rule.Answer) {
 // the store may or may not still have it, so the state is first reset in both.
 func (p *pair) moveTo(now rule.Micros) {
 	p.t.Helper()
-	p.high = max(p.high, p.clock.Now())
+	p.latest = max(p.latest, p.clock.Now())
 	if now < p.clock.Now() {
 		for _, name := range p.order {
 			s := p.addresses[name]
-			if end, there := p.reference.expires(s.limit, s.group, s.key); there && end <= p.high && now < end {
+			if end, found := p.reference.expires(s.limit, s.group, s.key); found && end <= p.latest && now < end {
 				p.both(rule.Reset, s.group, store.Charge{Limit: s.limit, Key: s.key})
 			}
 		}
-		p.high = now
+		p.latest = now
 	}
 	p.clock.Set(now)
 }

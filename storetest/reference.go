@@ -36,7 +36,7 @@ func NewReference(clock *Clock) *Reference {
 	return &Reference{clock: clock, states: map[string]rule.State{}, settled: map[generation]map[rule.ID][]int64{}}
 }
 
-// Apply decides the requests one after the other.
+// Apply decides the requests in order.
 func (r *Reference) Apply(ctx context.Context, batch []store.Request) error {
 	var first error
 	for i := range batch {
@@ -133,7 +133,7 @@ func (r *Reference) settleLocked(first string, items []rule.Item, now rule.Micro
 }
 
 // expires returns the time from which any store may have forgotten the state at an address, and whether there is one.
-func (r *Reference) expires(limit *store.Limit, group, key string) (at rule.Micros, there bool) {
+func (r *Reference) expires(limit *store.Limit, group, key string) (at rule.Micros, found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	state, ok := r.states[address(limit.Prefix(), group, key)]

@@ -45,15 +45,15 @@ func decideAs(
 	batch := []store.Request{newRequest(op, group, charges...)}
 	batch[0].ID = id
 	err := apply(ctx, batch)
-	keep(ctx, op, group, charges, batch[0].Answers, err)
+	logRequest(ctx, op, group, charges, batch[0].Answers, err)
 	if err != nil {
 		return nil, err
 	}
-	return batch[0].Answers, answered(&batch[0])
+	return batch[0].Answers, checkAnswered(&batch[0])
 }
 
-// answered returns an error if a request that Apply reports as answered is not.
-func answered(request *store.Request) error {
+// checkAnswered returns an error if a request that Apply reports as answered is not.
+func checkAnswered(request *store.Request) error {
 	if request.Err == errStale {
 		return errors.New("the store did not set Err; it must be nil after success")
 	}
@@ -71,9 +71,9 @@ func answered(request *store.Request) error {
 	return nil
 }
 
-// take sends a single charge, through TakeSingle if one is set and the store implements it.
-func take(ctx context.Context, st store.Store, charge store.Charge, one bool) (rule.Answer, error) {
-	if taker, ok := st.(store.SingleTaker); ok && one {
+// take sends a single charge, through TakeSingle if single is set and the store implements it.
+func take(ctx context.Context, st store.Store, charge store.Charge, single bool) (rule.Answer, error) {
+	if taker, ok := st.(store.SingleTaker); ok && single {
 		return takeOne(ctx, taker, charge)
 	}
 	return decideOne(ctx, st, rule.Take, charge)
@@ -86,7 +86,7 @@ func takeOne(ctx context.Context, taker store.SingleTaker, charge store.Charge) 
 	if a.Allowed {
 		a.Granted, a.NextAfter, a.RetryAfter = charge.Cost, a.RetryAfter, 0
 	}
-	keep(ctx, rule.Take, "", []store.Charge{charge}, []rule.Answer{a}, err)
+	logRequest(ctx, rule.Take, "", []store.Charge{charge}, []rule.Answer{a}, err)
 	return a, err
 }
 

@@ -16,9 +16,9 @@ type sequence struct {
 	random *rand.Rand
 	mix    []rule.Op // the operations, each as often as it should occur
 	// subjects are the limits and keys of the requests. A limit comes in variants that share its state.
-	subjects []sequenceSubject
-	group    string
-	most     int // how many charges a request has at most
+	subjects   []sequenceSubject
+	group      string
+	maxCharges int // how many charges a request has at most
 
 	last    rule.Answer
 	times   []rule.Micros // when units were charged
@@ -59,7 +59,7 @@ var (
 func (p *pair) sequence(index int, mix []rule.Op, limits ...slidegate.Limit) *sequence {
 	p.t.Helper()
 	p.forgetSubjects()
-	q := &sequence{pair: p, random: rand.New(rand.NewPCG(p.suite.seed, uint64(index))), mix: mix, most: 1}
+	q := &sequence{pair: p, random: rand.New(rand.NewPCG(p.suite.seed, uint64(index))), mix: mix, maxCharges: 1}
 	for i, limit := range limits {
 		limit.Name = fmt.Sprintf("sequence-%d-%d", index, i)
 		variants := p.bindAll(limit, variantOf(limit))
@@ -85,7 +85,7 @@ func (p *pair) sequenceOf(index int, mix []rule.Op, limit rule.Limit) *sequence 
 	}
 	p.title = fmt.Sprintf("sequence %d", index)
 	return &sequence{
-		pair: p, random: rand.New(rand.NewPCG(p.suite.seed, uint64(index))), mix: mix, most: 1,
+		pair: p, random: rand.New(rand.NewPCG(p.suite.seed, uint64(index))), mix: mix, maxCharges: 1,
 		subjects: []sequenceSubject{{[]*store.Limit{one, other}, []string{"a", "b", "c"}}},
 	}
 }
@@ -153,7 +153,7 @@ func (q *sequence) settleAgain() {
 
 // charges draws one charge, or several on different limits in any order.
 func (q *sequence) charges() []store.Charge {
-	n := 1 + q.random.IntN(min(q.most, len(q.subjects)))
+	n := 1 + q.random.IntN(min(q.maxCharges, len(q.subjects)))
 	charges := make([]store.Charge, 0, n)
 	for _, i := range q.random.Perm(len(q.subjects))[:n] {
 		s := q.subjects[i]
@@ -162,7 +162,7 @@ func (q *sequence) charges() []store.Charge {
 			limit = s.variants[len(s.variants)-1]
 		}
 		charges = append(charges, store.Charge{
-			Limit: limit, Key: s.keys[q.random.IntN(len(s.keys))], Cost: q.cost(limit.Rule()), At: q.moment(),
+			Limit: limit, Key: s.keys[q.random.IntN(len(s.keys))], Cost: q.cost(limit.Rule()), At: q.giveBackTime(),
 		})
 	}
 	return charges
@@ -198,8 +198,8 @@ func (q *sequence) cost(l *rule.Limit) int64 {
 	return min(cost, rule.MaxQuota)
 }
 
-// moment draws a time to give back at: mostly one at which something was charged.
-func (q *sequence) moment() rule.Micros {
+// giveBackTime draws a time to give back at: mostly one at which something was charged.
+func (q *sequence) giveBackTime() rule.Micros {
 	switch n := len(q.times); {
 	case n == 0 || q.random.IntN(4) == 0:
 		return rule.Oldest
@@ -214,12 +214,12 @@ func (q *sequence) moment() rule.Micros {
 func (q *sequence) move(charge store.Charge) {
 	q.t.Helper()
 	const earliest = rule.Micros(1_000_000_000_000_000) // in 2001: far from 0, which means no time
-	if next := q.nextMoment(charge); next >= earliest && next <= rule.MaxNow {
+	if next := q.nextTime(charge); next >= earliest && next <= rule.MaxNow {
 		q.moveTo(next)
 	}
 }
 
-func (q *sequence) nextMoment(charge store.Charge) rule.Micros {
+func (q *sequence) nextTime(charge store.Charge) rule.Micros {
 	l, now := charge.Limit.Rule(), q.clock.Now()
 	part, around := partOf(l), rule.Micros(q.random.Int64N(3)-1)
 	switch q.random.IntN(24) {
@@ -251,7 +251,7 @@ func (q *sequence) nextMoment(charge store.Charge) rule.Micros {
 	case 12:
 		return now + 2*l.Window + rule.Micros(q.random.Int64N(int64(l.Window)))
 	case 13, 14:
-		if end, there := q.reference.expires(charge.Limit, q.group, charge.Key); there && end > now {
+		if end, found := q.reference.expires(charge.Limit, q.group, charge.Key); found && end > now {
 			return end + around
 		}
 		return now

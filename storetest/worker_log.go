@@ -18,11 +18,11 @@ const keptRequests = 8
 // synchronize the workers, and hides nothing from the race detector.
 type workerLog struct {
 	worker int
-	last   []logged
+	last   []loggedRequest
 }
 
-// logged is one request of a worker, and its outcome.
-type logged struct {
+// loggedRequest is one request of a worker, and its outcome.
+type loggedRequest struct {
 	when    time.Time
 	worker  int
 	op      rule.Op
@@ -39,8 +39,8 @@ func logTo(ctx context.Context, log *workerLog) context.Context {
 	return context.WithValue(ctx, workerLogKey{}, log)
 }
 
-// keep logs a request to the log of its worker, if there is one.
-func keep(ctx context.Context, op rule.Op, group string, charges []store.Charge, answers []rule.Answer, err error) {
+// logRequest logs a request to the log of its worker, if there is one.
+func logRequest(ctx context.Context, op rule.Op, group string, charges []store.Charge, answers []rule.Answer, err error) {
 	log, ok := ctx.Value(workerLogKey{}).(*workerLog)
 	if !ok {
 		return
@@ -48,16 +48,16 @@ func keep(ctx context.Context, op rule.Op, group string, charges []store.Charge,
 	if len(log.last) == keptRequests {
 		log.last = slices.Delete(log.last, 0, 1)
 	}
-	log.last = append(log.last, logged{time.Now(), log.worker, op, group, slices.Clone(charges), slices.Clone(answers), err})
+	log.last = append(log.last, loggedRequest{time.Now(), log.worker, op, group, slices.Clone(charges), slices.Clone(answers), err})
 }
 
-// lastOf returns the last requests of all workers as a failure message shows them, the earliest first.
-func lastOf(logs []workerLog) []string {
-	var all []logged
+// lastRequests returns the last requests of all workers as a failure message shows them, the earliest first.
+func lastRequests(logs []workerLog) []string {
+	var all []loggedRequest
 	for i := range logs {
 		all = append(all, logs[i].last...)
 	}
-	slices.SortStableFunc(all, func(a, b logged) int { return a.when.Compare(b.when) })
+	slices.SortStableFunc(all, func(a, b loggedRequest) int { return a.when.Compare(b.when) })
 	all = all[max(0, len(all)-keptRequests):]
 	lines := make([]string, len(all))
 	for i := range all {
@@ -67,7 +67,7 @@ func lastOf(logs []workerLog) []string {
 }
 
 // String describes a request and its outcome.
-func (l *logged) String() string {
+func (l *loggedRequest) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "worker %d: %s:", l.worker, describe(l.op, l.group, l.charges))
 	if l.err != nil {

@@ -34,14 +34,14 @@ func (p *pair) race(workers int, work func(ctx context.Context, worker int) erro
 			p.fatalf("the workers are stuck: the store neither answers nor observes the context")
 		}
 	}
-	p.recent = lastOf(logs)
+	p.recent = lastRequests(logs)
 	if first != nil {
 		p.fatalf("a worker failed: %v", first)
 	}
 }
 
-// soon runs a function that must return whatever the store does.
-func (p *pair) soon(what string, run func()) {
+// mustReturn runs a function that must return whatever the store does.
+func (p *pair) mustReturn(what string, run func()) {
 	p.t.Helper()
 	done := make(chan struct{})
 	go func() {

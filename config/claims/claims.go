@@ -37,11 +37,11 @@ type Reader struct {
 	algorithms []jose.SignatureAlgorithm
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]held // verified tokens
+	known map[[sha256.Size]byte]cachedClaims // verified tokens
 }
 
-// held is the claims of a verified token, and its expiry.
-type held struct {
+// cachedClaims is the claims of a verified token, and its expiry.
+type cachedClaims struct {
 	claims map[string]any
 	until  time.Time // zero if it does not expire
 }
@@ -55,10 +55,10 @@ const leeway = jwt.DefaultLeeway
 
 // New returns a reader. An error names the option that is wrong.
 func New(opts Options) (*Reader, error) {
-	r := &Reader{opts: opts, known: map[[sha256.Size]byte]held{}}
+	r := &Reader{opts: opts, known: map[[sha256.Size]byte]cachedClaims{}}
 	if opts.Verified {
 		if len(opts.Keys) > 0 || len(opts.Algorithms) > 0 || opts.Audience != "" || opts.Issuer != "" {
-			return nil, errors.New("claims: verified: excludes keys, algorithms, audience and issuer; leave them out")
+			return nil, errors.New("claims: verified: cannot be combined with keys, algorithms, audience and issuer; leave them out")
 		}
 		r.algorithms = allAlgorithms
 		return r, nil
@@ -121,7 +121,7 @@ func (r *Reader) claims(token string) map[string]any {
 var errInvalidToken = errors.New("claims: invalid token")
 
 // verify checks a token.
-func (r *Reader) verify(token string, now time.Time) (found held, err error) {
+func (r *Reader) verify(token string, now time.Time) (found cachedClaims, err error) {
 	signed, err := jose.ParseSignedCompact(token, r.algorithms)
 	if err != nil {
 		return found, err
@@ -158,7 +158,7 @@ func (r *Reader) payload(signed *jose.JSONWebSignature) (payload []byte, ok bool
 	named := slices.ContainsFunc(r.keys, func(k key) bool { return k.id == header.KeyID })
 	for i := range r.keys {
 		k := &r.keys[i]
-		if !k.takes(header.Algorithm) || named && k.id != header.KeyID {
+		if !k.supports(header.Algorithm) || named && k.id != header.KeyID {
 			continue
 		}
 		if payload, err := signed.Verify(k.key); err == nil {

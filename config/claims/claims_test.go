@@ -242,7 +242,7 @@ func TestWrongOptions(t *testing.T) {
 		"the curve P-224 is not supported for tokens":                {Keys: pemOf(t, &must(ecdsa.GenerateKey(elliptic.P224(), rand.Reader)).PublicKey)},
 		"algorithms: none of the keys supports RS256":                {Keys: pemOf(t, &ec.PublicKey), Algorithms: []string{"RS256"}},
 		"algorithms: none of the keys supports none; they support E": {Keys: pemOf(t, &ec.PublicKey), Algorithms: []string{"none"}},
-		"verified: excludes keys":                                    {Keys: set(t), Verified: true},
+		"verified: cannot be combined with keys":                     {Keys: set(t), Verified: true},
 	} {
 		if _, err := claims.New(opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New returned %v, want it to contain %s", err, want)

@@ -23,7 +23,7 @@ type key struct {
 	algorithms []jose.SignatureAlgorithm // that it supports
 }
 
-func (k *key) takes(algorithm string) bool {
+func (k *key) supports(algorithm string) bool {
 	return slices.Contains(k.algorithms, jose.SignatureAlgorithm(algorithm))
 }
 
@@ -148,7 +148,7 @@ func parsePEM(text []byte) (keys []key, err error) {
 // or all that the keys support.
 func chosenAlgorithms(keys []key, names []string) (chosen []jose.SignatureAlgorithm, err error) {
 	for _, algorithm := range allAlgorithms {
-		if slices.ContainsFunc(keys, func(k key) bool { return k.takes(string(algorithm)) }) {
+		if slices.ContainsFunc(keys, func(k key) bool { return k.supports(string(algorithm)) }) {
 			chosen = append(chosen, algorithm)
 		}
 	}
@@ -159,14 +159,14 @@ func chosenAlgorithms(keys []key, names []string) (chosen []jose.SignatureAlgori
 	for _, name := range names {
 		algorithm := jose.SignatureAlgorithm(name)
 		if !slices.Contains(chosen, algorithm) {
-			return nil, fmt.Errorf("claims: algorithms: none of the keys supports %s; they support %s", name, joined(chosen))
+			return nil, fmt.Errorf("claims: algorithms: none of the keys supports %s; they support %s", name, joinNames(chosen))
 		}
 		named = append(named, algorithm)
 	}
 	return named, nil
 }
 
-func joined(algorithms []jose.SignatureAlgorithm) string {
+func joinNames(algorithms []jose.SignatureAlgorithm) string {
 	var names []string
 	for _, one := range algorithms {
 		names = append(names, string(one))

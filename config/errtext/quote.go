@@ -21,7 +21,7 @@ func Quote(text string) string {
 	return strconv.Quote(text[:cut]) + "..."
 }
 
-// Mask masks the passwords of a URL in the wrong place; any other text is returned unchanged.
+// Mask masks the passwords in text that is a URL by mistake; any other text is returned unchanged.
 func Mask(text string) string {
 	if strings.Contains(text, "://") || strings.Contains(text, "nats:embedded?") {
 		return Redact(text)

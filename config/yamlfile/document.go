@@ -99,12 +99,12 @@ func (r *Reader) parse(text []byte) ([]*ast.DocumentNode, bool) {
 		return nil, false
 	}
 	tokens := lexer.Tokenize(string(text))
-	if !r.bounded(tokens) {
+	if !r.withinBounds(tokens) {
 		return nil, false
 	}
 	parsed, err := parser.Parse(withoutEmpty(tokens), 0, parser.AllowDuplicateMapKey()) // Fields reports duplicates, with their positions
 	if err != nil {
-		r.syntax(err)
+		r.addSyntaxError(err)
 		return nil, false
 	}
 	return parsed.Docs, true
@@ -144,8 +144,8 @@ func withoutEmpty(tokens token.Tokens) token.Tokens {
 	return kept
 }
 
-// bounded reports whether a document is within the bounds.
-func (r *Reader) bounded(tokens token.Tokens) bool {
+// withinBounds reports whether a document is within the bounds.
+func (r *Reader) withinBounds(tokens token.Tokens) bool {
 	depth, dashes, line := 0, 0, 0
 	for i, t := range tokens {
 		switch t.Type {
@@ -171,8 +171,8 @@ func (r *Reader) bounded(tokens token.Tokens) bool {
 	return true
 }
 
-// syntax reports an error of the parser, which may quote the file.
-func (r *Reader) syntax(err error) {
+// addSyntaxError reports an error of the parser, which may quote the file.
+func (r *Reader) addSyntaxError(err error) {
 	at, text := top, err.Error()
 	var detailed yaml.Error
 	if errors.As(err, &detailed) {

@@ -39,7 +39,7 @@ func (s *Store) Traits() store.Traits { return store.Traits{Name: "map", MaxChar
 // Check accepts every limit: package rule decides, and it supports them all.
 func (s *Store) Check(*store.Limit) error { return nil }
 
-// Apply decides the requests one after the other.
+// Apply decides the requests in order.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) (first error) {
 	for i := range batch {
 		request := &batch[i]

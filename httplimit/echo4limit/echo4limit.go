@@ -34,7 +34,7 @@ func New(limits *httplimit.Middleware) echo.MiddlewareFunc {
 					err = next(c) // no policy needs the response
 					return
 				}
-				err = nextShown(c, next, to, w)
+				err = callNext(c, next, to, w)
 			})).ServeHTTP(to, c.Request())
 			return err
 		}
@@ -48,9 +48,9 @@ func setPathValues(c echo.Context) {
 	}
 }
 
-// nextShown calls the next handler and shows its response to w, which writes to the target. w is placed below echo's Response,
-// where the status is the one that is sent.
-func nextShown(c echo.Context, next echo.HandlerFunc, to *target, w http.ResponseWriter) error {
+// callNext calls the next handler with w as its response writer, which writes to the target. w is placed below echo's
+// Response, where the status is the one that is sent.
+func callNext(c echo.Context, next echo.HandlerFunc, to *target, w http.ResponseWriter) error {
 	response := c.Response()
 	below := response.Writer
 	to.ResponseWriter, response.Writer = below, w
@@ -74,9 +74,9 @@ func (t *target) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 // seal discards all further writes to a response, so that an HTTPErrorHandler that is called again cannot append to it. The
 // Response's own fields stay.
 func seal(c echo.Context) {
-	answered := c.Response()
-	sealed := echo.NewResponse(discard{answered.Header()}, c.Echo())
-	sealed.Status, sealed.Size, sealed.Committed = answered.Status, answered.Size, true
+	response := c.Response()
+	sealed := echo.NewResponse(discard{response.Header()}, c.Echo())
+	sealed.Status, sealed.Size, sealed.Committed = response.Status, response.Size, true
 	c.SetResponse(sealed)
 }
 

@@ -34,7 +34,7 @@ func New(limits *httplimit.Middleware) echo.MiddlewareFunc {
 					err = next(c) // no policy needs the response
 					return
 				}
-				err = nextShown(c, next, to, w)
+				err = callNext(c, next, to, w)
 			})).ServeHTTP(to, c.Request())
 			return err
 		}
@@ -47,29 +47,29 @@ func setPathValues(c *echo.Context) {
 	}
 }
 
-// nextShown calls the next handler and shows its response to w, which writes to the target.
-func nextShown(c *echo.Context, next echo.HandlerFunc, to *target, w http.ResponseWriter) error {
+// callNext calls the next handler with w as its response writer, which writes to the target.
+func callNext(c *echo.Context, next echo.HandlerFunc, to *target, w http.ResponseWriter) error {
 	outer := c.Response()
-	answered := false
+	handled := false
 	defer func() {
 		c.SetResponse(outer) // also after a panic: echo's Recover may be outside
-		if answered {
-			c.SetResponse(sealed{outer})
+		if handled {
+			c.SetResponse(sealedResponse{outer})
 		}
 	}()
-	defer put(c, to, w)()
+	defer replaceWriter(c, to, w)()
 	needed := httplimit.NeedsResponse(c.Request())
 	err := next(c)
 	if err != nil && needed && !committed(c) {
 		c.Echo().HTTPErrorHandler(c, err)
-		answered = true
+		handled = true
 	}
 	return err
 }
 
-// put makes handlers write to w, and returns a function that undoes it. w is placed below echo's Response, where the status is
+// replaceWriter makes handlers write to w, and returns a function that undoes it. w is placed below echo's Response, where the status is
 // the one that is sent, or above the writer that another middleware has put in its place.
-func put(c *echo.Context, to *target, w http.ResponseWriter) (undo func()) {
+func replaceWriter(c *echo.Context, to *target, w http.ResponseWriter) (undo func()) {
 	response, ok := c.Response().(*echo.Response)
 	if !ok {
 		c.SetResponse(w)
@@ -93,12 +93,12 @@ type target struct{ http.ResponseWriter }
 // Unwrap is for http.ResponseController.
 func (t *target) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// sealed is a response that discards all further writes, so that an HTTPErrorHandler that is called again cannot append to it.
-type sealed struct{ http.ResponseWriter }
+// sealedResponse is a response that discards all further writes, so that an HTTPErrorHandler that is called again cannot append to it.
+type sealedResponse struct{ http.ResponseWriter }
 
-func (sealed) WriteHeader(int)             {}
-func (sealed) Write(p []byte) (int, error) { return len(p), nil }
-func (sealed) Flush()                      {}
+func (sealedResponse) WriteHeader(int)             {}
+func (sealedResponse) Write(p []byte) (int, error) { return len(p), nil }
+func (sealedResponse) Flush()                      {}
 
 // Unwrap is for echo.UnwrapResponse.
-func (s sealed) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s sealedResponse) Unwrap() http.ResponseWriter { return s.ResponseWriter }

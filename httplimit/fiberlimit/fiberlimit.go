@@ -38,8 +38,8 @@ func New(limits *httplimit.Middleware) fiber.Handler {
 				return
 			}
 			if err = c.Next(); httplimit.NeedsResponse(r) {
-				err = answered(c, err)
-				show(c, w)
+				err = handleError(c, err)
+				reportResponse(c, w)
 			}
 			if c.RequestCtx().Hijacked() || c.Response().IsBodyStream() {
 				keepSlots(c, r)
@@ -80,8 +80,8 @@ func (k *keeper) Close() error {
 	return nil
 }
 
-// answered makes fiber's ErrorHandler write the response to an error, as fiber does when all middleware has returned it.
-func answered(c fiber.Ctx, err error) error {
+// handleError calls fiber's ErrorHandler to write the response to an error, as fiber does when all middleware has returned it.
+func handleError(c fiber.Ctx, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -91,9 +91,9 @@ func answered(c fiber.Ctx, err error) error {
 	return nil
 }
 
-// show reports fiber's response to the middleware: its status, and the size of its body. The bytes are not those of the body,
+// reportResponse reports fiber's response to the middleware: its status, and the size of its body. The bytes are not those of the body,
 // since a stream is read only after the handlers have returned.
-func show(c fiber.Ctx, w http.ResponseWriter) {
+func reportResponse(c fiber.Ctx, w http.ResponseWriter) {
 	response := c.Response()
 	w.WriteHeader(response.StatusCode())
 	size := 0

@@ -31,7 +31,7 @@ func New(limits *httplimit.Middleware) gin.HandlerFunc {
 				c.Next() // no policy needs the response
 				return
 			}
-			nextShown(c, w)
+			callNext(c, w)
 		})).ServeHTTP(to, c.Request)
 		if !admitted {
 			c.Abort()
@@ -39,14 +39,14 @@ func New(limits *httplimit.Middleware) gin.HandlerFunc {
 	}
 }
 
-// nextShown calls the remaining handlers and shows their response to w, which passes it on to c.Writer.
-func nextShown(c *gin.Context, w http.ResponseWriter) {
+// callNext calls the remaining handlers with w as their response writer, which writes to c.Writer.
+func callNext(c *gin.Context, w http.ResponseWriter) {
 	outer := c.Writer
-	shown := &writer{ResponseWriter: outer, to: w}
-	c.Writer = shown
+	recorded := &writer{ResponseWriter: outer, to: w}
+	c.Writer = recorded
 	defer func() { c.Writer = outer }() // also after a panic: gin.Recovery may be outside
 	c.Next()
-	shown.show()
+	recorded.reportStatus()
 }
 
 // target is the gin.ResponseWriter that the middleware writes to. It has its own type so that New can recognize it: a writer

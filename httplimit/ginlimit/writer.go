@@ -8,16 +8,16 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// writer shows the handlers' response to the middleware. Gin stores a status and sends it when the body begins, so the
-// middleware receives it only then: a status that is replaced before that is never sent.
+// writer passes the handlers' response on to the middleware. Gin stores a status and sends it when the body begins, so
+// the middleware receives it only then: a status that is replaced before that is never sent.
 type writer struct {
 	gin.ResponseWriter                     // the context's previous writer; provides Status, Size and Written
 	to                 http.ResponseWriter // the middleware's writer, which writes to the one above
 	started            bool
 }
 
-// show reports the status to the middleware, once.
-func (w *writer) show() {
+// reportStatus reports the status to the middleware, once.
+func (w *writer) reportStatus() {
 	if !w.started {
 		w.started = true
 		w.to.WriteHeader(w.Status())
@@ -25,19 +25,19 @@ func (w *writer) show() {
 }
 
 func (w *writer) Write(p []byte) (int, error) {
-	w.show()
+	w.reportStatus()
 	return w.to.Write(p)
 }
 
 func (w *writer) WriteString(text string) (int, error) { return w.Write([]byte(text)) }
 
 func (w *writer) WriteHeaderNow() {
-	w.show()
+	w.reportStatus()
 	w.ResponseWriter.WriteHeaderNow()
 }
 
 func (w *writer) Flush() {
-	w.show()
+	w.reportStatus()
 	w.ResponseWriter.Flush()
 }
 

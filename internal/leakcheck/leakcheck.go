@@ -16,7 +16,7 @@ import (
 var grace = 5 * time.Second
 
 // Main runs the tests and exits. If they pass and goroutines are left, it prints their stacks and exits with 1. Use it as
-// the whole of a TestMain.
+// the entire body of TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
@@ -30,7 +30,7 @@ func Main(m *testing.M) {
 func Left(grace time.Duration) []string {
 	deadline := time.Now().Add(grace)
 	for {
-		left := others()
+		left := otherStacks()
 		if len(left) == 0 || !time.Now().Before(deadline) {
 			return left
 		}
@@ -38,8 +38,8 @@ func Left(grace time.Duration) []string {
 	}
 }
 
-// others returns the stacks of all goroutines except the caller's and those that every test binary has.
-func others() []string {
+// otherStacks returns the stacks of all goroutines except the caller's and those that every test binary has.
+func otherStacks() []string {
 	text := make([]byte, 64<<10)
 	for {
 		n := runtime.Stack(text, true)
@@ -51,16 +51,16 @@ func others() []string {
 	}
 	var left []string
 	for _, stack := range strings.Split(string(text), "\n\n")[1:] { // the first is the caller's
-		if !expected(stack) {
+		if !isExpected(stack) {
 			left = append(left, strings.TrimSpace(stack))
 		}
 	}
 	return left
 }
 
-// expected reports whether a goroutine belongs to the test binary itself: the main goroutine, which waits for the tests,
+// isExpected reports whether a goroutine belongs to the test binary itself: the main goroutine, which waits for the tests,
 // the tests, and goroutines started by flags of go test and by signals.
-func expected(stack string) bool {
+func isExpected(stack string) bool {
 	if strings.Contains(stack, "\ntesting.(*M).Run(") {
 		return true
 	}

@@ -48,7 +48,7 @@ type Source interface {
 	Failed() bool
 }
 
-// Read reads what Append wrote, under a limit of the same shape. What it reads is of use only if src has not failed.
+// Read reads what Append wrote, under a limit of the same shape. The result is valid only if src has not failed.
 func Read(src Source, l *rule.Limit, s *rule.State) {
 	switch l.Algorithm {
 	case rule.SlidingLog:

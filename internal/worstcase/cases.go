@@ -55,7 +55,7 @@ func Cases(quota int64) []Case {
 	return append(cases,
 		Case{
 			Name: "`sliding-log`", When: "the default up to a quota of 100: a hard cap, exact to the microsecond, for quotas up to 10,000",
-			Limits: []rule.Limit{normal(rule.Limit{Algorithm: rule.SlidingLog, Quota: quota})},
+			Limits: []rule.Limit{normalize(rule.Limit{Algorithm: rule.SlidingLog, Quota: quota})},
 		},
 		Case{
 			Name: "`fixed-window`", When: "to compare with a fixed window or migrate from one",
@@ -63,11 +63,11 @@ func Cases(quota int64) []Case {
 		},
 		Case{
 			Name: "`token-bucket`, burst = quota", When: "for traffic that may burst, refilled evenly",
-			Limits: []rule.Limit{normal(rule.Limit{Algorithm: rule.TokenBucket, Quota: quota})},
+			Limits: []rule.Limit{normalize(rule.Limit{Algorithm: rule.TokenBucket, Quota: quota})},
 		},
 		Case{
 			Name: "`token-bucket`, burst = quota/10", When: "the same with small bursts: close to the quota in any window",
-			Limits: []rule.Limit{normal(rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Burst: burst})},
+			Limits: []rule.Limit{normalize(rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Burst: burst})},
 		},
 	)
 }
@@ -75,11 +75,11 @@ func Cases(quota int64) []Case {
 func bothAnchors(l rule.Limit) []rule.Limit {
 	byClock, byFirst := l, l
 	byClock.Anchor, byFirst.Anchor = rule.AnchorClock, rule.AnchorFirst
-	return []rule.Limit{normal(byClock), normal(byFirst)}
+	return []rule.Limit{normalize(byClock), normalize(byFirst)}
 }
 
-// normal fills in the window and the defaults. The limits here are constants, so an invalid one is a bug.
-func normal(l rule.Limit) rule.Limit {
+// normalize fills in the window and the defaults. The limits here are constants, so an invalid one is a bug.
+func normalize(l rule.Limit) rule.Limit {
 	l.Window = Window
 	l, err := l.Normalize()
 	if err != nil {

@@ -173,7 +173,7 @@ type giveBackClimber struct {
 }
 
 func (c *giveBackClimber) climb(deeds *[]Deed, n int) int64 {
-	best := deedsInOrder(*deeds)
+	best := sortDeeds(*deeds)
 	most := c.run(best)
 	next := make([]Deed, 0, maxDeeds+1)
 	for range n {
@@ -181,7 +181,7 @@ func (c *giveBackClimber) climb(deeds *[]Deed, n int) int64 {
 		for again := true; again; again = c.rand.IntN(2) == 0 {
 			next = c.change(next)
 		}
-		if score := c.run(deedsInOrder(next)); score >= most {
+		if score := c.run(sortDeeds(next)); score >= most {
 			best, next, most = next, best, score
 		}
 	}
@@ -193,7 +193,7 @@ func (c *giveBackClimber) random() Deed {
 	ops := []rule.Op{rule.Take, rule.TakeUpTo, rule.TakeUpTo, rule.GiveBack, rule.GiveBack, rule.Charge}
 	return Deed{
 		At: rule.Micros(c.rand.Int64N(int64(span))), Op: ops[c.rand.IntN(len(ops))],
-		Units: c.times.randomAsk(), Whose: c.rand.IntN(maxDeeds+3) - 3,
+		Units: c.times.randomCost(), Whose: c.rand.IntN(maxDeeds+3) - 3,
 	}
 }
 
@@ -206,7 +206,7 @@ func (c *giveBackClimber) change(s []Deed) []Deed {
 		other := s[c.rand.IntN(len(s))].At
 		s[i].At = c.times.landmark(Schedule{{At: other}}, s[i].At)
 	case n == 4:
-		s[i].Units = c.times.randomAsk()
+		s[i].Units = c.times.randomCost()
 	case n == 5:
 		at := s[i].At
 		s[i] = c.random()
@@ -219,7 +219,7 @@ func (c *giveBackClimber) change(s []Deed) []Deed {
 	return s
 }
 
-func deedsInOrder(s []Deed) []Deed {
+func sortDeeds(s []Deed) []Deed {
 	for i := range s {
 		s[i].At = min(max(s[i].At, 0), span)
 	}

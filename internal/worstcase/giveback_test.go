@@ -56,7 +56,7 @@ func buckets() (limits []rule.Limit) {
 	for _, l := range []rule.Limit{{Quota: 3, Burst: 1}, {Quota: 10, Burst: 4}, {Quota: 10, Burst: 10}, {Quota: 10, Burst: 25}} {
 		l.Algorithm = rule.TokenBucket
 		for _, l.CountDenied = range []bool{false, true} {
-			limits = append(limits, normal(l))
+			limits = append(limits, normalize(l))
 		}
 	}
 	return limits
@@ -84,7 +84,7 @@ func TestGivingBackToABucketIsSearched(t *testing.T) {
 		}
 	}
 	// By hand: a hundred units are reserved, and cancelled when nearly all of them have been refilled and taken.
-	l := normal(rule.Limit{Algorithm: rule.TokenBucket, Quota: 100})
+	l := normalize(rule.Limit{Algorithm: rule.TokenBucket, Quota: 100})
 	deeds := []Deed{
 		{At: 0, Op: rule.Take, Units: 100},
 		{At: Window - 1, Op: rule.Take, Units: 99},
@@ -132,8 +132,8 @@ func TestOverdraftOfALog(t *testing.T) {
 		limit rule.Limit
 		want  int64
 	}{
-		{normal(rule.Limit{Algorithm: rule.SlidingLog, Quota: 10}), 20},
-		{normal(rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.OverlapWhole, Quota: 10}), 10},
+		{normalize(rule.Limit{Algorithm: rule.SlidingLog, Quota: 10}), 20},
+		{normalize(rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.OverlapWhole, Quota: 10}), 10},
 	} {
 		books := ledger{player: player{limit: test.limit}, rules: GiveBackRules{Overdraw: true}}
 		if got := books.run(deeds); got != test.want {

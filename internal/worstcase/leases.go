@@ -9,7 +9,7 @@ import (
 )
 
 // Life returns the end of the time during which units charged together at at may be spent. Any number of processes may hold
-// units concurrently. It makes no difference which of them does: a process knows only what it holds.
+// units concurrently. It makes no difference which process holds them: a process knows only its own units.
 type Life func(l *rule.Limit, at rule.Micros) (end rule.Micros)
 
 // WithinPart is the life of a lease in layer/lease: the part of the window in which it was charged, or rule.LeaseLife for a
@@ -35,8 +35,8 @@ func SearchLeased(l rule.Limit, life Life, g Goal, e Effort) Finding {
 	return p.search(g, e)
 }
 
-// unsent is units that a process holds and will give back.
-type unsent struct {
+// heldUnits are units that a process holds and will give back.
+type heldUnits struct {
 	when  rule.Micros // since the schedule began
 	at    rule.Micros // time of the charge
 	units int64
@@ -48,7 +48,7 @@ func (p *player) hold(lease rule.Answer) {
 	when := max(lease.At, min(lease.At+p.step.Hold, last)) - epoch
 	back := min(p.step.Returned, lease.Granted)
 	if back > 0 {
-		p.unsent = append(p.unsent, unsent{when: when, at: lease.At, units: back})
+		p.unsent = append(p.unsent, heldUnits{when: when, at: lease.At, units: back})
 	}
 	if units := lease.Granted - back; units > 0 {
 		p.admissions = append(p.admissions, Admission{At: when, Units: units})
@@ -57,7 +57,7 @@ func (p *player) hold(lease rule.Answer) {
 
 // sendBack gives back what is due by now.
 func (p *player) sendBack(now rule.Micros) {
-	p.unsent = slices.DeleteFunc(p.unsent, func(u unsent) bool {
+	p.unsent = slices.DeleteFunc(p.unsent, func(u heldUnits) bool {
 		if u.when > now {
 			return false
 		}
@@ -95,7 +95,7 @@ func (c *climber) changeHold(s Schedule, step *Step) {
 	default:
 		step.Returned = 0
 		if c.rand.IntN(2) == 0 {
-			step.Returned = c.randomAsk()
+			step.Returned = c.randomCost()
 		}
 	}
 }
@@ -137,7 +137,7 @@ func leased(l rule.Limit) rule.Limit {
 	if l.Algorithm == rule.TokenBucket {
 		l.Burst -= l.LeaseReserve()
 	}
-	return normal(l)
+	return normalize(l)
 }
 
 // LeasedTable returns the results as a table in Markdown.

@@ -39,7 +39,7 @@ func ObedientTable() string {
 		fmt.Fprintf(&b, "| %s |", name)
 		for _, quota := range quotasInTable {
 			l.Quota = quota
-			fmt.Fprintf(&b, " %.2f |", Obedient(normal(l)))
+			fmt.Fprintf(&b, " %.2f |", Obedient(normalize(l)))
 		}
 		b.WriteString("\n")
 	}

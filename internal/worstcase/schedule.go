@@ -84,7 +84,7 @@ type player struct {
 	// With leases only.
 	life   Life // nil: units are spent immediately
 	step   Step // the step being played
-	unsent []unsent
+	unsent []heldUnits
 }
 
 func newPlayer(l rule.Limit) *player { return &player{limit: l} }
@@ -120,16 +120,16 @@ func (p *player) play(s Schedule) []Admission {
 	return p.admissions
 }
 
-// takeGreedily takes that much whenever it is free, as soon as it is. It peeks before it takes, because if denials count a
+// takeGreedily takes cost units as soon as they are free, repeatedly. It peeks before it takes, because if denials count a
 // denial would only hurt it.
-func (p *player) takeGreedily(now, until rule.Micros, ask int64) {
-	ask = min(ask, p.limit.Capacity())
+func (p *player) takeGreedily(now, until rule.Micros, cost int64) {
+	cost = min(cost, p.limit.Capacity())
 	for taken := 0; now <= until && taken < maxRun; {
-		if peek := p.do(rule.Peek, now, ask); !peek.Allowed {
+		if peek := p.do(rule.Peek, now, cost); !peek.Allowed {
 			now += peek.RetryAfter
 			continue
 		}
-		p.do(rule.Take, now, ask)
+		p.do(rule.Take, now, cost)
 		taken++
 	}
 }

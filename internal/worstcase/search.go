@@ -40,14 +40,14 @@ func (g Goal) score(admissions []Admission, quota int64) score {
 	return score{reached: most, near: int64(-shortestOrNone(admissions, most))}
 }
 
-// none is longer than any interval.
-const none = rule.Micros(math.MaxInt64)
+// noInterval is longer than any interval.
+const noInterval = rule.Micros(math.MaxInt64)
 
 func shortestOrNone(admissions []Admission, units int64) rule.Micros {
 	if length := ShortestOver(admissions, units); length > 0 {
 		return length
 	}
-	return none
+	return noInterval
 }
 
 // Effort is how hard to search. The zero value does not search at all. The same effort finds the same results.
@@ -55,7 +55,7 @@ type Effort struct {
 	Seed     uint64
 	Restarts int  // how many random schedules to improve, in addition to the known strategies
 	Climb    int  // how many changes to try on each
-	Blind    bool // leaves out the known strategies, so that the search finds everything by itself
+	Blind    bool // leaves out the known strategies, so that the search must find everything
 }
 
 // Finding is the best result of a search.
@@ -87,7 +87,7 @@ func (p *player) search(g Goal, e Effort) Finding {
 		starts = append(starts, c.random())
 	}
 	var best Schedule
-	most := score{int64(-none), int64(-none)}
+	most := score{int64(-noInterval), int64(-noInterval)}
 	for _, start := range starts {
 		if s, score := c.climb(start, e.Climb); score.compare(most) > 0 {
 			best, most = s, score
@@ -97,7 +97,7 @@ func (p *player) search(g Goal, e Effort) Finding {
 	switch {
 	case !g.shortest:
 		f.Most = most.reached
-	case rule.Micros(most.reached) > -none:
+	case rule.Micros(most.reached) > -noInterval:
 		f.Shortest = rule.Micros(-most.reached)
 	}
 	return f
@@ -150,15 +150,15 @@ func (c *climber) random() Schedule {
 	for range 2 + c.rand.IntN(4) {
 		s = append(s, c.randomStep())
 	}
-	return inOrder(s)
+	return sortSteps(s)
 }
 
 func (c *climber) randomStep() Step {
-	return Step{At: rule.Micros(c.rand.Int64N(int64(span))), Cost: c.randomAsk()}
+	return Step{At: rule.Micros(c.rand.Int64N(int64(span))), Cost: c.randomCost()}
 }
 
-// randomAsk prefers amounts at which something happens: one unit, everything, all but a few.
-func (c *climber) randomAsk() int64 {
+// randomCost prefers amounts at which something happens: one unit, everything, all but a few.
+func (c *climber) randomCost() int64 {
 	switch c.rand.IntN(4) {
 	case 0:
 		return 1
@@ -193,7 +193,7 @@ func (c *climber) change(s Schedule) Schedule {
 	case n < 8:
 		step.At = c.landmark(s, step.At)
 	case n < 10:
-		step.Cost = c.randomAsk()
+		step.Cost = c.randomCost()
 	case n == 10:
 		step.Cost = max(1, step.Cost+int64(c.sign()))
 	case n == 11:
@@ -213,7 +213,7 @@ func (c *climber) change(s Schedule) Schedule {
 	case n == 15 && len(s) > 1:
 		s = slices.Delete(s, i, i+1)
 	}
-	return inOrder(s)
+	return sortSteps(s)
 }
 
 // landmark returns a time at which something happens, give or take a microsecond or two: where a part begins, or some
@@ -234,8 +234,8 @@ func (c *climber) landmark(s Schedule, at rule.Micros) rule.Micros {
 
 func (c *climber) sign() rule.Micros { return rule.Micros(1 - 2*c.rand.Int64N(2)) }
 
-// inOrder sorts the steps and keeps them within span.
-func inOrder(s Schedule) Schedule {
+// sortSteps sorts the steps and keeps them within span.
+func sortSteps(s Schedule) Schedule {
 	for i := range s {
 		s[i].At = min(max(s[i].At, 0), span)
 	}

@@ -61,7 +61,7 @@ func calendarRow(quota int64) string {
 // slotsRow is the row of in-flight limits, which promise how many slots are held at a time. It requests twice that many, at
 // all times of a time to live.
 func slotsRow(quota int64) string {
-	l := normal(rule.Limit{Algorithm: rule.InFlight, Quota: quota})
+	l := normalize(rule.Limit{Algorithm: rule.InFlight, Quota: quota})
 	p := newPlayer(l)
 	for i := range 2 * quota {
 		p.items[0] = rule.Item{Limit: &p.limit, State: &p.state, Cost: 1, ID: rule.ID(i + 1)}

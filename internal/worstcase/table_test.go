@@ -44,7 +44,7 @@ func TestDocumentedLeases(t *testing.T) {
 // TestObedientByDefault checks the promise for limits that name no algorithm: an obedient client gets the quota.
 func TestObedientByDefault(t *testing.T) {
 	for _, quota := range []int64{1, 2, 5, 60, 100, 101, 1000} {
-		if share := Obedient(normal(rule.Limit{Quota: quota})); share < 0.99 {
+		if share := Obedient(normalize(rule.Limit{Quota: quota})); share < 0.99 {
 			t.Errorf("a quota of %d: an obedient client gets %.3f of it, want all of it", quota, share)
 		}
 	}

@@ -208,7 +208,7 @@ func TestFindsPlantedFaults(t *testing.T) {
 // part more than a window.
 func TestWholeOnAverage(t *testing.T) {
 	for _, segments := range segmentsInTable {
-		l := normal(rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.OverlapWhole, Segments: segments, Quota: 100})
+		l := normalize(rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.OverlapWhole, Segments: segments, Quota: 100})
 		admissions := Play(l, Schedule{{At: 0, Until: span, Cost: 100}})
 		want := Window + Window/rule.Micros(segments)
 		if got := admissions[1].At - admissions[0].At; got != want || admissions[1].Units != 100 {

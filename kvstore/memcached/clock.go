@@ -44,8 +44,8 @@ type serverClock struct {
 
 // seconds is a reading of the clock for expiry.
 type seconds struct {
-	shown int64
-	at    time.Time
+	unix int64
+	at   time.Time
 }
 
 func openServerClock(ctx context.Context, client *memcache.Client, addr string) (*serverClock, error) {
@@ -70,7 +70,7 @@ func (c *serverClock) close()              { c.Stop() }
 
 func (c *serverClock) serverSeconds() int64 {
 	seen := c.expiry.Load()
-	return seen.shown + int64(time.Since(seen.at)/time.Second) + 1
+	return seen.unix + int64(time.Since(seen.at)/time.Second) + 1
 }
 
 // probes is the number of readings per call of readClock.

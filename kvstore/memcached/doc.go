@@ -5,7 +5,7 @@
 //	...
 //	st, err := kvstore.New(engine, kvstore.Options{})
 //
-// memcached is a cache: what it forgets, limits forget. A restart forgets everything, and then every key has its whole quota again;
+// memcached is a cache: limits forget what it forgets. A restart forgets everything, and then every key has its whole quota again;
 // between restarts no unit is admitted twice. A server that is full evicts entries, and their keys have their whole quota again
 // too, unless it runs with -M: then it returns an error instead. Run it with -M, or with far more memory than the keys of the
 // longest window need. Do not put a proxy such as mcrouter in front of it, and do not use a client that moves keys to another

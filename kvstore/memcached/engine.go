@@ -61,7 +61,7 @@ func (e *Engine) Close() { e.clock.close() }
 // Get returns the value of a name.
 func (e *Engine) Get(ctx context.Context, name string) ([]byte, uint64, error) {
 	item, err := within(ctx, func() (*memcache.Item, error) { return e.client.Get(name) })
-	if broken(err) { // a read changes nothing, so it is safe to repeat
+	if isBroken(err) { // a read changes nothing, so it is safe to repeat
 		_ = e.client.Close()
 		item, err = within(ctx, func() (*memcache.Item, error) { return e.client.Get(name) })
 	}
@@ -122,8 +122,8 @@ func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
-// broken reports whether an error means that the other side has closed the connection.
-func broken(err error) bool {
+// isBroken reports whether an error means that the other side has closed the connection.
+func isBroken(err error) bool {
 	for _, of := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
 		if errors.Is(err, of) {
 			return true
@@ -135,8 +135,8 @@ func broken(err error) bool {
 const (
 	// maxRelative is the largest number of seconds that memcached takes as a time to live. It takes larger numbers as Unix times.
 	maxRelative = 30 * 24 * 60 * 60
-	// behind is how many seconds memcached's clock for expiry can be late: it counts whole seconds, and is updated once a second.
-	behind = 2
+	// maxBehind is how many seconds memcached's clock for expiry can be late: it counts whole seconds, and is updated once a second.
+	maxBehind = 2
 	// latest is the last Unix time that the client can send, in the year 2038.
 	latest = 1<<31 - 1
 )
@@ -144,7 +144,7 @@ const (
 // expiration returns what to send to memcached so that it keeps a value for at least keep: a number of seconds up to 30 days, and a
 // time by the server's own clock above that. 0 keeps the value forever.
 func expiration(serverSeconds int64, keep time.Duration) int32 {
-	seconds := int64(keep/time.Second) + behind
+	seconds := int64(keep/time.Second) + maxBehind
 	if keep%time.Second > 0 {
 		seconds++
 	}
@@ -154,7 +154,7 @@ func expiration(serverSeconds int64, keep time.Duration) int32 {
 	if seconds > latest {
 		return 0
 	}
-	return int32(max(1+behind, seconds))
+	return int32(max(1+maxBehind, seconds))
 }
 
 // Now returns the time by the server's clock, or by this machine's with MachineClock.

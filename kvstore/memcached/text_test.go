@@ -21,8 +21,8 @@ func TestExpiration(t *testing.T) {
 		{30*day - 2*time.Second + 1, now + 30*86_400 + 1}, // as a relative time it would be taken for a date in 1970
 		{30 * day, now + 30*86_400 + 2},
 		{366 * day, now + 366*86_400 + 2},
-		{latest*time.Second - (now+behind)*time.Second, latest},
-		{latest*time.Second - (now+behind)*time.Second + 1, 0}, // kept forever
+		{latest*time.Second - (now+maxBehind)*time.Second, latest},
+		{latest*time.Second - (now+maxBehind)*time.Second + 1, 0}, // kept forever
 		{math.MaxInt64, 0},
 	} {
 		if got := expiration(now, test.keep); got != test.want {

@@ -1,5 +1,5 @@
 // Package natsembed runs a NATS server with JetStream inside this process, for programs that want the store of package natskv without
-// running another program. It is a module of its own, so only its users pay for the server, about 25 MB of a binary.
+// running another program. It is a separate module, so only its users pay for the server, about 25 MB of a binary.
 //
 //	server, err := natsembed.Start(natsembed.Options{Dir: "/var/lib/limits"})
 //	...

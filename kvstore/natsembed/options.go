@@ -68,7 +68,7 @@ func (o *Options) checkRoutes() error {
 	if err != nil {
 		return fmt.Errorf("natsembed: route: %w", err)
 	}
-	if o.Secret == "" && !onLoopback(host) {
+	if o.Secret == "" && !isLoopback(host) {
 		return fmt.Errorf("natsembed: secret: must not be empty, since other machines can reach the route %s; give all servers the same secret", o.Route)
 	}
 	for i, peer := range o.Peers {
@@ -94,7 +94,7 @@ func (o *Options) members() ([]string, error) {
 	}
 	members := slices.Clone(o.Peers)
 	if !slices.ContainsFunc(members, own) {
-		if onAll(host) {
+		if isUnspecified(host) {
 			return nil, fmt.Errorf("natsembed: peers: none of them is this server, which listens on %s; add the address at which the others reach it", o.Route)
 		}
 		members = append(members, o.Route)
@@ -112,7 +112,7 @@ func sameHost(own, peer string) bool {
 		return false // it may not have started yet
 	}
 	var ours []net.IP
-	if onAll(own) {
+	if isUnspecified(own) {
 		addresses, _ := net.InterfaceAddrs()
 		for _, a := range addresses {
 			if network, ok := a.(*net.IPNet); ok {
@@ -137,12 +137,12 @@ func splitAddress(address string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-func onAll(host string) bool {
+func isUnspecified(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
-func onLoopback(host string) bool {
+func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

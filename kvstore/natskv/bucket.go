@@ -55,7 +55,7 @@ func (o *Options) openStream(ctx context.Context, js jetstream.JetStream) (jetst
 	if err != nil {
 		return nil, fmt.Errorf("natskv: bucket %s: %w", o.Bucket, err)
 	}
-	if err := o.fits(&stream.CachedInfo().Config); err != nil {
+	if err := o.checkStream(&stream.CachedInfo().Config); err != nil {
 		return nil, fmt.Errorf("natskv: bucket %s: %w, or choose another bucket", o.Bucket, err)
 	}
 	return stream, nil
@@ -77,8 +77,8 @@ func (o *Options) streamConfig() jetstream.StreamConfig {
 	return config
 }
 
-// fits returns an error if a stream, which this package may not have created, cannot keep entries or would lose some.
-func (o *Options) fits(config *jetstream.StreamConfig) error {
+// checkStream returns an error if a stream, which this package may not have created, cannot keep entries or would lose some.
+func (o *Options) checkStream(config *jetstream.StreamConfig) error {
 	switch {
 	case len(config.Subjects) != 1 || config.Subjects[0] != o.subjects():
 		return fmt.Errorf("its stream has the subjects %q; set them to %q only", config.Subjects, o.subjects())

@@ -64,11 +64,11 @@ func (e *Engine) resolveRejected(ctx context.Context, swap *nats.Msg, name strin
 
 // lastSequence returns the sequence number of the last message according to an error.
 func lastSequence(err error) (last uint64, known bool) {
-	var answered *jetstream.APIError
-	if !errors.As(err, &answered) {
+	var apiErr *jetstream.APIError
+	if !errors.As(err, &apiErr) {
 		return 0, false
 	}
-	_, text, _ := strings.Cut(answered.Description, "wrong last sequence: ")
+	_, text, _ := strings.Cut(apiErr.Description, "wrong last sequence: ")
 	last, err = strconv.ParseUint(text, 10, 64)
 	return last, err == nil
 }

@@ -5,9 +5,9 @@
 //	defer engine.Close()
 //	st, err := kvstore.New(engine, kvstore.Options{})
 //
-// An entry is the last message of one subject of the bucket's stream. Every message carries a time to live, so the server removes
-// entries by itself; that needs NATS 2.11 or later. A swap is a publish that the server rejects unless the last message is the
-// expected one. If the bucket is deleted, the engine creates it again within seconds, and all counts start from zero.
+// An entry is the last message of one subject of the bucket's stream. Every message carries a time to live, so the server itself
+// removes entries; that needs NATS 2.11 or later. A swap is a publish that the server rejects unless the last message is the expected
+// one. If the bucket is deleted, the engine creates it again within seconds, and all counts start from zero.
 //
 // A user with restricted rights must be allowed to publish to $KV.<bucket>.>, $JS.API.STREAM.INFO.KV_<bucket>,
 // $JS.API.STREAM.MSG.GET.KV_<bucket> and, to create the bucket, $JS.API.STREAM.CREATE.KV_<bucket>, and to subscribe to _INBOX.>.

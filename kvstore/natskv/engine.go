@@ -56,7 +56,7 @@ func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	if info := e.stream.CachedInfo(); info.Config.Replicas > 1 {
-		e.pulse = newPulse(ledFor(info))
+		e.pulse = newPulse(leaderAge(info))
 	}
 	if e.clock, err = serverclock.Start(ctx, e.readClock); err != nil {
 		return nil, fmt.Errorf("natskv: the server's clock: %w", err)
@@ -68,10 +68,10 @@ func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// ledFor returns how long a stream has had its current leader. A new stream cannot have had another one.
-func ledFor(info *jetstream.StreamInfo) time.Duration {
-	if info.Cluster == nil || info.Cluster.LeaderSince == nil || info.TimeStamp.Sub(info.Created) < unaware {
-		return unaware
+// leaderAge returns how long a stream has had its current leader. A new stream cannot have had another one.
+func leaderAge(info *jetstream.StreamInfo) time.Duration {
+	if info.Cluster == nil || info.Cluster.LeaderSince == nil || info.TimeStamp.Sub(info.Created) < oldLeaderTime {
+		return oldLeaderTime
 	}
 	return info.TimeStamp.Sub(*info.Cluster.LeaderSince)
 }
@@ -231,12 +231,12 @@ const (
 
 // untilAccepted repeats a request until a leader accepts it. While one leader hands over to another, which takes some milliseconds,
 // no server does. If the leader has died, the next election takes seconds, and the request fails.
-func untilAccepted[T any](ctx context.Context, online func() bool, ask func() (T, error)) (answer T, err error) {
+func untilAccepted[T any](ctx context.Context, online func() bool, send func() (T, error)) (answer T, err error) {
 	for late := time.Now().Add(handover); ; {
 		if !online() {
 			return answer, errOffline
 		}
-		answer, err = ask()
+		answer, err = send()
 		if !notAccepted(err) || time.Now().After(late) {
 			return answer, err
 		}
@@ -256,9 +256,9 @@ func notAccepted(err error) bool {
 
 // codeOf returns the code of an error that a server has returned, or 0.
 func codeOf(err error) jetstream.ErrorCode {
-	var answered *jetstream.APIError
-	if errors.As(err, &answered) {
-		return answered.ErrorCode
+	var apiErr *jetstream.APIError
+	if errors.As(err, &apiErr) {
+		return apiErr.ErrorCode
 	}
 	return 0
 }

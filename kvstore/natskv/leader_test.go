@@ -16,7 +16,7 @@ import (
 // A pulse is steady while writes over one connection are acknowledged without a gap, and again long after a gap.
 func TestPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPulse(unaware)
+		p := newPulse(oldLeaderTime)
 		check := func(when string, server string, want bool) {
 			t.Helper()
 			if got := p.steady(server); got != want {
@@ -42,7 +42,7 @@ func TestPulse(t *testing.T) {
 		late := p.start("b")
 		p.acknowledged(late)
 		check("after the first write since a gap", "b", false)
-		beatFor(unaware-time.Second, "b")
+		beatFor(oldLeaderTime-time.Second, "b")
 		check("shortly after a gap", "b", false)
 		beatFor(time.Second, "b")
 		check("long after a gap", "b", true)
@@ -54,7 +54,7 @@ func TestPulse(t *testing.T) {
 // A process that starts just after an election does not assume that there is only one leader.
 func TestPulseOfNewLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPulse(unaware - time.Second)
+		p := newPulse(oldLeaderTime - time.Second)
 		p.acknowledged(p.start("a"))
 		if p.steady("a") {
 			t.Error("steady is true a second too early")
@@ -79,11 +79,11 @@ func TestLedFor(t *testing.T) {
 	}{
 		{since(time.Second), time.Hour, time.Second},
 		{since(time.Minute), time.Hour, time.Minute},
-		{since(time.Second), 2 * time.Second, unaware}, // it is new, so no other server has led it
-		{nil, time.Hour, unaware},
+		{since(time.Second), 2 * time.Second, oldLeaderTime}, // it is new, so no other server has led it
+		{nil, time.Hour, oldLeaderTime},
 	} {
 		info := &jetstream.StreamInfo{Cluster: test.cluster, TimeStamp: now, Created: now.Add(-test.age)}
-		if got := ledFor(info); got != test.want {
+		if got := leaderAge(info); got != test.want {
 			t.Errorf("ledFor a stream of age %v is %v, want %v", test.age, got, test.want)
 		}
 	}

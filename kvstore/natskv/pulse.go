@@ -13,7 +13,7 @@ import (
 //
 // Servers elect a new leader when they have not heard from theirs for at least 4 seconds. So while the writes of this process are
 // acknowledged at shorter intervals, there is no election, and only one leader. After a longer gap there may be an old leader,
-// until it must have noticed. A process that has nothing to write writes a message of its own.
+// until it must have noticed. A process that has nothing to write sends a small message instead.
 //
 // A pulse is safe for concurrent use. A nil pulse belongs to a stream without replicas, which never has two leaders.
 type pulse struct {
@@ -31,14 +31,14 @@ type beat struct {
 }
 
 const (
-	beatLifetime = 3 * time.Second  // less than the shortest time after which servers elect a new leader
-	beatEvery    = 1 * time.Second  // after how long without a write this process writes a message of its own
-	unaware      = 22 * time.Second // longer than an old leader takes to notice that it has been replaced
+	beatLifetime  = 3 * time.Second  // less than the shortest time after which servers elect a new leader
+	beatEvery     = 1 * time.Second  // after how long without a write this process sends a small message
+	oldLeaderTime = 22 * time.Second // longer than an old leader takes to notice that it has been replaced
 )
 
 // newPulse returns the pulse of a stream that has had the same leader for some time.
 func newPulse(calmFor time.Duration) *pulse {
-	return &pulse{base: time.Now(), last: beat{sent: -beatLifetime}, calm: unaware - calmFor}
+	return &pulse{base: time.Now(), last: beat{sent: -beatLifetime}, calm: oldLeaderTime - calmFor}
 }
 
 // start returns a beat for a write that is sent now; pass it to acknowledged.
@@ -60,7 +60,7 @@ func (p *pulse) acknowledged(b beat) {
 		return
 	}
 	if b.sent-p.last.sent >= beatLifetime && p.last.server != "" {
-		p.calm = time.Since(p.base) + unaware
+		p.calm = time.Since(p.base) + oldLeaderTime
 	}
 	p.last = b
 }
@@ -77,7 +77,7 @@ func (p *pulse) steady(server string) bool {
 	return now-p.last.sent < beatLifetime && p.last.server == server && now >= p.calm
 }
 
-// due returns the time left until this process has to write a message of its own.
+// due returns the time left until this process has to send a small message.
 func (p *pulse) due() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -104,15 +104,15 @@ func (c *Clock) read(ctx context.Context) error {
 // with returns the bounds after one more reading. A reading outside the known bounds means that the server's clock was set, or that
 // another server answered: then only that reading counts.
 func (k *known) with(r *Reading, base time.Time) *known {
-	sent, heard, shown := r.Sent.Sub(base), r.Received.Sub(base), r.Shown.Sub(time.Unix(0, 0))
+	sent, received, shown := r.Sent.Sub(base), r.Received.Sub(base), r.Shown.Sub(time.Unix(0, 0))
 	// A clock that shows whole microseconds is less than a microsecond ahead of what it shows.
-	found := &known{at: heard, low: shown - heard, high: shown + time.Microsecond - sent}
+	found := &known{at: received, low: shown - received, high: shown + time.Microsecond - sent}
 	if k == nil {
 		found.latest = new(atomic.Int64)
 		return found
 	}
 	found.latest = k.latest
-	low, high := k.boundsAt(heard)
+	low, high := k.boundsAt(received)
 	switch {
 	case found.low <= high && low <= found.high:
 		found.low, found.high = max(found.low, low), min(found.high, high)

@@ -20,8 +20,8 @@ type sharedCall struct {
 	callers int // callers still waiting; guarded by the store's mu
 }
 
-// carry sends the waiting requests, call after call, until none is left, and then frees its slot.
-func (s *Store) carry(age uint64) {
+// runCalls sends the waiting requests, call after call, until none is left, and then frees its slot.
+func (s *Store) runCalls(age uint64) {
 	defer s.end(age) // also when inner ends the goroutine
 	for {
 		if s.opts.Gather {
@@ -61,7 +61,7 @@ func (s *Store) next(age uint64) *sharedCall {
 	}
 	if s.queue.first != nil && s.taken < s.opts.InFlight { // too many for one call
 		s.taken++
-		go s.carry(age)
+		go s.runCalls(age)
 	}
 	s.watchdog.moved = true
 	s.crowded = s.opts.Gather && (len(c.entries) > 1 || s.queue.first != nil)
@@ -85,7 +85,7 @@ func (s *Store) send(c *sharedCall) {
 	returned := false
 	defer func() {
 		if !returned {
-			s.broke(c, recover())
+			s.failCall(c, recover())
 		}
 		s.deliver(c)
 	}()
@@ -136,7 +136,8 @@ type watchdog struct {
 	moved   bool // since the last check, a slot was freed or a request was sent
 }
 
-// watchLocked starts the watchdog when a request begins to wait. It checks once per Timeout and stops by itself.
+// watchLocked starts the watchdog when a request begins to wait. It checks once per Timeout, and stops when no request
+// waits.
 func (s *Store) watchLocked() {
 	w := &s.watchdog
 	if w.running {
@@ -164,7 +165,7 @@ func (s *Store) watch() {
 		s.age++
 		s.taken = s.opts.InFlight
 		for range s.opts.InFlight {
-			go s.carry(s.age)
+			go s.runCalls(s.age)
 		}
 	}
 	w.moved = false

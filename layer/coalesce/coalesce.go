@@ -127,7 +127,7 @@ type Store struct {
 // New returns a store that combines concurrent requests to inner.
 func New(inner store.Store, opts Options) (*Store, error) {
 	if inner == nil {
-		return nil, errors.New("coalesce: inner: must not be nil; give the store that decides")
+		return nil, errors.New("coalesce: inner: must not be nil; pass the store that decides")
 	}
 	opts, err := opts.validate()
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 		}
 		return err
 	}
-	err = e.answerBatch(batch)
+	err = e.copyAnswers(batch)
 	s.recycle(e)
 	return err
 }
@@ -205,7 +205,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	if err != nil {
 		return false, 0, 0, 0, 0, 0, err
 	}
-	return s.answerOne(e)
+	return s.singleAnswer(e)
 }
 
 func (s *Store) takeAlone(ctx context.Context, age uint64, limit *store.Limit, key string, cost int64) (
@@ -215,8 +215,8 @@ func (s *Store) takeAlone(ctx context.Context, age uint64, limit *store.Limit, k
 	return s.one.TakeSingle(ctx, limit, key, cost)
 }
 
-// answerOne returns the answer of e and recycles e.
-func (s *Store) answerOne(e *entry) (
+// singleAnswer returns the answer of e and recycles e.
+func (s *Store) singleAnswer(e *entry) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	a, err := e.answers[0], e.requests[0].Err
@@ -247,7 +247,7 @@ func (s *Store) end(age uint64) {
 		if s.queue.first == nil {
 			s.taken--
 		} else {
-			go s.carry(age)
+			go s.runCalls(age)
 		}
 	}
 	s.mu.Unlock()

@@ -186,7 +186,7 @@ func TestCrowdTakesFreeSlots(t *testing.T) {
 			store.queue.push(entries[i])
 		}
 		store.mu.Unlock()
-		go store.carry(age)
+		go store.runCalls(age)
 		for _, e := range entries {
 			if err := store.await(t.Context(), e); err != nil || e.requests[0].Err != nil {
 				t.Errorf("got %v, request %v, want no errors", err, e.requests[0].Err)

@@ -23,15 +23,15 @@ func (p *Panic) Unwrap() error {
 	return err
 }
 
-// errBroke omits the value that the store panicked with: it might contain a key.
-var errBroke = errors.New("coalesce: the store panicked in a shared call")
+// errPanicked omits the value that the store panicked with: it might contain a key.
+var errPanicked = errors.New("coalesce: the store panicked in a shared call")
 
-// broke turns a call that did not return into an error for every caller, and a panic for the caller that waited
+// failCall turns a call that did not return into an error for every caller, and a panic for the caller that waited
 // longest. A store that ended the goroutine has no value to panic with.
-func (s *Store) broke(c *sharedCall, value any) {
+func (s *Store) failCall(c *sharedCall, value any) {
 	for _, e := range c.entries {
 		for i := range e.requests {
-			e.requests[i].Err = errBroke
+			e.requests[i].Err = errPanicked
 		}
 	}
 	if value == nil {

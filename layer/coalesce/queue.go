@@ -48,10 +48,10 @@ func (e *entry) copyBatch(batch []store.Request) {
 		from := &batch[i]
 		start, end := len(e.charges), len(e.charges)+len(from.Charges)
 		e.charges = append(e.charges, from.Charges...)
-		places := e.answers[answers : answers+len(from.Answers) : answers+len(from.Answers)]
-		answers += len(places)
+		own := e.answers[answers : answers+len(from.Answers) : answers+len(from.Answers)]
+		answers += len(own)
 		e.requests = append(e.requests, store.Request{
-			Op: from.Op, Group: from.Group, ID: from.ID, Charges: e.charges[start:end:end], Answers: places,
+			Op: from.Op, Group: from.Group, ID: from.ID, Charges: e.charges[start:end:end], Answers: own,
 		})
 	}
 }
@@ -63,8 +63,8 @@ func (e *entry) copyOne(limit *store.Limit, key string, cost int64) {
 	e.requests = append(e.requests[:0], store.Request{Op: rule.Take, Charges: e.charges, Answers: e.answers})
 }
 
-// answerBatch copies the answers to the caller's batch and returns the first error.
-func (e *entry) answerBatch(batch []store.Request) error {
+// copyAnswers copies the answers to the caller's batch and returns the first error.
+func (e *entry) copyAnswers(batch []store.Request) error {
 	var first error
 	for i := range batch {
 		from, to := &e.requests[i], &batch[i]
@@ -127,7 +127,7 @@ func (q *queue) remove(e *entry) {
 func (s *Store) join(ctx context.Context, e *entry) (age uint64, alone bool, err error) {
 	if err := ctx.Err(); err != nil {
 		s.recycle(e)
-		return 0, false, notSent(err)
+		return 0, false, notSentError(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *Store) join(ctx context.Context, e *entry) (age uint64, alone bool, err
 	s.queue.push(e)
 	if free && s.queue.first == e {
 		s.taken++
-		go s.carry(s.age)
+		go s.runCalls(s.age)
 	}
 	s.watchLocked()
 	return 0, false, nil
@@ -179,7 +179,7 @@ func (s *Store) leave(ctx context.Context, e *entry) error {
 		s.queue.remove(e)
 		s.mu.Unlock()
 		s.recycle(e)
-		return notSent(ctx.Err())
+		return notSentError(ctx.Err())
 	}
 	e.left = true
 	if e.call.callers--; e.call.callers == 0 {
@@ -189,6 +189,6 @@ func (s *Store) leave(ctx context.Context, e *entry) error {
 	return fmt.Errorf("coalesce: the context ended before the store answered: %w", ctx.Err())
 }
 
-func notSent(err error) error {
+func notSentError(err error) error {
 	return fmt.Errorf("coalesce: the context ended before the request was sent, nothing is charged: %w", err)
 }

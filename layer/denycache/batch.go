@@ -9,19 +9,19 @@ import (
 
 // job is the reusable memory of a call.
 type job struct {
-	looks    []look          // one per request of the batch
+	lookups  []lookup        // one per request of the batch
 	requests []store.Request // the requests that go to the inner store
 }
 
 // put recycles a job, cleared of the caller's data.
 func (s *Store) put(j *job) {
-	clear(j.looks)
+	clear(j.lookups)
 	clear(j.requests)
-	j.looks, j.requests = j.looks[:0], j.requests[:0]
+	j.lookups, j.requests = j.lookups[:0], j.requests[:0]
 	s.work.Put(j)
 }
 
-// Apply denies what it can by itself and passes the rest to the inner store in one call.
+// Apply denies what it can from the cache and passes the rest to the inner store in one call.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	// This comes before any lookup: requests that share an address with a reset in this batch go to the store, in
 	// order.
@@ -29,8 +29,8 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 		defer s.endAll(batch)
 	}
 	if len(batch) == 1 {
-		l := look{now: s.clock()}
-		if s.lookFor(&l, &batch[0]) {
+		l := lookup{now: s.clock()}
+		if s.answerCached(&l, &batch[0]) {
 			return nil
 		}
 		err := s.inner.Apply(ctx, batch)
@@ -45,8 +45,8 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 func (s *Store) applyMany(ctx context.Context, batch []store.Request, j *job) error {
 	now := s.clock()
 	for i := range batch {
-		j.looks = append(j.looks, look{now: now})
-		if !s.lookFor(&j.looks[i], &batch[i]) {
+		j.lookups = append(j.lookups, lookup{now: now})
+		if !s.answerCached(&j.lookups[i], &batch[i]) {
 			j.requests = append(j.requests, batch[i])
 		}
 	}
@@ -56,23 +56,23 @@ func (s *Store) applyMany(ctx context.Context, batch []store.Request, j *job) er
 	// The inner store writes to the caller's answers, but to our copies of the errors. Requests answered here have no
 	// error, so the first error that the store returns is the first of the batch.
 	err := s.inner.Apply(ctx, j.requests)
-	asked := j.requests
+	sent := j.requests
 	for i := range batch {
-		if l := &j.looks[i]; !l.hit {
-			batch[i].Err = asked[0].Err
-			asked = asked[1:]
+		if l := &j.lookups[i]; !l.hit {
+			batch[i].Err = sent[0].Err
+			sent = sent[1:]
 			s.record(l, &batch[i])
 		}
 	}
 	return err
 }
 
-// lookFor answers a request if its denial is remembered.
-func (s *Store) lookFor(l *look, r *store.Request) (hit bool) {
+// answerCached denies a request if its denial is remembered, and reports whether it did.
+func (s *Store) answerCached(l *lookup, r *store.Request) (hit bool) {
 	if len(r.Answers) < len(r.Charges) || !s.rememberable(r.Op, r.Group, r.Charges) {
 		return false
 	}
-	s.see(l, r.Group, r.Charges)
+	s.fillLookup(l, r.Group, r.Charges)
 	e := l.find(r.Group, r.Charges)
 	if e == nil {
 		s.count(l.hash).misses.Add(1)
@@ -88,14 +88,14 @@ func (s *Store) lookFor(l *look, r *store.Request) (hit bool) {
 }
 
 // record records the store's answer.
-func (s *Store) record(l *look, r *store.Request) {
+func (s *Store) record(l *lookup, r *store.Request) {
 	if r.Err == nil && len(r.Answers) >= len(r.Charges) {
-		s.note(l, r.Group, r.Charges, r.Answers[:len(r.Charges)])
+		s.remember(l, r.Group, r.Charges, r.Answers[:len(r.Charges)])
 	}
 }
 
-// note remembers answers if they are a denial without flags.
-func (s *Store) note(l *look, group string, charges []store.Charge, answers []rule.Answer) {
+// remember remembers the answers to a request if they are a denial without flags.
+func (s *Store) remember(l *lookup, group string, charges []store.Charge, answers []rule.Answer) {
 	var flags rule.Flags
 	allowed := true
 	for i := range answers {
@@ -106,7 +106,7 @@ func (s *Store) note(l *look, group string, charges []store.Charge, answers []ru
 	case flags != 0:
 		s.forgetMoved(flags, group, charges)
 	case !allowed:
-		s.learn(l, group, charges, answers)
+		s.add(l, group, charges, answers)
 	}
 }
 

@@ -1,12 +1,12 @@
-// Package denycache remembers denials, so that a client that hammers a key costs the store one call instead of
-// thousands. It is a store.Store that wraps another store, and denies the same cost or more for the same key by itself
-// until the time to retry has come. Usage can only fall in that time, so the decision is the one that the store would
-// make.
+// Package denycache remembers denials, so that a client that keeps sending requests for a key costs the store one call
+// instead of thousands. It is a store.Store that wraps another store, and denies the same cost or more for the same
+// key, without calling that store, until the time to retry has come. Usage can only fall in that time, so the decision
+// is the one that the store would make.
 //
 // What it promises: the store would have denied whatever the layer denies, as long as no other process resets, refunds
 // or settles, or uses a token bucket with a different quota or burst, and the store's clock runs as fast as the local
 // clock. Otherwise, a denial can be wrong for at most Options.MaxAge. Resets, refunds and settlements through the same
-// Store take effect immediately. The layer never admits anything by itself. All of its own answers carry rule.Cached.
+// Store take effect immediately. The layer never admits anything on its own. All of its own answers carry rule.Cached.
 //
 // What it does not promise: the other fields of its answers are those of the store's last answer, adjusted for the time
 // since; other callers may have used units that Remaining still counts. RetryAfter is never later than the true time.
@@ -69,13 +69,13 @@ type Store struct {
 	now   func() time.Duration
 	base  time.Time // of the monotonic clock, if now is nil
 
-	maxAge   time.Duration
-	seed     maphash.Seed
-	prefixes [256]atomic.Pointer[prefix] // by the limit's ID; a miss is computed again
-	plans    sync.Map                    // of *plans, by the prefix of a token bucket
-	prefixed atomic.Int64                // the number of plans
-	buckets  []bucket
-	work     sync.Pool // of *job
+	maxAge    time.Duration
+	seed      maphash.Seed
+	prefixes  [256]atomic.Pointer[prefix] // by the limit's ID; a miss is computed again
+	plans     sync.Map                    // of *plans, by the prefix of a token bucket
+	planCount atomic.Int64                // the number of plans
+	buckets   []bucket
+	work      sync.Pool // of *job
 
 	entries atomic.Int64
 	counts  [stripes]count
@@ -133,15 +133,15 @@ func (s *Store) rememberable(op rule.Op, group string, charges []store.Charge) b
 	for i := range charges {
 		c := &charges[i]
 		size += len(c.Key)
-		if uint64(c.Cost) > rule.MaxQuota || !s.lastsIn(c.Limit) {
+		if uint64(c.Cost) > rule.MaxQuota || !s.canRemember(c.Limit) {
 			return false
 		}
 	}
 	return size <= maxBytes
 }
 
-// lastsIn reports whether denials by a limit may be remembered.
-func (s *Store) lastsIn(limit *store.Limit) bool {
+// canRemember reports whether denials by a limit may be remembered.
+func (s *Store) canRemember(limit *store.Limit) bool {
 	r := limit.Rule()
 	if r.Lease { // other processes return what they do not spend
 		return false

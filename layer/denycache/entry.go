@@ -18,8 +18,8 @@ const (
 // one of its limits alone does not determine when to retry.
 type entry struct {
 	hash, turn uint64
-	asked      time.Duration // when the store was called, by the local clock
-	last       time.Duration // how long after that the denial is certain
+	calledAt   time.Duration // when the store was called, by the local clock
+	holdsFor   time.Duration // how long after that the denial is certain
 	group      string
 	charges    []chargeAnswer
 	one        [1]chargeAnswer // backs charges if there is only one
@@ -35,9 +35,9 @@ type chargeAnswer struct {
 
 // newEntry returns an entry that shares no memory with the caller, which may reuse the memory of its keys.
 func newEntry(
-	l *look, last time.Duration, group string, charges []store.Charge, answers []rule.Answer,
+	l *lookup, last time.Duration, group string, charges []store.Charge, answers []rule.Answer,
 ) *entry {
-	e := &entry{hash: l.hash, turn: l.turn, asked: l.now, last: last, group: strings.Clone(group)}
+	e := &entry{hash: l.hash, turn: l.turn, calledAt: l.now, holdsFor: last, group: strings.Clone(group)}
 	if e.charges = e.one[:]; len(charges) > 1 {
 		e.charges = make([]chargeAnswer, len(charges))
 	}
@@ -74,16 +74,16 @@ const longest = rule.Micros(30 * 366 * 86_400 * 1e6)
 // left returns how much longer the denial holds; a negative result means that it does not. A time from before the store
 // was called, read by a goroutine that was then delayed, says nothing about the denial.
 func (e *entry) left(now time.Duration) time.Duration {
-	since := now - e.asked
+	since := now - e.calledAt
 	if since < 0 {
 		return -1
 	}
-	return e.last - since
+	return e.holdsFor - since
 }
 
-// same reports whether a request has the same charges as the denied one, apart from costs: the same addresses, and
+// sameCharges reports whether a request has the same charges as the denied one, apart from costs: the same addresses, and
 // limits that are equal in every field, because a key that changes plans keeps its address under another quota.
-func (e *entry) same(group string, charges []store.Charge) bool {
+func (e *entry) sameCharges(group string, charges []store.Charge) bool {
 	if len(charges) != len(e.charges) || group != e.group {
 		return false
 	}
@@ -116,7 +116,7 @@ func (e *entry) refuses(charges []store.Charge) bool {
 // That time is rounded up, so that the time to retry is never later than the true one.
 func (e *entry) fill(a *rule.Answer, i int, cost int64, now time.Duration) {
 	t := &e.charges[i]
-	passed := rule.Micros((now - e.asked + time.Microsecond - 1) / time.Microsecond)
+	passed := rule.Micros((now - e.calledAt + time.Microsecond - 1) / time.Microsecond)
 	a.Allowed, a.Flags, a.Granted = t.answer.Allowed, rule.Cached, 0
 	a.Remaining, a.At = t.answer.Remaining, t.answer.At+passed
 	a.RetryAfter, a.NextAfter = 0, max(0, t.answer.NextAfter-passed)

@@ -44,8 +44,8 @@ func TestSameHash(t *testing.T) {
 		{"more charges", "g", one, two, "g", false},
 		{"fewer charges", "g", two, one, "g", false},
 	} {
-		e := newEntry(&look{}, 0, test.group, test.entry, make([]rule.Answer, len(test.entry)))
-		if got := e.same(test.askedFor, test.asked); got != test.want {
+		e := newEntry(&lookup{}, 0, test.group, test.entry, make([]rule.Answer, len(test.entry)))
+		if got := e.sameCharges(test.askedFor, test.asked); got != test.want {
 			t.Errorf("%s: got %v", test.name, got)
 		}
 	}

@@ -33,8 +33,8 @@ const (
 
 // home returns the bucket of a hash.
 func (s *Store) home(hash uint64) *bucket {
-	place, _ := bits.Mul64(hash, uint64(len(s.buckets)))
-	return &s.buckets[place]
+	index, _ := bits.Mul64(hash, uint64(len(s.buckets)))
+	return &s.buckets[index]
 }
 
 // address hashes an address. Addresses with equal hashes share a bucket and its turn, but never an entry, which
@@ -85,10 +85,10 @@ func (s *Store) newPrefix(limit *store.Limit) *prefix {
 func (s *Store) plansOf(limit *store.Limit) *plans {
 	r := limit.Rule()
 	known, ok := s.plans.Load(limit.Prefix())
-	if !ok && s.prefixed.Load() < maxPrefixes {
+	if !ok && s.planCount.Load() < maxPrefixes {
 		known, ok = s.plans.LoadOrStore(limit.Prefix(), &plans{quota: r.Quota, burst: r.Burst})
 		if !ok {
-			s.prefixed.Add(1)
+			s.planCount.Add(1)
 		}
 		ok = true
 	}
@@ -128,8 +128,8 @@ func (s *Store) turn(group string, charges []store.Charge, by uint64) {
 	}
 }
 
-// look is what a lookup saw before the store was called.
-type look struct {
+// lookup is what was read before the store was called.
+type lookup struct {
 	now  time.Duration
 	hash uint64
 	turn uint64  // the sum of the turns of all addresses: each only grows, so equal sums mean equal turns
@@ -137,8 +137,8 @@ type look struct {
 	hit  bool    // for a request of a batch: the cache answered it
 }
 
-// see fills l in place: copying it would take longer than all the rest.
-func (s *Store) see(l *look, group string, charges []store.Charge) {
+// fillLookup fills l in place: copying it would take longer than everything else.
+func (s *Store) fillLookup(l *lookup, group string, charges []store.Charge) {
 	var hash, sum, every uint64 // every has the bits that are set in any turn
 	for i := range charges {
 		c := &charges[i]
@@ -148,11 +148,11 @@ func (s *Store) see(l *look, group string, charges []store.Charge) {
 		every |= turn
 		hash = bits.RotateLeft64(hash, 23)*0x94d049bb133111eb + address
 	}
-	l.hash, l.turn, l.home = hash, sum, quiet(s.home(hash), every)
+	l.hash, l.turn, l.home = hash, sum, quietBucket(s.home(hash), every)
 }
 
-// quiet returns b, or nil if the turn shows a request under way.
-func quiet(b *bucket, turn uint64) *bucket {
+// quietBucket returns b, or nil if the turn shows a request under way.
+func quietBucket(b *bucket, turn uint64) *bucket {
 	if uint32(turn) != 0 {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (b *bucket) mayHold(hash uint64) bool {
 }
 
 // find returns the remembered denial of a request, or nil.
-func (l *look) find(group string, charges []store.Charge) *entry {
+func (l *lookup) find(group string, charges []store.Charge) *entry {
 	if l.home == nil {
 		return nil
 	}
@@ -179,15 +179,15 @@ func (l *look) find(group string, charges []store.Charge) *entry {
 			continue
 		}
 		if e := l.home.entries[i].Load(); e != nil && e.turn == l.turn && e.left(l.now) >= 0 &&
-			e.same(group, charges) && e.refuses(charges) {
+			e.sameCharges(group, charges) && e.refuses(charges) {
 			return e
 		}
 	}
 	return nil
 }
 
-// learn remembers a denial, unless it expires immediately.
-func (s *Store) learn(l *look, group string, charges []store.Charge, answers []rule.Answer) {
+// add remembers a denial, unless it expires immediately.
+func (s *Store) add(l *lookup, group string, charges []store.Charge, answers []rule.Answer) {
 	if l.home == nil {
 		return
 	}
@@ -198,28 +198,28 @@ func (s *Store) learn(l *look, group string, charges []store.Charge, answers []r
 	b := l.home
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	place := b.place(l, group, charges)
-	old := b.entries[place].Load()
+	index := b.entryIndex(l, group, charges)
+	old := b.entries[index].Load()
 	switch {
 	case old == nil:
 		s.entries.Add(1)
-	case old.turn == l.turn && old.left(l.now) >= last && old.same(group, charges) && old.refuses(charges):
+	case old.turn == l.turn && old.left(l.now) >= last && old.sameCharges(group, charges) && old.refuses(charges):
 		return // a concurrent request has stored a denial that lasts as long
 	}
-	b.entries[place].Store(newEntry(l, last, group, charges, answers))
-	b.hashes[place].Store(l.hash)
+	b.entries[index].Store(newEntry(l, last, group, charges, answers))
+	b.hashes[index].Store(l.hash)
 }
 
-// place returns the index for the denial of a request: that of the same request, otherwise a free one, otherwise the
-// one that ends first. The lock is held.
-func (b *bucket) place(l *look, group string, charges []store.Charge) int {
+// entryIndex returns the index for the denial of a request: the one that the same request has, otherwise a free one,
+// otherwise the one of the denial that ends first. The lock is held.
+func (b *bucket) entryIndex(l *lookup, group string, charges []store.Charge) int {
 	best, bestLeft := 0, time.Duration(0)
 	for i := range b.entries {
 		e := b.entries[i].Load()
 		if e == nil {
 			return i // entries are filled in order, so the same request is not in a later one
 		}
-		if e.hash == l.hash && e.same(group, charges) {
+		if e.hash == l.hash && e.sameCharges(group, charges) {
 			return i
 		}
 		if left := e.left(l.now); i == 0 || left < bestLeft {

@@ -7,9 +7,9 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// The breaker is hand-written. Those of the libraries cannot return a permit without a verdict, so a probe whose caller
-// leaves would be missing for good; they count the result of a request from before the outage as that of a probe; and
-// they take a lock for each request, which all processors then share.
+// The breaker is hand-written, because those in libraries have three faults. They cannot return a permit without a
+// verdict, so a probe whose caller leaves would be lost for good. They count the result of a request from before the
+// outage as the result of a probe. And they take a lock for each request, which all processors then share.
 
 // state describes the store since it last failed or recovered. A call is judged against the state that it began in: if
 // that is no longer the current one, the call says nothing about the store as it is now.
@@ -61,20 +61,20 @@ func (s *Store) untilProbe() rule.Micros {
 	return rule.Micros(max(1, (st.probeAt.Load()-s.sinceBase()+micro-1)/micro))
 }
 
-// answered records that a call was answered in time.
-func (s *Store) answered(st *state) {
+// recordAnswer records that a call was answered in time.
+func (s *Store) recordAnswer(st *state) {
 	switch {
 	case st.failed != nil:
 		if s.state.CompareAndSwap(st, new(state)) {
-			s.recovered()
+			s.reportRecovery()
 		}
 	case st.failures.Load() != 0:
 		st.failures.Store(0)
 	}
 }
 
-// recovered reports that the store is called again.
-func (s *Store) recovered() {
+// reportRecovery reports that the store is called again.
+func (s *Store) reportRecovery() {
 	if s.opts.OnChange != nil {
 		s.opts.OnChange(nil)
 	}
@@ -86,8 +86,8 @@ func (s *Store) recovered() {
 	}
 }
 
-// failed records that a call failed. A failed probe is nothing new.
-func (s *Store) failed(st *state, why *unavailable) {
+// recordFailure records that a call failed. A failed probe changes nothing.
+func (s *Store) recordFailure(st *state, why *unavailable) {
 	if st.failed != nil || st.failures.Add(1) < int64(s.opts.Failures) {
 		return
 	}

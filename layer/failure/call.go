@@ -40,9 +40,9 @@ func (s *Store) applyInner(ctx context.Context, batch []store.Request) error {
 	if err != nil {
 		answered, why = s.classify(ctx, batch, err)
 	} else if st.failed != nil {
-		answered = slices.ContainsFunc(batch, func(r store.Request) bool { return !cached(r.Answers) })
+		answered = slices.ContainsFunc(batch, func(r store.Request) bool { return !isCached(r.Answers) })
 	}
-	s.judge(st, answered, late, starved, why)
+	s.recordOutcome(st, answered, late, starved, why)
 	return err
 }
 
@@ -60,7 +60,7 @@ func (s *Store) takeInner(ctx context.Context, limit *store.Limit, key string, c
 		err = s.failure(ctx, err)
 		why, _ = err.(*unavailable)
 	}
-	s.judge(st, err == nil && !flags.Cached(), late, starved, why)
+	s.recordOutcome(st, err == nil && !flags.Cached(), late, starved, why)
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
@@ -90,16 +90,16 @@ func (s *Store) call(ctx context.Context, batch []store.Request) (late, starved 
 	late, starved = count.end()
 	if err != nil && (late || starved) {
 		for i := range batch {
-			batch[i].Err = s.timedOut(ctx, batch[i].Err)
+			batch[i].Err = s.timeoutError(ctx, batch[i].Err)
 		}
-		err = s.timedOut(ctx, err)
+		err = s.timeoutError(ctx, err)
 	}
 	return late && ctx.Err() == nil, starved, err
 }
 
-// timedOut returns the error of a call that the countdown ended. A store that derived its own context reports that it
+// timeoutError returns the error of a call that the countdown ended. A store that derived its own context reports that it
 // was canceled, which would read as if the caller had left.
-func (s *Store) timedOut(ctx context.Context, err error) error {
+func (s *Store) timeoutError(ctx context.Context, err error) error {
 	if ctx.Err() == nil && errors.Is(err, context.Canceled) {
 		return fmt.Errorf("failure: the store did not answer within %v: %w", s.opts.Timeout, context.DeadlineExceeded)
 	}
@@ -122,7 +122,7 @@ func (s *Store) callOne(ctx context.Context, limit *store.Limit, key string, cos
 	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(limited, limit, key, cost)
 	late, starved = count.end()
 	if err != nil && (late || starved) {
-		err = s.timedOut(ctx, err)
+		err = s.timeoutError(ctx, err)
 	}
 	return allowed, flags, remaining, after, resetAfter, at, late && ctx.Err() == nil, starved, err
 }
@@ -143,7 +143,7 @@ func (s *Store) classify(ctx context.Context, batch []store.Request, first error
 	for i := range batch {
 		r := &batch[i]
 		if r.Err == nil {
-			answered = answered || !cached(r.Answers)
+			answered = answered || !isCached(r.Answers)
 			continue
 		}
 		errs++
@@ -161,14 +161,14 @@ func (s *Store) classify(ctx context.Context, batch []store.Request, first error
 	return answered, why
 }
 
-// cached reports whether an answer came from a cache, and so says nothing about the store.
-func cached(answers []rule.Answer) bool {
+// isCached reports whether an answer came from a cache, and so says nothing about the store.
+func isCached(answers []rule.Answer) bool {
 	return len(answers) > 0 && answers[0].Flags.Cached()
 }
 
 // failure returns the error of a request: unchanged if the caller caused it, otherwise as a failure of the store.
 func (s *Store) failure(ctx context.Context, err error) error {
-	if over(ctx) || errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) ||
+	if hasEnded(ctx) || errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) ||
 		errors.Is(err, slidegate.ErrConflict) || errors.Is(err, store.ErrUnsupported) {
 		return err
 	}
@@ -178,8 +178,8 @@ func (s *Store) failure(ctx context.Context, err error) error {
 	return &unavailable{cause: err, notSent: err == errBusy}
 }
 
-// over reports whether the caller's own time has ended. A store may see that by its own clock before the context does.
-func over(ctx context.Context) bool {
+// hasEnded reports whether the caller's own time has ended. A store may see that by its own clock before the context does.
+func hasEnded(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return true
 	}
@@ -187,9 +187,9 @@ func over(ctx context.Context) bool {
 	return ok && time.Until(deadline) <= 0
 }
 
-// judge reports the outcome of a call to the breaker; why is the failure, if there was one. A call that failed while
+// recordOutcome reports the outcome of a call to the breaker; why is the failure, if there was one. A call that failed while
 // this process did not run says nothing about the store.
-func (s *Store) judge(st *state, answered, late, starved bool, why *unavailable) {
+func (s *Store) recordOutcome(st *state, answered, late, starved bool, why *unavailable) {
 	if late {
 		s.late.Add(1)
 		if why == nil {
@@ -201,9 +201,9 @@ func (s *Store) judge(st *state, answered, late, starved bool, why *unavailable)
 	case starved && !answered:
 		s.starved.Add(1)
 	case late || why != nil && !answered:
-		s.failed(st, why)
+		s.recordFailure(st, why)
 	case answered:
-		s.answered(st)
+		s.recordAnswer(st)
 	}
 }
 

@@ -37,14 +37,14 @@ func (s *Store) chargeLater() {
 			for s.chargeSome(context.Background()) == nil {
 			}
 		}
-		if s.optimism.idle() {
+		if s.optimism.stopIfIdle() {
 			return
 		}
 	}
 }
 
-// idle ends the goroutine if nothing is owed.
-func (o *optimism) idle() bool {
+// stopIfIdle reports whether nothing is owed, so that the goroutine must end.
+func (o *optimism) stopIfIdle() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.running = o.ledger.owed > 0
@@ -79,7 +79,7 @@ func (o *optimism) peekOwed(now rule.Micros) []store.Request {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for at := range o.ledger.accounts {
-		if a := o.ledger.find(at, now); a != nil && a.owes() > 0 {
+		if a := o.ledger.find(at, now); a != nil && a.owedUnits() > 0 {
 			return []store.Request{{
 				Op: rule.Peek, Group: at.group, Charges: []store.Charge{{Limit: a.limit, Key: at.key}}, Answers: make([]rule.Answer, 1),
 			}}
@@ -88,8 +88,8 @@ func (o *optimism) peekOwed(now rule.Micros) []store.Request {
 	return nil
 }
 
-// owes returns how many units were not yet sent to the store.
-func (a *account) owes() (units int64) {
+// owedUnits returns how many units were not yet sent to the store.
+func (a *account) owedUnits() (units int64) {
 	for i := range a.grains {
 		if a.grains[i].standing == owed {
 			units += a.grains[i].units
@@ -98,8 +98,8 @@ func (a *account) owes() (units int64) {
 	return units
 }
 
-// errNothing reports that nothing is owed.
-var errNothing = errors.New("failure: nothing is owed")
+// errNothingOwed means that nothing is owed.
+var errNothingOwed = errors.New("failure: nothing is owed")
 
 // chargeSome charges what is owed for some addresses. It returns an error if there are none or the store did not
 // answer.
@@ -107,7 +107,7 @@ func (s *Store) chargeSome(ctx context.Context) error {
 	o := s.optimism
 	batch, call := o.collectOwed(s.now())
 	if len(batch) == 0 {
-		return errNothing
+		return errNothingOwed
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.FinishTime)
 	err := s.applySafely(ctx, batch)
@@ -132,7 +132,7 @@ func (o *optimism) collectOwed(now rule.Micros) (batch []store.Request, call uin
 		if a == nil {
 			continue
 		}
-		units := a.owes()
+		units := a.owedUnits()
 		if units == 0 {
 			continue
 		}
@@ -199,7 +199,7 @@ func (s *Store) Close(ctx context.Context) error {
 		return fmt.Errorf("failure: not everything was charged: %w", ctx.Err())
 	}
 	for {
-		if err := s.chargeSome(ctx); err == errNothing {
+		if err := s.chargeSome(ctx); err == errNothingOwed {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("failure: not everything was charged: %w", err)

@@ -30,22 +30,22 @@ type countdown struct {
 // countdowns are pooled without their timers: a timer belongs to the synctest bubble that created it.
 var countdowns = sync.Pool{New: func() any {
 	c := new(countdown)
-	c.tick = func() { c.ticked(time.Now()) }
+	c.tick = func() { c.endStep(time.Now()) }
 	return c
 }}
 
-// limited is the context of a call to the store. It is done when the countdown ends it, or when the caller's context is
+// callContext is the context of a call to the store. It is done when the countdown ends it, or when the caller's context is
 // done.
-type limited struct {
+type callContext struct {
 	context.Context
 	hard time.Time
 }
 
 // Deadline returns a time later than the countdown allows. It is for stores that only check deadlines and ignore Done.
-func (l *limited) Deadline() (time.Time, bool) { return l.hard, true }
+func (l *callContext) Deadline() (time.Time, bool) { return l.hard, true }
 
 // Err returns context.DeadlineExceeded if the countdown ended the context.
-func (l *limited) Err() error {
+func (l *callContext) Err() error {
 	err := l.Context.Err()
 	if err == context.Canceled && context.Cause(l.Context) == context.DeadlineExceeded {
 		return context.DeadlineExceeded
@@ -54,10 +54,10 @@ func (l *limited) Err() error {
 }
 
 // startCountdown returns a context that ends after timeout, and its countdown.
-func startCountdown(ctx context.Context, timeout time.Duration) (*limited, *countdown) {
+func startCountdown(ctx context.Context, timeout time.Duration) (*callContext, *countdown) {
 	now := time.Now()
 	inner, cancel := context.WithCancelCause(ctx)
-	l := &limited{Context: inner, hard: now.Add(2 * timeout)}
+	l := &callContext{Context: inner, hard: now.Add(2 * timeout)}
 	if own, ok := ctx.Deadline(); ok && own.Before(l.hard) {
 		l.hard = own
 	}
@@ -77,8 +77,8 @@ func (c *countdown) begin(now time.Time) {
 	c.due = now.Add(c.step)
 }
 
-// ticked ends a step.
-func (c *countdown) ticked(now time.Time) {
+// endStep ends a step.
+func (c *countdown) endStep(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cancel == nil {

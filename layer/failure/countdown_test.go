@@ -18,7 +18,7 @@ func play(t *testing.T, lateness ...int) (over, late, starved bool) {
 			if ctx.Err() != nil {
 				t.Fatalf("the context ended after %d of %d steps", i, len(lateness))
 			}
-			c.ticked(c.due.Add(time.Duration(ms) * time.Millisecond))
+			c.endStep(c.due.Add(time.Duration(ms) * time.Millisecond))
 			c.timer.Stop()
 		}
 		err := ctx.Err()
@@ -90,11 +90,11 @@ func TestStarvedCallsDoNotOpenTheBreaker(t *testing.T) {
 	healthy := new(state)
 	s.state.Store(healthy)
 	why := &unavailable{cause: context.DeadlineExceeded}
-	s.judge(healthy, false, false, true, why)
+	s.recordOutcome(healthy, false, false, true, why)
 	if stats := s.Stats(); stats.Down || stats.Starved != 1 || stats.Late != 0 {
 		t.Errorf("after a call that starved: %+v, want 1 starved, not down", stats)
 	}
-	s.judge(healthy, false, true, false, why)
+	s.recordOutcome(healthy, false, true, false, why)
 	if stats := s.Stats(); !stats.Down || stats.Late != 1 {
 		t.Errorf("after a late call: %+v, want it down", stats)
 	}

@@ -15,7 +15,7 @@
 //     Options.ProbeEvery. The first probe that is answered ends the outage: at the latest one interval after the store
 //     is back, if there is traffic. There is no probe without a request, and no goroutine that outlives the calls,
 //     unless Optimistic owes units to the store.
-//   - Whatever was not decided by the store is marked: the answer has one of the flags rule.FallbackOpen,
+//   - Every answer that the store did not decide is marked: it has one of the flags rule.FallbackOpen,
 //     rule.FallbackClosed, rule.FallbackLocal and rule.FallbackOptimistic, Stats counts it, and Options.OnFallback
 //     receives the reason.
 //   - Units are never returned to a store that did not charge them; see Local.

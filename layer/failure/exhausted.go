@@ -24,7 +24,7 @@ type note struct {
 	until     rule.Micros
 }
 
-func (n *exhausted) place(at address) *atomic.Pointer[note] {
+func (n *exhausted) cell(at address) *atomic.Pointer[note] {
 	return &n.notes[maphash.Comparable(n.seed, at)%uint64(len(n.notes))]
 }
 
@@ -36,25 +36,26 @@ func (n *exhausted) record(at address, remaining int64, after, now rule.Micros) 
 	if after <= 0 || after == rule.Never {
 		return
 	}
-	place, until := n.place(at), now+after
-	if known := place.Load(); known != nil && known.address == at && known.remaining == remaining && known.until >= until-slack {
+	cell, until := n.cell(at), now+after
+	if known := cell.Load(); known != nil && known.address == at && known.remaining == remaining && known.until >= until-slack {
 		return
 	}
 	at.group, at.key = strings.Clone(at.group), strings.Clone(at.key)
-	place.Store(&note{at, remaining, until})
+	cell.Store(&note{at, remaining, until})
 }
 
 // forget forgets the note of an address that units were returned to.
 func (n *exhausted) forget(at address) {
-	place := n.place(at)
-	if known := place.Load(); known != nil && known.address == at {
-		place.CompareAndSwap(known, nil)
+	cell := n.cell(at)
+	if known := cell.Load(); known != nil && known.address == at {
+		cell.CompareAndSwap(known, nil)
 	}
 }
 
-// of returns how many units remained, if too few, and for how long that holds.
-func (n *exhausted) of(at address, now rule.Micros) (remaining int64, rest rule.Micros) {
-	known := n.place(at).Load()
+// lookup returns how many units remained, if they were too few, and for how long that holds. Without a note it returns
+// rule.MaxQuota.
+func (n *exhausted) lookup(at address, now rule.Micros) (remaining int64, rest rule.Micros) {
+	known := n.cell(at).Load()
 	if known == nil || known.address != at || now >= known.until {
 		return rule.MaxQuota, 0
 	}

@@ -29,7 +29,7 @@ type Store struct {
 	wallBase rule.Micros
 	state    atomic.Pointer[state]
 
-	fallbacks, undone, failures, late, starved, outages, probes, detached atomic.Int64
+	fallbacks, undecided, failures, late, starved, outages, probes, detached atomic.Int64
 }
 
 // New returns a store that calls inner, and uses policy when inner does not answer.
@@ -103,7 +103,7 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 // Stats returns the current counts.
 func (s *Store) Stats() Stats {
 	stats := Stats{
-		Fallbacks: s.fallbacks.Load(), Undecided: s.undone.Load(), Failures: s.failures.Load(), Late: s.late.Load(),
+		Fallbacks: s.fallbacks.Load(), Undecided: s.undecided.Load(), Failures: s.failures.Load(), Late: s.late.Load(),
 		Starved: s.starved.Load(), Outages: s.outages.Load(), Probes: s.probes.Load(), Detached: s.detached.Load(),
 		Down: s.state.Load().failed != nil,
 	}
@@ -199,7 +199,7 @@ func takenFrom(charges []store.Charge) (fromStore, fromFallback bool) {
 // applySome passes the requests of a batch that are for the store to the store.
 func (s *Store) applySome(ctx context.Context, batch []store.Request) {
 	var some []store.Request
-	var place []int
+	var indexes []int
 	for i := range batch {
 		r := &batch[i]
 		r.Err = nil
@@ -208,11 +208,11 @@ func (s *Store) applySome(ctx context.Context, batch []store.Request) {
 				continue
 			}
 		}
-		some, place = append(some, *r), append(place, i)
+		some, indexes = append(some, *r), append(indexes, i)
 	}
 	_ = s.applyInner(ctx, some) // each request has its own error
 	for i := range some {
-		batch[place[i]].Err = some[i].Err
+		batch[indexes[i]].Err = some[i].Err
 	}
 }
 

@@ -17,23 +17,23 @@ func (s *Store) fallback(ctx context.Context, r *store.Request, why *unavailable
 	}
 	switch {
 	case r.Op == rule.Reset && s.local != nil:
-		s.undone.Add(1)
+		s.undecided.Add(1)
 		if err := s.local.reset(ctx, r); err != nil {
-			return both(why, err)
+			return bothErrors(why, err)
 		}
 		return why
 	case !s.canDecide(r):
-		s.undone.Add(1)
+		s.undecided.Add(1)
 		return why
 	case s.local != nil:
 		if err := s.local.apply(ctx, r); err != nil {
-			s.undone.Add(1)
-			return both(why, err)
+			s.undecided.Add(1)
+			return bothErrors(why, err)
 		}
 		s.correctRetry(r)
 	case s.optimism != nil:
 		if !s.applyOptimistic(r, why) {
-			s.undone.Add(1)
+			s.undecided.Add(1)
 			return why
 		}
 	case s.policy.flag == rule.FallbackOpen:
@@ -106,8 +106,8 @@ type singleTake struct {
 
 var singleTakes = sync.Pool{New: func() any { return new(singleTake) }}
 
-// both returns the error of a request that neither the store nor the fallback answered.
-func both(why *unavailable, err error) error {
+// bothErrors returns the error of a request that neither the store nor the fallback answered.
+func bothErrors(why *unavailable, err error) error {
 	return fmt.Errorf("%w; and the fallback: %w", why, err)
 }
 
@@ -138,8 +138,8 @@ func (s *Store) takeFallback(ctx context.Context, limit *store.Limit, key string
 	}
 	allowed, flags, remaining, after, resetAfter, at, err = s.local.takeOne(ctx, limit, key, cost)
 	if err != nil {
-		s.undone.Add(1)
-		return false, 0, 0, 0, 0, 0, both(why, err)
+		s.undecided.Add(1)
+		return false, 0, 0, 0, 0, 0, bothErrors(why, err)
 	}
 	if after == rule.Never {
 		after = s.retryAfter(possible)
@@ -163,12 +163,12 @@ func (s *Store) admitAll(r *store.Request) {
 	for i := range r.Charges {
 		c := &r.Charges[i]
 		grant = min(grant, c.Cost, c.Limit.Rule().Capacity())
-		all = all && possible(r.Op, c)
+		all = all && isPossible(r.Op, c)
 	}
 	at := -s.now()
 	for i := range r.Charges {
 		c, a := &r.Charges[i], &r.Answers[i]
-		*a = rule.Answer{Allowed: possible(r.Op, c), Flags: s.policy.flag, At: at}
+		*a = rule.Answer{Allowed: isPossible(r.Op, c), Flags: s.policy.flag, At: at}
 		switch {
 		case !a.Allowed:
 			a.RetryAfter = rule.Never
@@ -184,13 +184,13 @@ func (s *Store) refuseAll(r *store.Request) {
 	at := -s.now()
 	for i := range r.Charges {
 		r.Answers[i] = rule.Answer{
-			Flags: s.policy.flag, RetryAfter: s.retryAfter(possible(r.Op, &r.Charges[i])), At: at,
+			Flags: s.policy.flag, RetryAfter: s.retryAfter(isPossible(r.Op, &r.Charges[i])), At: at,
 		}
 	}
 }
 
-// possible reports whether an unused limit admits a charge.
-func possible(op rule.Op, c *store.Charge) bool {
+// isPossible reports whether an unused limit admits a charge.
+func isPossible(op rule.Op, c *store.Charge) bool {
 	return op == rule.TakeUpTo || c.Cost <= c.Limit.Rule().Capacity()
 }
 
@@ -198,7 +198,7 @@ func possible(op rule.Op, c *store.Charge) bool {
 func (s *Store) correctRetry(r *store.Request) {
 	for i := range r.Charges {
 		if a := &r.Answers[i]; a.RetryAfter == rule.Never {
-			a.RetryAfter = s.retryAfter(possible(r.Op, &r.Charges[i]))
+			a.RetryAfter = s.retryAfter(isPossible(r.Op, &r.Charges[i]))
 		}
 	}
 }

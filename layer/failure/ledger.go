@@ -135,15 +135,15 @@ func (l *ledger) fits(charges int, now rule.Micros) bool {
 	return l.entries <= limit
 }
 
-// together divides the time that a unit counts: the first and last unit of a grain are at most that fraction apart. All
+// grainFraction divides the time that a unit counts: the first and last unit of a grain are at most that fraction apart. All
 // of its units count until the last one no longer does.
-const together = 64
+const grainFraction = 64
 
 // add records units that were admitted now, and returns the time that identifies their grain.
 func (l *ledger) add(a *account, g grain) (at rule.Micros) {
 	if n := len(a.grains); n > 0 && g.id == 0 && g.standing == owed {
 		last := &a.grains[n-1]
-		if last.standing == owed && last.id == 0 && g.at-last.at < a.horizon/together {
+		if last.standing == owed && last.id == 0 && g.at-last.at < a.horizon/grainFraction {
 			last.units += g.units
 			last.last = g.last
 			return last.at
@@ -170,8 +170,8 @@ func (a *account) unacknowledged() (units int64) {
 	return units
 }
 
-// named returns the grain with that time and reservation, or nil.
-func (a *account) named(at rule.Micros, id rule.ID) *grain {
+// findGrain returns the grain with that time and reservation, or nil.
+func (a *account) findGrain(at rule.Micros, id rule.ID) *grain {
 	if a == nil {
 		return nil
 	}

@@ -35,13 +35,13 @@ func newLocal(fallback store.Store, instances int) *local {
 	return l
 }
 
-// share returns the fallback's limit for limit. It has the same name and shape, and so the same address.
+// share returns this process's share of limit. It has the same name and shape, and so the same address.
 func (l *local) share(limit *store.Limit) (*store.Limit, error) {
 	if l.instances == 1 {
 		return limit, nil
 	}
-	place := &l.shares[limit.ID()%uint64(len(l.shares))]
-	if known := place.Load(); known != nil && known.whole == limit {
+	cell := &l.shares[limit.ID()%uint64(len(l.shares))]
+	if known := cell.Load(); known != nil && known.whole == limit {
 		return known.part, nil
 	}
 	divided := slidegate.Unbind(limit)
@@ -55,7 +55,7 @@ func (l *local) share(limit *store.Limit) (*store.Limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	place.Store(&share{whole: limit, part: part})
+	cell.Store(&share{whole: limit, part: part})
 	return part, nil
 }
 
@@ -75,7 +75,7 @@ func (l *local) takeOne(ctx context.Context, limit *store.Limit, key string, cos
 func (l *local) apply(ctx context.Context, r *store.Request) error {
 	q := l.work.Get().(*localRequest)
 	defer l.end(q)
-	if err := l.ask(ctx, q, r, r.Answers); err != nil {
+	if err := l.call(ctx, q, r, r.Answers); err != nil {
 		return err
 	}
 	for i := range r.Charges {
@@ -91,10 +91,10 @@ func (l *local) reset(ctx context.Context, r *store.Request) error {
 	q := l.work.Get().(*localRequest)
 	defer l.end(q)
 	q.answers = append(q.answers[:0], make([]rule.Answer, len(r.Charges))...)
-	return l.ask(ctx, q, r, q.answers)
+	return l.call(ctx, q, r, q.answers)
 }
 
-func (l *local) ask(ctx context.Context, q *localRequest, r *store.Request, answers []rule.Answer) error {
+func (l *local) call(ctx context.Context, q *localRequest, r *store.Request, answers []rule.Answer) error {
 	for _, c := range r.Charges {
 		var err error
 		if c.Limit, err = l.share(c.Limit); err != nil {

@@ -11,13 +11,13 @@ import (
 // optimism implements the policy Optimistic: it records what was admitted and not yet acknowledged by the store, and
 // decides what else may be admitted.
 //
-// Why no window holds more than the quota plus k per process: of all answers of the store after which any process
-// admitted something, take the last one, at time c. It left units, or the process that admitted waited until everything
-// that the store knew at c left units. So what the store knew at c is at most the quota in any window that ends after
-// it: units are charged later than they were admitted, and leave the store's window later. What it did not know at c is
-// what each process admitted itself. If the store had acknowledged any of that by the time of the process's last
-// admission, there would have been an answer after c. So all of it still counted then: at most k. Units that were
-// forgotten because of their age are in no such window.
+// No window holds more than the quota plus k per process, for this reason. Of all answers of the store after which any
+// process admitted something, take the last one, at time c. It left units, or the process that admitted waited until
+// everything that the store knew at c left units. So what the store knew at c is at most the quota in any window that ends
+// after it: units are charged later than they were admitted, and leave the store's window later. What it did not know at c
+// is what each process admitted itself. If the store had acknowledged any of that by the time of the process's last
+// admission, there would have been an answer after c. So all of it still counted then: at most k. Units that were forgotten
+// because of their age are in no such window.
 type optimism struct {
 	k         int64
 	exhausted exhausted
@@ -49,7 +49,7 @@ func (o *optimism) admissible(group string, c *store.Charge, now rule.Micros) (u
 	at := addressOf(group, c)
 	a := o.ledger.find(at, now)
 	units = min(o.k, c.Limit.Rule().Capacity()) - a.unacknowledged()
-	known, rest := o.exhausted.of(at, now)
+	known, rest := o.exhausted.lookup(at, now)
 	units = max(0, min(units, known))
 	if a != nil && now < a.rest {
 		units, rest = 0, max(rest, a.rest-now)
@@ -83,7 +83,7 @@ func (o *optimism) decide(r *store.Request, now, probe rule.Micros) {
 		switch {
 		case a.Allowed:
 			a.RetryAfter = 0
-		case !possible(r.Op, c):
+		case !isPossible(r.Op, c):
 			a.RetryAfter = rule.Never
 		case a.RetryAfter == 0:
 			a.RetryAfter = probe
@@ -97,7 +97,7 @@ func (o *optimism) decide(r *store.Request, now, probe rule.Micros) {
 		if a.Granted = c.Cost; r.Op == rule.TakeUpTo {
 			a.Granted = grant
 		}
-		a.At = -o.enter(r, c, a.Granted, now, owed)
+		a.At = -o.admit(r, c, a.Granted, now, owed)
 		if a.Remaining = max(0, a.Remaining-a.Granted); a.Remaining == 0 {
 			a.NextAfter = probe
 		}
@@ -109,19 +109,18 @@ func (o *optimism) holds(r *store.Request, c *store.Charge) bool {
 	if c.Limit.Rule().Algorithm != rule.InFlight || r.ID == 0 {
 		return false
 	}
-	return o.ledger.accounts[addressOf(r.Group, c)].named(0, r.ID) != nil
+	return o.ledger.accounts[addressOf(r.Group, c)].findGrain(0, r.ID) != nil
 }
 
-// enter records units that are admitted now, and returns the time by which they can be refunded. The caller holds the
-// lock.
-func (o *optimism) enter(r *store.Request, c *store.Charge, units int64, now rule.Micros, as standing) rule.Micros {
+// admit records units that are admitted now, and returns the time to pass when they are refunded. The caller holds the lock.
+func (o *optimism) admit(r *store.Request, c *store.Charge, units int64, now rule.Micros, as standing) rule.Micros {
 	if units == 0 {
 		return now
 	}
 	a := o.ledger.open(addressOf(r.Group, c), c.Limit)
 	if c.Limit.Rule().Algorithm == rule.InFlight {
 		as = slot
-		if held := a.named(0, r.ID); held != nil && r.ID != 0 {
+		if held := a.findGrain(0, r.ID); held != nil && r.ID != 0 {
 			held.last = now
 			return now
 		}
@@ -129,7 +128,7 @@ func (o *optimism) enter(r *store.Request, c *store.Charge, units int64, now rul
 	return o.ledger.add(a, grain{at: now, last: now, units: units, id: r.ID, standing: as})
 }
 
-// force records units that have been used, whatever the limit. It reports false if there is no memory for them.
+// force records units that have been used, whatever the limit. It returns false if there is no memory for them.
 func (o *optimism) force(r *store.Request, now rule.Micros, as standing) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -138,7 +137,7 @@ func (o *optimism) force(r *store.Request, now rule.Micros, as standing) bool {
 	}
 	for i := range r.Charges {
 		c := &r.Charges[i]
-		at := o.enter(r, c, c.Cost, now, as)
+		at := o.admit(r, c, c.Cost, now, as)
 		o.answer(r, i, c.Cost, at, now)
 	}
 	return true
@@ -178,7 +177,7 @@ func (o *optimism) finish(r *store.Request, now rule.Micros) {
 	for i := range r.Charges {
 		c := &r.Charges[i]
 		a := o.ledger.find(addressOf(r.Group, c), now)
-		g := a.named(-c.At, r.ID)
+		g := a.findGrain(-c.At, r.ID)
 		switch {
 		case r.Op == rule.Settle:
 			o.settle(r, i, a, g, now)
@@ -229,7 +228,7 @@ func (o *optimism) settle(r *store.Request, i int, a *account, g *grain, now rul
 	case back < 0:
 		name, id := g.at, g.id
 		o.ledger.add(a, grain{at: now, last: now, units: -back, standing: owed})
-		g = a.named(name, id) // it may have moved
+		g = a.findGrain(name, id) // it may have moved
 	}
 	g.settled, g.back = true, back
 	if g.units == 0 && g.standing == owed {

@@ -54,8 +54,8 @@ func Local(fallback store.Store) Policy {
 }
 
 // Optimistic admits up to k units of a key that the store has not acknowledged, in each process, and charges them to
-// the store when it answers again. Its answers carry rule.FallbackOptimistic. It is for stores that are slow or away
-// for a short time: the excess is bounded, and the store eventually counts it.
+// the store when it answers again. Its answers carry rule.FallbackOptimistic. It is for stores that are slow or
+// unreachable for a short time: the excess is bounded, and the store eventually counts it.
 //
 // In any window, all processes together admit at most the quota plus k per process. This holds for limits that keep
 // their quota in any window, which are sliding logs and overlap whole; other limits admit at most k per process beyond
@@ -147,8 +147,8 @@ type Options struct {
 	OnChange func(err error)
 }
 
-// longest is the maximum of durations in Options: far beyond what is useful, and sums of it do not overflow.
-const longest = 24 * time.Hour
+// maxDuration is the maximum of durations in Options: far beyond what is useful, and sums of it do not overflow.
+const maxDuration = 24 * time.Hour
 
 // ErrUnavailable is wrapped by errors about a store that failed, along with the store's own error.
 var ErrUnavailable = errors.New("store unavailable")
@@ -167,13 +167,13 @@ func (o *Options) fill(p Policy) error {
 		o.MaxPending = defaultPending
 	}
 	switch {
-	case o.Timeout < 0 || o.Timeout > longest:
-		return fmt.Errorf("failure: Timeout: must be up to %v, or 0 for the default, not %v", longest, o.Timeout)
+	case o.Timeout < 0 || o.Timeout > maxDuration:
+		return fmt.Errorf("failure: Timeout: must be up to %v, or 0 for the default, not %v", maxDuration, o.Timeout)
 	case o.Failures < 0:
 		return fmt.Errorf("failure: Failures: must be 1 or more, or 0 for the default, not %d", o.Failures)
-	case o.ProbeEvery < o.Timeout || o.ProbeEvery > longest:
+	case o.ProbeEvery < o.Timeout || o.ProbeEvery > maxDuration:
 		return fmt.Errorf("failure: ProbeEvery: must be from Timeout, %v, up to %v, or 0 for the default, not %v",
-			o.Timeout, longest, o.ProbeEvery)
+			o.Timeout, maxDuration, o.ProbeEvery)
 	case o.Instances < 0:
 		return fmt.Errorf("failure: Instances: must be 1 or more, or 0 for 1, not %d", o.Instances)
 	case o.Instances > 1 && p.fallback == nil:

@@ -11,7 +11,7 @@ import (
 // job is the reusable memory of a call.
 type job struct {
 	requests []store.Request // the requests of a batch that go to the store
-	places   []int           // their indexes in the batch
+	indexes  []int           // their indexes in the batch
 	spends   []spending      // of a request with several charges
 	parts    []partial       // requests of which only some charges go to the store
 	kept     []spending      // what was spent for those
@@ -25,14 +25,14 @@ func (s *Store) put(j *job) {
 	clear(j.spends)
 	clear(j.kept)
 	clear(j.charges)
-	j.requests, j.places, j.spends = j.requests[:0], j.places[:0], j.spends[:0]
+	j.requests, j.indexes, j.spends = j.requests[:0], j.indexes[:0], j.spends[:0]
 	j.parts, j.kept, j.charges, j.answers = j.parts[:0], j.kept[:0], j.charges[:0], j.answers[:0]
 	s.work.Put(j)
 }
 
 // Apply answers takes from leases where it can, and passes the rest to the inner store in one call.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
-	resets, leased := s.survey(batch)
+	resets, leased := s.countLeased(batch)
 	switch {
 	case leased == 0:
 		return s.inner.Apply(ctx, batch)
@@ -58,9 +58,9 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 		sent := s.clock.read()
 		_ = s.inner.Apply(ctx, j.requests)
 		for _, p := range j.parts {
-			s.join(j, p, &batch[j.places[p.request]])
+			s.join(j, p, &batch[j.indexes[p.request]])
 		}
-		for k, i := range j.places {
+		for k, i := range j.indexes {
 			batch[i].Err = j.requests[k].Err
 			s.record(&batch[i], sent)
 			s.takeAtHand(j, &batch[i])
@@ -74,8 +74,8 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// survey counts the requests of a batch that reset leased limits, and those that concern leased limits at all.
-func (s *Store) survey(batch []store.Request) (resets, leased int) {
+// countLeased counts the requests of a batch that reset leased limits, and those that concern leased limits at all.
+func (s *Store) countLeased(batch []store.Request) (resets, leased int) {
 	for i := range batch {
 		for k := range batch[i].Charges {
 			if batch[i].Charges[k].Limit.Rule().Lease {
@@ -201,12 +201,12 @@ func (s *Store) record(r *store.Request, sent int64) {
 	}
 }
 
-// atHand returns how many units can be spent immediately under a limit.
-func (e *holding) atHand(limit *store.Limit, now int64) (units int64) {
+// unitsAtHand returns how many units can be spent immediately under a limit.
+func (e *holding) unitsAtHand(limit *store.Limit, now int64) (units int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, l := range [...]*lease{e.now.Load(), e.after} {
-		if l != nil && now < l.end && same(l.limit, limit) {
+	for _, l := range [...]*lease{e.current.Load(), e.next} {
+		if l != nil && now < l.end && sameRule(l.limit, limit) {
 			left, _ := l.left()
 			units += left
 		}
@@ -216,7 +216,7 @@ func (e *holding) atHand(limit *store.Limit, now int64) (units int64) {
 
 // addTo adds what is at hand to the answer to a peek.
 func (e *holding) addTo(a *rule.Answer, c *store.Charge, now int64) {
-	left := e.atHand(c.Limit, now)
+	left := e.unitsAtHand(c.Limit, now)
 	if left == 0 {
 		return
 	}

@@ -18,14 +18,14 @@ type clock struct {
 	added atomic.Int64 // what is added to the monotonic clock; raised before seen is
 	seen  atomic.Int64 // how far the wall clock was ahead of the monotonic clock, since base, when that was last counted
 
-	mu     sync.Mutex // guards writes
-	slept  int64      // how long the machine had been suspended when that was last counted
-	looked int64      // added, at the keeper's last check
+	mu      sync.Mutex // guards writes
+	slept   int64      // how long the machine had been suspended when that was last counted
+	checked int64      // added, at the keeper's last check
 }
 
 const (
-	// notice is how much the wall clock must have gained before it is counted.
-	notice = int64(time.Millisecond)
+	// minGain is how much the wall clock must have gained before it is counted.
+	minGain = int64(time.Millisecond)
 	// blur is how far two clocks may seem to differ because this process did not run between reading them. It bounds
 	// what the keeper counts, since a mistake there would end leases early again and again.
 	blur = int64(100 * time.Millisecond)
@@ -41,7 +41,7 @@ func (c *clock) read() int64 {
 		return int64(c.now())
 	}
 	monotonic, gain := c.system()
-	return c.reckon(monotonic, gain)
+	return c.timeAt(monotonic, gain)
 }
 
 // system returns the monotonic time since base, and how far the wall clock has gained on it.
@@ -51,9 +51,9 @@ func (c *clock) system() (monotonic, gain int64) {
 	return monotonic, now.UnixNano() - c.base.UnixNano() - monotonic
 }
 
-// reckon returns the time, given the readings of the system's clocks.
-func (c *clock) reckon(monotonic, gain int64) int64 {
-	if gain > c.seen.Load()+notice {
+// timeAt returns the time, given the readings of the system's clocks.
+func (c *clock) timeAt(monotonic, gain int64) int64 {
+	if gain > c.seen.Load()+minGain {
 		c.mu.Lock()
 		c.addGainLocked(gain)
 		c.mu.Unlock()
@@ -63,24 +63,24 @@ func (c *clock) reckon(monotonic, gain int64) int64 {
 
 // addGainLocked adds what the wall clock has gained.
 func (c *clock) addGainLocked(gain int64) {
-	if seen := c.seen.Load(); gain > seen+notice {
+	if seen := c.seen.Load(); gain > seen+minGain {
 		c.added.Add(gain - seen)
 		c.seen.Store(gain)
 	}
 }
 
-// lookForSuspension is called in every round of the keeper.
-func (c *clock) lookForSuspension() {
+// checkSuspension records suspensions since the last check. The keeper calls it in every round.
+func (c *clock) checkSuspension() {
 	if c.now != nil {
 		return
 	}
 	_, gain := c.system()
-	c.look(gain, suspended())
+	c.recordSuspension(gain, suspended())
 }
 
-// look detects a wall clock that was set back, so that what it gains from now on counts again, and adds the time that
+// recordSuspension detects a wall clock that was set back, so that what it gains from now on counts again, and adds the time that
 // the machine was suspended according to the system, as far as the wall clock has not shown it.
-func (c *clock) look(gain, slept int64) {
+func (c *clock) recordSuspension(gain, slept int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.addGainLocked(gain)
@@ -89,7 +89,7 @@ func (c *clock) look(gain, slept int64) {
 	}
 	if more := slept - c.slept; more > blur {
 		c.slept = slept
-		c.added.Add(max(0, more-(c.added.Load()-c.looked)))
+		c.added.Add(max(0, more-(c.added.Load()-c.checked)))
 	}
-	c.looked = c.added.Load()
+	c.checked = c.added.Load()
 }

@@ -58,9 +58,9 @@ func TestClock(t *testing.T) {
 			var c clock
 			for k, m := range play {
 				if m.look {
-					c.look(int64(m.gain), int64(m.slept))
+					c.recordSuspension(int64(m.gain), int64(m.slept))
 				}
-				if got := time.Duration(c.reckon(int64(m.monotonic), int64(m.gain))); got != m.want {
+				if got := time.Duration(c.timeAt(int64(m.monotonic), int64(m.gain))); got != m.want {
 					t.Errorf("step %d: the clock shows %v, want %v", k+1, got, m.want)
 				}
 			}
@@ -74,7 +74,7 @@ func TestClockGoesOn(t *testing.T) {
 	c.setUp(nil)
 	last := c.read()
 	for range 1000 {
-		c.lookForSuspension()
+		c.checkSuspension()
 		if now := c.read(); now < last {
 			t.Fatalf("the clock went back from %d to %d", last, now)
 		} else {

@@ -6,14 +6,14 @@ import (
 )
 
 // heat counts roughly how often addresses are requested: addresses can share a cell, and counts can get lost. A key
-// that is wrongly taken for a busy one costs a call that brings more than it needs, and which is returned.
+// that is mistaken for a busy one costs a call for more units than it needs, which are then returned.
 type heat struct{ cells []atomic.Uint64 }
 
 const (
 	heatCells = 1 << 14
 	heatSpan  = int64(50 * time.Millisecond)
-	// hot is how many units in a span make a lease worth a call.
-	hot = 8
+	// hotUnits is how many units in a span make a lease worth a call.
+	hotUnits = 8
 )
 
 func newHeat() heat { return heat{make([]atomic.Uint64, heatCells)} }

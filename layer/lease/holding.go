@@ -9,38 +9,38 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// holding is what this process has of one address: a lease that is being spent, the next lease, and the store's last
+// holding is what this process has of one address: the lease that is being spent, the next lease, and the store's last
 // answer.
 type holding struct {
 	hash               uint64
 	prefix, group, key string
-	place              int // in the table's list; guarded by the table's lock
+	index              int // in the table's list; guarded by the table's lock
 
-	now    atomic.Pointer[lease]   // the lease to spend from
-	denied atomic.Pointer[refusal] // the store's denial, while it holds
+	current atomic.Pointer[lease]   // the lease to spend from
+	denied  atomic.Pointer[refusal] // the store's denial, while it holds
 
 	// The fields below are guarded by mu, which is taken once or twice per lease, not per spend.
-	mu         sync.Mutex
-	limit      *store.Limit // the limit of the leases: another value ends them
-	after      *lease
-	transfers  int           // transfers for this address that are queued or under way
-	requesting bool          // one of them is for a lease
-	done       chan struct{} // closed when all of them are done; nil if no goroutine waits for that
-	waiting    []*waiter     // for the lease, in order
-	since      int64         // since when they wait, as far as not yet counted by pace
-	latency    int64         // how long calls for leases take
-	turn       uint32        // transfers of an earlier turn are dropped
-	begun      bool          // its pace is known
-	resets     int           // resets under way: no lease is requested
-	gone       bool          // no longer in the table
-	barred     int64         // until when no lease is requested
-	changed    int64         // when another limit value last came
-	idle       int           // rounds of the keeper in which nothing was spent
-	seen       sighting      // of the store's clock
-	remains    int64         // units that remain, by the store's last answer
-	pace       pace
-	closed     tally // spent from closed leases
-	lastLook   int64 // what was spent at the keeper's last visit
+	mu          sync.Mutex
+	limit       *store.Limit // the limit of the leases: another value ends them
+	next        *lease
+	transfers   int           // transfers for this address that are queued or under way
+	requesting  bool          // one of them is for a lease
+	done        chan struct{} // closed when all of them are done; nil if no goroutine waits for that
+	waiting     []*waiter     // for the lease, in order
+	since       int64         // since when they wait; waiting time before that is counted in pace
+	latency     int64         // how long calls for leases take
+	turn        uint32        // transfers of an earlier turn are dropped
+	begun       bool          // its pace is known
+	resets      int           // resets under way: no lease is requested
+	gone        bool          // no longer in the table
+	barredUntil int64         // until when no lease is requested
+	changed     int64         // when another limit value last came
+	idle        int           // rounds of the keeper in which nothing was spent
+	seen        sighting      // of the store's clock
+	remains     int64         // units that remain, by the store's last answer
+	pace        pace
+	closed      tally // spent from closed leases
+	lastSpent   int64 // what was spent at the keeper's last visit
 }
 
 // refusal is a denial of the store that holds for a while: usage can only fall until a unit is returned.
@@ -56,19 +56,19 @@ type refusal struct {
 // refusalLife bounds how long a denial is repeated: another process may return units that it has not spent.
 const refusalLife = int64(50 * time.Millisecond)
 
-func (e *holding) is(h uint64, limit *store.Limit, group, key string) bool {
+func (e *holding) matches(h uint64, limit *store.Limit, group, key string) bool {
 	return e.hash == h && e.key == key && e.group == group && e.prefix == limit.Prefix()
 }
 
-// same reports whether two limits of one address are equal, so that a lease of one may be spent under the other.
-func same(a, b *store.Limit) bool { return a == b || *a.Rule() == *b.Rule() }
+// sameRule reports whether two limits of one address are equal, so that a lease of one may be spent under the other.
+func sameRule(a, b *store.Limit) bool { return a == b || *a.Rule() == *b.Rule() }
 
 // spend takes units from the leases, and returns the clock reading that it was checked against. It reports whether
 // there were enough.
 func (s *Store) spend(e *holding, limit *store.Limit, cost int64) (l *lease, left, now int64, ok bool) {
-	for l = e.now.Load(); l != nil; l = e.now.Load() {
+	for l = e.current.Load(); l != nil; l = e.current.Load() {
 		now = s.clock.read() // after the lease was found, and checked before it is spent
-		if now >= l.end || !same(l.limit, limit) {
+		if now >= l.end || !sameRule(l.limit, limit) {
 			break
 		}
 		if left, ok = l.spend(cost); ok {
@@ -92,21 +92,21 @@ func (s *Store) spend(e *holding, limit *store.Limit, cost int64) (l *lease, lef
 func (s *Store) promote(e *holding, old *lease, now int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.now.Load() != old {
+	if e.current.Load() != old {
 		return true
 	}
-	if e.after == nil {
+	if e.next == nil {
 		return false
 	}
-	s.replace(e, e.after, now)
-	e.after = nil
+	s.replace(e, e.next, now)
+	e.next = nil
 	return true
 }
 
 // replace makes l the lease to spend from. What is left of the previous lease is moved to l if it was charged in the
 // same part, and is otherwise returned to the store. The caller holds e.mu.
 func (s *Store) replace(e *holding, l *lease, now int64) {
-	if old := e.now.Load(); old != nil {
+	if old := e.current.Load(); old != nil {
 		left := e.closeLease(old)
 		switch {
 		case left == 0:
@@ -117,7 +117,7 @@ func (s *Store) replace(e *holding, l *lease, now int64) {
 			s.giveBack(e, old, left)
 		}
 	}
-	e.now.Store(l)
+	e.current.Store(l)
 }
 
 // closeLease closes a lease and returns what is left of it. The caller holds e.mu.
@@ -137,23 +137,23 @@ func samePart(a, b *lease) bool {
 // end closes all leases and returns what is left of them to the store. The caller holds e.mu.
 func (s *Store) end(e *holding, now int64) {
 	s.replace(e, nil, now)
-	if e.after != nil {
-		if left := e.closeLease(e.after); left > 0 {
-			s.giveBack(e, e.after, left)
+	if e.next != nil {
+		if left := e.closeLease(e.next); left > 0 {
+			s.giveBack(e, e.next, left)
 		}
-		e.after = nil
+		e.next = nil
 	}
 }
 
 // drop closes all leases and returns nothing to the store. The caller holds e.mu.
 func (s *Store) drop(e *holding) {
-	for _, l := range [...]*lease{e.now.Load(), e.after} {
+	for _, l := range [...]*lease{e.current.Load(), e.next} {
 		if l != nil {
 			s.counts.wasted.Add(e.closeLease(l))
 		}
 	}
-	e.now.Store(nil)
-	e.after = nil
+	e.current.Store(nil)
+	e.next = nil
 	e.turn++
 }
 
@@ -166,7 +166,7 @@ type tally struct {
 // spent returns the total spent, and how many units are leased and unspent. The caller holds e.mu.
 func (e *holding) spent() (t tally, out int64) {
 	t = e.closed
-	for _, l := range [...]*lease{e.now.Load(), e.after} {
+	for _, l := range [...]*lease{e.current.Load(), e.next} {
 		if l != nil {
 			left, spends := l.left()
 			t.units += l.size - left

@@ -17,10 +17,10 @@ const (
 	round      = 25 * time.Millisecond
 	idleRounds = 3 // without a spend, after which unspent units are returned
 	goneRounds = 40
-	// outage is how long no lease is requested after a failed call: requests then go to the store themselves.
-	outage = int64(100 * time.Millisecond)
-	// several is how long a key is not leased after it was requested under several values of its limit.
-	several = int64(time.Second)
+	// outagePause is how long no lease is requested after a failed call: requests then go to the store themselves.
+	outagePause = int64(100 * time.Millisecond)
+	// mixedPause is how long a key is not leased after it was requested under several values of its limit.
+	mixedPause = int64(time.Second)
 )
 
 func (s *Store) keep() {
@@ -29,7 +29,7 @@ func (s *Store) keep() {
 	var all []*holding
 	for left := true; left; {
 		<-ticker.C
-		s.clock.lookForSuspension()
+		s.clock.checkSuspension()
 		all = s.table.all(all[:0])
 		left = len(all) > 0
 		for _, e := range all {
@@ -47,17 +47,17 @@ func (s *Store) visit(e *holding) (done bool) {
 	defer e.mu.Unlock()
 	now := s.clock.read()
 	spent, out := e.spent()
-	if spent.units != e.lastLook {
+	if spent.units != e.lastSpent {
 		e.idle = 0
 	} else {
 		e.idle++
 	}
-	e.lastLook = spent.units
+	e.lastSpent = spent.units
 	e.paceAt(now, spent.units)
 	if out > 0 && (e.idle >= idleRounds || s.closed.Load()) {
 		s.end(e, now)
 	}
-	for _, l := range [...]*lease{e.now.Load(), e.after} {
+	for _, l := range [...]*lease{e.current.Load(), e.next} {
 		if l != nil && now >= l.end {
 			s.end(e, now)
 			break

@@ -6,7 +6,7 @@
 // What it promises: for windows that begin at multiples of their length (slidegate.AnchorClock), with any number of
 // parts and any overlap, for fixed windows and for calendar windows, a request is admitted only if the rule itself,
 // knowing everything that all processes have spent, would admit it at that time. A lease is spent only in the part of
-// the window in which it was charged: within a part, what counts against the quota never grows by itself. For token
+// the window in which it was charged: within a part, what counts against the quota never grows on its own. For token
 // buckets the same holds because a limit with Lease has a burst that is smaller by what refills during the life of a
 // lease, for every user of the limit.
 //

@@ -62,7 +62,7 @@ var mutants = []mutant{
 	},
 	{
 		"a lease that is spent under another quota", "holding.go",
-		"if now >= l.end || !same(l.limit, limit) {",
+		"if now >= l.end || !sameRule(l.limit, limit) {",
 		"if now >= l.end {",
 	},
 	{

@@ -11,7 +11,7 @@ func partEnd(r *rule.Limit, at rule.Micros) rule.Micros {
 	return end
 }
 
-// life returns how long a lease may be spent that was charged at that time of the store's clock, from then on, in
+// life returns how long a lease that was charged at at, a time of the store's clock, may be spent from then on, in
 // nanoseconds of the local clock. A local clock that is slow by up to a thousandth still sees the end in time. So does
 // one that counts from the time of the charge, which the store has rounded down to a microsecond.
 func life(r *rule.Limit, at rule.Micros) int64 {

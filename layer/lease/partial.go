@@ -38,8 +38,8 @@ func (s *Store) spendSome(ctx context.Context, j *job, r *store.Request) bool {
 }
 
 // send adds to the call the charges of a request that were not spent.
-func (j *job) send(r *store.Request, place int, some bool) {
-	j.places = append(j.places, place)
+func (j *job) send(r *store.Request, index int, some bool) {
+	j.indexes = append(j.indexes, index)
 	if !some {
 		j.requests = append(j.requests, *r)
 		return

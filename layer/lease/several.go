@@ -39,7 +39,7 @@ func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (ans
 	for range maxWaits + 1 {
 		short := s.spendAll(j, r)
 		if short < 0 {
-			j.answerAll(r)
+			j.fillAnswers(r)
 			return true, false
 		}
 		if r.Op != rule.Take {
@@ -103,8 +103,8 @@ func (s *Store) spendAll(j *job, r *store.Request) (short int) {
 	return -1
 }
 
-// answerAll sets the answer of each charge to what was spent.
-func (j *job) answerAll(r *store.Request) {
+// fillAnswers sets the answer of each charge to what was spent.
+func (j *job) fillAnswers(r *store.Request) {
 	for k := range r.Charges {
 		p := &j.spends[k]
 		r.Answers[k] = p.lease.answer(p.cost, p.left, p.now)
@@ -130,12 +130,12 @@ func (s *Store) takeAtHand(j *job, r *store.Request) {
 		if e == nil {
 			return
 		}
-		grant = min(grant, c.Cost, e.atHand(c.Limit, now))
+		grant = min(grant, c.Cost, e.unitsAtHand(c.Limit, now))
 		j.spends = append(j.spends, spending{e: e})
 	}
 	j.grant(grant)
 	if grant > 0 && s.spendAll(j, r) < 0 {
-		j.answerAll(r)
+		j.fillAnswers(r)
 	}
 }
 
@@ -190,7 +190,7 @@ func (s *Store) refuseAll(j *job, r *store.Request) bool {
 		}
 		*a = rule.Answer{Flags: rule.Leased}
 		e.addTo(a, c, now)
-		if l := e.now.Load(); l != nil {
+		if l := e.current.Load(); l != nil {
 			a.ResetAfter, a.At = micros(l.reset-now), l.at
 		}
 		if !a.Allowed { // unknown

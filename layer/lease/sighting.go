@@ -13,8 +13,8 @@ type sighting struct {
 	sent, received int64
 }
 
-// stepped reports whether the store's clock has since gained on the local clock, so that a part that seems to go on may
-// have ended: the clock was set, or another server answers now.
+// stepped reports whether the store's clock has since gained on the local clock, so that a part that seems to be
+// current may have ended: the clock was set, or another server answers now.
 func (g sighting) stepped(at rule.Micros, sent, received int64) bool {
 	if g.at == 0 {
 		return false

@@ -40,7 +40,7 @@ func (s *Store) hash(limit *store.Limit, group, key string) uint64 {
 func (t *table) find(h uint64, limit *store.Limit, group, key string) *holding {
 	b := &t.buckets[h&uint64(len(t.buckets)-1)]
 	for i := range b {
-		if e := b[i].Load(); e != nil && e.is(h, limit, group, key) {
+		if e := b[i].Load(); e != nil && e.matches(h, limit, group, key) {
 			return e
 		}
 	}
@@ -60,7 +60,7 @@ func (t *table) add(h uint64, limit *store.Limit, group, key string, maxKeys int
 	b := &t.buckets[h&uint64(len(t.buckets)-1)]
 	for i := range b {
 		if b[i].Load() == nil {
-			e = &holding{hash: h, prefix: limit.Prefix(), group: group, key: key, limit: limit, place: len(t.held)}
+			e = &holding{hash: h, prefix: limit.Prefix(), group: group, key: key, limit: limit, index: len(t.held)}
 			b[i].Store(e)
 			t.held = append(t.held, e)
 			return e, len(t.held) == 1
@@ -78,8 +78,8 @@ func (t *table) remove(e *holding) (left bool) {
 		}
 	}
 	last := len(t.held) - 1
-	t.held[e.place] = t.held[last]
-	t.held[e.place].place = e.place
+	t.held[e.index] = t.held[last]
+	t.held[e.index].index = e.index
 	t.held[last] = nil
 	t.held = t.held[:last]
 	return last > 0

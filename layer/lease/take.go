@@ -80,7 +80,7 @@ const maxWaits = 2
 func (s *Store) hold(h uint64, limit *store.Limit, group, key string, cost int64) *holding {
 	now := s.clock.read()
 	units := s.heat.add(h, now, cost)
-	if units < hot || s.closed.Load() {
+	if units < hotUnits || s.closed.Load() {
 		return nil
 	}
 	e, first := s.table.add(h, limit, group, key, s.opts.MaxKeys)
@@ -103,24 +103,24 @@ func (s *Store) hold(h uint64, limit *store.Limit, group, key string, cost int64
 // accept ends leases of another value of the limit, and reports whether the address can have a lease under this one.
 // The caller holds e.mu.
 func (s *Store) accept(e *holding, limit *store.Limit, now int64) bool {
-	if same(e.limit, limit) {
+	if sameRule(e.limit, limit) {
 		e.limit = limit
 		return true
 	}
 	s.end(e, now)
-	if e.changed != 0 && now < e.changed+several { // it alternates between values
-		e.barred = now + several
+	if e.changed != 0 && now < e.changed+mixedPause { // it alternates between values
+		e.barredUntil = now + mixedPause
 	}
 	e.limit, e.changed = limit, now
 	e.remains = limit.Rule().Capacity()
 	e.denied.Store(nil)
-	return now >= e.barred
+	return now >= e.barredUntil
 }
 
 // refuse answers a request if the store has just denied the same cost or less.
 func (e *holding) refuse(limit *store.Limit, cost, now int64) (a rule.Answer, ok bool) {
 	f := e.denied.Load()
-	if f == nil || cost < f.cost || now >= f.until || !same(f.limit, limit) {
+	if f == nil || cost < f.cost || now >= f.until || !sameRule(f.limit, limit) {
 		return a, false
 	}
 	a = f.answer

@@ -8,8 +8,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// transfers are the calls to the store that the layer makes by itself: to take leases and to return units. Those that are
-// queued are sent together.
+// transfers are the calls to the store that the layer itself makes, to take leases and to return units. Those that are queued
+// are sent together.
 type transfers struct {
 	mu    sync.Mutex
 	queue []transfer
@@ -39,7 +39,7 @@ func (s *Store) renew(e *holding, l *lease) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.now.Load() != l || e.after != nil {
+	if e.current.Load() != l || e.next != nil {
 		return
 	}
 	now := s.clock.read()
@@ -55,20 +55,20 @@ func (s *Store) request(e *holding, limit *store.Limit, now, least int64) bool {
 	if e.requesting {
 		return true
 	}
-	if e.gone || e.resets > 0 || now < e.barred || s.closed.Load() {
+	if e.gone || e.resets > 0 || now < e.barredUntil || s.closed.Load() {
 		return false
 	}
 	spent, _ := e.spent()
-	units := max(least, leaseSize(e.paceAt(now, spent.units), e.latency, e.lasts(limit, now), e.remains))
+	units := max(least, leaseSize(e.paceAt(now, spent.units), e.latency, e.lifeEstimate(limit, now), e.remains))
 	e.requesting = true
 	s.enqueue(transfer{e: e, turn: e.turn, limit: limit, units: min(units, limit.Rule().Capacity(), maxUnits)})
 	return true
 }
 
-// lasts estimates how long a lease requested now can be spent: as long as the current one, since both end with the same
+// lifeEstimate estimates how long a lease requested now can be spent: as long as the current one, since both end with the same
 // part. At the beginning of a part it is the maximum. The caller holds e.mu.
-func (e *holding) lasts(limit *store.Limit, now int64) int64 {
-	if l := e.now.Load(); l != nil && now < l.end && limit.Rule().Algorithm != rule.TokenBucket {
+func (e *holding) lifeEstimate(limit *store.Limit, now int64) int64 {
+	if l := e.current.Load(); l != nil && now < l.end && limit.Rule().Algorithm != rule.TokenBucket {
 		return l.end - now
 	}
 	return int64(maxLife) * 1000
@@ -173,7 +173,7 @@ func (s *Store) dropStale(all []transfer) (n int) {
 				t.e.dismiss()
 			}
 		} else if !t.back {
-			t.units = max(t.units, min(t.e.wanted(), t.limit.Rule().Capacity(), maxUnits))
+			t.units = max(t.units, min(t.e.wantedUnits(), t.limit.Rule().Capacity(), maxUnits))
 		}
 		t.e.mu.Unlock()
 		if !stale {
@@ -211,7 +211,7 @@ func (s *Store) complete(t *transfer, err error, a *rule.Answer, sent, received 
 	e.latency = min(max(received-sent, e.latency/2), maxLatency)
 	added := s.addLease(t, err, a, sent, received)
 	e.transferDone(false)
-	if len(e.waiting) > 0 && !(added && s.request(e, e.limit, received, e.wanted())) {
+	if len(e.waiting) > 0 && !(added && s.request(e, e.limit, received, e.wantedUnits())) {
 		e.dismiss()
 	}
 }
@@ -236,7 +236,7 @@ func (s *Store) noteReturn(t *transfer, err error, a *rule.Answer) {
 func (s *Store) addLease(t *transfer, err error, a *rule.Answer, sent, received int64) bool {
 	e := t.e
 	if err != nil || a.Flags.Fallback() {
-		e.barred = received + outage
+		e.barredUntil = received + outagePause
 		if err == nil && a.Granted > 0 { // the fallback may have counted it
 			s.enqueue(transfer{e: e, turn: e.turn, limit: t.limit, back: true, units: a.Granted, at: a.At})
 		}
@@ -263,15 +263,15 @@ func (s *Store) addLease(t *transfer, err error, a *rule.Answer, sent, received 
 	case t.turn != e.turn: // it may have been charged before or after a reset
 		s.counts.wasted.Add(a.Granted)
 		return false
-	case stepped || received >= l.end || !same(t.limit, e.limit) || e.gone || s.closed.Load():
+	case stepped || received >= l.end || !sameRule(t.limit, e.limit) || e.gone || s.closed.Load():
 		s.giveBack(e, l, l.size)
 		return false
-	case e.spendable(received) == 0:
+	case e.spendableUnits(received) == 0:
 		e.serve(l)
 		s.replace(e, l, received)
-	case e.after == nil:
+	case e.next == nil:
 		e.serve(l)
-		e.after = l
+		e.next = l
 	default: // a third lease is never requested
 		s.giveBack(e, l, l.size)
 		return false
@@ -279,9 +279,9 @@ func (s *Store) addLease(t *transfer, err error, a *rule.Answer, sent, received 
 	return true
 }
 
-// spendable returns what is left of the current lease. The caller holds e.mu.
-func (e *holding) spendable(now int64) int64 {
-	l := e.now.Load()
+// spendableUnits returns what is left of the current lease. The caller holds e.mu.
+func (e *holding) spendableUnits(now int64) int64 {
+	l := e.current.Load()
 	if l == nil || now >= l.end {
 		return 0
 	}

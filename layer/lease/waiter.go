@@ -88,8 +88,8 @@ func (e *holding) leave(w *waiter) *lease {
 	return <-w.got
 }
 
-// wanted returns how many units the waiters need. The caller holds e.mu.
-func (e *holding) wanted() (units int64) {
+// wantedUnits returns how many units the waiters need. The caller holds e.mu.
+func (e *holding) wantedUnits() (units int64) {
 	for _, w := range e.waiting {
 		units += w.cost
 	}
@@ -102,7 +102,7 @@ func (e *holding) serve(l *lease) {
 	left := e.waiting[:0]
 	for _, w := range e.waiting {
 		paid := false
-		if same(w.limit, l.limit) {
+		if sameRule(w.limit, l.limit) {
 			_, paid = l.spend(w.cost)
 		}
 		w.turns++

@@ -29,10 +29,10 @@
 //
 // A series begins with its first event, unless its limit was passed to Announce.
 //
-// A decision is a request for units: OpTake and OpTakeUpTo, whether by Allow, Wait, Reserve or Acquire. It counts once,
-// whatever the number of its limits, under the limit in Decision.LimitName; an error, which no limit decided, counts
-// under the first of them. So the sum over all limits is the number of decisions. Units and flags count for each limit
-// separately. Peeks count only in slidegate.errors and slidegate.decision.duration. What a failure policy admits
+// A decision is a request for units: rule.Take and rule.TakeUpTo, whether by Allow, Wait, Reserve or Acquire. It counts
+// once, whatever the number of its limits, under the limit in Decision.LimitName; an error, which no limit decided,
+// counts under the first of them. So the sum over all limits is the number of decisions. Units and flags count for each
+// limit separately. Peeks count only in slidegate.errors and slidegate.decision.duration. What a failure policy admits
 // without charging anything, with the source fallback_open, is a decision but not a unit; under fallback_local units
 // are charged in the process, and under fallback_optimistic they are charged in the store later. A batch that a store
 // decides in one call has one duration.
@@ -51,11 +51,11 @@
 //
 // # What it does not promise
 //
-// The counts of one collection are not a snapshot: decisions go on while they are read. They are the counts of this
+// The counts of one collection are not a snapshot: decisions continue while they are read. They are the counts of this
 // process since New; after Close they are no longer reported. Two Stores with the same Name on one MeterProvider add up
 // in the SDK for Go, which OpenTelemetry does not require of others: give them different names. Durations of stores in
 // the same process are sampled; see Options.DurationEvery.
 //
-// The position of the layer determines what it sees: outside of caches and failure policies, what callers get; inside
-// of them, what the store itself does. It may be used in both places, with two names.
+// The position of the layer determines what it sees: outside caches and failure policies, what callers get; inside
+// them, what the store itself does. It may be used in both positions, with two names.
 package observe

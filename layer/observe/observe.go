@@ -50,11 +50,11 @@ type Options struct {
 }
 
 const (
-	defaultMaxLimits    = 200
-	defaultEveryNearby  = 100 // for calls to a store in the same process, and for leased limits
-	defaultEveryFaraway = 1
-	maxMaxLimits        = 1 << 20
-	maxDurationEvery    = 1 << 30
+	defaultMaxLimits      = 200
+	defaultEveryInProcess = 100 // for calls to a store in the same process, and for leased limits
+	defaultEveryRemote    = 1
+	maxMaxLimits          = 1 << 20
+	maxDurationEvery      = 1 << 30
 )
 
 // validate checks the options and sets defaults.
@@ -86,15 +86,15 @@ func (o *Options) validate(traits store.Traits) error {
 	return nil
 }
 
-// every returns of how many calls one is timed, for plain limits and for leased ones.
+// every returns the n of which one in n calls is timed, for plain limits and for leased ones.
 func (o *Options) every(traits store.Traits) (plain, leased int) {
 	switch {
 	case o.DurationEvery > 0:
 		return o.DurationEvery, o.DurationEvery
 	case traits.RoundTrips > 0:
-		return defaultEveryFaraway, defaultEveryNearby
+		return defaultEveryRemote, defaultEveryInProcess
 	}
-	return defaultEveryNearby, defaultEveryNearby
+	return defaultEveryInProcess, defaultEveryInProcess
 }
 
 // Store is a store.Store that observes another. It returns the same answers, and is safe for concurrent use. The zero
@@ -105,7 +105,7 @@ type Store struct {
 	opts  Options
 	tally *tally
 	lanes sync.Pool // of *lane
-	every [2]int    // of how many calls one is timed: for plain limits, and for leased ones
+	every [2]int    // one in so many calls is timed: for plain limits, and for leased ones
 
 	durations    metric.Float64Histogram
 	durationsFor [kinds + 1][]metric.RecordOption // by kind of error; the last is for none
@@ -128,7 +128,7 @@ func New(inner store.Store, opts Options) (*Store, error) {
 	s.lanes.New = func() any {
 		l := &lane{index: int(last.Add(1)) % s.tally.lanes}
 		for kind, every := range s.every {
-			l.left[kind] = pause(every)
+			l.left[kind] = callsUntilTimed(every)
 		}
 		return l
 	}
@@ -160,7 +160,7 @@ func (s *Store) Announce(limits []*store.Limit) {
 // Fallbacks returns how many decisions a failure policy has made so far: the sum of slidegate.decisions of this store
 // over all sources that begin with fallback_.
 func (s *Store) Fallbacks() (sum int64) {
-	for _, of := range s.tally.everything() {
+	for _, of := range s.tally.allSeries() {
 		for source := fromFallbackOpen; source < sources; source += 2 {
 			sum += of.sum(allowedBy+source) + of.sum(refusedBy+source)
 		}
@@ -194,7 +194,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 		s.record(ctx, took, err)
 	}
 	for i := range batch {
-		s.tally.request(&batch[i], l.index)
+		s.tally.countRequest(&batch[i], l.index)
 	}
 	s.lanes.Put(l)
 	if s.opts.OnDecision != nil {
@@ -218,7 +218,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	} else {
 		allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 	}
-	s.tally.one(limit, l.index, allowed, flags, cost, err)
+	s.tally.countSingle(limit, l.index, allowed, flags, cost, err)
 	s.lanes.Put(l)
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
@@ -239,13 +239,13 @@ func (s *Store) due(ctx context.Context, l *lane, limit *store.Limit) bool {
 	if l.left[kind]--; l.left[kind] > 0 {
 		return false
 	}
-	l.left[kind] = pause(s.every[kind])
+	l.left[kind] = callsUntilTimed(s.every[kind])
 	return s.durations.Enabled(ctx)
 }
 
-// pause returns how many calls there are until one is timed, as if each were chosen with a chance of one in every: so
-// it does not matter that the garbage collector drops lanes and new ones start over, nor that traffic is periodic.
-func pause(every int) int64 {
+// callsUntilTimed returns the number of calls until one is timed, as if each were chosen with a chance of one in every. So it
+// does not matter that the garbage collector drops lanes and new ones start over, nor that traffic is periodic.
+func callsUntilTimed(every int) int64 {
 	return 1 + int64(rand.ExpFloat64()/-math.Log1p(-1/float64(every)))
 }
 

@@ -114,7 +114,7 @@ type report struct {
 func (r *report) observe(_ context.Context, to metric.Observer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.tally.everything() {
+	for _, s := range r.tally.allSeries() {
 		for count := range allCounts {
 			sum := s.sum(count)
 			if sum == 0 && s.announced.Load()&(1<<count) == 0 {

@@ -135,16 +135,16 @@ func newTally(maxNames int, policy func(*store.Limit) (string, bool)) *tally {
 	return t
 }
 
-func (t *tally) of(limit *store.Limit) *series {
+func (t *tally) seriesOf(limit *store.Limit) *series {
 	k := t.known[limit.ID()%uint64(len(t.known))].Load()
 	if k == nil || k.id != limit.ID() {
-		return t.learn(limit)
+		return t.findSeries(limit)
 	}
 	return k.series
 }
 
-// learn finds the series of a limit by its name: limits of the same name are counted together.
-func (t *tally) learn(limit *store.Limit) *series {
+// findSeries finds the series of a limit by its name, and caches it. Limits of the same name are counted together.
+func (t *tally) findSeries(limit *store.Limit) *series {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.findLocked(limit, false)
@@ -158,13 +158,13 @@ func (t *tally) findLocked(limit *store.Limit, announced bool) *series {
 	if !ok {
 		return t.ignored
 	}
-	called := name{valid(policy), valid(limit.Label())}
-	if s := t.byName[called]; s != nil {
+	id := name{validText(policy), validText(limit.Label())}
+	if s := t.byName[id]; s != nil {
 		return s
 	}
 	if announced || len(t.byName) < t.maxNames {
-		t.byName[called] = t.addLocked(called)
-		return t.byName[called]
+		t.byName[id] = t.addLocked(id)
+		return t.byName[id]
 	}
 	if t.other == nil {
 		t.other = t.byName[name{limit: otherLabel}]
@@ -175,8 +175,8 @@ func (t *tally) findLocked(limit *store.Limit, announced bool) *series {
 	return t.other
 }
 
-// valid returns valid UTF-8: invalid text would make exporters fail for all metrics.
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+// validText returns text as valid UTF-8: invalid text would make exporters fail for all metrics.
+func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // announce reports counts of limits even if they are 0: units, and decisions by the given sources.
 func (t *tally) announce(limits []*store.Limit, from []rule.Flags) {
@@ -185,43 +185,43 @@ func (t *tally) announce(limits []*store.Limit, from []rule.Flags) {
 	t.announced.Store(true)
 	counts := uint32(1<<granted | 1<<givenBack | 1<<failed)
 	for _, flags := range from {
-		counts |= decidedBy(flags)
+		counts |= decisionBits(flags)
 	}
 	for _, limit := range limits {
 		s := t.findLocked(limit, true)
 		s.announced.Or(counts)
 		if limit.Rule().Lease {
-			s.announced.Or(decidedBy(rule.Leased))
+			s.announced.Or(decisionBits(rule.Leased))
 		}
 		t.known[limit.ID()%uint64(len(t.known))].Store(&known{id: limit.ID(), series: s})
 	}
 }
 
-// decidedBy returns the bits of the decisions of a source.
-func decidedBy(flags rule.Flags) uint32 {
+// decisionBits returns the bits of the decisions of a source.
+func decisionBits(flags rule.Flags) uint32 {
 	return 1<<(allowedBy+sourceOf(flags)) | 1<<(refusedBy+sourceOf(flags))
 }
 
-func (t *tally) addLocked(called name) *series {
-	s := t.newSeries(called)
+func (t *tally) addLocked(id name) *series {
+	s := t.newSeries(id)
 	t.all = append(t.all, s)
 	return s
 }
 
-func (t *tally) newSeries(called name) *series {
-	return &series{name: called, lanes: make([]cells, t.lanes)}
+func (t *tally) newSeries(id name) *series {
+	return &series{name: id, lanes: make([]cells, t.lanes)}
 }
 
-// everything returns all series.
-func (t *tally) everything() []*series {
+// allSeries returns all series.
+func (t *tally) allSeries() []*series {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.all[:len(t.all):len(t.all)]
 }
 
-// one counts a decision made by TakeSingle.
-func (t *tally) one(limit *store.Limit, lane int, allowed bool, flags rule.Flags, cost int64, err error) {
-	c := &t.of(limit).lanes[lane]
+// countSingle counts a decision made by TakeSingle.
+func (t *tally) countSingle(limit *store.Limit, lane int, allowed bool, flags rule.Flags, cost int64, err error) {
+	c := &t.seriesOf(limit).lanes[lane]
 	switch {
 	case err != nil:
 		t.errors[kindOf(err)].Add(1)
@@ -240,13 +240,13 @@ func (t *tally) one(limit *store.Limit, lane int, allowed bool, flags rule.Flags
 	}
 }
 
-// request counts a decided request of a batch.
-func (t *tally) request(r *store.Request, lane int) {
+// countRequest counts a decided request of a batch.
+func (t *tally) countRequest(r *store.Request, lane int) {
 	decides := (r.Op == rule.Take || r.Op == rule.TakeUpTo) && len(r.Charges) > 0
 	if r.Err != nil {
 		t.errors[kindOf(r.Err)].Add(1)
 		if decides {
-			t.of(r.Charges[0].Limit).lanes[lane][failed].Add(1)
+			t.seriesOf(r.Charges[0].Limit).lanes[lane][failed].Add(1)
 		}
 		return
 	}
@@ -256,14 +256,14 @@ func (t *tally) request(r *store.Request, lane int) {
 		if allowed {
 			verdict = allowedBy
 		}
-		t.of(r.Charges[index].Limit).lanes[lane][verdict+sourceOf(r.Answers[index].Flags)].Add(1)
+		t.seriesOf(r.Charges[index].Limit).lanes[lane][verdict+sourceOf(r.Answers[index].Flags)].Add(1)
 	}
 	if r.Op == rule.Peek {
 		return
 	}
 	again := r.Op == rule.Settle && slices.ContainsFunc(r.Answers, func(a rule.Answer) bool { return a.Flags.Repeated() })
 	for i := range r.Charges {
-		of, answer := t.of(r.Charges[i].Limit), &r.Answers[i]
+		of, answer := t.seriesOf(r.Charges[i].Limit), &r.Answers[i]
 		switch r.Op {
 		case rule.Renew:
 			of.renewal(r.Charges[i].Limit, answer)

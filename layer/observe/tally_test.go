@@ -30,16 +30,16 @@ func TestSharedLane(t *testing.T) {
 	for range workers {
 		working.Go(func() {
 			for range each {
-				counts.one(limit, 0, true, 0, 3, nil)
-				counts.one(limit, 0, false, rule.ClockMoved, 3, nil)
-				counts.one(limit, 0, false, 0, 3, down)
-				counts.request(take, 0)
-				counts.request(giveBack, 0)
+				counts.countSingle(limit, 0, true, 0, 3, nil)
+				counts.countSingle(limit, 0, false, rule.ClockMoved, 3, nil)
+				counts.countSingle(limit, 0, false, 0, 3, down)
+				counts.countRequest(take, 0)
+				counts.countRequest(giveBack, 0)
 			}
 		})
 	}
 	working.Wait()
-	s := counts.of(limit)
+	s := counts.seriesOf(limit)
 	for name, c := range map[string]struct{ got, want int64 }{
 		"allowed":    {s.sum(allowedBy + fromStore), 2},
 		"refused":    {s.sum(refusedBy + fromStore), 1},
@@ -85,14 +85,14 @@ func TestUnchargedUnits(t *testing.T) {
 			}
 		}
 		counts := newTally(1, func(*store.Limit) (string, bool) { return "", true })
-		s := counts.of(limit)
-		counts.one(limit, 0, true, flags, 2, nil)
+		s := counts.seriesOf(limit)
+		counts.countSingle(limit, 0, true, flags, 2, nil)
 		one := s.sum(granted)
-		counts.request(request(rule.Take), 0)
+		counts.countRequest(request(rule.Take), 0)
 		take := s.sum(granted) - one
-		counts.request(request(rule.TakeUpTo), 0)
+		counts.countRequest(request(rule.TakeUpTo), 0)
 		upTo := s.sum(granted) - one - take
-		counts.request(request(rule.GiveBack), 0)
+		counts.countRequest(request(rule.GiveBack), 0)
 		if back := s.sum(givenBack); one != want || take != want || upTo != want || back != want {
 			t.Errorf("%b: one %d, take %d, take up to %d, give back %d, want %d units each", flags, one, take, upTo, back, want)
 		}

@@ -1,38 +1,38 @@
--- The short way of 0002_take.sql for every algorithm but slots and calendars: takes of a single charge, decided by the rule of 0007_rule2.sql
--- written out. take3 is for one key and takes3 for several, each once and in order. Requests for the same key with the same limit and
--- cost that come one after the other are decided together. How writers do not get in each other's way is said in 0002_take.sql.
+-- The fast path of 0002_take.sql for every algorithm except slots and calendars: takes of a single charge, decided by the rule of
+-- 0007_rule2.sql written out. take3 is for one key and takes3 for several, each key once and in order. Consecutive requests for the same
+-- key with the same limit and cost are decided together. 0002_take.sql describes how concurrent writers avoid conflicts.
 --
--- What is told of a key:
---   kind   the algorithm, 0 for windows, 1 for logs and 3 for buckets; plus 8 if anchored at the first request, 16 if refusals count, and 32 times
---          the overlap, which is 2 for fixed windows
---   parts  how many counts a window has; 0 for the others
---   part   the length of a part; of a bucket the deepest debt. Debts are in 1/span of a unit
+-- Parameters for each key:
+--   kind   the algorithm, 0 for windows, 1 for logs and 3 for buckets; plus 8 if anchored at the first request, 16 if refusals count, and
+--          32 times the overlap, which is 2 for fixed windows
+--   parts  the number of counts of a window; 0 for other algorithms
+--   part   the length of a part, or the deepest debt of a bucket. Debts are in 1/span of a unit
 --   span   the length of the window
---   most   how much there is in all: the quota, or the debt of an empty bucket. It is small enough for all products here to have 63 bits
---   unit   how much of it each request takes, more than most if that can never be admitted
---   times  how many requests there are; 1 if this is a log and refusals count
---   quota  of a bucket: what it is refilled by in a microsecond
+--   most   the capacity: the quota, or the debt of an empty bucket. It is small enough that all products here fit in 63 bits
+--   unit   how much of it each request takes; more than most if that can never be admitted
+--   times  the number of requests; 1 for a log if refusals count
+--   quota  of a bucket: how much a microsecond refills
 --
--- What is returned of a key: the time; twice the number of those admitted, plus 1 if the state had been ahead of the clock; and four numbers:
---   pairs    of windows in one part: start, or -1 if never charged; the current count and the previous one, as they were read; 0
---   windows  start as it was read, or -1; where the current part starts now, its count and what was used before anything was charged
---   logs     how many units were live, and the newest of them; then the one that runs out first after the requests, and the one
---            that must run out for another request
---   buckets  the state as it was read: as of when, what is missing, the rest, until when; or when it is full, -1 and the rest of that if
---            the version before wrote it
--- After these six come the counts of windows as they were read, where an answer cannot be worked out without. In takes3 all replies have
--- the same length, the rest being 0.
+-- Results for each key: the time; twice the number of admitted requests, plus 1 if the state was ahead of the clock; and four numbers:
+--   pairs    windows in one part: start, or -1 if never charged; the current count and the previous one, as they were read; 0
+--   windows  start as it was read, or -1; where the current part starts now, its count, and what was used before anything was charged
+--   logs     the number of live units, and the newest of them; then the unit that expires first after the requests, and the unit that
+--            must expire before another request is admitted
+--   buckets  the state as it was read: as of when, what is missing, the rest, until when; or, if the previous version wrote it, when the
+--            bucket is full, -1, and the rest of that time
+-- After these six numbers come the counts of windows as they were read, if the answer depends on them. In takes3 all replies have the same
+-- length, padded with 0.
 --
--- A window in several parts keeps the sum of its counts in current, and then -1 in previous: other functions leave 0 in both when they
--- write, and the sum is then worked out.
+-- A window in several parts keeps the sum of its counts in current, and then has -1 in previous. Other functions write 0 in both, and the
+-- sum is then computed.
 
--- Several keys. numbers: the time or -1 for the server's, 1 or 2 to set synchronous_commit off or on, and eight numbers for each key.
+-- Several keys. numbers contains the time or -1 for the server's, 1 or 2 to set synchronous_commit off or on, and eight numbers for each key.
 CREATE OR REPLACE FUNCTION {schema}.{prefix}takes3(addresses text[], numbers bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
 AS $takes3$
 DECLARE
   replies bigint[];
-  places int[]; -- of those that are tried again
+  places int[]; -- indexes of the keys that are tried again
   got bigint[];
   failed int[];
 BEGIN
@@ -40,7 +40,7 @@ BEGIN
     PERFORM set_config('synchronous_commit', CASE numbers[2] WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
   END IF;
   LOOP
-    -- OFFSET 0 keeps a step from being worked out once for each of its uses.
+    -- OFFSET 0 keeps a step from being evaluated once for each of its uses.
     WITH decided AS MATERIALIZED (
       SELECT c.i, c.address, c.version, c.changed,
         CASE c.algorithm WHEN 0 THEN c.place + c.parts * c.part WHEN 1 THEN c.span + CASE WHEN c.charged > 0 THEN c.at ELSE c.own - c.behind END
@@ -121,7 +121,7 @@ BEGIN
                         CASE WHEN f.own IS NULL THEN f.parts WHEN f.own >= f.now THEN 0 ELSE least((f.now - f.own) / f.part, f.parts) END
                       END AS shift,
                       CASE WHEN f.algorithm < 3 OR f.start IS NULL THEN 0
-                        WHEN f.own IS NULL THEN CASE -- of the version before
+                        WHEN f.own IS NULL THEN CASE -- written by the previous version
                           WHEN f.start < f.now THEN 0
                           WHEN f.start - f.now > f.part / f.quota THEN f.part + 1
                           ELSE (f.start - f.now) * f.quota + least(f.current, f.quota - 1) END
@@ -176,7 +176,7 @@ BEGIN
     IF failed IS NULL THEN
       RETURN replies;
     END IF;
-    IF places IS NOT NULL THEN -- which cannot be, for the rows were locked: somebody else writes to the table
+    IF places IS NOT NULL THEN -- impossible, because the rows were locked, unless another program writes to the table
       RAISE serialization_failure USING MESSAGE = 'rows changed that are locked';
     END IF;
     places := failed;
@@ -184,7 +184,7 @@ BEGIN
 END
 $takes3$;
 
--- One key, but no pair: that is for take2.
+-- One key. Windows in one part are decided by take2.
 CREATE OR REPLACE FUNCTION {schema}.{prefix}take3(
   place text, moment bigint, synchronous bigint, kind bigint, parts bigint, part bigint, span bigint, most bigint, unit bigint, times bigint,
   quota bigint
@@ -192,7 +192,7 @@ CREATE OR REPLACE FUNCTION {schema}.{prefix}take3(
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
 AS $take3$
 DECLARE
-  was record; -- its fields hold an array as it was read, variables take it apart
+  was record; -- a field keeps the array as it was read; a variable would expand it
   now bigint; at bigint; own bigint; behind bigint; used bigint; admitted bigint; taken bigint; charged bigint;
   start bigint; newest bigint; oldest bigint; shift int; kept int; replies bigint[];
   ends bigint; full_at bigint; sum_or_rest bigint := 0; mark bigint := 0; next bigint[]; -- what is written
@@ -220,7 +220,7 @@ BEGIN
       IF own > now OR now < was.more[4] THEN
         used := CASE WHEN was.more[2] >= part / span THEN part ELSE was.more[2] * span + was.more[3] END;
         used := CASE WHEN at - own > used / quota THEN 0 WHEN behind > 0 THEN used ELSE used - (at - own) * quota END;
-      ELSIF own IS NULL AND was.start >= now THEN -- of the version before
+      ELSIF own IS NULL AND was.start >= now THEN -- written by the previous version
         used := CASE WHEN was.start - now > part / quota THEN part + 1
           ELSE (was.start - now) * quota + least(was.current, quota - 1) END;
         behind := CASE WHEN used > part THEN 1 ELSE 0 END;

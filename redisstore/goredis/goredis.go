@@ -53,9 +53,9 @@ func (c conn) Run(ctx context.Context, script *redisstore.Script, calls []rediss
 // run sends calls in one pipeline, and sets their replies.
 func (c conn) run(ctx context.Context, command, script string, calls []redisstore.Call) {
 	pipe := c.client.Pipeline()
-	sent := make([]once, len(calls))
+	sent := make([]noRetryCmd, len(calls))
 	for i := range calls {
-		sent[i] = newOnce(ctx, command, script, &calls[i])
+		sent[i] = newNoRetryCmd(ctx, command, script, &calls[i])
 		_ = pipe.Process(ctx, sent[i]) // only queues it
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
@@ -64,14 +64,14 @@ func (c conn) run(ctx context.Context, command, script string, calls []redisstor
 	}
 }
 
-// once is a command that go-redis does not send again when a connection breaks before the answer has come: it may have
+// noRetryCmd is a command that go-redis does not send again when a connection breaks before the answer has come: it may have
 // been carried out.
-type once struct{ *redis.Cmd }
+type noRetryCmd struct{ *redis.Cmd }
 
 // NoRetry is called by go-redis.
-func (once) NoRetry() bool { return true }
+func (noRetryCmd) NoRetry() bool { return true }
 
-func newOnce(ctx context.Context, command, script string, call *redisstore.Call) once {
+func newNoRetryCmd(ctx context.Context, command, script string, call *redisstore.Call) noRetryCmd {
 	args := make([]any, 0, 3+len(call.Keys)+len(call.Args))
 	args = append(args, command, script, len(call.Keys))
 	for _, key := range call.Keys {
@@ -82,5 +82,5 @@ func newOnce(ctx context.Context, command, script string, call *redisstore.Call)
 	}
 	cmd := redis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(3)
-	return once{cmd}
+	return noRetryCmd{cmd}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TakeSingle denies by itself or calls the inner store. An admitted request takes the shortest path: a hash, a cache
-// line, the clock.
+// TakeSingle denies from the cache, or calls the inner store. An admitted request takes the shortest path: a hash, a
+// cache line, the clock.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
-	if uint64(cost) > rule.MaxQuota || len(key) > maxBytes || !s.lastsIn(limit) { // not rememberable
+	if uint64(cost) > rule.MaxQuota || len(key) > maxBytes || !s.canRemember(limit) { // not rememberable
 		return s.takeUncached(ctx, limit, key, cost)
 	}
 	hash := s.address(limit, "", key)
@@ -31,7 +31,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	s.count(hash).misses.Add(1)
 	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 	if err == nil && (!allowed || flags != 0) {
-		l := look{now: now, hash: hash, turn: turn, home: quiet(b, turn)}
+		l := lookup{now: now, hash: hash, turn: turn, home: quietBucket(b, turn)}
 		s.recordOne(&l, store.Charge{Limit: limit, Key: key, Cost: cost}, rule.Answer{
 			Allowed: allowed, Flags: flags, Remaining: remaining, RetryAfter: after, ResetAfter: resetAfter, At: at,
 		})
@@ -41,15 +41,15 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 
 // findOne is find for a single charge.
 func findOne(now time.Duration, hash, turn uint64, b *bucket, limit *store.Limit, key string, cost int64) *entry {
-	l := look{now: now, hash: hash, turn: turn, home: quiet(b, turn)}
+	l := lookup{now: now, hash: hash, turn: turn, home: quietBucket(b, turn)}
 	charges := [1]store.Charge{{Limit: limit, Key: key, Cost: cost}}
 	return l.find("", charges[:])
 }
 
 // recordOne records the store's answer to a single charge.
-func (s *Store) recordOne(l *look, charge store.Charge, answer rule.Answer) {
+func (s *Store) recordOne(l *lookup, charge store.Charge, answer rule.Answer) {
 	charges, answers := [1]store.Charge{charge}, [1]rule.Answer{answer}
-	s.note(l, "", charges[:], answers[:])
+	s.remember(l, "", charges[:], answers[:])
 }
 
 // takeUncached is TakeSingle for requests that are neither answered from the cache nor remembered.
