@@ -87,7 +87,7 @@ func trustedProxies(texts []string) ([]netip.Prefix, error) {
 func (p *proxyCommand) file() (*config.File, error) {
 	if len(p.Config) > 0 {
 		if len(p.Route) > 0 || len(p.Key) > 0 || len(p.TrustedProxies) > 0 {
-			return nil, errors.New("--config" + byVariable("config") + ": the file sets the routes, the keys and the trusted proxies; " +
+			return nil, errors.New("--config" + variableNote("config") + ": the file sets the routes, the keys and the trusted proxies; " +
 				"leave out --route, --key and --trusted-proxies, or --config")
 		}
 		return p.policyFlags.read()
@@ -170,8 +170,8 @@ func routeName(file *config.File, pattern string) string {
 	return free
 }
 
-// welcome prints where the proxy listens, where it forwards requests to, and the limits.
-func (p *proxyCommand) welcome(c *console, running *server.Server, file *config.File) {
+// printBanner prints where the proxy listens, where it forwards requests to, and the limits.
+func (p *proxyCommand) printBanner(c *console, running *server.Server, file *config.File) {
 	web := "http"
 	if p.TLSCert != "" {
 		web = "https"
@@ -186,8 +186,8 @@ func (p *proxyCommand) welcome(c *console, running *server.Server, file *config.
 	fmt.Fprint(c.err, b.String())
 }
 
-// logWelcome is like welcome, but writes to a log that a program reads.
-func (p *proxyCommand) logWelcome(log *slog.Logger, running *server.Server, file *config.File) {
+// logBanner is like welcome, but writes to a log that a program reads.
+func (p *proxyCommand) logBanner(log *slog.Logger, running *server.Server, file *config.File) {
 	log.Info("running", slog.String("version", version()), slog.String("to", p.To), slog.Any("limits", limitLines(file)),
 		slog.String("store", p.storeLine(file)))
 	logListeners(log, running)

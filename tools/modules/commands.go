@@ -41,7 +41,7 @@ func (w *workshop) close() error {
 	if err := os.RemoveAll(filepath.Dir(w.scratch)); err != nil || w.version == "" {
 		return err
 	}
-	return forget(w.version)
+	return removeFromCache(w.version)
 }
 
 // tidy tidies all modules of the tree. They keep the version by which they require one another. go.sum files have no checksums of
@@ -91,7 +91,7 @@ func copyMod(from, to, version string) error {
 	}
 	for _, require := range slices.Clone(now.Require) {
 		switch {
-		case !ours(require.Mod.Path):
+		case !isOurs(require.Mod.Path):
 		case released == "":
 			err = now.DropRequire(require.Mod.Path)
 		default:
@@ -113,7 +113,7 @@ func copyMod(from, to, version string) error {
 // release, because with a version that cannot be downloaded even go.work would find nothing.
 func releasedVersion(mod *modfile.File) string {
 	for _, require := range mod.Require {
-		if ours(require.Mod.Path) {
+		if isOurs(require.Mod.Path) {
 			return require.Mod.Version
 		}
 	}
@@ -136,15 +136,15 @@ func (w *workshop) checkAll() error {
 			continue
 		}
 		fmt.Println("module", m.path)
-		if err := w.use(m); err != nil {
+		if err := w.buildAsUser(m); err != nil {
 			return fmt.Errorf("%s: %w", m.path, err)
 		}
 	}
 	return nil
 }
 
-// use installs a module that is a program; of any other module it imports all packages into a new program and builds that.
-func (w *workshop) use(m *module) error {
+// buildAsUser installs a module that is a program; of any other module it imports all packages into a new program and builds that.
+func (w *workshop) buildAsUser(m *module) error {
 	dir := filepath.Join(w.scratch, strings.ReplaceAll(m.dir, string(filepath.Separator), "-"))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -58,7 +58,7 @@ func openTree(dir string) (*tree, error) {
 		}
 		found = append(found, m)
 	}
-	ordered, err := inOrder(found)
+	ordered, err := sortModules(found)
 	return &tree{dir: dir, modules: ordered}, err
 }
 
@@ -88,7 +88,7 @@ func importsOf(root string) (imports []string, err error) {
 			if err != nil {
 				return err
 			}
-			if ours(path) && !slices.Contains(imports, path) {
+			if isOurs(path) && !slices.Contains(imports, path) {
 				imports = append(imports, path)
 			}
 		}
@@ -97,8 +97,8 @@ func importsOf(root string) (imports []string, err error) {
 	return imports, err
 }
 
-// ours reports whether a path is that of the root module, or below it.
-func ours(path string) bool { return strings.HasPrefix(path+"/", repository+"/") }
+// isOurs reports whether a path is that of the root module, or below it.
+func isOurs(path string) bool { return strings.HasPrefix(path+"/", repository+"/") }
 
 // walkModule calls visit for every Go file of a module.
 func walkModule(root string, visit func(file string) error) error {
@@ -130,9 +130,9 @@ func readMod(dir string) (*modfile.File, error) {
 	return modfile.Parse(file, text, nil)
 }
 
-// inOrder sorts modules so that each comes after those that it requires. It rejects a released module that requires one that is
+// sortModules sorts modules so that each comes after those that it requires. It rejects a released module that requires one that is
 // not, since users could not install it.
-func inOrder(found []*module) ([]*module, error) {
+func sortModules(found []*module) ([]*module, error) {
 	byPath := map[string]*module{}
 	for _, m := range found {
 		byPath[m.path] = m

@@ -55,8 +55,8 @@ func replay(program, log, limit string) ([]decision, error) {
 	defer os.RemoveAll(folder)
 	out := filepath.Join(folder, "decisions.jsonl")
 	command := exec.Command(program, "replay", "--limit", limit, "--decisions", out, log)
-	if said, err := command.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("replay %s: %w\n%s", limit, err, said)
+	if output, err := command.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("replay %s: %w\n%s", limit, err, output)
 	}
 	file, err := os.Open(out)
 	if err != nil {

@@ -61,7 +61,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		client := l.client(conn.RemoteAddr())
-		if l.take(client) {
+		if l.acquire(client) {
 			l.unsettled.Add(1)
 			return &counted{Conn: conn, listener: l, client: client}, nil
 		}
@@ -86,7 +86,7 @@ func (l *Listener) client(remote net.Addr) netip.Addr {
 	return addr
 }
 
-func (l *Listener) take(client netip.Addr) bool {
+func (l *Listener) acquire(client netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open >= l.opts.Max || client.IsValid() && l.byAddr[client] >= l.opts.MaxPerAddress {
@@ -100,7 +100,7 @@ func (l *Listener) take(client netip.Addr) bool {
 	return true
 }
 
-func (l *Listener) giveBack(client netip.Addr) {
+func (l *Listener) release(client netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
@@ -132,7 +132,7 @@ func (c *counted) settle() {
 func (c *counted) Close() error {
 	c.closed.Do(func() {
 		c.settle()
-		c.listener.giveBack(c.client)
+		c.listener.release(c.client)
 	})
 	return c.Conn.Close()
 }

@@ -32,8 +32,8 @@ func (p *Proxy) forward(r *httputil.ProxyRequest) {
 	trusted := p.trusts(r.In.RemoteAddr)
 	dropSpoofable(out, trusted)
 	dropSpoofable(r.Out.Trailer, trusted) // announced trailers; the others arrive at the end of the body
-	if way, ok := r.In.Context().Value(passingKey{}).(*passing); ok && way.body != nil {
-		way.body.atEnd = func() { dropSpoofable(r.Out.Trailer, trusted) }
+	if state, ok := r.In.Context().Value(requestStateKey{}).(*requestState); ok && state.body != nil {
+		state.body.atEnd = func() { dropSpoofable(r.Out.Trailer, trusted) }
 	}
 	if !trusted {
 		r.SetXForwarded()

@@ -199,7 +199,7 @@ type Change struct {
 
 // KeyChange is the number of such requests of one key.
 type KeyChange struct {
-	at       place
+	at       keyRef
 	Policy   string   `json:"policy"` // the policy that denies them
 	Key      string   `json:"key"`
 	Requests int64    `json:"requests"`

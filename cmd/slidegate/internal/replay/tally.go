@@ -31,26 +31,26 @@ type chunk struct {
 
 // chunks allocates chunks for tallies. The zero value is ready to use.
 type chunks struct {
-	blocks []*[blockSize]chunk
-	made   uint32 // chunks taken from blocks; the first chunk is never used, because 0 means none
-	free   uint32 // the head of the free list
+	blocks    []*[blockSize]chunk
+	allocated uint32 // chunks taken from blocks; the first chunk is never used, because 0 means none
+	free      uint32 // the head of the free list
 }
 
 const blockSize = 1 << 12
 
 func (c *chunks) at(n uint32) *chunk { return &c.blocks[n/blockSize][n%blockSize] }
 
-func (c *chunks) lend() uint32 {
+func (c *chunks) alloc() uint32 {
 	if n := c.free; n != 0 {
 		c.free = c.at(n).next
 		*c.at(n) = chunk{}
 		return n
 	}
-	c.made++
-	if int(c.made/blockSize) >= len(c.blocks) {
+	c.allocated++
+	if int(c.allocated/blockSize) >= len(c.blocks) {
 		c.blocks = append(c.blocks, new([blockSize]chunk))
 	}
-	return c.made
+	return c.allocated
 }
 
 func (c *chunks) release(n uint32) {
@@ -145,12 +145,12 @@ func (t *tally) push(c *chunks, later uint64, units int64) {
 		n += binary.PutUvarint(entry[n:], uint64(units))
 	}
 	if t.tail == 0 {
-		t.head = c.lend()
+		t.head = c.alloc()
 		t.tail, t.read = t.head, 0
 	}
 	tail := c.at(t.tail)
 	if int(tail.used)+n > chunkSize {
-		tail.next = c.lend()
+		tail.next = c.alloc()
 		t.tail = tail.next
 		tail = c.at(t.tail)
 	}

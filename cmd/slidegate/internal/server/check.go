@@ -58,20 +58,20 @@ func CheckDomains(domains ...*envoy.Domain) error {
 	return err
 }
 
-// unset matches a reference to an environment variable or a file that config.ParseOffline left in the URL of a store.
-var unset = regexp.MustCompile(`\$\{[^}]+\}`)
+// unresolved matches a reference to an environment variable or a file that config.ParseOffline left in the URL of a store.
+var unresolved = regexp.MustCompile(`\$\{[^}]+\}`)
 
 // openOffline opens a store without connecting to it. An unset variable is replaced by 1, which is valid as a host, a port, a user
 // or a password. If a variable stands for anything else, too little is known about the store to reject it, and openOffline returns
 // a store in memory, which supports every limit.
 func openOffline(url string) (*stores.Opened, error) {
-	opened, err := stores.OpenOffline(unset.ReplaceAllString(url, "1"))
+	opened, err := stores.OpenOffline(unresolved.ReplaceAllString(url, "1"))
 	if err == nil {
 		return opened, nil
 	}
 	scheme, rest, _ := strings.Cut(url, "://")
 	end := strings.IndexAny(rest, "/?")
-	if unset.MatchString(scheme) || end >= 0 && unset.MatchString(rest[end:]) {
+	if unresolved.MatchString(scheme) || end >= 0 && unresolved.MatchString(rest[end:]) {
 		return stores.OpenOffline("memory:")
 	}
 	return nil, err

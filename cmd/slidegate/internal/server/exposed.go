@@ -22,11 +22,11 @@ func onLoopback(at net.Addr) bool {
 // The metrics and proxy listeners are meant to be open: metrics contain no keys and change nothing, and the application
 // authenticates its own clients.
 func (s *Server) warnIfOpen(d *listener) {
-	if d.name == "admin" && !onLoopback(d.conns.Addr()) && s.admins.none() && s.NeedsToken() {
+	if d.name == "admin" && !onLoopback(d.conns.Addr()) && s.admins.empty() && s.NeedsToken() {
 		s.log.Warn("the admin listener can be reached from outside with client tokens: any client can read and change the quota of others; "+
 			"set --admin-tokens-file, or listen on 127.0.0.1", slog.String("listener", d.name))
 	}
-	if d.name == "admin" && !s.admins.none() {
+	if d.name == "admin" && !s.admins.empty() {
 		return
 	}
 	if d.name == "metrics" || d.name == "proxy" || s.NeedsToken() || s.opts.TLS.ClientCA != "" || onLoopback(d.conns.Addr()) {

@@ -39,7 +39,7 @@ func (s *Server) openListeners() error {
 		{"resp", "RESP", s.opts.RESP, s.openRESP, secure, nil},
 		{"proxy", "Proxy", s.opts.Proxy, s.openProxy, secure, web},
 		{"admin", "Admin", s.opts.Admin, func(d *listener, c *tls.Config) error { return s.openHTTP(d, s.admin(), c) }, private, web},
-		{"metrics", "Metrics", s.opts.Metrics, func(d *listener, c *tls.Config) error { return s.openHTTP(d, s.measures(), c) }, nil, web},
+		{"metrics", "Metrics", s.opts.Metrics, func(d *listener, c *tls.Config) error { return s.openHTTP(d, s.metricsHandler(), c) }, nil, web},
 	} {
 		if d.address == "" {
 			continue
@@ -127,17 +127,17 @@ func (s *Server) endWithListeners(server any, stream grpc.ServerStream, _ *grpc.
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
-	return next(server, &shortStream{stream, ctx})
+	return next(server, &contextStream{stream, ctx})
 }
 
-// shortStream is a stream with its own context.
-type shortStream struct {
+// contextStream is a stream with its own context.
+type contextStream struct {
 	grpc.ServerStream
 	ctx context.Context
 }
 
 // Context returns a context that ends when the stream should.
-func (s *shortStream) Context() context.Context { return s.ctx }
+func (s *contextStream) Context() context.Context { return s.ctx }
 
 func (s *Server) openRESP(d *listener, secure *tls.Config) error {
 	throttle, err := slidegate.NewPerCall(s.fallback(config.FailOpen), "cl.throttle")

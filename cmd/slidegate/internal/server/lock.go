@@ -30,29 +30,29 @@ func lockState(path string) (*fileLock, error) {
 			}
 			return nil, invalid("State", "%s: %w", name, err)
 		}
-		if !isAt(file, name) { // the previous holder has removed it in the meantime
+		if !isSameFile(file, name) { // the previous holder has removed it in the meantime
 			file.Close()
 			continue
 		}
-		if err := note(file); err != nil {
+		if err := writeHolder(file); err != nil {
 			return nil, err
 		}
 		return &fileLock{file}, nil
 	}
 }
 
-// isAt reports whether an open file is still the one with this name.
-func isAt(file *os.File, name string) bool {
+// isSameFile reports whether an open file is still the one with this name.
+func isSameFile(file *os.File, name string) bool {
 	own, err := file.Stat()
 	if err != nil {
 		return false
 	}
-	there, err := os.Stat(name)
-	return err == nil && os.SameFile(own, there)
+	current, err := os.Stat(name)
+	return err == nil && os.SameFile(own, current)
 }
 
-// note writes the holder of the lock into its file.
-func note(file *os.File) error {
+// writeHolder writes the holder of the lock into its file.
+func writeHolder(file *os.File) error {
 	err := file.Truncate(0)
 	if err == nil {
 		_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)

@@ -203,7 +203,7 @@ func (o Options) validate() (Options, error) {
 
 // checkAdmin rejects an admin listener that anyone can reach.
 func (s *Server) checkAdmin() error {
-	if o := &s.opts; o.Admin != "" && !isLoopback(o.Admin) && s.operators().none() {
+	if o := &s.opts; o.Admin != "" && !isLoopback(o.Admin) && s.operators().empty() {
 		return invalid("Admin", "%s can be reached from outside, and shows keys; give tokens, or listen on 127.0.0.1", o.Admin)
 	}
 	return nil

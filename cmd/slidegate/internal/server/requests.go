@@ -74,14 +74,14 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (s *Server) grpcOptions(q *requests) grpc.ServerOption {
 	return grpc.ChainUnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		began := time.Now()
-		answer, err := next(ctx, request)
+		response, err := next(ctx, request)
 		q.add(int(status.Code(err)))
 		if req, ok := request.(*rls.RateLimitRequest); ok {
 			if of := (*s.domainLatency.Load())[req.GetDomain()]; of != nil {
 				of.Record(time.Since(began))
 			}
 		}
-		return answer, err
+		return response, err
 	})
 }
 

@@ -29,14 +29,14 @@ func keepInFile(path string) seal.Keeper {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return kept, err
 		}
-		return proposed, writeWhole(path, proposed)
+		return proposed, writeAtomic(path, proposed)
 	}
 }
 
-// writeWhole writes a file under another name first, so that it is never seen incomplete.
-func writeWhole(path string, content []byte) error {
-	if err := os.WriteFile(path+unfinished, content, 0o600); err != nil {
+// writeAtomic writes a file under another name first, so that it is never seen incomplete.
+func writeAtomic(path string, content []byte) error {
+	if err := os.WriteFile(path+partialSuffix, content, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(path+unfinished, path)
+	return os.Rename(path+partialSuffix, path)
 }

@@ -16,7 +16,7 @@ func (s *Server) openRulings(ctx context.Context) error {
 		return invalid("State", "%w", err)
 	}
 	s.rulings, err = rulings.New(keeper, rulings.Options{
-		Resolve: s.resolveRuling, Note: s.rulingNote, OnChange: s.rule, Logger: s.log, MeterProvider: s.telemetry.meters,
+		Resolve: s.resolveRuling, Note: s.rulingNote, OnChange: s.applyRulings, Logger: s.log, MeterProvider: s.telemetry.meters,
 	})
 	if err != nil {
 		return err
@@ -25,8 +25,8 @@ func (s *Server) openRulings(ctx context.Context) error {
 	return nil
 }
 
-// rule puts rulings in force.
-func (s *Server) rule(table *rulings.Table) {
+// applyRulings puts rulings in force.
+func (s *Server) applyRulings(table *rulings.Table) {
 	s.gate.SetRulings(table)
 	if s.envoy != nil {
 		s.envoy.SetRulings(table)

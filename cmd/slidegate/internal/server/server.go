@@ -67,12 +67,12 @@ type Server struct {
 
 	domainLatency atomic.Pointer[map[string]*latency.Histogram] // of Envoy's domains
 
-	drained   context.Context // ends when the drain begins
-	drain     context.CancelFunc
-	closing   context.Context // ends when the listeners close
-	shut      context.CancelFunc
-	forced    context.Context // ends when the drain must be over
-	forceStop context.CancelFunc
+	drained      context.Context // ends when the drain begins
+	drain        context.CancelFunc
+	closing      context.Context // ends when the listeners close
+	beginClosing context.CancelFunc
+	forced       context.Context // ends when the drain must be over
+	forceStop    context.CancelFunc
 }
 
 // listener is one address and the server behind it.
@@ -108,7 +108,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	}
 	s.began = stamps(s.paths())
 	s.drained, s.drain = context.WithCancel(context.Background())
-	s.closing, s.shut = context.WithCancel(context.Background())
+	s.closing, s.beginClosing = context.WithCancel(context.Background())
 	s.forced, s.forceStop = context.WithCancel(context.Background())
 	if err = s.located(s.open(ctx)); err == nil {
 		err = s.openListeners()
@@ -211,7 +211,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 		return nil
 	}
 	s.state = &state{path: s.opts.State, store: s.stores.Memory, log: s.log}
-	s.state.sweep()
+	s.state.removeLeftovers()
 	return s.state.save() // to fail now rather than at the end
 }
 
@@ -224,7 +224,7 @@ func (s *Server) restore(url string) (*memstore.Store, error) {
 	}
 	restored, err := restore(s.opts.State, memory)
 	if err == nil && earlier {
-		s.logEarlier(s.opts.File)
+		s.logLostCounts(s.opts.File)
 	}
 	return restored, err
 }
@@ -261,7 +261,7 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	s.notify(systemd.Ready)
-	defer s.stayAlive()()
+	defer s.startWatchdog()()
 	others.Go(func() { s.watch(ctx) })
 	if s.xds != nil {
 		others.Go(func() { s.xds.Run(ctx) })
@@ -271,7 +271,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer closed()
 	others.Go(func() { s.rulings.Run(open) })
 	if s.state != nil {
-		others.Go(func() { s.state.keep(ctx, s.opts.StateEvery) })
+		others.Go(func() { s.state.saveRegularly(ctx, s.opts.StateEvery) })
 	}
 	<-ctx.Done()
 	err := context.Cause(ctx)
@@ -285,7 +285,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.drain()
 	s.linger()
-	s.shut()
+	s.beginClosing()
 	limit, done := context.WithTimeout(s.forced, s.opts.Drain)
 	defer done()
 	s.telemetry.flush() // the listeners' metrics end with them
@@ -331,7 +331,7 @@ func (s *Server) stopListeners(ctx context.Context) error {
 func (s *Server) close() error {
 	var all []error
 	s.drain()
-	s.shut()
+	s.beginClosing()
 	s.forceStop()
 	for _, d := range s.listeners {
 		_ = d.conns.Close() // it may already be closed

@@ -63,20 +63,20 @@ func newTelemetry(ctx context.Context, opts *Options) (*telemetry, error) {
 
 // send creates the exporters of metrics and traces to a collector, as the environment variables configure them.
 func (t *telemetry) send(ctx context.Context, res *resource.Resource) (readers []sdkmetric.Option, err error) {
-	metricsWanted, wrongMetrics := metricSignal.wanted()
-	tracesWanted, wrongTraces := traceSignal.wanted()
-	if err := cmp.Or(wrongMetrics, wrongTraces); err != nil {
+	sendMetrics, metricsErr := metricSignal.enabled()
+	sendTraces, tracesErr := traceSignal.enabled()
+	if err := cmp.Or(metricsErr, tracesErr); err != nil {
 		return nil, err
 	}
-	t.otlp = metricsWanted || tracesWanted
-	if metricsWanted {
+	t.otlp = sendMetrics || sendTraces
+	if sendMetrics {
 		metrics, err := otlpmetrichttp.New(ctx)
 		if err != nil {
 			return nil, invalid("OTLP", "%w", err)
 		}
 		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics, sdkmetric.WithProducer(t.latency))))
 	}
-	if tracesWanted {
+	if sendTraces {
 		traces, err := otlptracehttp.New(ctx)
 		if err != nil {
 			return nil, invalid("OTLP", "%w", err)

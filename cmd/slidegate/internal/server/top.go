@@ -35,9 +35,9 @@ type refusedKey struct {
 // was refused often is certainly in it, and its count is too high by at most TooMany. It is safe for concurrent use. The zero
 // value is empty and ready to use.
 type topKeys struct {
-	mu    sync.Mutex
-	known map[topName]*topEntry
-	least topHeap
+	mu      sync.Mutex
+	entries map[topName]*topEntry
+	least   topHeap
 }
 
 type topName struct{ policy, key string }
@@ -56,23 +56,23 @@ func (t *topKeys) add(policy, key, rule string) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.known[topName{policy, key}]
+	p := t.entries[topName{policy, key}]
 	switch {
 	case p != nil:
 	case len(t.least) < maxTopKeys:
 		key = strings.Clone(key) // the caller may reuse its memory
-		if t.known == nil {
-			t.known = make(map[topName]*topEntry, maxTopKeys)
+		if t.entries == nil {
+			t.entries = make(map[topName]*topEntry, maxTopKeys)
 		}
 		p = &topEntry{refusedKey: refusedKey{Policy: policy, Key: key}}
-		t.known[topName{policy, key}] = p
+		t.entries[topName{policy, key}] = p
 		heap.Push(&t.least, p)
 	default:
 		key = strings.Clone(key)
 		p = t.least[0]
-		delete(t.known, topName{p.Policy, p.Key})
+		delete(t.entries, topName{p.Policy, p.Key})
 		p.Policy, p.Key, p.TooMany = policy, key, p.Refused
-		t.known[topName{policy, key}] = p
+		t.entries[topName{policy, key}] = p
 	}
 	p.Refused++
 	p.Last, p.Rule = now, rule

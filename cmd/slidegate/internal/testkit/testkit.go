@@ -15,22 +15,22 @@ const Patience = 30 * time.Second
 
 // Eventually waits until is returns true; it calls it every few milliseconds. It fails the test if that takes longer than Patience.
 // The failure contains what was waited for.
-func Eventually(t testing.TB, what string, is func() bool) {
+func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	if !eventually(Patience, is) {
+	if !eventually(Patience, condition) {
 		t.Fatalf("not true after %v: %s", Patience, what)
 	}
 }
 
 // eventually reports whether is returned true in time.
-func eventually(patience time.Duration, is func() bool) bool {
+func eventually(patience time.Duration, condition func() bool) bool {
 	late := time.After(patience)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for !is() {
+	for !condition() {
 		select {
 		case <-late:
-			return is()
+			return condition()
 		case <-tick.C:
 		}
 	}

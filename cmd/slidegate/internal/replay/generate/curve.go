@@ -56,27 +56,27 @@ func scale[N ~int64](share uint64, n N) N {
 	return N(high)
 }
 
-// rows is a curve of a few pieces of equal weight.
-type rows []piece
+// equalPieces is a curve of a few pieces of equal weight.
+type equalPieces []piece
 
-func (r rows) total() uint64       { return uint64(len(r)) }
-func (r rows) piece(i int64) piece { return r[i] }
+func (r equalPieces) total() uint64       { return uint64(len(r)) }
+func (r equalPieces) piece(i int64) piece { return r[i] }
 
 // flat returns a curve with a constant rate.
-func flat(from, to rule.Micros) rows { return rows{{from, to, 1}} }
+func flat(from, to rule.Micros) equalPieces { return equalPieces{{from, to, 1}} }
 
 // attack returns the curve of a botnet: it starts after a fifth of the span and stops a tenth before its end.
-func attack(from, to rule.Micros) rows {
+func attack(from, to rule.Micros) equalPieces {
 	span := to - from
 	return flat(from+span/5, to-span/10)
 }
 
 // raids returns the curve of a scraper: it is active once in each third of the span, for a quarter of the third, at a
 // random time.
-func raids(rng *rand.PCG, from, to rule.Micros) rows {
+func raids(rng *rand.PCG, from, to rule.Micros) equalPieces {
 	third := (to - from) / 3
 	length := third / 4
-	var r rows
+	var r equalPieces
 	for i := range rule.Micros(3) {
 		start := from + i*third + scale(rng.Uint64(), third-length+1)
 		r = append(r, piece{start, start + length, 1})

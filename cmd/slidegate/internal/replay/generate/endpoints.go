@@ -62,31 +62,31 @@ const (
 
 // pickEndpoint picks the endpoint of a request of this kind of key.
 func pickEndpoint(k kind, d *dice) *endpoint {
-	place := int(byChance[d.roll(uint64(len(byChance)))])
+	index := int(endpointByChance[d.roll(uint64(len(endpointByChance)))])
 	switch {
 	case k == scraper:
-		place = oneProduct
+		index = oneProduct
 	case k == bot && d.roll(2) == 0:
-		place = login
+		index = login
 	}
-	return &endpoints[place]
+	return &endpoints[index]
 }
 
-// byChance holds the indexes in endpoints, each in proportion to its probability by Zipf's law.
-var byChance = func() (table [1024]uint8) {
+// endpointByChance holds the indexes in endpoints, each in proportion to its probability by Zipf's law.
+var endpointByChance = func() (table [1024]uint8) {
 	var chance [len(endpoints)]int64
 	var sum, reached int64
 	for i := range chance {
 		chance[i] = 1_000_000 / int64(i+1)
 		sum += chance[i]
 	}
-	place := 0
+	index := 0
 	for i := range table {
-		for int64(i)*sum >= (reached+chance[place])*int64(len(table)) {
-			reached += chance[place]
-			place++
+		for int64(i)*sum >= (reached+chance[index])*int64(len(table)) {
+			reached += chance[index]
+			index++
 		}
-		table[i] = uint8(place)
+		table[i] = uint8(index)
 	}
 	return table
 }()

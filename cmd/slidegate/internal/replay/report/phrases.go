@@ -183,8 +183,8 @@ func exactHint(l *replay.LimitOutcome) string {
 	return " A sliding window estimates in a few bytes per key; " + exact.String() + " never exceeds its quota."
 }
 
-// suggested describes the suggestion and its effect.
-func suggested(f *replay.Findings) string {
+// suggestionText describes the suggestion and its effect.
+func suggestionText(f *replay.Findings) string {
 	s := f.Suggestion
 	o := &s.Outcome
 	name := limitTexts(o)

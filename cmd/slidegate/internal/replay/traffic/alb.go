@@ -39,11 +39,11 @@ func newALBParser(w wants) parser {
 func (p *albParser) parse(line []byte, e *entry) (why string) {
 	p.scratch = p.scratch[:0]
 	first, rest := word(line)
-	answered := first
+	timeText := first
 	if len(first) > 0 && first[0]-'0' > 9 {
-		answered, rest = word(rest)
+		timeText, rest = word(rest)
 	}
-	at, ok := p.clock.rfc3339(answered)
+	at, ok := p.clock.rfc3339(timeText)
 	if !ok {
 		return "time: no time such as 2018-07-02T22:23:00.186641Z after the type"
 	}
@@ -70,10 +70,10 @@ func (p *albParser) parse(line []byte, e *entry) (why string) {
 	for _, i := range p.agent {
 		e.values[i] = p.scratch.unescape(present(agent))
 	}
-	if came, text := p.received(rest); text != nil {
-		at, answered = came, text
+	if receivedAt, text := p.received(rest); text != nil {
+		at, timeText = receivedAt, text
 	}
-	p.time = append(append(append(p.time[:0], '"'), answered...), '"')
+	p.time = append(append(append(p.time[:0], '"'), timeText...), '"')
 	e.time = p.time
 	return e.setTime(at)
 }

@@ -12,14 +12,14 @@ import (
 // The rest of the line is ignored: many servers and configurations add fields there. A line that is cut off after its
 // status, as by a full disk or a syslog server with a maximum length, is still a request: the fields cut off are missing.
 type clfParser struct {
-	combined bool
-	whole    bool // reject lines that are cut off
-	wants    wants
-	clock    clock
-	time     []byte
-	scratch  scratch
-	referer  []int // the indexes of the headers in the values
-	agent    []int
+	combined     bool
+	requireWhole bool // reject lines that are cut off
+	wants        wants
+	clock        clock
+	time         []byte
+	scratch      scratch
+	referer      []int // the indexes of the headers in the values
+	agent        []int
 }
 
 // clfFields are the fields of both formats.
@@ -46,7 +46,7 @@ var clfHeaders = []string{"Referer", "User-Agent"}
 
 func (p *clfParser) parse(line []byte, e *entry) (why string) {
 	p.scratch = p.scratch[:0]
-	rest, why := p.parseWho(line, e)
+	rest, why := p.parseClient(line, e)
 	if why != "" {
 		return why
 	}
@@ -64,7 +64,7 @@ func (p *clfParser) parse(line []byte, e *entry) (why string) {
 	}
 	e.values[fieldStatus], e.values[fieldBytes] = present(code), nil
 	size, rest := word(rest)
-	if !isCount(size, 19) && (len(size) > 0 || rest != nil || p.whole) {
+	if !isCount(size, 19) && (len(size) > 0 || rest != nil || p.requireWhole) {
 		return "bytes: no number after the status"
 	}
 	if len(size) > 0 && (rest != nil || !p.combined) {
@@ -76,8 +76,8 @@ func (p *clfParser) parse(line []byte, e *entry) (why string) {
 	return ""
 }
 
-// parseWho parses the address, the identity, which is not used, and the user name, which may contain spaces.
-func (p *clfParser) parseWho(line []byte, e *entry) (rest []byte, why string) {
+// parseClient parses the address, the identity, which is not used, and the user name, which may contain spaces.
+func (p *clfParser) parseClient(line []byte, e *entry) (rest []byte, why string) {
 	who, rest := word(line)
 	identity, rest := word(rest)
 	if len(who) == 0 || len(identity) == 0 {
@@ -136,11 +136,11 @@ func requestLine(request []byte) (verb, target []byte) {
 
 func (p *clfParser) parseHeaders(rest []byte, e *entry) (why string) {
 	referer, after, ok := quoted(rest)
-	if !ok && (p.whole || !isCut(rest)) {
+	if !ok && (p.requireWhole || !isCut(rest)) {
 		return "referer: no quoted referer after the bytes"
 	}
 	agent, _, ok := quoted(after)
-	if !ok && (p.whole || !isCut(after)) {
+	if !ok && (p.requireWhole || !isCut(after)) {
 		return "user agent: no quoted user agent after the referer"
 	}
 	for _, i := range p.referer {

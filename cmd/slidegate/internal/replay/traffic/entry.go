@@ -122,8 +122,8 @@ func (e *entry) setTarget(target []byte, found bool) {
 	}
 }
 
-// listed returns "a, b and c".
-func listed(names []string) string {
+// joinNames returns "a, b and c".
+func joinNames(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}

@@ -142,7 +142,7 @@ func sizeOf(file *os.File) (int64, error) {
 func (r *Reader) begin(opts *Options) error {
 	plain, err := r.in.unpack()
 	if err != nil {
-		return r.failed(err)
+		return r.readError(err)
 	}
 	r.lines = newScanner(plain)
 	format, err := r.lookAhead(opts)
@@ -179,7 +179,7 @@ func (r *Reader) lookAhead(opts *Options) (Format, error) {
 	}
 	failed := r.lines.err
 	if failed != nil && failed != io.EOF && bytes.IndexByte(text, '\n') < 0 {
-		return 0, r.failed(failed)
+		return 0, r.readError(failed)
 	}
 	if failed == io.EOF && isBlank(text) {
 		return 0, errEmpty
@@ -190,12 +190,12 @@ func (r *Reader) lookAhead(opts *Options) (Format, error) {
 	return detect(firstLines(text, failed == io.EOF), opts)
 }
 
-// failed returns a read error with an explanation.
-func (r *Reader) failed(err error) error {
+// readError returns a read error with an explanation.
+func (r *Reader) readError(err error) error {
 	if r.in.packing == "" && r.in.failed == nil {
 		return err
 	}
-	return &cutError{r.in.whyCut(err), err}
+	return &cutError{r.in.cutReason(err), err}
 }
 
 // invalid returns the error of an option.

@@ -9,7 +9,7 @@ const (
 	maxLine     = 1 << 20   // bytes; a longer line is skipped without being buffered
 	firstBuffer = 256 << 10 // bytes; the buffer grows only for longer lines
 	roomToRead  = 64 << 10  // with less free space at the end of the buffer, its content is moved to the front before more is read
-	bytesShown  = 120       // of a line, in examples
+	maxPrinted  = 120       // of a line, in examples
 )
 
 // scanner splits its input into lines. It reuses one buffer, so a line is valid until the next call.
@@ -19,7 +19,7 @@ type scanner struct {
 	start, end int   // of the buffered text that has not been returned yet
 	err        error // why nothing more can be read, io.EOF included
 	number     int64 // the number of the last line returned, from 1
-	head       [bytesShown]byte
+	head       [maxPrinted]byte
 }
 
 func newScanner(from io.Reader) *scanner {
@@ -56,7 +56,7 @@ func (s *scanner) next() (line []byte, tooLong bool, err error) {
 		line = line[:n-1]
 	}
 	if len(line) > maxLine {
-		return line[:bytesShown], true, nil
+		return line[:maxPrinted], true, nil
 	}
 	return line, false, nil
 }

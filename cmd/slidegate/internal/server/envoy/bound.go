@@ -80,7 +80,7 @@ func (b *binder) rule(domain, title string, s *spec, tally *tally) (*bound, erro
 		return r, nil
 	}
 	var err error
-	if r.limit, err = b.bind(domain, s.counted()); err != nil {
+	if r.limit, err = b.bind(domain, s.storeLimit()); err != nil {
 		return nil, err
 	}
 	r.current = &rls.RateLimitResponse_RateLimit{Name: s.name, RequestsPerUnit: uint32(s.limit.Quota), Unit: s.unit}
@@ -102,7 +102,7 @@ type domain struct {
 
 	mu           sync.RWMutex
 	overrides    map[override]*bound
-	underRulings map[ruledBy]*bound
+	underRulings map[rulingBinding]*bound
 }
 
 // override is a limit that came with a descriptor.
@@ -117,7 +117,7 @@ func (s *Service) domain(given *Domain) (*domain, error) {
 	d := &domain{
 		Domain: given, policy: rulings.EnvoyPrefix + given.name,
 		tallyOver: s.metrics.tallyOf(given.name, overrideRule), tallyRuled: s.metrics.tallyOf(given.name, rulingRule),
-		overrides: map[override]*bound{}, underRulings: map[ruledBy]*bound{},
+		overrides: map[override]*bound{}, underRulings: map[rulingBinding]*bound{},
 	}
 	if given.charging == ChargeAll {
 		d.group = given.name
@@ -137,7 +137,7 @@ func (s *Service) level(domain, path string, given *level) (*level, error) {
 		return nil, nil
 	}
 	l := newLevel()
-	place := func(n *node) error {
+	addNode := func(n *node) error {
 		made := *n
 		below := path + "." + n.pair.String()
 		var err error
@@ -154,7 +154,7 @@ func (s *Service) level(domain, path string, given *level) (*level, error) {
 		return err
 	}
 	for n := range given.all() {
-		if err := place(n); err != nil {
+		if err := addNode(n); err != nil {
 			return nil, err
 		}
 	}

@@ -29,10 +29,10 @@ func (s *Service) Handler() http.Handler {
 // they send with every POST.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// acceptable rejects requests that a web page could make a browser send without a preflight. The type of curl -d is
+// checkJSONRequest rejects requests that a web page could make a browser send without a preflight. The type of curl -d is
 // accepted as JSON, as in the original, since that is how it is usually called; an HTML form has the same type, and an
 // Origin.
-func acceptable(r *http.Request) (status int, problem string) {
+func checkJSONRequest(r *http.Request) (status int, problem string) {
 	if err := crossOrigin.Check(r); err != nil {
 		return http.StatusForbidden, "envoy: cross-origin requests to /json are not allowed"
 	}
@@ -48,7 +48,7 @@ func acceptable(r *http.Request) (status int, problem string) {
 }
 
 func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
-	if status, problem := acceptable(r); problem != "" {
+	if status, problem := checkJSONRequest(r); problem != "" {
 		http.Error(w, problem, status)
 		return
 	}

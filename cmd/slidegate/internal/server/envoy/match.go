@@ -24,9 +24,9 @@ type spec struct {
 	limit      slidegate.Limit // its quota is 0 if everything is denied
 }
 
-// counted returns the limit for the store. It has no name, so that a renamed rule, and a limit that comes with the
+// storeLimit returns the limit for the store. It has no name, so that a renamed rule, and a limit that comes with the
 // descriptor, continue the same counts, as in the original.
-func (s *spec) counted() slidegate.Limit {
+func (s *spec) storeLimit() slidegate.Limit {
 	limit := s.limit
 	limit.Quota = max(1, limit.Quota)
 	return limit
@@ -46,7 +46,7 @@ func (p pair) String() string {
 // node is one descriptor of a file.
 type node struct {
 	pair
-	place
+	location
 	shared bool  // all matching values share one count
 	rule   *spec // nil without a rate_limit
 	next   *level

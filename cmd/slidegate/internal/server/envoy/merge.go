@@ -10,14 +10,14 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// place is the position that something was read from.
-type place struct {
+// location is the position that something was read from.
+type location struct {
 	file              string
 	yamlfile.Position // zero if unknown
 }
 
 // String returns the place in the form that editors read.
-func (p place) String() string {
+func (p location) String() string {
 	if p.Position == (yamlfile.Position{}) {
 		return p.file
 	}
@@ -25,7 +25,7 @@ func (p place) String() string {
 }
 
 // problem returns an error at a place.
-func (p place) problem(format string, args ...any) error {
+func (p location) problem(format string, args ...any) error {
 	return &yamlfile.Error{File: p.file, At: p.Position, Err: fmt.Errorf(format, args...)}
 }
 
@@ -66,13 +66,13 @@ func (m *merger) level(path string, a, b *level) *level {
 	}
 	made := newLevel()
 	for n := range a.all() {
-		if same := b.same(n.pair); same != nil {
+		if same := b.lookup(n.pair); same != nil {
 			n = m.node(path+"."+n.pair.String(), n, same)
 		}
 		made.add(n)
 	}
 	for n := range b.all() {
-		if a.same(n.pair) == nil {
+		if a.lookup(n.pair) == nil {
 			made.add(n)
 		}
 	}
@@ -82,20 +82,20 @@ func (m *merger) level(path string, a, b *level) *level {
 func (m *merger) node(path string, a, b *node) *node {
 	switch {
 	case a.rule != nil && b.rule != nil:
-		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has a rate_limit here and in %s; keep one", path, a.place))
+		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has a rate_limit here and in %s; keep one", path, a.location))
 	case a.shared != b.shared:
-		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has share_threshold here or in %s, and not in both; write the same in both", path, a.place))
+		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has share_threshold here or in %s, and not in both; write the same in both", path, a.location))
 	}
 	made := *a
 	if made.rule == nil {
-		made.place, made.rule = b.place, b.rule
+		made.location, made.rule = b.location, b.rule
 	}
 	made.next = m.level(path, a.next, b.next)
 	return &made
 }
 
-// same returns the descriptor of that key and value; nil if there is none.
-func (l *level) same(p pair) *node {
+// lookup returns the descriptor of that key and value; nil if there is none.
+func (l *level) lookup(p pair) *node {
 	if !strings.Contains(p.value, "*") {
 		return l.exact[p]
 	}

@@ -72,20 +72,20 @@ func overrideOf(limit *common.RateLimitDescriptor_RateLimitOverride) (override, 
 	return o, nil
 }
 
-// reading is how to interpret the store's answer.
-type reading uint8
+// interpretation is how to interpret the store's answer.
+type interpretation uint8
 
 const (
-	asAnswered reading = iota // over if denied
-	alwaysOver                // the hits exceed the limit by themselves
-	neverOver                 // a refund
+	asAnswered interpretation = iota // over if denied
+	alwaysOver                       // the hits exceed the limit by themselves
+	neverOver                        // a refund
 )
 
 // storeRequest is the request to the store about a descriptor.
 type storeRequest struct {
-	op      rule.Op
-	cost    int64
-	reading reading
+	op             rule.Op
+	cost           int64
+	interpretation interpretation
 }
 
 // requestFor returns the request about a descriptor whose answer matches the original's counter, which adds the hits and is

@@ -28,7 +28,7 @@ type outcome struct {
 	quotasOver int  // and how many of them are over their limits
 	// The status that the headers report: the one over its limit that takes longest to admit, or the one with the least
 	// remaining.
-	tells      *rls.RateLimitResponse_DescriptorStatus
+	reported   *rls.RateLimitResponse_DescriptorStatus
 	retryAfter rule.Micros // when the request would be admitted
 	quotaRetry rule.Micros // when the first of the rules in quota mode would admit it
 }
@@ -93,13 +93,13 @@ func (s *Service) reportRefused(w *work, request *rls.RateLimitRequest, refused 
 
 // status builds the status of a descriptor, and adds it to the outcome.
 func (o *outcome) status(ctx context.Context, a *item, answer *rule.Answer) *rls.RateLimitResponse_DescriptorStatus {
-	over := a.request.reading == alwaysOver || a.request.reading == asAnswered && !answer.Allowed
+	over := a.request.interpretation == alwaysOver || a.request.interpretation == asAnswered && !answer.Allowed
 	retryAfter := answer.RetryAfter
-	if a.request.reading == alwaysOver {
+	if a.request.interpretation == alwaysOver {
 		retryAfter = rule.Never
 	}
 	remaining := answer.Remaining
-	if a.rule.spec.limit.Quota == 0 || a.request.reading == alwaysOver {
+	if a.rule.spec.limit.Quota == 0 || a.request.interpretation == alwaysOver {
 		remaining = 0
 	}
 	made := new(struct { // one allocation, since nearly every request needs it
@@ -134,7 +134,7 @@ func (o *outcome) refused(ctx context.Context, a *item) *rls.RateLimitResponse_D
 		Code: codeOver, CurrentLimit: b.current, DurationUntilReset: durationpb.New(b.spec.limit.Window),
 	}
 	if !o.over || o.retryAfter != rule.Never {
-		o.tells, o.retryAfter = st, rule.Never
+		o.reported, o.retryAfter = st, rule.Never
 	}
 	o.over = true
 	return st
@@ -155,7 +155,7 @@ func (o *outcome) blocked(ctx context.Context, d *domain, a *item) *rls.RateLimi
 		st.DurationUntilReset = &durationpb.Duration{Seconds: secondsUp(retryAfter)}
 	}
 	if !o.over || retryAfter > o.retryAfter {
-		o.tells, o.retryAfter = st, retryAfter
+		o.reported, o.retryAfter = st, retryAfter
 	}
 	o.over = true
 	return st
@@ -167,11 +167,11 @@ func (o *outcome) add(a *item, st *rls.RateLimitResponse_DescriptorStatus, retry
 	switch {
 	case over && !a.rule.quotaMode:
 		if !o.over || retryAfter > o.retryAfter {
-			o.tells, o.retryAfter = st, retryAfter
+			o.reported, o.retryAfter = st, retryAfter
 		}
 		o.over = true
-	case !o.over && (o.tells == nil || st.LimitRemaining < o.tells.LimitRemaining):
-		o.tells = st
+	case !o.over && (o.reported == nil || st.LimitRemaining < o.reported.LimitRemaining):
+		o.reported = st
 	}
 	if a.rule.quotaMode {
 		o.quotas++
@@ -208,13 +208,13 @@ func secondsUp(m rule.Micros) int64 {
 
 // headers adds the configured headers.
 func (s *Service) headers(response *rls.RateLimitResponse, o *outcome) {
-	if o.tells == nil || !s.opts.ResponseHeaders && !s.opts.RequestHeaders {
+	if o.reported == nil || !s.opts.ResponseHeaders && !s.opts.RequestHeaders {
 		return
 	}
 	made := new(headerValues)
-	made.add("RateLimit-Limit", int64(o.tells.CurrentLimit.GetRequestsPerUnit()))
-	made.add("RateLimit-Remaining", int64(o.tells.GetLimitRemaining()))
-	made.add("RateLimit-Reset", o.tells.GetDurationUntilReset().GetSeconds())
+	made.add("RateLimit-Limit", int64(o.reported.CurrentLimit.GetRequestsPerUnit()))
+	made.add("RateLimit-Remaining", int64(o.reported.GetLimitRemaining()))
+	made.add("RateLimit-Reset", o.reported.GetDurationUntilReset().GetSeconds())
 	if s.opts.RequestHeaders {
 		response.RequestHeadersToAdd = made.list()
 	}

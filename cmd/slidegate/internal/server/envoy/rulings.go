@@ -15,14 +15,14 @@ import (
 // rulingRule stands in for a rule, in metrics and for operators, if a ruling blocks a descriptor that no rule matches.
 const rulingRule = "ruling"
 
-// ruled is a ruling about a descriptor, ready to be applied.
-type ruled struct {
+// preparedRuling is a ruling about a descriptor, ready to be applied.
+type preparedRuling struct {
 	rulings.Ruling
 	limit slidegate.Limit // for the kind Limits
 }
 
-// ruledTable holds the rulings by domain, and by the text of the descriptor.
-type ruledTable map[*domain]map[string]*ruled
+// preparedRulings holds the rulings by domain, and by the text of the descriptor.
+type preparedRulings map[*domain]map[string]*preparedRuling
 
 // SetRulings puts rulings into force in place of the previous ones: those whose policy is rulings.EnvoyPrefix and a domain. A
 // ruling about a domain without rules is applied once it has some. A ruling that is invalid, or has more than one
@@ -31,19 +31,19 @@ func (s *Service) SetRulings(table *rulings.Table) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
 	s.table = table
-	s.ruleLocked()
+	s.prepareRulingsLocked()
 }
 
-// ruleLocked prepares the rulings about domains in service.
-func (s *Service) ruleLocked() {
+// prepareRulingsLocked prepares the rulings about domains in service.
+func (s *Service) prepareRulingsLocked() {
 	if s.table.Empty() {
-		s.ruled.Store(nil)
+		s.prepared.Store(nil)
 		return
 	}
-	made := ruledTable{}
+	made := preparedRulings{}
 	for _, d := range *s.domains.Load() {
 		for _, r := range s.table.Of(d.policy, time.Now()) {
-			one := &ruled{Ruling: r}
+			one := &preparedRuling{Ruling: r}
 			if r.Kind == rulings.Limits {
 				var err error
 				if one.limit, err = limitOfRuling(&r); err != nil {
@@ -52,30 +52,30 @@ func (s *Service) ruleLocked() {
 				}
 			}
 			if made[d] == nil {
-				made[d] = map[string]*ruled{}
+				made[d] = map[string]*preparedRuling{}
 			}
 			made[d][r.Key] = one
 		}
 	}
 	if len(made) == 0 {
-		s.ruled.Store(nil)
+		s.prepared.Store(nil)
 		return
 	}
-	s.ruled.Store(&made)
+	s.prepared.Store(&made)
 }
 
 // rulingsOf returns the rulings about descriptors of a domain; nil if there are none, which is the usual case.
-func (s *Service) rulingsOf(d *domain) map[string]*ruled {
-	table := s.ruled.Load()
+func (s *Service) rulingsOf(d *domain) map[string]*preparedRuling {
+	table := s.prepared.Load()
 	if table == nil {
 		return nil
 	}
 	return (*table)[d]
 }
 
-// find returns the ruling in force about a descriptor; nil if there is none. It writes the text of the descriptor to
+// findRuling returns the ruling in force about a descriptor; nil if there is none. It writes the text of the descriptor to
 // the buffer.
-func find(all map[string]*ruled, entries []*entry, buffer *[]byte) *ruled {
+func findRuling(all map[string]*preparedRuling, entries []*entry, buffer *[]byte) *preparedRuling {
 	if len(all) == 0 {
 		return nil
 	}
@@ -86,8 +86,8 @@ func find(all map[string]*ruled, entries []*entry, buffer *[]byte) *ruled {
 	return nil
 }
 
-// obey applies a ruling to a descriptor. Refunds are made even if the descriptor is blocked.
-func (s *Service) obey(ctx context.Context, d *domain, a *item, r *ruled) {
+// applyRuling applies a ruling to a descriptor. Refunds are made even if the descriptor is blocked.
+func (s *Service) applyRuling(ctx context.Context, d *domain, a *item, r *preparedRuling) {
 	switch {
 	case r.Kind == rulings.Block && !a.refund:
 		a.blocked, a.by, a.rule, a.refused = r, firstOf(a.rule, a.refused), nil, nil
@@ -106,15 +106,15 @@ func firstOf(a, b *bound) *bound {
 	return b
 }
 
-// ruledBy is the limit of a ruling in place of a rule.
-type ruledBy struct {
+// rulingBinding is the limit of a ruling in place of a rule.
+type rulingBinding struct {
 	rule  *bound // nil if no rule matches
 	limit slidegate.Limit
 }
 
 // underRuling returns the rule with the limit of a ruling, or unchanged if it cannot have that limit.
-func (s *Service) underRuling(d *domain, base *bound, r *ruled) *bound {
-	key := ruledBy{base, r.limit}
+func (s *Service) underRuling(d *domain, base *bound, r *preparedRuling) *bound {
+	key := rulingBinding{base, r.limit}
 	d.mu.RLock()
 	made := d.underRulings[key]
 	d.mu.RUnlock()
@@ -143,7 +143,7 @@ func (s *Service) bindRuling(d *domain, base *bound, limit slidegate.Limit) (*bo
 	if base != nil {
 		title, tally, from = base.title, base.tally, base.spec
 	}
-	changed, err := from.under(limit, d.charging)
+	changed, err := from.withLimit(limit, d.charging)
 	if err != nil {
 		return nil, err
 	}
@@ -162,9 +162,9 @@ func limitOfRuling(r *rulings.Ruling) (limit slidegate.Limit, err error) {
 	return slidegate.ParseLimit(r.Limits[0])
 }
 
-// under returns the rule with another limit. A limit that only sets a quota and a window counts as the rule does, so
+// withLimit returns the rule with another limit. A limit that only sets a quota and a window counts as the rule does, so
 // that the counts are kept if the window is the same.
-func (s *spec) under(limit slidegate.Limit, charging Charging) (*spec, error) {
+func (s *spec) withLimit(limit slidegate.Limit, charging Charging) (*spec, error) {
 	plain := slidegate.Limit{Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Calendar: limit.Calendar, Zone: limit.Zone}
 	if limit == plain {
 		limit = slidegate.Limit{Algorithm: slidegate.FixedWindow, CountDenied: charging == ChargeEach}

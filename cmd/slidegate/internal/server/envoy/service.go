@@ -72,11 +72,11 @@ type Service struct {
 	waiting     atomic.Bool // for rules; see Options.Await
 	work        sync.Pool   // of *work
 
-	reload  sync.Mutex
-	domains atomic.Pointer[map[string]*domain]
-	ruled   atomic.Pointer[ruledTable] // nil if there are no rulings
-	table   *rulings.Table             // the source of ruled; guarded by reload
-	release func()                     // releases the capacity that the store holds for the domains; guarded by reload
+	reload   sync.Mutex
+	domains  atomic.Pointer[map[string]*domain]
+	prepared atomic.Pointer[preparedRulings] // nil if there are no rulings
+	table    *rulings.Table                  // the source of ruled; guarded by reload
+	release  func()                          // releases the capacity that the store holds for the domains; guarded by reload
 }
 
 var _ rls.RateLimitServiceServer = (*Service)(nil)
@@ -168,7 +168,7 @@ func (s *Service) Reload(domains []*Domain) error {
 	}
 	release := prepare(s.store, next)
 	before := s.domains.Swap(&next)
-	s.ruleLocked()
+	s.prepareRulingsLocked()
 	if s.release != nil {
 		s.release()
 	}

@@ -58,10 +58,10 @@ type Options struct {
 
 // Handler serves proxies. It is safe for concurrent use. The zero value is not usable; call New.
 type Handler struct {
-	gate    *gate.Gate
-	opts    Options
-	trusted atomic.Pointer[[]netip.Prefix] // points to nil if no list was given
-	answers gate.Responder
+	gate      *gate.Gate
+	opts      Options
+	trusted   atomic.Pointer[[]netip.Prefix] // points to nil if no list was given
+	responder gate.Responder
 
 	storeLog, peerLog, requestLog *throttlelog.Logger
 }
@@ -105,8 +105,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !h.trusts(r.RemoteAddr) && !h.authorized(r, q.token) {
-		h.peerLog.Warn("forward: request from an untrusted proxy; "+h.howToTrust(), nil)
-		sendProblem(w, http.StatusForbidden, "the caller is not a trusted proxy; "+h.howToTrust())
+		h.peerLog.Warn("forward: request from an untrusted proxy; "+h.trustAdvice(), nil)
+		sendProblem(w, http.StatusForbidden, "the caller is not a trusted proxy; "+h.trustAdvice())
 		return
 	}
 	original, err := rebuild(r, q.mode)
@@ -115,7 +115,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v, err := h.check(r.Context(), original, q.policy)
-	h.answer(w, q.mode, &v, err)
+	h.respond(w, q.mode, &v, err)
 }
 
 // check applies the policies that match the request, or the named one.
@@ -140,11 +140,11 @@ func (h *Handler) readQuery(r *http.Request) (q query, err error) {
 		return q, nil
 	}
 	fields, err := parseQuery(raw)
-	if passedOn(r) {
+	if isClientQuery(r) {
 		_, hasMode := fields["mode"]
 		_, hasPolicy := fields["policy"]
 		if hasMode || hasPolicy {
-			return q, errPassedOn
+			return q, errClientQuery
 		}
 		return q, nil
 	}
@@ -167,8 +167,8 @@ func (h *Handler) readQuery(r *http.Request) (q query, err error) {
 // queryNames lists the fields of the query.
 var queryNames = []string{"mode", "policy", "token"}
 
-// nearest returns a suggestion for an unknown field.
-func nearest(name string) string {
+// suggestion returns a suggestion for an unknown field.
+func suggestion(name string) string {
 	if near, ok := errtext.Nearest(name, queryNames); ok {
 		return "; did you mean " + near + "?"
 	}

@@ -58,7 +58,7 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 		return Explanation{}, err
 	}
 	p := s.order[part.Policy]
-	e := Explanation{Policy: p.Name, Shadow: p.Shadow, Failure: s.set.Mode(p.place).String()}
+	e := Explanation{Policy: p.Name, Shadow: p.Shadow, Failure: s.set.Mode(p.index).String()}
 	e.By, e.Override, e.List = s.set.Route(part)
 	e.Plan, e.Override = s.planOf(&part, e.By, e.Override)
 	if e.Ruling = g.ruled.Load().Find(p.Name, part.Key, time.Now()); e.Ruling != nil {
@@ -70,13 +70,13 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 		if s.set.Decide(ctx, rule.Peek, &part, &v); v.Err != nil {
 			return Explanation{}, v.Err
 		}
-		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explained(&v)
+		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explainLimits(&v)
 		e.Penalty = v.Penalty.Microseconds()
-		if e.Plan == "" && s.set.HasCandidate(p.place, part.Key) {
+		if e.Plan == "" && s.set.HasCandidate(p.index, part.Key) {
 			part.Candidate = true
 			var candidate Verdict
 			if s.set.Decide(ctx, rule.Peek, &part, &candidate); candidate.Err == nil {
-				e.Candidate = explained(&candidate)
+				e.Candidate = explainLimits(&candidate)
 			}
 		}
 	}
@@ -102,8 +102,8 @@ func (s *snapshot) planOf(part *policy.Part, by By, override string) (plan, over
 	return "", override
 }
 
-// explained returns the answer of each limit.
-func explained(v *Verdict) []ExplainedLimit {
+// explainLimits returns the answer of each limit.
+func explainLimits(v *Verdict) []ExplainedLimit {
 	answers := v.Decision.Answers
 	if answers == nil {
 		d := &v.Decision

@@ -85,7 +85,7 @@ func (g *Gate) part(req *Request, part *policy.Part) (*snapshot, error) {
 
 // fill converts an ask of the policy.
 func (p *compiled) fill(req *Request, part *policy.Part) {
-	part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(req.Key, p.groups), req.Address, req.Cost
+	part.Policy, part.Key, part.Address, part.Cost = p.index, p.Key.Canonical(req.Key, p.groups), req.Address, req.Cost
 	if plan, found := p.find(req.Plan); found && p.plan != nil {
 		part.Plan = policy.Named(plan.Name)
 	}
@@ -109,8 +109,8 @@ func (g *Gate) AllowBatch(ctx context.Context, reqs []Request, verdicts []Verdic
 			len(reqs), len(verdicts), len(errs)))
 	}
 	s := g.current.Load()
-	kept := g.batches.Get().(*[]policy.Part)
-	parts := (*kept)[:0]
+	pooled := g.batches.Get().(*[]policy.Part)
+	parts := (*pooled)[:0]
 	for i := range reqs {
 		req := &reqs[i]
 		parts = append(parts, policy.Part{})
@@ -134,8 +134,8 @@ func (g *Gate) AllowBatch(ctx context.Context, reqs []Request, verdicts []Verdic
 		}
 	}
 	clear(parts)
-	*kept = parts[:0]
-	g.batches.Put(kept)
+	*pooled = parts[:0]
+	g.batches.Put(pooled)
 }
 
 // Reserve takes an estimate now, to be settled when the actual cost is known, and slots of in-flight limits. If nothing

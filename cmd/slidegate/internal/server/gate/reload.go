@@ -45,9 +45,9 @@ func (g *Gate) logChanges(old, made *snapshot) {
 		switch before := old.policies[p.Name]; {
 		case before == nil:
 			added = append(added, p.Name)
-		case !reflect.DeepEqual(before.Policy, p.Policy) || old.set.Mode(before.place) != made.set.Mode(p.place):
+		case !reflect.DeepEqual(before.Policy, p.Policy) || old.set.Mode(before.index) != made.set.Mode(p.index):
 			changed = append(changed, p.Name)
-			g.logOtherCounts(p.Name, old.set.BoundLimits(before.place), made.set.BoundLimits(p.place))
+			g.logOtherCounts(p.Name, old.set.BoundLimits(before.index), made.set.BoundLimits(p.index))
 		}
 	}
 	for _, p := range old.order {

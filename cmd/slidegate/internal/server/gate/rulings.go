@@ -34,17 +34,17 @@ func (s *snapshot) rule(table *rulings.Table, log *slog.Logger) {
 			}
 			all = append(all, made)
 		}
-		if s.set.SetRulings(p.place, all) == nil {
+		if s.set.SetRulings(p.index, all) == nil {
 			continue
 		}
 		all = slices.DeleteFunc(all, func(r policy.Ruling) bool {
-			err := s.set.CheckRuling(p.place, r)
+			err := s.set.CheckRuling(p.index, r)
 			if err != nil {
 				logInvalidRuling(log, p.Name, err)
 			}
 			return err != nil
 		})
-		_ = s.set.SetRulings(p.place, all) // all were checked above
+		_ = s.set.SetRulings(p.index, all) // all were checked above
 	}
 }
 
@@ -73,7 +73,7 @@ func (g *Gate) ResolveRuling(r *rulings.Ruling) error {
 		p.nameLimit(&made.Limits[i])
 		r.Limits[i] = made.Limits[i].String()
 	}
-	if err := s.set.CheckRuling(p.place, made); err != nil {
+	if err := s.set.CheckRuling(p.index, made); err != nil {
 		return &rulings.FieldError{Field: "limits", Err: err}
 	}
 	return nil
@@ -103,7 +103,7 @@ func (g *Gate) RulingNote(r *rulings.Ruling) string {
 	}
 	made, err := r.PolicyRuling()
 	if err == nil {
-		err = s.set.CheckRuling(p.place, made)
+		err = s.set.CheckRuling(p.index, made)
 	}
 	if err != nil {
 		return fmt.Sprintf("cannot be applied: %v", err)

@@ -45,11 +45,11 @@ func (a *API) decide(w http.ResponseWriter, c *call, v *gate.Verdict, err error)
 	if a.refuseClosed(w, v) {
 		return
 	}
-	a.answers.WriteHeader(w.Header(), v)
+	a.responder.WriteHeader(w.Header(), v)
 	c.out = append(c.out, '{')
 	c.out = appendVerdict(c.out, v, nil)
 	c.out = append(c.out, "}\n"...)
-	c.answer(w, statusOf(v))
+	c.respond(w, statusOf(v))
 }
 
 func statusOf(v *gate.Verdict) int {
@@ -66,7 +66,7 @@ func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
 	c.errs = slices.Grow(c.errs[:0], n)[:n]
 	a.gate.AllowBatch(r.Context(), c.requests, c.verdicts, c.errs)
 	c.out = append(c.out, `{"results":[`...)
-	var last about
+	var last lastLimit
 	for i := range c.verdicts {
 		if i > 0 {
 			c.out = append(c.out, ',')
@@ -85,7 +85,7 @@ func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
 		c.out = append(c.out, '}')
 	}
 	c.out = append(c.out, "]}\n"...)
-	c.answer(w, http.StatusOK)
+	c.respond(w, http.StatusOK)
 }
 
 // appendUndecided appends the status of an ask without a decision, and the reason.

@@ -39,11 +39,11 @@ type Inspector interface {
 
 // API serves a gate as JSON. It is safe for concurrent use. The zero value is not usable; call New.
 type API struct {
-	gate    *gate.Gate
-	envoy   Inspector // may be nil
-	logger  *throttlelog.Logger
-	answers gate.Responder
-	calls   sync.Pool // of *call
+	gate      *gate.Gate
+	envoy     Inspector // may be nil
+	logger    *throttlelog.Logger
+	responder gate.Responder
+	calls     sync.Pool // of *call
 }
 
 // New returns the API of a gate.

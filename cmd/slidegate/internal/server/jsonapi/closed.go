@@ -20,7 +20,7 @@ func (a *API) refuseClosed(w http.ResponseWriter, v *gate.Verdict) bool {
 	if !isClosed(v) {
 		return false
 	}
-	a.answers.WriteHeader(w.Header(), v)
-	problemjson.Send(w, http.StatusServiceUnavailable, a.answers.Refusal(v, nil))
+	a.responder.WriteHeader(w.Header(), v)
+	problemjson.Send(w, http.StatusServiceUnavailable, a.responder.Refusal(v, nil))
 	return true
 }

@@ -93,12 +93,12 @@ func (a *API) log(err error) {
 	}
 }
 
-// wrong records a problem with the text, and returns false.
-func (s *scanner) wrong(at int, field, format string, values ...any) bool {
+// addProblem records a problem with the text, and returns false.
+func (s *scanner) addProblem(at int, field, format string, values ...any) bool {
 	if s.problem == nil {
 		line := 1 + strings.Count(s.text[:at], "\n")
 		s.problem = &problem{
-			Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, values...), Field: s.place(field), Offset: &at, Line: line,
+			Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, values...), Field: s.path(field), Offset: &at, Line: line,
 		}
 	}
 	return false

@@ -42,9 +42,9 @@ func (s *scanner) request(into *gate.Request, fields int) bool {
 func (s *scanner) checkKey(from int, seen uint) bool {
 	switch seen & (1<<fieldKey | 1<<fieldKeyBase64) {
 	case 0:
-		return s.wrong(from, "key", "is missing; give key, or key_base64 if it is not text")
+		return s.addProblem(from, "key", "is missing; give key, or key_base64 if it is not text")
 	case 1<<fieldKey | 1<<fieldKeyBase64:
-		return s.wrong(from, "key_base64", "cannot be combined with key; keep one")
+		return s.addProblem(from, "key_base64", "cannot be combined with key; keep one")
 	}
 	return true
 }
@@ -77,7 +77,7 @@ func (s *scanner) base64() (string, bool) {
 	}
 	bytes, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") { // the package ignores line breaks
-		return "", s.wrong(from, s.name, "must be base64 with padding (RFC 4648, section 4)")
+		return "", s.addProblem(from, s.name, "must be base64 with padding (RFC 4648, section 4)")
 	}
 	return string(bytes), true
 }
@@ -91,7 +91,7 @@ func (s *scanner) address() (netip.Addr, bool) {
 	}
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
-		return netip.Addr{}, s.wrong(from, s.name, "must be an IP address without a port, such as 203.0.113.7 or 2001:db8::7")
+		return netip.Addr{}, s.addProblem(from, s.name, "must be an IP address without a port, such as 203.0.113.7 or 2001:db8::7")
 	}
 	return addr, true
 }
@@ -118,7 +118,7 @@ func (c *call) readAllow() bool {
 	case seen&(1<<fieldRequests) == 0:
 		return s.checkKey(from, seen) && s.end()
 	case seen != 1<<fieldRequests:
-		return s.wrong(from, "requests", "cannot be combined with other fields; put them into each of the requests")
+		return s.addProblem(from, "requests", "cannot be combined with other fields; put them into each of the requests")
 	}
 	return s.end()
 }
@@ -132,14 +132,14 @@ func (c *call) readBatch() bool {
 		return s.expected("requests", "an array")
 	}
 	if s.next(']') {
-		return s.wrong(from, "requests", "is empty; give 1 to %d", MaxBatch)
+		return s.addProblem(from, "requests", "is empty; give 1 to %d", MaxBatch)
 	}
 	s.list = "requests"
 	for {
 		s.index = len(c.requests)
 		if s.index == MaxBatch {
 			s.list = ""
-			return s.wrong(from, "requests", "has more than %d; send several batches", MaxBatch)
+			return s.addProblem(from, "requests", "has more than %d; send several batches", MaxBatch)
 		}
 		s.name = ""
 		c.requests = append(c.requests, gate.Request{})

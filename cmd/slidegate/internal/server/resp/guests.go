@@ -24,30 +24,30 @@ func (s *Server) evictLocked() bool {
 		return false
 	}
 	c := oldest.Value.(*conn)
-	s.forgetGuestLocked(c)
+	s.removeGuestLocked(c)
 	s.evicted++
 	c.evicted.Store(true)
 	c.wake()
 	return true
 }
 
-// forgetGuestLocked removes a client from the list of guests, if it is on it.
-func (s *Server) forgetGuestLocked(c *conn) {
+// removeGuestLocked removes a client from the list of guests, if it is on it.
+func (s *Server) removeGuestLocked(c *conn) {
 	if c.guest != nil {
 		s.guests.Remove(c.guest)
 		c.guest = nil
 	}
 }
 
-// admitted records that a client has authenticated.
-func (s *Server) admitted(c *conn) {
+// removeGuest records that a client has authenticated.
+func (s *Server) removeGuest(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forgetGuestLocked(c)
+	s.removeGuestLocked(c)
 }
 
-// unadmitted records that a client is no longer authenticated.
-func (s *Server) unadmitted(c *conn) {
+// addGuest records that a client is no longer authenticated.
+func (s *Server) addGuest(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !c.evicted.Load() {

@@ -17,11 +17,11 @@ const scope = "github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp
 
 // metrics holds all counts of a Server.
 type metrics struct {
-	sentAway atomic.Int64
-	refused  atomic.Int64 // failed attempts to authenticate
-	left     [reasons]atomic.Int64
-	failures atomic.Int64 // error replies to commands,
-	strays   atomic.Int64 // and to input that is not a command
+	rejected     atomic.Int64
+	authFailures atomic.Int64 // failed attempts to authenticate
+	disconnects  [reasons]atomic.Int64
+	failures     atomic.Int64 // error replies to commands,
+	strays       atomic.Int64 // and to input that is not a command
 
 	mu    sync.Mutex
 	maxOK int64 // largest value returned by Replies
@@ -71,13 +71,13 @@ func newMetrics(provider metric.MeterProvider, commands []*command, connected fu
 
 func (m *metrics) observe(_ context.Context, to metric.Observer) error {
 	for _, cmd := range m.commands {
-		to.ObserveInt64(m.counters.commands, cmd.ran.Load(), cmd.measured)
+		to.ObserveInt64(m.counters.commands, cmd.runs.Load(), cmd.measured)
 	}
-	for i := range m.left {
-		to.ObserveInt64(m.counters.left, m.left[i].Load(), m.reasonOf[i])
+	for i := range m.disconnects {
+		to.ObserveInt64(m.counters.left, m.disconnects[i].Load(), m.reasonOf[i])
 	}
-	to.ObserveInt64(m.counters.sentAway, m.sentAway.Load())
-	to.ObserveInt64(m.counters.refused, m.refused.Load())
+	to.ObserveInt64(m.counters.sentAway, m.rejected.Load())
+	to.ObserveInt64(m.counters.refused, m.authFailures.Load())
 	to.ObserveInt64(m.connections, int64(m.connected()))
 	return nil
 }
@@ -89,7 +89,7 @@ func (s *Server) Replies() (ok, failed int64) {
 	defer m.mu.Unlock()
 	failures := m.failures.Load()
 	for _, cmd := range m.commands {
-		ok += cmd.ran.Load()
+		ok += cmd.runs.Load()
 	}
 	m.maxOK = max(m.maxOK, ok-failures) // the counts are not read atomically, and a counter never goes down
 	return m.maxOK, failures + m.strays.Load()

@@ -135,7 +135,7 @@ func (r *reader) next(b bounds) (args [][]byte, ok bool, err error) {
 			return nil, false, errArgs
 		}
 		if n <= 0 { // ignored, as in Redis
-			r.take()
+			r.discard()
 			continue
 		}
 		r.missing = int(n)
@@ -149,12 +149,12 @@ func (r *reader) next(b bounds) (args [][]byte, ok bool, err error) {
 	for _, s := range r.spans {
 		r.args = append(r.args, r.buf[r.start+s.from:r.start+s.to:r.start+s.to])
 	}
-	r.take()
+	r.discard()
 	return r.args, true, nil
 }
 
-// take discards what has been parsed.
-func (r *reader) take() {
+// discard discards what has been parsed.
+func (r *reader) discard() {
 	r.start += r.at
 	r.at, r.missing, r.length = 0, 0, -1
 	r.spans = r.spans[:0]
@@ -215,15 +215,15 @@ func (r *reader) header(wrong error) (n int64, ok bool, err error) {
 	if end == 0 || rest[end-1] != '\r' {
 		return 0, false, wrong
 	}
-	if n, ok = parseInt(rest[:end-1]); !ok || rest[0] == '+' || !shortest(rest[:end-1]) {
+	if n, ok = parseInt(rest[:end-1]); !ok || rest[0] == '+' || !isCanonical(rest[:end-1]) {
 		return 0, false, wrong
 	}
 	r.at += 1 + end + 1
 	return n, true, nil
 }
 
-// shortest reports whether a valid number has no leading zeros.
-func shortest(text []byte) bool {
+// isCanonical reports whether a valid number has no leading zeros.
+func isCanonical(text []byte) bool {
 	digits := bytes.TrimPrefix(text, []byte("-"))
 	return digits[0] != '0' || len(text) == 1
 }

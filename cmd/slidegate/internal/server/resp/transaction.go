@@ -164,12 +164,12 @@ func (c *conn) exec([][]byte) {
 			from, at = t.ends[at], at+1
 		}
 		c.runCommand(q.command, args)
-		if c.leaving {
+		if c.closing {
 			return
 		}
 		if (i+1)%c.server.opts.MaxPipeline == 0 || len(c.out) >= maxBuffered {
 			if why, ok := c.flush(); !ok {
-				c.leaving, c.why = true, why
+				c.closing, c.why = true, why
 				return
 			}
 		}

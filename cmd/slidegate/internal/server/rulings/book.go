@@ -106,7 +106,7 @@ func (b *Book) Read(ctx context.Context) error {
 	b.read.Store(time.Now().UnixMicro())
 	if version != b.version {
 		b.version = version
-		b.putLocked(NewTable(all))
+		b.setTableLocked(NewTable(all))
 	}
 	return nil
 }
@@ -125,8 +125,8 @@ func (b *Book) restoreLocked(ctx context.Context) ([]Ruling, int64, error) {
 	return b.keeper.Load(ctx, -1)
 }
 
-// putLocked puts a table into force.
-func (b *Book) putLocked(table *Table) {
+// setTableLocked puts a table into force.
+func (b *Book) setTableLocked(table *Table) {
 	b.table.Store(table)
 	if b.opts.OnChange != nil {
 		b.opts.OnChange(table)
@@ -135,7 +135,7 @@ func (b *Book) putLocked(table *Table) {
 
 // Change puts a ruling into force: it is stored first, and in force here when Change returns. It returns the ruling as
 // stored, and the one that it replaces, nil if there was none. A FieldError says which field is invalid.
-func (b *Book) Change(ctx context.Context, r Ruling) (made Ruling, before *Ruling, err error) {
+func (b *Book) Change(ctx context.Context, r Ruling) (stored Ruling, before *Ruling, err error) {
 	now := time.Now()
 	if err := r.check(now); err != nil {
 		return r, nil, err
@@ -173,7 +173,7 @@ func (b *Book) End(ctx context.Context, change Ruling, kind Kind) (ended *Ruling
 		return nil, fmt.Errorf("rulings: %w", ErrNone)
 	case kind == Override && found.Kind != Block:
 	case kind != "" && found.Kind != kind:
-		return nil, wrong("kind", "the ruling about this key is not %s but %s", kind, found.Kind)
+		return nil, fieldError("kind", "the ruling about this key is not %s but %s", kind, found.Kind)
 	}
 	return b.apply(ctx, &change, now)
 }
@@ -196,7 +196,7 @@ func (b *Book) apply(ctx context.Context, change *Ruling, now time.Time) (before
 	if b.Read(ctx) != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.putLocked(b.Table().with(*change)) // the version is kept, so that the table is read again
+		b.setTableLocked(b.Table().with(*change)) // the version is kept, so that the table is read again
 	}
 	return before, nil
 }

@@ -70,10 +70,10 @@ func (k *Key) Verify(ctx context.Context, text []byte, signature string) bool {
 		return false
 	}
 	// If no key matches, another service may have signed with a key that this one has not seen yet.
-	return signedByOne(k.current(ctx, renewAfter), text, given) || signedByOne(k.current(ctx, retryAfter), text, given)
+	return matchesAny(k.current(ctx, renewAfter), text, given) || matchesAny(k.current(ctx, retryAfter), text, given)
 }
 
-func signedByOne(keys [][]byte, text, signature []byte) bool {
+func matchesAny(keys [][]byte, text, signature []byte) bool {
 	for _, key := range keys {
 		if hmac.Equal(sum(key, text), signature) {
 			return true

@@ -45,15 +45,15 @@ func Start(t testing.TB, text string, change func(*server.Options)) *Service {
 	if change != nil {
 		change(&opts)
 	}
-	made, err := server.New(t.Context(), opts)
+	running, err := server.New(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	s := &Service{Server: made, Log: log, End: cancel, done: make(chan struct{})}
+	s := &Service{Server: running, Log: log, End: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
-		s.err = made.Run(ctx)
+		s.err = running.Run(ctx)
 	}()
 	t.Cleanup(func() {
 		s.Stop(t)
@@ -92,16 +92,16 @@ func (s *Service) Send(t testing.TB, listener, method, path, body string, header
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	answer, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Reply{answer.StatusCode, answer.Header, string(text)}
+	return Reply{response.StatusCode, response.Header, string(text)}
 }
 
 // Write writes a file that only this user can read.

@@ -13,16 +13,16 @@ type boundedConn struct {
 	in  framing // used by one reader at a time
 	out framing // used by one writer at a time
 
-	counted  bool         // whether replies are counted; not if commands are answered by push messages
-	sent     atomic.Int64 // commands
-	answered int64        // commands; used by the reader
-	bad      error        // used by the reader
+	counted bool         // whether replies are counted; not if commands are answered by push messages
+	sent    atomic.Int64 // commands
+	replies int64        // commands; used by the reader
+	readErr error        // used by the reader
 }
 
 // newBoundedConn wraps a connection. A sentinel sends messages that are not replies, so its replies are not counted.
 func newBoundedConn(conn net.Conn, sentinel bool) *boundedConn {
 	c := &boundedConn{Conn: conn, counted: !sentinel}
-	c.in.pushes, c.out.own = sentinel, true
+	c.in.pushes, c.out.commands = sentinel, true
 	return c
 }
 
@@ -42,20 +42,20 @@ func (c *boundedConn) Write(p []byte) (int, error) {
 
 // Read returns only bytes that are known to be harmless.
 func (c *boundedConn) Read(p []byte) (int, error) {
-	if c.bad != nil {
-		return 0, c.bad
+	if c.readErr != nil {
+		return 0, c.readErr
 	}
 	n, err := c.Conn.Read(p)
 	if n == 0 {
 		return n, err
 	}
 	answers, bad := c.in.feed(p[:n])
-	c.answered += int64(answers)
-	if bad == nil && c.counted && c.answered > c.sent.Load() {
+	c.replies += int64(answers)
+	if bad == nil && c.counted && c.replies > c.sent.Load() {
 		bad = badFraming("a reply without a command")
 	}
 	if bad != nil {
-		c.bad = bad
+		c.readErr = bad
 		return 0, bad
 	}
 	return n, err

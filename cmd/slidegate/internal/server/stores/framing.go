@@ -12,8 +12,8 @@ import (
 //
 // It is as strict as possible wherever a more lenient client would see the next message begin at another place.
 type framing struct {
-	pushes bool // whether push messages are allowed, as sentinels send them
-	own    bool // whether these are the client's own commands, whose size is not bounded
+	pushes   bool // whether push messages are allowed, as sentinels send them
+	commands bool // whether these are the client's own commands, whose size is not bounded
 
 	state state
 	kind  byte // of the element being read
@@ -136,8 +136,8 @@ func (f *framing) begin(kind byte) error {
 	return nil
 }
 
-// counts reports whether the line is a length.
-func (f *framing) counts() bool {
+// isLength reports whether the line is a length.
+func (f *framing) isLength() bool {
 	switch f.kind {
 	case '$', '=', '*', '%', '~', '>':
 		return true
@@ -150,7 +150,7 @@ func (f *framing) readLine(p []byte) error {
 	if f.line+len(p) > maxLine {
 		return badFraming("a line of more than %d bytes", maxLine)
 	}
-	if f.counts() {
+	if f.isLength() {
 		if err := f.readLength(p); err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (f *framing) readLine(p []byte) error {
 func (f *framing) readLength(p []byte) error {
 	for i, c := range p {
 		switch {
-		case c >= '0' && c <= '9' && f.line+i < 10 && (f.own || f.value <= maxText):
+		case c >= '0' && c <= '9' && f.line+i < 10 && (f.commands || f.value <= maxText):
 			f.value = 10*f.value + int(c-'0')
 		case c == '-' && f.line+i == 0:
 			f.minus = true
@@ -190,9 +190,9 @@ func (f *framing) endLine() (messages int, err error) {
 		return 0, badFraming("a line without a proper end")
 	case f.kind == '_' && length != 0, f.kind == '#' && length != 1, f.kind == ':' && (length < 1 || length > 20):
 		return 0, badFraming("a line of %d bytes for kind %q", length, f.kind)
-	case f.kind == '-' && f.cutShort():
+	case f.kind == '-' && f.isTruncated():
 		return 0, badFraming("a redirection without a target")
-	case !f.counts():
+	case !f.isLength():
 		return f.endElement(), f.checkSize()
 	case f.minus:
 		// A null text or array; other negative lengths are invalid.
@@ -201,7 +201,7 @@ func (f *framing) endLine() (messages int, err error) {
 		}
 		return f.endElement(), nil
 	case f.kind == '$' || f.kind == '=':
-		if f.value > maxText && !f.own {
+		if f.value > maxText && !f.commands {
 			return 0, badFraming("a text of %d bytes", f.value)
 		}
 		f.size += f.value
@@ -211,8 +211,8 @@ func (f *framing) endLine() (messages int, err error) {
 	return f.beginArray()
 }
 
-// cutShort reports whether an error lacks words that clients rely on.
-func (f *framing) cutShort() bool {
+// isTruncated reports whether an error lacks words that clients rely on.
+func (f *framing) isTruncated() bool {
 	for _, redirection := range []struct {
 		start string
 		words int
@@ -231,7 +231,7 @@ func (f *framing) beginArray() (messages int, err error) {
 		n *= 2
 	}
 	f.elements += n
-	if f.elements > maxElements && !f.own {
+	if f.elements > maxElements && !f.commands {
 		return 0, badFraming("a reply of more than %d elements", maxElements)
 	}
 	if n == 0 {
@@ -261,7 +261,7 @@ func (f *framing) endElement() (messages int) {
 }
 
 func (f *framing) checkSize() error {
-	if f.size > maxSize && !f.own {
+	if f.size > maxSize && !f.commands {
 		return badFraming("a reply of more than %d bytes", maxSize)
 	}
 	return nil

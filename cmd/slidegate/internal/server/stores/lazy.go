@@ -18,8 +18,8 @@ import (
 type lazyStore struct {
 	store.Store // without a connection, for methods that need no I/O: Check and Traits
 
-	link atomic.Pointer[link]
-	why  atomic.Pointer[error] // the error of the last attempt
+	link    atomic.Pointer[link]
+	lastErr atomic.Pointer[error] // the error of the last attempt
 }
 
 // link is a connected store.
@@ -49,7 +49,7 @@ func (l *lazyStore) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 func (l *lazyStore) down() error {
-	if why := l.why.Load(); why != nil {
+	if why := l.lastErr.Load(); why != nil {
 		return *why
 	}
 	return fmt.Errorf("stores: %w", ErrDown)
@@ -128,7 +128,7 @@ func (o *Opened) connectLater(name string, offline store.Store, connect connecto
 				log.Info("the store is connected", slog.Int("attempt", attempt))
 			} else {
 				err = failed(name, fmt.Errorf("%w: %w", ErrDown, err))
-				l.why.Store(&err)
+				l.lastErr.Store(&err)
 			}
 			if attempt == 1 {
 				close(first)

@@ -16,8 +16,8 @@ type leases struct {
 	logger *slog.Logger
 }
 
-// over puts another lease layer over a store.
-func (l *leases) over(st store.Store, timeout time.Duration) (*lease.Store, error) {
+// wrap puts another lease layer over a store.
+func (l *leases) wrap(st store.Store, timeout time.Duration) (*lease.Store, error) {
 	layer, err := lease.New(st, lease.Options{Timeout: max(timeout, time.Second)})
 	if err != nil {
 		return nil, fmt.Errorf("stores: %w", err)

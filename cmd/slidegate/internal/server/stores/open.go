@@ -135,7 +135,7 @@ func (o *Opened) open(url string, opts *Options) error {
 		if err != nil {
 			return err
 		}
-		if target.mayBePlain() {
+		if target.mayBePlaintext() {
 			opts.Logger.Warn("the connection to PostgreSQL may be plain text; add sslmode=verify-full to the store's URL", slog.String("store", "postgres"))
 		}
 		store, err = o.connectLater("postgres", target.offline, target.connect, opts)

@@ -105,11 +105,11 @@ func (k *redisRulings) Apply(ctx context.Context, change rulings.Ruling, stale [
 	case reply == "ok":
 		return nil
 	}
-	return refusedChange(reply)
+	return changeError(reply)
 }
 
-// refusedChange returns the error for a change that a store did not make.
-func refusedChange(reply string) error {
+// changeError returns the error for a change that a store did not make.
+func changeError(reply string) error {
 	switch reply {
 	case "none":
 		return fmt.Errorf("stores: %w", rulings.ErrNone)

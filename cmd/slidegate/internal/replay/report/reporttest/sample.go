@@ -91,7 +91,7 @@ type simulation struct {
 	limit   rule.Limit
 	clients map[string]*client
 	outcome replay.Outcome
-	verdict []bool // by arrival
+	allowed []bool // by arrival
 }
 
 func simulate(name, text string, all []arrival) *simulation {
@@ -108,7 +108,7 @@ func simulate(name, text string, all []arrival) *simulation {
 	for i, a := range all {
 		s.decide(a)
 		if i%500 == 0 {
-			s.weigh(a.at)
+			s.measureStates(a.at)
 		}
 	}
 	s.finish()
@@ -127,7 +127,7 @@ func (s *simulation) decide(a arrival) {
 	next, answer := s.limit.Decide(c.state, a.at, 1)
 	c.state = next
 	c.out.Requests++
-	s.verdict = append(s.verdict, answer.Allowed)
+	s.allowed = append(s.allowed, answer.Allowed)
 	if answer.Allowed {
 		s.outcome.Admitted++
 		if !exact {
@@ -166,8 +166,8 @@ func (s *simulation) lockout(c *client, now rule.Micros, ended bool) {
 	}
 }
 
-// weigh records the number of live keys and the size of their states.
-func (s *simulation) weigh(now rule.Micros) {
+// measureStates records the number of live keys and the size of their states.
+func (s *simulation) measureStates(now rule.Micros) {
 	l := &s.outcome.Limits[0]
 	var live, bytes int64
 	for _, c := range s.clients {
@@ -203,7 +203,7 @@ func (s *simulation) timeline(all []arrival) replay.Timeline {
 	t := replay.Timeline{From: sampleDay, Width: sampleBucket, Buckets: make([]replay.Bucket, 24*3600*second/sampleBucket)}
 	for i, a := range all {
 		b := &t.Buckets[(a.at-sampleDay)/sampleBucket]
-		if s.verdict[i] {
+		if s.allowed[i] {
 			b.Admitted++
 		} else {
 			b.Denied++
@@ -216,17 +216,17 @@ func (s *simulation) timeline(all []arrival) replay.Timeline {
 func (s *simulation) trail(all []arrival, k replay.KeyOutcome) replay.Trail {
 	n := 24 * 3600 * second / sampleBucket
 	t := replay.Trail{Key: k.Key, Requests: k.Requests, Denied: k.Denied, Asked: make([]int64, n), Admitted: make([]int64, n)}
-	var asked, admitted recent
+	var requested, admitted recent
 	for i, a := range all {
 		if a.key != k.Key {
 			continue
 		}
-		asked.times = append(asked.times, a.at)
-		if s.verdict[i] {
+		requested.times = append(requested.times, a.at)
+		if s.allowed[i] {
 			admitted.times = append(admitted.times, a.at)
 		}
 		b := (a.at - sampleDay) / sampleBucket
-		t.Asked[b] = max(t.Asked[b], asked.at(a.at, s.limit.Window))
+		t.Asked[b] = max(t.Asked[b], requested.at(a.at, s.limit.Window))
 		t.Admitted[b] = max(t.Admitted[b], admitted.at(a.at, s.limit.Window))
 	}
 	return t
@@ -271,14 +271,14 @@ func Sample() Document {
 
 var sampleFindings = sync.OnceValue(func() *replay.Findings {
 	all := arrivals()
-	asked := simulate("sliding-window", "100/1m", all)
-	f := &replay.Findings{Outcome: asked.outcome, Timeline: asked.timeline(all)}
+	chosen := simulate("sliding-window", "100/1m", all)
+	f := &replay.Findings{Outcome: chosen.outcome, Timeline: chosen.timeline(all)}
 	f.Traffic = replay.Traffic{
-		Requests: int64(len(all)), Units: int64(len(all)), Keys: int64(len(asked.clients)), From: all[0].at, To: all[len(all)-1].at,
+		Requests: int64(len(all)), Units: int64(len(all)), Keys: int64(len(chosen.clients)), From: all[0].at, To: all[len(all)-1].at,
 		Order: replay.Order{OutOfOrder: 2318, Furthest: 4*second + 210000, TooLate: 0},
 	}
-	for _, k := range asked.outcome.TopDenied[:min(5, len(asked.outcome.TopDenied))] {
-		f.Worst = append(f.Worst, asked.trail(all, k))
+	for _, k := range chosen.outcome.TopDenied[:min(5, len(chosen.outcome.TopDenied))] {
+		f.Worst = append(f.Worst, chosen.trail(all, k))
 	}
 	for _, choice := range []string{"sliding-window", "sliding-window segments=6", "sliding-window overlap=whole", "sliding-log", "fixed-window", "token-bucket"} {
 		f.Compare = append(f.Compare, simulate(choice, "100/1m "+choice, all).outcome)

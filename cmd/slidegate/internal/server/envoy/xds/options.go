@@ -49,11 +49,11 @@ type TLS struct {
 	ServerName string
 }
 
-func (t TLS) used() bool { return t != TLS{} }
+func (t TLS) enabled() bool { return t != TLS{} }
 
 // credentials reads the files, which may have been renewed since the last connection.
 func (t TLS) credentials() (credentials.TransportCredentials, error) {
-	if !t.used() {
+	if !t.enabled() {
 		return insecure.NewCredentials(), nil
 	}
 	made := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}

@@ -38,12 +38,12 @@ func isEarlierState(path string) bool {
 	return string(begin) == earlierState
 }
 
-// logEarlier logs which limits lose the counts in a state file of an earlier version, because their algorithm is different now.
-func (s *Server) logEarlier(file *config.File) {
+// logLostCounts logs which limits lose the counts in a state file of an earlier version, because their algorithm is different now.
+func (s *Server) logLostCounts(file *config.File) {
 	for i := range file.Policies {
 		p := &file.Policies[i]
 		logged := map[string]bool{} // overrides may have equal limits
-		for _, limit := range limitsThatWere(p) {
+		for _, limit := range limitsNowLogs(p) {
 			if text := limit.String(); !logged[text] {
 				logged[text] = true
 				s.log.Warn("limit starts empty: the state file was written by a version in which it was a sliding window, and it is a sliding-log now; "+
@@ -53,9 +53,9 @@ func (s *Server) logEarlier(file *config.File) {
 	}
 }
 
-// limitsThatWere returns the limits of a policy, its overrides, its plans and its candidate that name no algorithm, and so were
+// limitsNowLogs returns the limits of a policy, its overrides, its plans and its candidate that name no algorithm, and so were
 // sliding windows in earlier versions, and are sliding logs now.
-func limitsThatWere(p *config.Policy) (limits []slidegate.Limit) {
+func limitsNowLogs(p *config.Policy) (limits []slidegate.Limit) {
 	add := func(given, own []slidegate.Limit) {
 		for _, limit := range given {
 			if becameLog(limit, own) {
