@@ -13,7 +13,7 @@ import (
 // listeners are the names of all listeners, in the order in which they are logged.
 var listeners = []string{"http", "grpc", "resp", "proxy", "admin", "metrics"}
 
-// logBanner is like welcome, but writes to a log that a program reads, in the format of all other lines.
+// logBanner is like printBanner, but writes to a log that a program reads, in the format of all other lines.
 func (s *serveCommand) logBanner(log *slog.Logger, running *server.Server, file *config.File) {
 	log.Info("running", slog.String("version", version()), slog.String("policies", s.policiesLine(file)),
 		slog.String("envoy", s.envoyLine(running)), slog.String("store", s.storeLine(file)))
@@ -58,7 +58,8 @@ func firstFew(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// formatDurations formats durations as 10s, where slog's JSON handler would write a number of nanoseconds.
+// formatDurations is a slog.HandlerOptions.ReplaceAttr function. It formats durations as 10s; slog's JSON handler
+// would write a number of nanoseconds.
 func formatDurations(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().Round(time.Microsecond).String())

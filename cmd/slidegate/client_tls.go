@@ -104,7 +104,7 @@ func (c *client) recordCertificateRequest(given *tls.Config) *tls.Config {
 	return config
 }
 
-// requestError returns the error of a request that could not be sent, with advice.
+// requestError returns the error of a request that could not be sent, with advice on what to do.
 func (c *client) requestError(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
@@ -117,7 +117,7 @@ func (c *client) requestError(err error) error {
 	return fmt.Errorf("--server: %s: %w; %s", c.base, err, advice)
 }
 
-// advice returns what to do about an error, or "" if that is not known.
+// advice returns what to do about an error, or "" if nothing is known to help.
 func (c *client) advice(err error) string {
 	var (
 		network    *net.OpError

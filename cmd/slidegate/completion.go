@@ -57,7 +57,7 @@ func suggestions(root *kong.Node, words []string) (matches []string) {
 	}
 	last, before := words[len(words)-1], words[:len(words)-1]
 	node := root
-	var value *kong.Value // the flag whose value the last word is; nil if none
+	var value *kong.Value // the flag that the last word is a value of; nil if none
 	for _, word := range before {
 		if value != nil { // word is its value
 			value = nil

@@ -119,7 +119,7 @@ func slotsNote(file *config.File) (note string) {
 	return note
 }
 
-// checkFolder checks the rules of a folder together, as serve reads them, if each file is valid by itself.
+// checkFolder checks the rules of a folder together, as serve reads them, if each file is valid.
 func checkFolder(path string) error {
 	files, err := yamlfile.Files(path)
 	if err != nil || len(files) < 2 {
@@ -181,7 +181,7 @@ func readConfig(c *console, path string) (config.Source, error) {
 	return config.Source{Name: "<stdin>", Text: text}, err
 }
 
-// plural formats a number with a noun in the singular or the plural.
+// plural formats n with a noun in the singular or the plural: "1 rule", "2 rules".
 func plural(n int, one, several string) string {
 	if n == 1 {
 		return "1 " + one

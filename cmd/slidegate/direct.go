@@ -86,7 +86,7 @@ func (d *direct) reset(ctx context.Context, policy, key string) error {
 	return d.explain(policy, d.gate.Reset(ctx, gate.Request{Policy: policy, Key: key}))
 }
 
-// explain replaces the gate's error about an unknown policy by the file's, which names the option.
+// explain replaces the gate's error about an unknown policy with the file's error, which names the option.
 func (d *direct) explain(policy string, err error) error {
 	if errors.Is(err, gate.ErrPolicy) {
 		_, err = d.file.Policy(policy)

@@ -19,7 +19,7 @@ import (
 const environmentPrefix = "SLIDEGATE_"
 
 // environmentCommands lists the commands whose flags can be set by environment variables: those that run in containers and as services.
-// In a command that a person types, a variable set somewhere else would be a surprise.
+// In a command that a person types, a variable that was set somewhere else would be a surprise.
 var environmentCommands = []string{"serve", "proxy"}
 
 // variableName returns the variable that sets a flag: SLIDEGATE_TLS_CERT is --tls-cert.

@@ -113,7 +113,7 @@ func (e *explanation) String() string {
 	return b.String()
 }
 
-// reason says what made the decision.
+// reason describes what made the decision.
 func (e *explanation) reason() string {
 	if e.By == "unlimited" {
 		return ": no limit applies"

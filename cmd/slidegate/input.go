@@ -17,7 +17,7 @@ type input struct {
 	lines   traffic.Lines
 	readers []*traffic.Reader
 	shape   string       // the shape of synthetic traffic; empty for logs
-	notes   []string     // what could not be replayed of the policies
+	notes   []string     // what could not be replayed of the policies, for the report
 	total   int64        // the final value of done, -1 if unknown
 	done    func() int64 // bytes read, or requests generated
 }
@@ -106,7 +106,7 @@ func (in *input) title() string {
 	}
 }
 
-// noRequests returns why there was no request to replay, or nil if err says so already.
+// noRequests returns an error that says why there was no request to replay, or nil if err already does.
 func (in *input) noRequests(err error) error {
 	if err != nil {
 		return nil

@@ -24,7 +24,7 @@ type limitFlags struct {
 	Policy      string               `option:"config.policy" placeholder:"NAME" help:"Replay only this policy of the file." group:"Limits"`
 }
 
-// replayTarget is what to replay: limits, or the policies of a file.
+// replayTarget holds what to replay: limits, or the policies of a file.
 type replayTarget struct {
 	limits   []slidegate.Limit
 	file     *config.File

@@ -67,7 +67,8 @@ func (c *console) message(err error) string {
 	return err.Error()
 }
 
-// location returns where the user finds an option: the flags that set it, or the field of the file that --config names.
+// location returns the names under which the user finds an option: the flags that set it, or the field in the file that
+// --config names.
 func (c *console) location(e *config.OptionError) (names []string) {
 	flags := c.flagsOf(e.Package + "." + e.Option)
 	// These packages name options as the file does, except for the choice of a policy, which only a flag makes.

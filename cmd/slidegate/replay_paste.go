@@ -98,7 +98,8 @@ func (r *replayCommand) patterns() *routing.Patterns {
 	return patterns
 }
 
-// routes returns the filters as patterns, or nil if patterns cannot express them: they have neither statuses nor exclusions.
+// routes returns the filters as patterns, or nil if patterns cannot express them: a pattern can neither match a status nor
+// exclude requests.
 func (r *replayCommand) routes() (routes []config.Route) {
 	if len(r.Status) > 0 || len(r.Method)+len(r.Path) == 0 {
 		return nil
@@ -166,7 +167,7 @@ func (r *replayCommand) filters() string {
 }
 
 // concise returns the lines of a file with one policy, without the defaults: it omits every line that a policy with nothing but limits
-// has as well, except for its key and its cost.
+// also has, except for the key and the cost.
 func concise(file *config.File) (kept []string) {
 	plain := config.File{Policies: []config.Policy{{Name: file.Policies[0].Name, Limits: file.Policies[0].Limits}}}
 	defaults := strings.Split(string(config.Format(&plain)), "\n")

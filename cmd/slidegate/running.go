@@ -133,7 +133,7 @@ func (f *runningFlags) checkNumbers() error {
 }
 
 // handleSignals reloads on SIGHUP, and cuts the drain short on the second SIGINT or SIGTERM. The third ends the process immediately,
-// and loses what is not saved yet.
+// and what is not saved yet is lost.
 func handleSignals(running *server.Server, signals chan os.Signal, ended chan struct{}) {
 	ends := 0
 	for {
@@ -178,7 +178,7 @@ func explainListen(err error) error {
 	return err
 }
 
-// operatorLines returns the addresses for operators, as lines of a welcome.
+// operatorLines returns the addresses for operators, as lines of the banner.
 func (f *runningFlags) operatorLines(running *server.Server) string {
 	var b strings.Builder
 	if at := dialAddress(running.Address("admin")); at != "" {

@@ -211,8 +211,8 @@ func tryVerb(p *config.Policy) string {
 	return "allow"
 }
 
-// policiesLine lists the policies. With --envoy alone the policy is the built-in one: it decides the requests of JSON, forward-auth
-// and RESP, but not those of Envoy.
+// policiesLine lists the policies. With --envoy alone, the only policy is the built-in one, which decides requests over JSON,
+// forward-auth and RESP, but not those of Envoy.
 func (s *serveCommand) policiesLine(file *config.File) string {
 	if n := len(file.Policies); n > 1 {
 		var names []string

@@ -53,7 +53,7 @@ func (t *topCommand) Run(ctx context.Context, c *console) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil // this is how a watch ends
+			return nil // a watch ends with ctx, without an error
 		case <-time.After(t.Watch):
 		}
 		if t.Format == "text" && !watched.redraws {
@@ -147,8 +147,8 @@ func (w *watch) table(to io.Writer, keys []refusedKey, now time.Time) {
 	_ = t.Flush() // it is written to memory
 }
 
-// rate returns the refusals of a key per second since the last list. It is unknown for a key that was not in that list, which may
-// have been refused before.
+// rate returns the refusals of a key per second since the last list. It is unknown for a key that was not in the last list,
+// because the key may have been refused before.
 func (w *watch) rate(k *refusedKey, now time.Time) string {
 	before, known := w.counts[k.Policy+"\x00"+k.Key]
 	seconds := now.Sub(w.lastShown).Seconds()

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// proxy is a module proxy in a folder, as GOPROXY=file://... takes it.
+// proxy is a module proxy in a folder, for GOPROXY=file://....
 type proxy struct{ dir string }
 
 // add publishes a module's folder as a version.

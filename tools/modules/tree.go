@@ -24,14 +24,14 @@ type tree struct {
 
 // module is one Go module of the tree.
 type module struct {
-	dir      string // below the tree's
+	dir      string // relative to the folder of the tree
 	path     string
 	imports  []string // the packages of the tree that its packages import
 	siblings []string // the paths of the other modules of the tree that those packages are in
 }
 
-// untagged lists the folders whose modules are never released: they are for development, and may require what no user should have
-// to. The same holds for a module inside an internal folder.
+// untagged lists the folders whose modules are never released: they are for development, and may require modules that users
+// should not need. The same holds for a module inside an internal folder.
 var untagged = []string{"bench", "examples", "test", "tools"}
 
 func (m *module) released() bool {
@@ -75,7 +75,7 @@ func readModule(tree, dir string) (*module, error) {
 	return m, err
 }
 
-// importsOf returns what the packages of a module import of the repository, in tests too. The go.mod does not list them: before the
+// importsOf returns the packages of the repository that a module imports, in tests too. The go.mod does not list them: before the
 // first release there is no version of a sibling that it could require.
 func importsOf(root string) (imports []string, err error) {
 	err = walkModule(root, func(file string) error {
@@ -97,7 +97,7 @@ func importsOf(root string) (imports []string, err error) {
 	return imports, err
 }
 
-// isOurs reports whether a path is that of the root module, or below it.
+// isOurs reports whether a path is the path of the root module, or below it.
 func isOurs(path string) bool { return strings.HasPrefix(path+"/", repository+"/") }
 
 // walkModule calls visit for every Go file of a module.
@@ -211,8 +211,8 @@ func (t *tree) copyTo(dir string) (*tree, error) {
 	return copied, copied.addLicenses()
 }
 
-// addLicenses gives every module the license of the root, as the go command does when it downloads one of several modules
-// of a repository.
+// addLicenses adds the license of the root to every module, as the go command does when it downloads one of several
+// modules of a repository.
 func (t *tree) addLicenses() error {
 	for _, m := range t.modules {
 		to := filepath.Join(t.dir, m.dir, "LICENSE")

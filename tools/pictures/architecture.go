@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// box is a box in the picture of the architecture. Folders lists its packages as patterns of the go command, so that a test can
-// compare the arrows with the imports.
+// box is a box in the picture of the architecture. The field folders lists its packages as patterns of the go command, so that
+// a test can compare the arrows with the imports.
 type box struct {
 	name, about              string
 	folders                  string
@@ -42,7 +42,7 @@ var boxes = []box{
 	{name: "rule", about: "the decision, in integers, without a clock, a lock or memory of its own", folders: "rule", left: 240, top: 956, right: 720, bottom: 1004},
 }
 
-// arrow is an import, drawn as a line: the corners are x and y in turn.
+// arrow is an import, drawn as a line. The field line has the x and y of each corner in turn.
 type arrow struct {
 	from, to string
 	line     []int

@@ -15,8 +15,8 @@ type Options struct {
 	// Max is how many connections are held at a time, and MaxPerAddress how many from one address. IPv6 addresses are counted by
 	// their /64 network, since a client usually has a whole one to choose from.
 	Max, MaxPerAddress int
-	// Exempt reports whether an address has no bound of its own, such as the address of a proxy, which connects for many clients;
-	// nil exempts none. It must be fast and safe for concurrent use.
+	// Exempt reports whether MaxPerAddress does not apply to an address, such as the address of a proxy, which connects for many
+	// clients; nil exempts none. It must be fast and safe for concurrent use.
 	Exempt func(netip.Addr) bool
 }
 
@@ -30,7 +30,7 @@ type Listener struct {
 
 	mu      sync.Mutex
 	open    int
-	byAddr  map[netip.Addr]int // has no zero values
+	byAddr  map[netip.Addr]int // entries that reach 0 are deleted
 	refused int64
 }
 

@@ -9,7 +9,7 @@ import (
 // maxDepth is the maximum nesting of arrays and objects, so that no input can exhaust the stack.
 const maxDepth = 512
 
-// Scanner reads JSON objects one after the other: it validates each, and keeps the raw text of the requested members. The
+// Scanner reads lines that are JSON objects: it validates each line, and keeps the raw text of the requested members. The
 // last of duplicate members counts. It reuses its memory from line to line. The zero value is ready to use, and requests
 // no members. It is not safe for concurrent use.
 type Scanner struct {
@@ -17,8 +17,8 @@ type Scanner struct {
 	line        []byte
 	found       [][]byte // raw values by slot, nil if missing
 	scratch     []byte   // the unescaped strings of this line
-	errorOffset int      // the offset of the error, after a method returned -1
-	tooDeep     bool     // the error is the depth
+	errorOffset int      // the offset of the error, once a method has returned -1
+	tooDeep     bool     // the error is that the nesting is too deep
 }
 
 // Slot requests the member at path, in all lines from the next one on, and returns its slot for Raw. If fold is set, the

@@ -18,7 +18,7 @@ type node struct {
 
 func newTree() *node { return &node{index: -1, slot: -1} }
 
-// childNamed returns the kid with the given name, or nil.
+// childNamed returns the child with the given name, or nil.
 func (n *node) childNamed(name []byte) *node {
 	for _, child := range n.children {
 		if len(child.name) != len(name) {
@@ -31,7 +31,7 @@ func (n *node) childNamed(name []byte) *node {
 	return nil
 }
 
-// childAt returns the kid for the i-th element of an array, or nil.
+// childAt returns the child for the i-th element of an array, or nil.
 func (n *node) childAt(i int) *node {
 	for _, child := range n.children {
 		if child.index == i {
@@ -63,8 +63,8 @@ func (n *node) add(path []string, fold bool, next int) int {
 	return n.slot
 }
 
-// child finds or creates a kid. A name requested both exactly and case-insensitively has one kid, because a member has only
-// one slot.
+// child finds or creates a child. A name requested both exactly and case-insensitively has one child, because a member has
+// only one slot.
 func (n *node) child(name string, fold bool) *node {
 	for _, child := range n.children {
 		if child.name == name || (fold || child.fold) && strings.EqualFold(child.name, name) {

@@ -39,7 +39,7 @@ func Text(addr net.Addr) string {
 	return addr.String()
 }
 
-// Check returns an error that names the fix if an address is invalid.
+// Check returns an error that says what to write if an address is invalid.
 func Check(address string) error {
 	if IsUnix(address) {
 		if Path(address) == "" {

@@ -52,7 +52,7 @@ type Listener struct {
 	net.Listener
 	inherited bool
 	queued    chan net.Conn // connections that were not accepted when Quiesce was called
-	drained   chan struct{} // received by Accept when there is nothing left to return
+	drained   chan struct{} // received by Accept when no queued connection is left
 	quiesce   sync.Once
 	close     sync.Once
 	closed    chan struct{}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// body is the body of a client's request. It records whether reading it failed, to tell failures of the client from failures of the
-// application.
+// body is the body of a client's request. It records whether reading failed, to distinguish failures of the client from failures of
+// the application.
 type body struct {
 	io.ReadCloser
 	failed atomic.Bool

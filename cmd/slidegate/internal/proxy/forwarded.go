@@ -24,9 +24,9 @@ func (p *Proxy) trusts(peer string) bool {
 	return false
 }
 
-// forward sets the headers that tell the application who the client is. From a trusted proxy, they are kept, and the proxy's own
-// address is added. Headers from any other peer are not believed, and the application, which sees us as its peer, must not believe
-// them either: so everything that names a client, a host or a scheme is removed and written from scratch.
+// forward sets the headers that tell the application who the client is. Headers from a trusted proxy are kept, and the address of
+// that proxy is added. Headers from any other peer are not believed. The application, whose peer is this proxy, must not believe
+// them either, so everything that names a client, a host or a scheme is removed and written from scratch.
 func (p *Proxy) forward(r *httputil.ProxyRequest) {
 	in, out := r.In.Header, r.Out.Header
 	trusted := p.trusts(r.In.RemoteAddr)

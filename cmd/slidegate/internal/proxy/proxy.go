@@ -69,7 +69,7 @@ type Proxy struct {
 	transport    *http.Transport // nil if Options.Transport is set
 	responder    gate.Responder
 	trusted      atomic.Pointer[[]netip.Prefix]
-	logSlotError func(error) // logs that a slot could not be renewed or released; the request goes on
+	logSlotError func(error) // logs that a slot could not be renewed or released; the request continues
 }
 
 // New returns a proxy whose requests the gate decides.
@@ -193,8 +193,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// unsupported returns the response to a request that a reverse proxy does not support, or nil. Each of them could make the gate see a
-// different path than the application does.
+// unsupported returns the response to a request that a reverse proxy does not support, or nil. Such a request could make the gate and
+// the application see different paths.
 func unsupported(r *http.Request) *problemjson.Document {
 	switch {
 	case r.Method == http.MethodConnect:

@@ -20,8 +20,8 @@ const (
 	keepAliveTimeout = 2 * time.Minute  // for the next request on a connection
 )
 
-// Server serves a proxy, and slow clients cannot tie it up. It bounds how long clients take, but not how many there are: that is up
-// to the listener. The zero value is not usable; call NewServer.
+// Server serves a proxy, and slow clients cannot tie it up. It bounds how long clients take, but not how many there are; the
+// listener must do that. The zero value is not usable; call NewServer.
 type Server struct {
 	proxy       *Proxy
 	http        *http.Server

@@ -5,9 +5,9 @@ import (
 	"net/http"
 )
 
-// Clients can claim an address, a host or a path in many headers, because some proxy writes each of them and some application
-// believes it. The names below are in lower case, with a hyphen for anything that is neither a letter nor a digit, because many
-// applications normalize names like that and take X_Forwarded_For for X-Forwarded-For.
+// Clients can claim an address, a host or a path in many headers: for each of these headers there is a proxy that writes it and
+// an application that believes it. The names below are in lower case, with a hyphen for anything that is neither a letter nor a
+// digit, because many applications normalize names in this way and treat X_Forwarded_For as X-Forwarded-For.
 var (
 	spoofablePrefixes = [][]byte{
 		[]byte("x-forwarded-"), []byte("x-original-"), []byte("x-real-"), []byte("x-appengine-"),
@@ -64,7 +64,7 @@ func spoofable(name string, trusted bool) bool {
 	return false
 }
 
-// dropSpoofable removes such headers or trailers.
+// dropSpoofable removes spoofable headers or trailers.
 func dropSpoofable(h http.Header, trusted bool) {
 	for name := range h {
 		if spoofable(name, trusted) {

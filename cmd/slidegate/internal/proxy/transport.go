@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// newTransport returns the transport to the application. It does not change requests: it requests no compression that the client did
-// not request, and ignores proxies named in the environment.
+// newTransport returns the transport to the application. It does not change requests: it asks for no compression that the client did
+// not ask for, and it ignores proxies named in the environment.
 func newTransport(o *Options) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 30 * time.Second}
 	return &http.Transport{

@@ -10,11 +10,11 @@ import (
 // policies.
 type against struct {
 	run   *run
-	first int // the number of its first group among all
+	first int // the index of its first group among all groups
 
-	requests    []request     // of the batch, the parts of the replayed policies
-	others      []request     // and the parts of the others
-	now, before []runDecision // the decisions on each of them
+	requests    []request     // the parts of the batch under the replayed policies
+	others      []request     // the parts of the batch under the other policies
+	now, before []runDecision // the decisions of the two runs on the batch
 
 	denied, admitted change
 }
@@ -37,7 +37,7 @@ func newAgainst(first int, groups []routing.Group, n *notes) (*against, error) {
 	return &against{run: r, first: first, denied: change{denials: newDenials(n)}, admitted: change{denials: newDenials(n)}}, err
 }
 
-// split separates the parts of a batch by run, and returns those of the replayed policies.
+// split separates the parts of a batch by run, and returns the parts of the replayed policies.
 func (a *against) split(batch []request) []request {
 	a.requests, a.others = a.requests[:0], a.others[:0]
 	a.now, a.before = a.now[:0], a.before[:0]

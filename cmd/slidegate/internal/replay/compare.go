@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 )
 
-// comparedAlgorithms are the algorithms that a comparison includes.
+// comparedAlgorithms lists the algorithms that a comparison includes.
 var comparedAlgorithms = []struct {
 	name  string
 	apply func(*slidegate.Limit)

@@ -37,7 +37,7 @@ func newDenials(n *notes) *denials {
 	return d
 }
 
-// add counts a denied request, for the key because of which it was denied.
+// add counts a denied request, and attributes it to the key that caused the denial.
 func (d *denials) add(at note, key keyRef) {
 	if at == 0 {
 		return

@@ -5,8 +5,8 @@ import "github.com/slidegate/slidegate/rule"
 // maxLimits is the maximum number of limits of a replay: each is one bit of request.fits.
 const maxLimits = 32
 
-// exact is an exact log of the same limits on the same traffic, which the algorithms are compared with. It consists of
-// tallies, and so supports larger quotas than the stores. For calendar windows it holds the units of the period.
+// exact is an exact log of the same limits on the same traffic, with which the algorithms are compared. It consists of
+// tallies, and so supports larger quotas than the stores do. For calendar windows it holds the units of the period.
 type exact struct {
 	groups []exactGroup
 	chunks chunks
@@ -129,7 +129,8 @@ func (e *exact) admitting(g *exactGroup, q *request) (fits uint32) {
 	return fits
 }
 
-// charge adds a request. If denials count, only the newest units up to the quota are kept: they alone fill it.
+// charge adds a request. If denials count, only the newest units up to the quota are kept, because they are enough to
+// fill it.
 func (l *exactLane) charge(c *chunks, q *request) {
 	t := &l.charged[q.key]
 	t.add(c, q.at, q.cost)

@@ -27,10 +27,10 @@ type feed struct {
 	keys          []*keys // by group
 	notes         *notes
 	order         *order
-	echo          bool // fill batch.asked
+	echo          bool // fill batch.lines
 	full          chan *batch
 	spare         chan *batch
-	countedGroups int // how many groups, from the first, have their keys counted
+	countedGroups int // the number of groups, from the first, whose keys are counted
 	total         Traffic
 	err           error // why reading stopped before the end of the traffic; valid once full is closed
 

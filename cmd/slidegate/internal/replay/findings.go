@@ -25,14 +25,14 @@ type Traffic struct {
 	Units    int64       `json:"units"` // the sum of all costs
 	Keys     int64       `json:"keys"`
 	From     rule.Micros `json:"from"` // the time of the earliest request
-	To       rule.Micros `json:"to"`   // and of the latest
+	To       rule.Micros `json:"to"`   // the time of the latest request
 	Order    Order       `json:"order"`
 }
 
 // Order describes how far the traffic was out of order.
 type Order struct {
 	OutOfOrder int64       `json:"out_of_order"` // requests older than one read before them
-	Furthest   rule.Micros `json:"furthest"`     // the largest difference
+	Furthest   rule.Micros `json:"furthest"`     // the largest time by which a request was late
 	TooLate    int64       `json:"too_late"`     // requests that came too late to be sorted, and were decided as they came
 }
 
@@ -54,8 +54,8 @@ type Outcome struct {
 type PolicyOutcome struct {
 	Name       string `json:"name"`
 	Shadow     bool   `json:"shadow,omitempty"` // its denials are counted only here
-	Requests   int64  `json:"requests"`         // that it applies to
-	Denied     int64  `json:"denied"`           // by its limits or its deny list
+	Requests   int64  `json:"requests"`         // requests that it applies to
+	Denied     int64  `json:"denied"`           // requests that its limits or its deny list denied
 	DenyList   int64  `json:"deny_list"`
 	AllowList  int64  `json:"allow_list"`
 	Unlimited  int64  `json:"unlimited"`  // of keys whose override, or requests whose plan, has no limits
@@ -72,7 +72,7 @@ type LimitOutcome struct {
 	Quota    int64       `json:"quota"`
 	Window   rule.Micros `json:"window"`             // 0 with Calendar
 	Calendar string      `json:"calendar,omitempty"` // the period instead of Window: day, week, month or year
-	Zone     string      `json:"zone,omitempty"`     // of Calendar
+	Zone     string      `json:"zone,omitempty"`     // the time zone of Calendar
 	Denied   int64       `json:"denied"`             // requests that this limit denied
 	Highest  Highest     `json:"highest"`            // the most units admitted in any window
 	// WrongAdmitted and WrongDenied count the decisions that an exact log of the same quota and window made the other way
@@ -123,13 +123,13 @@ type Lockout struct {
 	Key    string      `json:"key"`
 	From   rule.Micros `json:"from"`
 	Length rule.Micros `json:"length"`
-	Ended  bool        `json:"ended"` // before the traffic did
+	Ended  bool        `json:"ended"` // whether it ended before the traffic did
 }
 
 // Timeline counts requests over time. There are at most a few hundred buckets, however long the traffic is.
 type Timeline struct {
 	From    rule.Micros `json:"from"`  // the start of the first bucket
-	Width   rule.Micros `json:"width"` // of each
+	Width   rule.Micros `json:"width"` // the width of each bucket
 	Buckets []Bucket    `json:"buckets"`
 }
 
@@ -197,7 +197,7 @@ type Change struct {
 	Profile  *Profile    `json:"profile,omitempty"`
 }
 
-// KeyChange is the number of such requests of one key.
+// KeyChange is the number of requests of one key that a Change counts.
 type KeyChange struct {
 	at       keyRef
 	Policy   string   `json:"policy"` // the policy that denies them

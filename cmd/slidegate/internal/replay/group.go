@@ -57,7 +57,7 @@ func hasSeveralPolicies(groups []routing.Group) bool {
 	return false
 }
 
-// partCount returns the number of parts of the request that requests begins with.
+// partCount returns the number of parts of the first request in requests.
 func partCount(requests []request) int {
 	n := 1
 	for requests[n-1].more {
@@ -66,7 +66,7 @@ func partCount(requests []request) int {
 	return n
 }
 
-// wholeRequests returns n, or a little more if n would separate the parts of a request.
+// wholeRequests returns n, or a little more if the first n elements would end within a request.
 func wholeRequests(requests []request, n int) int {
 	n = min(n, len(requests))
 	for n > 0 && n < len(requests) && requests[n-1].more {
@@ -201,8 +201,8 @@ func (g *group) begin(q *request) {
 	}
 }
 
-// end passes the decisions of the limits, and of all limits together, to the measures. A run that is itself an exact
-// log is never wrong.
+// end passes the decisions of the limits, and of all limits together, to the measures. If exact is set, the run is an
+// exact log, and so is never wrong.
 func (g *group) end(q *request, answers []rule.Answer, allowed, exact bool) {
 	for i, m := range g.measures {
 		admits := answers[i].Allowed

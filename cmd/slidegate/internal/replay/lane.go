@@ -74,8 +74,8 @@ func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 	return answer
 }
 
-// canTakePair reports whether TakePair may decide. It does not support windows that start with the first request after the
-// end of the last window, instead of at its end.
+// canTakePair reports whether TakePair may decide. TakePair does not support windows that start with the first request
+// after the end of the last window, instead of at its end.
 func (l *lane) canTakePair() bool {
 	return l.limit.IsPair() && (l.limit.Algorithm != rule.FixedWindow || l.limit.Anchor != rule.AnchorFirst)
 }
@@ -133,8 +133,8 @@ func (l *lane) horizon() rule.Micros {
 	return 4 * l.limit.Window
 }
 
-// liveState returns the state of a key for the census. Its size is that of its times and counts, or of the times of all
-// units.
+// liveState returns the state of a key for the census. Its size is the size of its times and counts, or of the times of
+// all units.
 func (l *lane) liveState(key uint32) liveState {
 	s := liveState{until: l.expires(key)}
 	switch {

@@ -38,10 +38,10 @@ func (m *measure) begin(l *lane, q *request) {
 	m.before = l.liveState(q.key)
 }
 
-// end counts a request. It is passed whether the exact log admits the request, whether this limit does, and whether all
-// limits together did.
+// end counts a request. The argument fits reports whether the exact log admits it, admits whether this limit does, and
+// admitted whether all limits together did.
 func (m *measure) end(l *lane, q *request, fits, admits, admitted bool) {
-	isPeek := q.cost == 0 // even a peek moves back a state that a clock jump left in the future
+	isPeek := q.cost == 0 // it is not compared, but can move back a state that a clock jump left in the future
 	switch {
 	case isPeek:
 	case admits && !fits:

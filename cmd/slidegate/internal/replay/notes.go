@@ -18,9 +18,9 @@ const (
 	traitCount
 )
 
-// notes keeps the traits of requests until they are decided. They are copied, since the log line is no longer valid by
-// then, into blocks that are reused when all their requests are done. Only the feed writes notes; others may read the
-// notes of requests that they hold.
+// notes keeps the traits of requests until they are decided. They are copied into blocks, since the log line is no
+// longer valid by then. A block is reused when all its requests are done. Only the feed writes notes; others may read
+// the notes of requests that they hold.
 type notes struct {
 	blocks    [maxNoteBlocks]*noteBlock
 	allocated int

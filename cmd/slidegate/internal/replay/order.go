@@ -12,7 +12,7 @@ const maxPending = 1 << 20
 
 // order sorts traffic that is slightly out of order. Servers log a request when it ends, with the time at which it
 // began, so a slow request follows quick ones that began later. A request waits until one that is later by the distance
-// has been read; requests that come even later are passed on as they come, and counted.
+// has been read. Requests that come too late to be sorted are passed on as they come, and counted.
 type order struct {
 	distance rule.Micros // 0: leave the traffic as it is
 
@@ -30,7 +30,7 @@ func newOrder(distance rule.Micros) *order {
 }
 
 func (o *order) add(r request) {
-	further := len(o.pending) > 0 && o.pending[len(o.pending)-1].more // it is a further part of a request
+	further := len(o.pending) > 0 && o.pending[len(o.pending)-1].more // r is a further part of the last request
 	if r.at < o.latest && !further {
 		o.found.OutOfOrder++
 		o.found.Furthest = max(o.found.Furthest, o.latest-r.at)

@@ -31,7 +31,7 @@ type Options struct {
 	// it is one of the quotas of Sweep.
 	Suggest bool
 	Percent float64
-	// Top is how many of the most denied keys are reported, and Trails for how many of them there is a Trail.
+	// Top is the number of most denied keys to report, and Trails the number of those that get a Trail.
 	Top    int
 	Trails int
 	// Sort is how far out of order requests may be and still be sorted. 0 decides them in the order of the input.
@@ -126,7 +126,7 @@ type replay struct {
 	opts        *Options
 	groups      []routing.Group
 	feed        *feed
-	exact       *exact // nil if not needed, because it would be compared with itself
+	exact       *exact // nil if not needed: the main run is exact itself
 	main        *run
 	line        timeline
 	denied      *denials
@@ -285,7 +285,7 @@ func (r *replay) decide(b *batch, requests []request) error {
 	return nil
 }
 
-// sideTasks returns the other tasks that process the traffic, each independently.
+// sideTasks returns the tasks that process the traffic beside the main run, independently of one another.
 func (r *replay) sideTasks() (tasks []func([]request)) {
 	for _, other := range slices.Concat(r.comparisons, r.sweep) {
 		tasks = append(tasks, func(requests []request) {
@@ -337,7 +337,7 @@ func (r *replay) collect() {
 	}
 }
 
-// secondPass reads the spool to find what can only be found once the whole traffic is known.
+// secondPass reads the spool for the findings that require the whole traffic.
 func (r *replay) secondPass(ctx context.Context) error {
 	if r.spool == nil || r.found.Interrupted && ctx.Err() != nil {
 		return nil
@@ -380,7 +380,7 @@ func invalid(option, format string, args ...any) error {
 	return &config.OptionError{Package: "replay", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
-// reason returns the reason of a limit error, without the name of the package.
+// reason returns the error without the name of the package, if it is about a limit.
 func reason(err error) error {
 	var wrong *slidegate.LimitError
 	if errors.As(err, &wrong) {

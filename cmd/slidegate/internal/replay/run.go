@@ -21,7 +21,7 @@ type run struct {
 	latest                     rule.Micros // the latest time of all requests
 
 	blamed bool   // the last request was denied
-	blame  keyRef // the first key because of which it was denied
+	blame  keyRef // the first key that caused the denial
 
 	answers  []rule.Answer
 	items    []rule.Item
@@ -33,9 +33,9 @@ type run struct {
 type keyRun struct {
 	requests    int64
 	denied      int64
-	lockedSince rule.Micros // the first of consecutive denials
+	lockedSince rule.Micros // the time of the first of consecutive denials
 	opens       rule.Micros // when the last of them would be admitted; 0 if not locked out
-	lockout     rule.Micros // the longest so far
+	lockout     rule.Micros // the longest lock-out so far
 }
 
 // lockout is the longest lock-out of all keys.
@@ -199,7 +199,7 @@ func (r *run) unlock(g *group, key uint32, now rule.Micros, ended bool) {
 	k.opens = 0
 }
 
-// endLockouts ends the lock-outs that last beyond the traffic.
+// endLockouts ends the lock-outs that outlast the traffic.
 func (r *run) endLockouts() {
 	for i := range r.groups {
 		g := &r.groups[i]
@@ -211,7 +211,8 @@ func (r *run) endLockouts() {
 	}
 }
 
-// outcome returns the outcome of the run, with the most denied keys. The names of keys are by group.
+// outcome returns the outcome of the run, with the most denied keys. The argument names has the names of keys by
+// group.
 func (r *run) outcome(names []*keys, top int) Outcome {
 	r.endLockouts()
 	o := Outcome{
@@ -285,7 +286,7 @@ func (r *run) policies() (all []PolicyOutcome) {
 	return all
 }
 
-// keyRef is a key of a group.
+// keyRef identifies a key by its group and its number.
 type keyRef struct {
 	group int
 	key   uint32

@@ -7,10 +7,10 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// demand finds the smallest quota for every key that would never have refused it. As long as a key is not refused, a
-// limit counts the same whatever its quota, so this is the maximum of the units used and requested together if
-// everything is admitted: one pass covers all quotas. This does not hold for a token bucket, whose refill depends on
-// the quota.
+// demand finds, for every key, the smallest quota that would never have refused it. As long as a key is not refused,
+// a limit counts the same whatever its quota. So the smallest quota is the maximum of the units used and requested
+// together if everything is admitted, and one pass covers all quotas. This does not hold for a token bucket, whose
+// refill depends on the quota.
 type demand struct {
 	lane    lane
 	tallies []tally // for a sliding log, whose state holds no more than its quota

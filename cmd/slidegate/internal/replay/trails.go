@@ -66,7 +66,8 @@ func (t *trails) bucket(at rule.Micros) int {
 	return min(max(0, int((at-t.line.From)/t.line.Width)), len(t.line.Buckets)-1)
 }
 
-// extend extends the curve to the bucket to: where nothing is added, the count is highest at the start of a bucket.
+// extend extends the curve up to the bucket with the index to. In a bucket to which nothing is added, the count is
+// highest at the start.
 func (t *trails) extend(c *curve, to int) {
 	for len(c.points) <= to {
 		begins := t.line.From + rule.Micros(len(c.points))*t.line.Width

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// workers processes batches in parallel with the main run, on the available cores.
+// workers process batches in parallel with the main run, on the available cores.
 type workers struct {
 	work []chan []request
 	busy sync.WaitGroup

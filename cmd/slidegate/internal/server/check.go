@@ -61,9 +61,9 @@ func CheckDomains(domains ...*envoy.Domain) error {
 // unresolved matches a reference to an environment variable or a file that config.ParseOffline left in the URL of a store.
 var unresolved = regexp.MustCompile(`\$\{[^}]+\}`)
 
-// openOffline opens a store without connecting to it. An unset variable is replaced by 1, which is valid as a host, a port, a user
-// or a password. If a variable stands for anything else, too little is known about the store to reject it, and openOffline returns
-// a store in memory, which supports every limit.
+// openOffline opens a store without connecting to it. An unresolved reference is replaced by 1, which is valid as a host, a port,
+// a user or a password. If a reference stands for anything else, too little is known about the store to reject it, and
+// openOffline returns a store in memory, which supports every limit.
 func openOffline(url string) (*stores.Opened, error) {
 	opened, err := stores.OpenOffline(unresolved.ReplaceAllString(url, "1"))
 	if err == nil {

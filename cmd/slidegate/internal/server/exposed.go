@@ -36,8 +36,8 @@ func (s *Server) warnIfOpen(d *listener) {
 		"set --tokens-file, or listen on 127.0.0.1", slog.String("listener", d.name))
 }
 
-// anyHost are the paths that are served under any Host. Load balancers request the first three. Proxies request the last and
-// forward the Host of the request to be checked; they are trusted by other means.
+// anyHost lists the paths that are served under any Host. Load balancers request the first three. Proxies request the last
+// one with the Host of the request to be checked; forward-auth checks by other means whether they are trusted.
 var anyHost = map[string]bool{"/healthz": true, "/readyz": true, "/healthcheck": true, forward.Path: true}
 
 // checkHost makes a listener on loopback answer only requests for names of this machine, unless it requires tokens. A web page

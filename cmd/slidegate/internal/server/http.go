@@ -50,7 +50,7 @@ func (s *Server) public() http.Handler {
 		tags = append(tags, "rules")
 	}
 	api := s.tokens.require(s.api.Handler(tags...))
-	mux.Handle("/", api) // its 404 lists the valid paths
+	mux.Handle("/", api) // its 404 response lists the valid paths
 	for _, path := range []string{"acquire", "allow", "cancel", "charge", "openapi.json", "peek", "release", "renew", "reserve", "settle"} {
 		mux.Handle("/v1/"+path, api) // for the names of spans
 	}
@@ -65,7 +65,7 @@ func (s *Server) public() http.Handler {
 	return s.telemetry.traced(mux)
 }
 
-// hasRules reports whether /json is served. Without rules it would answer OK to every request.
+// hasRules reports whether /json is served. Without rules, the response to every request would be OK.
 func (s *Server) hasRules() bool { return s.envoy != nil && s.rulesConfigured() }
 
 // admin returns the handler for operators. It may show keys.
@@ -85,7 +85,8 @@ func (s *Server) operations() http.Handler {
 	mux.Handle("/", s.api.AdminHandler())
 	mux.HandleFunc("GET /v1/top", s.listTop)
 	mux.HandleFunc("GET /v1/config", s.showConfig)
-	// Its requests have no body whose type would make a browser send a preflight request, so a web page could trigger it.
+	// A request to reload has no body whose type would make a browser send a preflight request, so a web page could
+	// trigger it.
 	mux.Handle("POST /v1/reload", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serveReload)))
 	mux.Handle("/metrics", s.telemetry.page())
 	s.rulings.Routes(mux, nil)

@@ -14,7 +14,8 @@ type fileLock struct{ file *os.File }
 // errLocked is returned if another process holds the lock.
 var errLocked = errors.New("locked by another process")
 
-// lockState locks the state at path. The lock is a separate file beside it, since the state itself is replaced at every save.
+// lockState locks the state at path. The lock is a separate file next to it, since the state file itself is replaced at every
+// save.
 func lockState(path string) (*fileLock, error) {
 	name := path + ".lock"
 	for {

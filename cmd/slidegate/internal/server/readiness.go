@@ -46,7 +46,7 @@ func (r *readiness) close() {
 	}
 }
 
-// check returns nil if the last ping reached the store. It waits only for the first ping, for about pingTimeout at most.
+// check returns nil if the last ping reached the store. It waits only for the first ping, for at most about pingTimeout.
 func (r *readiness) check() error {
 	<-r.first
 	r.mu.Lock()

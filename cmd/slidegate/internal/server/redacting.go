@@ -11,7 +11,7 @@ import (
 // host and path it requested, which keys are made of.
 type redactingExporter struct{ trace.SpanExporter }
 
-// ExportSpans exports the spans without these attributes.
+// ExportSpans exports the spans with only the safe attributes.
 func (e redactingExporter) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
 	redacted := make([]trace.ReadOnlySpan, len(spans))
 	for i, span := range spans {
@@ -20,7 +20,7 @@ func (e redactingExporter) ExportSpans(ctx context.Context, spans []trace.ReadOn
 	return e.SpanExporter.ExportSpans(ctx, redacted)
 }
 
-// safeAttributes are the attributes with a bounded set of values that identify no client.
+// safeAttributes lists the attributes that have a bounded set of values and identify no client.
 var safeAttributes = map[attribute.Key]bool{
 	"http.request.method": true, "http.response.status_code": true, "http.route": true, "url.scheme": true,
 	"network.protocol.name": true, "network.protocol.version": true, "error.type": true,
@@ -28,10 +28,10 @@ var safeAttributes = map[attribute.Key]bool{
 	"rpc.grpc.status_code": true, "rpc.response.status_code": true,
 }
 
-// redactedSpan is a span with only the harmless attributes.
+// redactedSpan is a span with only the safe attributes.
 type redactedSpan struct{ trace.ReadOnlySpan }
 
-// Attributes returns the harmless attributes.
+// Attributes returns the safe attributes.
 func (s redactedSpan) Attributes() []attribute.KeyValue {
 	var all []attribute.KeyValue
 	for _, a := range s.ReadOnlySpan.Attributes() {

@@ -18,8 +18,8 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// A changed file is not read until nothing has happened in its folder for settle, since editors write files in several steps, but
-// at the latest after patience, since some folders never come to rest.
+// A changed file is read once nothing has happened in its folder for quietPeriod, since editors write files in several steps, and
+// after maxDelay at the latest, since some folders are never quiet.
 const (
 	quietPeriod = 100 * time.Millisecond
 	maxDelay    = time.Second
@@ -77,7 +77,7 @@ func (s *Server) reloadSecrets(changes *Changes) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// reload reads all policies and rules before it changes anything, and records what changed.
+// reload reads all policies and rules before it changes anything. It records what changed.
 func (s *Server) reload(changes *Changes) error {
 	hash := s.hashFiles() // before reading them: a file that changes in between is read again
 	var file *config.File
@@ -202,7 +202,7 @@ type stamp struct {
 }
 
 func stamps(paths []string) []stamp {
-	files, _ := yamlfile.Files(paths...) // an empty folder is a state too
+	files, _ := yamlfile.Files(paths...) // an empty folder has no stamps, which is not an error here
 	all := make([]stamp, len(files))
 	for i, path := range files {
 		info, err := os.Stat(path)

@@ -56,8 +56,8 @@ func newReloads(meters metric.MeterProvider) (*reloads, error) {
 	return r, err
 }
 
-// hashFiles returns a short hash of the contents of the files, which is the same on all instances with the same files, wherever the
-// files are. Without files, it hashes the flags. It covers neither tokens and certificates nor the values of variables.
+// hashFiles returns a short hash of the contents of the files. It is the same on all instances with the same files, wherever the
+// files are. Without files, it hashes the flags. It does not cover tokens, certificates and the values of variables.
 func (s *Server) hashFiles() string {
 	sum := sha256.New()
 	paths, _ := yamlfile.Files(s.opts.Paths...)

@@ -24,7 +24,8 @@ type requests struct {
 	status [600]atomic.Int64 // by HTTP status or gRPC code; index 0 counts those out of range
 }
 
-// usualHTTP and usualGRPC are the statuses that are reported from the start, so that their first event is visible as an increase.
+// usualHTTP, usualProxied and usualGRPC list the statuses that are reported from the start, so that their first event is visible
+// as an increase.
 var (
 	usualHTTP    = []int{200, 400, 401, 403, 404, 429, 500, 503}
 	usualProxied = append(slices.Clone(usualHTTP), 502, 504) // sent by the proxy when the application does not respond

@@ -33,7 +33,7 @@ func (s *Server) applyRulings(table *rulings.Table) {
 	}
 }
 
-// rulingsKeeper returns what stores rulings: the store, a file beside the state, or this process.
+// rulingsKeeper returns the keeper of rulings: the store, a file next to the state file, or this process.
 func (s *Server) rulingsKeeper() (rulings.Keeper, error) {
 	switch {
 	case s.stores.Rulings != nil:

@@ -82,7 +82,7 @@ type listener struct {
 	socket   *addresses.Listener
 	conns    *connlimit.Listener // on socket
 	serve    func(net.Listener) error
-	stop     func(context.Context) error // answers requests in progress, then closes
+	stop     func(context.Context) error // finishes requests in progress, then closes
 	requests requests                    // not used by RESP, which has its own counters
 }
 
@@ -169,7 +169,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 	return s.openApplication()
 }
 
-// fallback returns the store with the failure mode that the file sets for all policies, or usual if the file sets none.
+// fallback returns the store with the failure mode that the file sets for all policies, or with the mode usual if the
+// file sets none.
 func (s *Server) fallback(usual string) store.Store {
 	switch cmp.Or(s.opts.File.Service.Failure, usual) {
 	case config.FailClosed:
@@ -205,14 +206,14 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	s.ready = newReadiness(s.forced, s.stores.Ping, s.log)
 	if kind == "memcached" {
 		s.log.Warn("memcached may lose entries, so it keeps only counts: rulings belong to this process, in memory or beside --state FILE, "+
-			"and so is the key that signs reservations, unless --reservation-key-file names one", slog.String("store", kind))
+			"and so does the key that signs reservations, unless --reservation-key-file names one", slog.String("store", kind))
 	}
 	if s.opts.State == "" || s.stores.Memory == nil {
 		return nil
 	}
 	s.state = &state{path: s.opts.State, store: s.stores.Memory, log: s.log}
 	s.state.removeLeftovers()
-	return s.state.save() // to fail now rather than at the end
+	return s.state.save() // an unusable file must fail now, not at shutdown
 }
 
 // restore returns the store saved in the file of Options.State.

@@ -45,7 +45,7 @@ func restore(path string, opts memstore.Options) (*memstore.Store, error) {
 	return store, nil
 }
 
-// removeLeftovers removes files left behind by a process that was killed while writing.
+// removeLeftovers removes the partial files of processes that were killed while writing.
 func (s *state) removeLeftovers() {
 	left, _ := filepath.Glob(quoteGlob(s.path) + ".*" + partialSuffix)
 	for _, path := range left {
@@ -61,7 +61,7 @@ func quoteGlob(path string) string {
 // partialSuffix is the suffix of files that are not completely written.
 const partialSuffix = ".new"
 
-// save writes the file under another name first, so that there is always a complete one.
+// save writes the file under another name and then renames it, so that there is always a complete file.
 func (s *state) save() error {
 	folder := filepath.Dir(s.path)
 	file, err := os.CreateTemp(folder, filepath.Base(s.path)+".*"+partialSuffix)

@@ -99,7 +99,7 @@ func (t *telemetry) traced(next http.Handler) http.Handler {
 	return otelhttp.NewHandler(next, "slidegate", otelhttp.WithTracerProvider(t.traces), otelhttp.WithMeterProvider(noop.NewMeterProvider()))
 }
 
-// tracedGRPC is traced for gRPC.
+// tracedGRPC returns the options that create spans for gRPC requests, if traces are sent.
 func (t *telemetry) tracedGRPC() []grpc.ServerOption {
 	if t.traces == nil {
 		return nil
@@ -132,7 +132,7 @@ func (t *telemetry) watchListeners(listeners []*listener) error {
 	return err
 }
 
-// flushTimeout is how long shutdown waits for a collector, so that one that is down does not delay it.
+// flushTimeout is how long shutdown waits for a collector. A collector that is down must not delay shutdown further.
 const flushTimeout = time.Second
 
 // flush sends the metrics to the collector, if there is one. It must run before the observed components are closed, since their

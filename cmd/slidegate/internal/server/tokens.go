@@ -86,10 +86,10 @@ func (t *tokens) reload() (changed bool, err error) {
 // NeedsToken reports whether clients must send a token.
 func (s *Server) NeedsToken() bool { return !s.tokens.empty() }
 
-// empty reports whether no token is required.
+// empty reports whether there are no tokens, so that none is required.
 func (t *tokens) empty() bool { return len(t.current.Load().sums) == 0 }
 
-// kind names these tokens in messages to clients that sent none of them.
+// kind names these tokens in messages to clients that sent no valid one.
 func (t *tokens) kind() string {
 	if t.option == adminTokens {
 		return "an admin token"
@@ -151,8 +151,8 @@ func (s *Server) operators() *tokens {
 	return s.admins
 }
 
-// requireAdmin passes only requests with an admin token to next, if there are admin tokens. It protects operations that clients may
-// use if there are none.
+// requireAdmin passes only requests with an admin token to next, if there are admin tokens. If there are none, clients may use the
+// operations that it protects.
 func (s *Server) requireAdmin(next http.Handler) http.Handler {
 	if s.admins.empty() {
 		return next
@@ -185,8 +185,8 @@ func (t *tokens) check(ctx context.Context, method string) error {
 	return status.Error(codes.Unauthenticated, "a token is required: send the metadata authorization: Bearer TOKEN")
 }
 
-// interceptors applies check to all methods of a gRPC server. It returns none if no token is required, since they slow down every
-// request.
+// interceptors returns options that apply check to all methods of a gRPC server. It returns nil if no token is required, since
+// interceptors slow down every request.
 func (t *tokens) interceptors() []grpc.ServerOption {
 	if t.empty() {
 		return nil

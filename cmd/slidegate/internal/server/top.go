@@ -24,11 +24,11 @@ type refusedKey struct {
 	Policy string `json:"policy"`
 	Key    string `json:"key"`            // its first 256 bytes; the text of an Envoy descriptor
 	Rule   string `json:"rule,omitempty"` // the Envoy rule that refused it last: its name, or its path of keys
-	// Refused is the number of refusals, and TooMany by how much it may be too high: the count inherited from evicted keys.
+	// Refused is the number of refusals. It may be too high by up to TooMany, the count inherited from evicted keys.
 	Refused int64     `json:"refused"`
 	TooMany int64     `json:"too_many"`
 	Last    time.Time `json:"last"`
-	Limits  []string  `json:"limits"` // that apply to the key now; empty if none do any more
+	Limits  []string  `json:"limits"` // the limits that apply to the key now; empty if none do any more
 }
 
 // topKeys tracks the most refused keys in bounded memory, to show operators which clients are refused. It is a sketch: a key that

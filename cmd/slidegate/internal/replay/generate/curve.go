@@ -22,8 +22,8 @@ type piece struct {
 	weight     uint64 // its share of the requests is weight/total
 }
 
-// stretch maps uniform arrival times to the times of a curve. They must not decrease, so that their pieces do not
-// decrease either and no search is needed.
+// stretch maps uniform arrival times to the times of a curve. The arrival times must not decrease: then their pieces
+// do not decrease either, and no search is needed.
 type stretch struct {
 	curve  curve
 	total  uint64
@@ -49,8 +49,8 @@ func (s *stretch) at(moment uint64) rule.Micros {
 	return s.piece.start + scale(within, s.piece.end-s.piece.start)
 }
 
-// scale returns a share, in units of 1/2^64, of n, rounded down; so it is less than n. With a random share it picks one
-// of n.
+// scale returns a share of n, rounded down, where the share is in units of 1/2^64. The result is less than n, so a
+// random share picks a random number below n.
 func scale[N ~int64](share uint64, n N) N {
 	high, _ := bits.Mul64(share, uint64(n))
 	return N(high)

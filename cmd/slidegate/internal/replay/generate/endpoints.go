@@ -54,7 +54,8 @@ var endpoints = [...]endpoint{
 	{"GET", "/robots.txt", false, true, 200, 118},
 }
 
-// The indexes in endpoints of what a scraper and a bot request: all products one by one, and the login.
+// The indexes in endpoints of the requests of a scraper, which reads all products one by one, and of a bot, which
+// tries to log in.
 const (
 	oneProduct = 1
 	login      = 17

@@ -21,7 +21,8 @@ type population struct {
 // never is later than any request.
 const never = rule.Micros(math.MaxInt64)
 
-// picker picks the key of a request, a number from 1; during is the index of the curve's piece that contains the request.
+// picker picks the key of a request, as a number from 1. The argument during is the index of the curve's piece that
+// contains the request.
 type picker interface {
 	key(rng *rand.PCG, during int64) int64
 }

@@ -12,8 +12,8 @@ import (
 // rounding.
 type zipf struct {
 	n       float64
-	low     float64 // beyond(n + 1/2)
-	width   float64 // up to beyond(3/2) + 1, where 1 is the weight of the number 1
+	low     float64 // tailArea(n + 1/2)
+	width   float64 // up to tailArea(3/2) + 1, where 1 is the weight of the number 1
 	squeeze float64 // a number that exceeds its x by at most this is accepted without further checks
 }
 
@@ -42,7 +42,7 @@ func weight(x float64) float64 { return 1 / (x * eighthRoot(x)) }
 // tailArea is the area under weight from x to infinity.
 func tailArea(x float64) float64 { return 8 / eighthRoot(x) }
 
-// inverse returns the x for which beyond(x) is area.
+// inverse returns the x for which tailArea(x) is area.
 func inverse(area float64) float64 {
 	root := 8 / area
 	square := root * root

@@ -133,7 +133,7 @@ func figures(f *replay.Findings) []figure {
 	return append(all, lockout)
 }
 
-// mark says whether a cell is the best or the worst of its column.
+// mark marks a cell as the best or the worst of its column.
 type mark string
 
 const (

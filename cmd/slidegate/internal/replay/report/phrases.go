@@ -168,8 +168,8 @@ func excess(o *replay.Outcome) string {
 		times(l.Highest.Units, l.Quota) + " the quota of " + number(l.Quota) + "." + exactHint(l)
 }
 
-// exactHint names a limit that would not have leaked, for a limit that weights its windows. Such a limit counts in the
-// same few bytes for every quota, which is why it is the default for larger ones.
+// exactHint names an exact limit to use in place of a sliding window that exceeded its quota. A sliding window takes
+// the same few bytes for every quota, which is why it is the default for larger quotas.
 func exactHint(l *replay.LimitOutcome) string {
 	limit, err := slidegate.ParseLimit(l.Limit)
 	if err != nil {

@@ -22,7 +22,7 @@ func visible(text string, width int) string {
 	if text == "" {
 		return `""`
 	}
-	// A long text is cut before it is escaped, so that megabytes take no longer than a short text.
+	// A long text is cut before it is escaped, so that megabytes take no longer than a few kilobytes.
 	if most := 8 * width; len(text) > 2*most {
 		head, tail := text[:most], text[len(text)-most:]
 		return shorten(escape(head)+"…"+escape(tail), width)

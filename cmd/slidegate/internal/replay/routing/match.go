@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// Known says what a log records about requests.
+// Known reports which properties of a request a log records.
 type Known struct{ Method, Host, Path, Address bool }
 
 // Request is a recorded request. A field that this request does not have is nil.
@@ -47,7 +47,7 @@ func NewPatterns(match []config.Route) (*Patterns, error) {
 	return &Patterns{p}, err
 }
 
-// Matches reports whether one of the patterns matches r, in a log that records what known says.
+// Matches reports whether one of the patterns matches r, a request from a log that records the properties in known.
 func (p *Patterns) Matches(r Request, known Known) bool { return len(p.indexes(r, known)) > 0 }
 
 // Applied is a policy that applies to a request.
@@ -71,7 +71,8 @@ type Finder struct {
 	name     []byte
 }
 
-// NewFinder returns a Finder over the policies with the indexes taken, for a log that records what known says.
+// NewFinder returns a Finder over the policies with the indexes replayed, for a log that records the properties in
+// known.
 func (p *Policies) NewFinder(known Known, replayed []int) *Finder {
 	f := &Finder{policies: p, replayed: replayed, known: known, cache: map[string][]Applied{}}
 	for _, i := range replayed {
@@ -112,8 +113,8 @@ func (f *Finder) find(r Request) (found []Applied) {
 	return found
 }
 
-// costliest returns the index of the pattern with the highest cost, as the service does if a path can be read in several
-// ways.
+// costliest returns the index of the pattern with the highest cost, which is the one that the service uses if a path can
+// be read in several ways.
 func (f *compiled) costliest(indexes []int) int {
 	most, units := indexes[0], int64(-1)
 	for _, index := range indexes {
@@ -124,7 +125,8 @@ func (f *compiled) costliest(indexes []int) int {
 	return most
 }
 
-// matching returns the indexes of the patterns that match r. They are assumed to match what the log does not record.
+// matching returns the indexes of the patterns that match r. Patterns are assumed to match what the log does not
+// record.
 func (p *pattern) indexes(r Request, known Known) (indexes []int) {
 	for _, request := range p.samples {
 		if known.Method {
@@ -161,8 +163,8 @@ func Target(path string) (target *url.URL, ok bool) {
 	return target, err == nil
 }
 
-// Notes returns what a log that records what known says does not show about the policies, one sentence each: figures
-// that depend on it may differ from those of the service.
+// Notes returns what a log that records only the properties in known does not show about the policies, one sentence
+// each. Figures that depend on it may differ from those of the service.
 func (p *Policies) Notes(known Known, replayed []int) (notes []string) {
 	for _, i := range replayed {
 		c := p.list[i]

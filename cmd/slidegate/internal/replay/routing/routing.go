@@ -1,6 +1,6 @@
 // Package routing finds which policies of a file apply to a recorded request, and which limits each of them has for its
 // key. It uses the code of the service: the patterns of httplimit, and the lists and overrides of package policy. A
-// pattern is assumed to match what the log does not record, and Notes says so.
+// pattern is assumed to match what the log does not record; Notes reports this.
 package routing
 
 import (
@@ -20,7 +20,7 @@ import (
 // Keys that a list decides, or that are unlimited, form a group without limits.
 type Group struct {
 	Policy   string    // empty if the limits do not belong to a policy
-	By       policy.By // what decides: policy.ByLimits, or what decides instead
+	By       policy.By // what decides: the limits (policy.ByLimits), a list, or an override or plan without limits
 	Shadow   bool      // denials by the group are counted, but deny no request
 	Override string    // the key or pattern of the override that has the limits
 	Plan     string    // the name of the plan that has the limits
@@ -96,7 +96,7 @@ func New(file *config.File, name string) (*Policies, error) {
 	return p, err
 }
 
-// add prepares a policy and its groups.
+// add compiles a policy, and adds its groups.
 func (p *Policies) add(given config.Policy) (c *compiled, err error) {
 	given.Overrides = given.AllOverrides()
 	c = &compiled{Policy: given, overrides: map[string]int{}, plans: map[string]int{}, find: given.FindPlan()}
@@ -145,8 +145,8 @@ func (p *Policies) Len() int { return len(p.list) }
 // Policy returns one of the policies.
 func (p *Policies) Policy(i int) config.Policy { return p.list[i].Policy }
 
-// Of returns the group of a key under a policy. The address of the client is for the lists; the zero value is on none.
-// The plan is the value by which the request names its plan, or empty.
+// Of returns the group of a key under a policy. The address of the client is looked up in the lists; the zero Addr is
+// on no list. The plan is the value with which the request names its plan, or empty.
 func (p *Policies) Of(i int, key []byte, address netip.Addr, plan []byte) (group int) {
 	c := p.list[i]
 	if c.singleGroup {

@@ -13,7 +13,7 @@ import (
 //	200 200 34 366 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.46.0" - - arn:aws:... "Root=1-58337262-..." "-" "-" 0
 //	2018-07-02T22:22:48.364000Z "forward" "-" "-"
 //
-// The first time is that of the response; requests are counted by the later field, the time at which the request was
+// The first time is the time of the response. Requests are counted at the time in a later field, when the request was
 // received.
 type albParser struct {
 	wants   wants

@@ -61,7 +61,7 @@ type entry struct {
 	values [][]byte
 }
 
-// wants is what key, cost and filter need from each request.
+// wants holds the fields that the key, the cost and the filter need from each request.
 type wants struct {
 	fields fieldSet
 	extras []config.Field // headers and paths

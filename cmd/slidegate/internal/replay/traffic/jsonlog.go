@@ -14,7 +14,7 @@ type jsonParser struct {
 	table  *jsonTable
 	scan   jsonscan.Scanner
 	clock  clock
-	time   []int // slots in order of preference, as in the others
+	time   []int // slots in order of preference, as are all lists of slots here
 	signs  []int
 	values []wantedValue
 }

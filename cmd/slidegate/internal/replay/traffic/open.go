@@ -30,8 +30,8 @@ type Options struct {
 	Cost config.Cost
 	// IgnoreOwnCost applies Cost to FormatLines even if it is zero; every line then costs 1.
 	IgnoreOwnCost bool
-	// Grouping says which addresses are one client, if the key contains the address. A value that is not an address is
-	// used unchanged.
+	// Grouping determines which addresses count as one client, if the key contains the address. A value that is not an
+	// address is used unchanged.
 	Grouping clientip.Grouping
 	// Filter selects requests.
 	Filter Filter
@@ -46,7 +46,7 @@ type Options struct {
 	About bool
 	// Policies are the policies to replay; it may be nil. They determine keys and costs unless Key and Cost are set. A
 	// request that none of them applies to is skipped. If there are several, those whose key or cost the log does not
-	// have are left out, and Source.Notes says so.
+	// have are left out, with a note in Source.Notes.
 	Policies *routing.Policies
 	// Against are other policies that are applied to the requests separately; it may be nil. The groups of their parts
 	// follow those of Policies. AgainstName is their name in the notes.
@@ -190,7 +190,7 @@ func (r *Reader) lookAhead(opts *Options) (Format, error) {
 	return detect(firstLines(text, failed == io.EOF), opts)
 }
 
-// readError returns a read error with an explanation.
+// readError adds an explanation to a read error.
 func (r *Reader) readError(err error) error {
 	if r.in.packing == "" && r.in.failed == nil {
 		return err

@@ -27,7 +27,7 @@ type Reader struct {
 	entry  *entry
 	plan   *plan
 	parts  []Part
-	err    error // what Next returns from then on
+	err    error // returned by Next once it is set
 }
 
 // Next fills line with the next request. It skips and counts lines that the filter excludes or that are unreadable. It
@@ -86,7 +86,8 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 	return true, ""
 }
 
-// selected reports whether the filter selects the entry, and counts the entry if the patterns it is compared with differ.
+// selected reports whether the filter selects the entry. It also counts the entries for which the filter and the patterns
+// it is compared with differ.
 func (r *Reader) selected() bool {
 	taken := r.filter.selects(r.entry)
 	if r.match != nil && r.match.Matches(r.entry.request(), r.known) != taken {
@@ -95,7 +96,7 @@ func (r *Reader) selected() bool {
 	return taken
 }
 
-// takeParts fills line with the entry, with one part per policy that applies.
+// takeParts fills line with the entry, one part per policy that applies. Its results are like those of take.
 func (r *Reader) takeParts(line *Line) (taken bool, why string) {
 	parts, missing, why := r.plan.splitter.of(r.entry)
 	if r.plan.other != nil && why == "" {

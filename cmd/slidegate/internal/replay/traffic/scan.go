@@ -107,8 +107,9 @@ func (s *scanner) fill() {
 	s.err = io.ErrNoProgress
 }
 
-// ahead reads until the given number of lines is buffered, or firstBuffer bytes with at least one whole line, or more
-// bytes than a line may have, or reading ends. It returns the buffered text, which next still returns.
+// ahead reads until one of these is true: the given number of lines is buffered, firstBuffer bytes with at least one
+// whole line are, more bytes than a line may have are, or reading has ended. It returns the buffered text, which next
+// still returns.
 func (s *scanner) ahead(lines int) []byte {
 	counted, found := s.start, 0
 	for {

@@ -22,7 +22,7 @@ type bound struct {
 	tally   *tally
 }
 
-// binder binds limits to the store, and remembers the bindings, so that a reload keeps what stores computed for each
+// binder binds limits to the store, and caches the bindings, so that a reload keeps what stores computed for each
 // limit. It is safe for concurrent use.
 type binder struct {
 	store store.Store
@@ -36,8 +36,8 @@ type binding struct {
 	limit  slidegate.Limit
 }
 
-// maxKnown bounds the limits that a binder remembers, and maxOverrides the limits from descriptors that a domain
-// remembers; others still work and are bound again each time.
+// maxKnown bounds the limits that a binder caches, and maxOverrides the limits from descriptors that a domain caches;
+// others still work and are bound again each time.
 const (
 	maxKnown     = 16_384
 	maxOverrides = 4096
@@ -93,9 +93,9 @@ func (b *binder) rule(domain, title string, s *spec, tally *tally) (*bound, erro
 // domain is a Domain in service.
 type domain struct {
 	*Domain
-	policy    string // its name for operators
+	policy    string // the name that operators use for it: rulings.EnvoyPrefix and the domain
 	root      *level
-	group     string // of the counts: those charged all or nothing must be on one node of the store
+	group     string // the group of the counts, since those charged all or nothing must be on one node of the store
 	tallyOver *tally // for limits that come with descriptors
 
 	tallyRuled *tally // for rulings about descriptors that no rule matches
@@ -129,9 +129,9 @@ func (s *Service) domain(given *Domain) (*domain, error) {
 	return d, nil
 }
 
-// level copies a list of descriptors with its rules bound, since the result of Parse may be in service elsewhere. Path
-// is the path of the list: rules without a name are named by their path, as in the original, which contains nothing
-// that clients sent.
+// level copies a list of descriptors with its rules bound, since the result of Parse may be in service elsewhere. The
+// argument path is the path of the list. Rules without a name are named by their path, as in the original; a path
+// contains nothing that clients sent.
 func (s *Service) level(domain, path string, given *level) (*level, error) {
 	if given == nil {
 		return nil, nil

@@ -75,7 +75,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 	return s.respond(ctx, w, request), nil
 }
 
-// errNoRules is the error before the first rules.
+// errNoRules is the error for unknown domains until the first rules arrive.
 var errNoRules = errors.New("the management server has sent no rules yet")
 
 // errClosed stands in for an answer that the store did not give.
@@ -171,8 +171,8 @@ func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.Ra
 	return nil
 }
 
-// refuse denies a descriptor whose limit cannot be counted, and only that one. It is not an error of the request: by
-// default, Envoy admits a request without an answer, which would lift all of its limits.
+// refuse denies a descriptor whose limit cannot be counted, and only that one. The request does not fail: by default,
+// Envoy admits a request that gets an error, which would lift all of its limits.
 func (s *Service) refuse(ctx context.Context, a *item) {
 	a.refused, a.rule = a.rule, nil
 	s.metrics.errors.Add(ctx, 1, s.metrics.windows...)
@@ -223,8 +223,8 @@ func (s *Service) plan(w *work, d *domain) error {
 	return nil
 }
 
-// chargedTogether reports whether a descriptor is charged only if all others are. Rules that deny nothing by themselves are
-// separate, and so are refunds.
+// chargedTogether reports whether a descriptor is charged only if all others are. Rules in shadow mode and in quota mode
+// are charged separately, and so are refunds.
 func (a *item) chargedTogether(d *domain) bool {
 	return d.charging == ChargeAll && !a.refund && a.hits > 0 && !a.rule.shadow && !a.rule.quotaMode
 }
@@ -249,7 +249,7 @@ func (w *work) addRequest(op rule.Op, group string, start int) {
 }
 
 // planTogether builds one request for the descriptors that are charged all or nothing. If one of them is denied by a
-// limit of 0, the others are only peeked at.
+// limit of 0, the others are only peeked at, not charged.
 func (s *Service) planTogether(w *work, d *domain, banned bool) error {
 	for i := range w.items {
 		a := &w.items[i]
@@ -257,7 +257,7 @@ func (s *Service) planTogether(w *work, d *domain, banned bool) error {
 			continue
 		}
 		if a.rule.spec.limit.Quota == 0 {
-			a.request = storeRequest{rule.Peek, 1, alwaysOver} // by itself, for its times
+			a.request = storeRequest{rule.Peek, 1, alwaysOver} // separately, for its times
 			continue
 		}
 		a.request = storeRequest{rule.Take, a.hits, asAnswered}
@@ -284,8 +284,7 @@ func (s *Service) planTogether(w *work, d *domain, banned bool) error {
 	return nil
 }
 
-// sameAddress returns the index of the charge with the address of a, since the costs of one address add up; -1 if there
-// is none.
+// sameAddress returns the index of the charge with the address of a, or -1. The costs of one address add up.
 func (w *work) sameAddress(a *item) int {
 	return slices.IndexFunc(w.charges, func(c store.Charge) bool {
 		return c.Key == a.address && (c.Limit == a.rule.limit || c.Limit.Prefix() == a.rule.limit.Prefix())

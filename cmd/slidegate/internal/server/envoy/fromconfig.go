@@ -109,13 +109,14 @@ func (c *converter) rule(at string, given *rlsconfig.RateLimitPolicy) *spec {
 	return s
 }
 
-// The numbers of descriptor fields that the Go module of its types lacks.
+// The numbers of descriptor fields that the Go type lacks.
 const (
 	quotaModeField = 7
 	metadataField  = 8
 )
 
-// newerFields reads the descriptor fields that its Go type lacks, from the bytes that protobuf keeps.
+// newerFields reads the fields of a descriptor that its Go type lacks, from the bytes that protobuf keeps for unknown
+// fields.
 func newerFields(given *rlsconfig.RateLimitDescriptor) (quotaMode bool, metadata *structpb.Struct, err error) {
 	for rest := given.ProtoReflect().GetUnknown(); len(rest) > 0; {
 		number, kind, n := protowire.ConsumeTag(rest)

@@ -66,7 +66,7 @@ func (s *Service) target(policy, text string) (*target, error) {
 // blocked reports whether a ruling blocks the descriptor.
 func (t *target) blocked() bool { return t.ruling != nil && t.ruling.Kind == rulings.Block }
 
-// noRuleReason returns why no rule matches.
+// noRuleReason describes why no rule matches.
 func (t *target) noRuleReason() string {
 	at := t.domain.name
 	for _, n := range t.path {
@@ -116,8 +116,8 @@ func (s *Service) query(ctx context.Context, t *target, op rule.Op, queries []li
 	return nil
 }
 
-// Peek returns what a request with only this descriptor would get, and charges nothing. The ask's policy is
-// rulings.EnvoyPrefix and a domain, its key the text of the descriptor.
+// Peek returns what a request with only this descriptor would get, and charges nothing. The policy of req is
+// rulings.EnvoyPrefix and a domain, and its key is the text of the descriptor.
 func (s *Service) Peek(ctx context.Context, req gate.Request) (v gate.Verdict, err error) {
 	t, err := s.target(req.Policy, req.Key)
 	if err != nil {

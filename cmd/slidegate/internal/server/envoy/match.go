@@ -17,7 +17,7 @@ type spec struct {
 	replaces   []string
 	unlimited  bool
 	shadow     bool // over the limit is reported as OK
-	quotaMode  bool // over the limit denies the request only if all such rules of it are over
+	quotaMode  bool // over the limit denies a request only if all its rules in quota mode are over
 	metadata   *structpb.Struct
 	unit       rls.RateLimitResponse_RateLimit_Unit
 	multiplier uint32

@@ -10,13 +10,13 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// location is the position that something was read from.
+// location is a position in a file.
 type location struct {
 	file              string
 	yamlfile.Position // zero if unknown
 }
 
-// String returns the place in the form that editors read.
+// String returns the location in the form that editors read.
 func (p location) String() string {
 	if p.Position == (yamlfile.Position{}) {
 		return p.file
@@ -24,14 +24,14 @@ func (p location) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.file, p.Line, p.Column)
 }
 
-// problem returns an error at a place.
+// problem returns an error about the location.
 func (p location) problem(format string, args ...any) error {
 	return &yamlfile.Error{File: p.file, At: p.Position, Err: fmt.Errorf(format, args...)}
 }
 
-// Merge merges domains of the same name, in the given order, which is the order in which values with a * are tried.
-// Descriptors of the same key and value become one. If both have a rate_limit, the error names both places; a domain
-// that is charged in two ways is also an error.
+// Merge merges domains of the same name. Values with a * are tried in the given order. Descriptors of the same key
+// and value become one. If both have a rate_limit, the error names both locations; a domain that is charged in two
+// ways is also an error.
 func Merge(domains []*Domain) ([]*Domain, error) {
 	var merged []*Domain
 	var all []error
@@ -94,7 +94,7 @@ func (m *merger) node(path string, a, b *node) *node {
 	return &made
 }
 
-// lookup returns the descriptor of that key and value; nil if there is none.
+// lookup returns the descriptor with exactly this key and value, or nil.
 func (l *level) lookup(p pair) *node {
 	if !strings.Contains(p.value, "*") {
 		return l.exact[p]

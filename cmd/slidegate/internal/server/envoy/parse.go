@@ -15,7 +15,7 @@ type Charging uint8
 
 // Values of Charging.
 const (
-	// ChargeEach charges every descriptor by itself, whatever happens to the others, as the original does.
+	// ChargeEach charges every descriptor separately, whatever happens to the others, as the original does.
 	ChargeEach Charging = iota
 	// ChargeAll charges all descriptors or, if one of them is over its limit, none.
 	ChargeAll
@@ -30,7 +30,7 @@ func (c Charging) String() string { return chargingNames[c] }
 // several. It is immutable and safe to share.
 type Domain struct {
 	name     string
-	at       location // of its file, or of charging if the file sets it
+	at       location // the location of charging if the file sets it, otherwise the file
 	charging Charging
 	root     *level
 }
@@ -134,7 +134,7 @@ func (r *reader) level(f yamlfile.Field) *level {
 	return l
 }
 
-// descriptor reads one descriptor. If it cannot be placed, it reports a problem and returns nil.
+// descriptor reads one descriptor. If it has no valid key, descriptor reports a problem and returns nil.
 func (r *reader) descriptor(item ast.Node) *node {
 	at := yamlfile.PositionOf(item)
 	before := len(r.Problems)

@@ -20,7 +20,7 @@ const (
 	MaxBytes       = 1 << 16 // keys and values of a descriptor together
 )
 
-// check validates a request by itself.
+// check validates a request without looking at the rules.
 func check(request *rls.RateLimitRequest) error {
 	switch n := len(request.GetDescriptors()); {
 	case request.GetDomain() == "":
@@ -77,7 +77,7 @@ type interpretation uint8
 
 const (
 	asAnswered interpretation = iota // over if denied
-	alwaysOver                       // the hits exceed the limit by themselves
+	alwaysOver                       // the hits alone exceed the limit
 	neverOver                        // a refund
 )
 

@@ -24,8 +24,8 @@ const (
 type outcome struct {
 	any        bool // a rule is over its limit, whether or not that denies anything
 	over       bool // an ordinary rule is over its limit
-	quotas     int  // rules in quota mode,
-	quotasOver int  // and how many of them are over their limits
+	quotas     int  // the number of rules in quota mode
+	quotasOver int  // the number of those that are over their limits
 	// The status that the headers report: the one over its limit that takes longest to admit, or the one with the least
 	// remaining.
 	reported   *rls.RateLimitResponse_DescriptorStatus
@@ -182,9 +182,9 @@ func (o *outcome) add(a *item, st *rls.RateLimitResponse_DescriptorStatus, retry
 	}
 }
 
-// untilReset returns how long it takes until a limit resets: for a window that is fixed to the clock, until its end,
-// whether or not anything was counted. Other limits do not reset at a time: for one that denies it is the time until it
-// admits, for one that admits the time until all of its quota is free.
+// untilReset returns how long it takes until a limit resets. For a window that is fixed to the clock, it is the time
+// until its end, whether or not anything was counted. Other limits do not reset at one time: for a limit that denies,
+// it is the time until it admits, and for a limit that admits, the time until all of its quota is free.
 func untilReset(b *bound, answer *rule.Answer, over bool) rule.Micros {
 	limit := b.limit.Rule()
 	at := max(answer.At, -answer.At)

@@ -12,10 +12,11 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
-// rulingRule stands in for a rule, in metrics and for operators, if a ruling blocks a descriptor that no rule matches.
+// rulingRule is used in place of the name of a rule, in metrics and for operators, if a ruling decides about a
+// descriptor and no rule does.
 const rulingRule = "ruling"
 
-// preparedRuling is a ruling about a descriptor, ready to be applied.
+// preparedRuling is a ruling about a descriptor, with its limit parsed.
 type preparedRuling struct {
 	rulings.Ruling
 	limit slidegate.Limit // for the kind Limits
@@ -154,7 +155,7 @@ func (s *Service) bindRuling(d *domain, base *bound, limit slidegate.Limit) (*bo
 	return made, err
 }
 
-// limitOfRuling returns the limit of a ruling. There must be one, since a descriptor has one count.
+// limitOfRuling returns the limit of a ruling. There must be exactly one, since a descriptor has one count.
 func limitOfRuling(r *rulings.Ruling) (limit slidegate.Limit, err error) {
 	if len(r.Limits) != 1 {
 		return limit, fmt.Errorf("an Envoy descriptor has one limit, not %d; give one", len(r.Limits))
@@ -216,7 +217,7 @@ func (s *Service) ResolveRuling(r *rulings.Ruling) (field string, err error) {
 	return "limits", err
 }
 
-// RulingNote returns why a ruling has no effect, or "" if it has.
+// RulingNote returns why a ruling has no effect, or "" if it has one.
 func (s *Service) RulingNote(r *rulings.Ruling) string {
 	t, err := s.target(r.Policy, r.Key)
 	switch {

@@ -69,7 +69,7 @@ type Handler struct {
 // New returns a handler for a gate.
 func New(g *gate.Gate, opts Options) (*Handler, error) {
 	if g == nil {
-		return nil, errors.New("forward: gate: must not be nil; gate.New makes one")
+		return nil, errors.New("forward: gate: must not be nil; call gate.New")
 	}
 	if opts.Mode == "" {
 		opts.Mode = Forwarded
@@ -85,8 +85,8 @@ func New(g *gate.Gate, opts Options) (*Handler, error) {
 
 // Trust sets which proxies may call without a token from now on. The service calls it with the trusted proxies of a
 // reloaded file. If proxies is nil, which is a file without a list, callers on the loopback interface are trusted,
-// unless the service has tokens: then it is meant for callers that have one, and anything on the same machine that
-// forwards requests to it would be a way around the tokens.
+// unless the service has tokens: then callers are expected to send one, and any program on the same machine that
+// forwards requests would be a way around the tokens.
 func (h *Handler) Trust(proxies []netip.Prefix) {
 	proxies = slices.Clone(proxies) // nil stays nil
 	h.trusted.Store(&proxies)

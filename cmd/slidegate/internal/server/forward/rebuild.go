@@ -47,7 +47,7 @@ func isClientQuery(r *http.Request) bool {
 	return false
 }
 
-// loopbackAddr is the address of callers without one, which are connected over a Unix socket.
+// loopbackAddr stands in for the address of a caller on a Unix socket, which has none.
 var loopbackAddr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // trusts reports whether a peer is a trusted proxy by its address. Any other peer could forge the headers.
@@ -113,9 +113,9 @@ var requestHeaders = map[Mode]headerNames{
 
 // rebuild converts the proxy's request to the one that the proxy received, as if this program ran in place of the
 // proxy: the peer is the proxy's peer, which is the last entry of X-Forwarded-For, and the header is what that peer
-// sent. So a client that forges entries remains one client, whether or not the proxy passes them on; and if the proxy's
-// peer is a trusted proxy, the gate looks further by the same rule. If the proxy does not name its peer, the proxy
-// itself is the client, and everything behind it shares its quota.
+// sent. So a client that forges entries remains one client, whether or not the proxy passes them on. If the proxy's
+// peer is a trusted proxy too, the gate continues with the entry before it, by the same rule. If the proxy does not
+// name its peer, the proxy itself is the client, and everything behind it shares its quota.
 func rebuild(r *http.Request, mode Mode) (*http.Request, error) {
 	method, err := singleHeader(r.Header, requestHeaders[mode].method)
 	if err != nil {
@@ -152,8 +152,8 @@ func rebuild(r *http.Request, mode Mode) (*http.Request, error) {
 	return original, nil
 }
 
-// singleHeader returns the value of a header that must occur once. A duplicate means that the proxy adds to what the client
-// sent.
+// singleHeader returns the value of a header that must occur once. A duplicate means that the proxy adds its value to what
+// the client sent.
 func singleHeader(h http.Header, name string) (string, error) {
 	switch lines := h[name]; {
 	case len(lines) == 0 || lines[0] == "":

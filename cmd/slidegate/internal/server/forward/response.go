@@ -49,8 +49,8 @@ func detailOf(status int) string {
 	return "the policy cannot be decided; the log of the service says why"
 }
 
-// sendProblem answers an invalid request of a proxy. To the proxy this is neither an admission nor a denial, so that
-// the mistake is noticed.
+// sendProblem responds to an invalid request of a proxy. To the proxy this is neither an admission nor a denial, so
+// that the mistake is noticed.
 func sendProblem(w http.ResponseWriter, status int, detail string) {
 	problemjson.Document{Status: status, Detail: detail}.Send(w)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Explanation is the result of Explain: which rules apply to an ask, and what each would decide. It is a plain value,
-// made for JSON. List and Override are entries of the file. An exact entry is a key, so only show an Explanation to
-// operators who may see keys.
+// Explanation is the result of Explain: which rules apply to a request, and what each would decide. It is a plain
+// value, made for JSON. List and Override are entries of the file. An entry may be a key, so show an Explanation only
+// to operators who may see keys.
 type Explanation struct {
 	Policy    string           `json:"policy"`
 	By        By               `json:"by"`
@@ -50,7 +50,8 @@ type ExplainedLimit struct {
 	ResetAfterMicros int64  `json:"reset_after_us"`
 }
 
-// Explain returns what would decide an ask and the answer each limit would give. It charges nothing and counts nothing.
+// Explain returns what would decide a request, and the answer that each limit would give. It charges nothing and counts
+// nothing.
 func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 	var part policy.Part
 	s, err := g.part(&req, &part)
@@ -84,8 +85,8 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 	return e, nil
 }
 
-// planOf returns the name of the plan that decides a part, and the override if that decides. Plans by key are overrides
-// to the engine.
+// planOf returns the name of the plan that decides a part, or the override if an override decides. To the engine, plans
+// by key are overrides.
 func (s *snapshot) planOf(part *policy.Part, by By, override string) (plan, over string) {
 	p := s.order[part.Policy]
 	switch {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// inProcessInterval is the sampling rate for a store in this process: one in this many decisions is timed, since reading the
-// clock twice takes about as long as such a decision.
+// inProcessInterval is the sample interval for a store in this process: one in this many decisions is timed, since reading
+// the clock twice takes about as long as such a decision.
 const inProcessInterval = 64
 
-// sampleInterval returns the sampling rate for stores: one in that many decisions is timed.
+// sampleInterval returns the sample interval for stores: one in that many decisions is timed.
 func sampleInterval(stores Stores) uint32 {
 	if stores.Open != nil && stores.Open.Traits().RoundTrips > 0 {
 		return 1

@@ -15,7 +15,7 @@ import (
 // and which limits do not continue the previous counts; it also says if nothing changed. The gate does not manage the
 // store's address or timeout: a change of those is logged as a warning, since it requires a restart.
 //
-// An ask that is under way during a reload is decided by the policies it began with.
+// A request in progress during a reload is decided by the policies it began with.
 func (g *Gate) Reload(file *config.File) error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
@@ -66,7 +66,8 @@ func (g *Gate) logChanges(old, made *snapshot) {
 	}
 }
 
-// otherCounts is also true for a limit that returns: what it counted before still counts until its window has passed.
+// otherCounts also covers a limit that was removed and has returned: what it counted before still counts until its
+// window has passed.
 const otherCounts = "limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what " +
 	"it counted when it was last in force"
 

@@ -48,7 +48,7 @@ func Forbidden(v *Verdict) problemjson.Document {
 	return problemjson.Denied
 }
 
-// hasAnswers reports whether the verdict has an answer from each of its limits that clients may see.
+// hasAnswers reports whether the verdict has an answer from each of its limits, and clients may see them.
 func hasAnswers(v *Verdict) bool {
 	answers := len(v.Decision.Answers)
 	return v.By == ByLimits && !v.Shadow && (len(v.Limits) == answers || len(v.Limits) == 1 && answers == 0)

@@ -94,7 +94,7 @@ func (p *compiled) nameLimit(limit *slidegate.Limit) {
 	}
 }
 
-// RulingNote returns why a ruling has no effect, or "" if it has.
+// RulingNote returns why a ruling has no effect, or "" if it has one.
 func (g *Gate) RulingNote(r *rulings.Ruling) string {
 	s := g.current.Load()
 	p := s.policies[r.Policy]

@@ -132,8 +132,8 @@ func UsedInOrder(r *slidegate.Reservation, costs []int64) ([]slidegate.Used, err
 }
 
 // checkReservation rejects charges to limits that the policy does not have: a reservation comes from a client, which
-// could otherwise make the store keep state for limits of its own invention. A reservation of the earlier format may
-// have charged sliding windows that are now the policy's sliding logs, if their algorithm was not named.
+// could otherwise make the store keep state for limits that it invents. A reservation of the earlier format may have
+// charged sliding windows that are now the policy's sliding logs, if their algorithm was not named.
 func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation, earlier bool) error {
 	known := map[string]bool{}
 	for _, b := range s.set.BoundLimits(p.index) {

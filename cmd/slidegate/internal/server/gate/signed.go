@@ -20,8 +20,8 @@ type Signer interface {
 	Verify(ctx context.Context, text []byte, signature string) bool
 }
 
-// The ID of a reservation is followed by one of these and a signature. They identify the format that was signed;
-// earlier is the format of reservations without a version, which can still be settled.
+// The ID of a reservation is followed by one of these marks and a signature. A mark identifies the format that was
+// signed; earlier is the format of reservations without a version, which can still be settled.
 const (
 	signatureMark = ".v2."
 	earlierMark   = ".v1."
@@ -57,8 +57,8 @@ func (g *Gate) verify(ctx context.Context, policy string, r *slidegate.Reservati
 	return earlier, nil
 }
 
-// earlierCharges returns the charges of a reservation of the earlier format as they were meant: a limit that names no
-// algorithm is a sliding window, whatever version the client claims.
+// earlierCharges returns the charges of a reservation of the earlier format with their algorithms: a limit that names
+// no algorithm is a sliding window, whatever version the client claims.
 func earlierCharges(charges []slidegate.ReservedCharge) []slidegate.ReservedCharge {
 	charges = slices.Clone(charges)
 	for i := range charges {

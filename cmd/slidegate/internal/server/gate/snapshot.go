@@ -21,7 +21,7 @@ type snapshot struct {
 	policies      map[string]*compiled
 	order         []*compiled
 	names         []string
-	defaultPolicy *compiled // for asks that name no policy; nil if they must name one
+	defaultPolicy *compiled // for requests that name no policy; nil if they must name one
 	source        *clientip.Source
 	release       func() // releases the capacity that prepare reserved; nil before prepare
 }
@@ -42,7 +42,7 @@ type compiled struct {
 	latency        [listeners]*latency.Histogram // nil if nothing is timed
 }
 
-// build compiles a file. Limits that the last snapshot also has keep their identity, since stores remember things about
+// build compiles a file. Limits that the last snapshot also has keep their identity, since stores keep state about
 // them.
 func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	switch {
@@ -149,7 +149,7 @@ func (s *snapshot) matches() bool {
 	return slices.ContainsFunc(s.order, func(p *compiled) bool { return p.matcher != nil })
 }
 
-// findDefault finds the policy for asks that name none.
+// findDefault finds the policy for requests that name none.
 func (s *snapshot) findDefault() error {
 	s.defaultPolicy = s.policies["default"]
 	if len(s.order) == 1 {

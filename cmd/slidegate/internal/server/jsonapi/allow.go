@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// allow serves POST /v1/allow: one ask or a batch.
+// allow serves POST /v1/allow: one request or a batch.
 func (a *API) allow(w http.ResponseWriter, r *http.Request) {
 	c := a.begin(w, r)
 	if c == nil {
@@ -59,7 +59,7 @@ func statusOf(v *gate.Verdict) int {
 	return http.StatusTooManyRequests
 }
 
-// allowBatch decides all asks in one call to the gate. The status is always 200; each result has its own status.
+// allowBatch decides all requests in one call to the gate. The status is always 200; each result has its own status.
 func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
 	n := len(c.requests)
 	c.verdicts = slices.Grow(c.verdicts[:0], n)[:n]
@@ -88,7 +88,7 @@ func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
 	c.respond(w, http.StatusOK)
 }
 
-// appendUndecided appends the status of an ask without a decision, and the reason.
+// appendUndecided appends the status of a request without a decision, and the reason.
 func appendUndecided(to []byte, status int, detail string) []byte {
 	to = strconv.AppendInt(to, int64(status), 10)
 	to = append(to, `,"error":`...)

@@ -26,15 +26,15 @@ var flagNames = []struct {
 	{rule.FallbackOptimistic, "fallback_optimistic"},
 }
 
-// lastLimit remembers which limit the previous decision of a batch was about, and where in the output it is written: most
-// decisions of a batch are about the same limit.
+// lastLimit records the limit of the previous decision of a batch, and where its fields are in the output: most decisions
+// of a batch have the same limit.
 type lastLimit struct {
 	policy, limit string
 	quota         int64
 	from, to      int
 }
 
-// appendLimitFields appends which limit decided.
+// appendLimitFields appends the policy, the limit that decided and its quota.
 func appendLimitFields(to []byte, v *gate.Verdict, last *lastLimit) []byte {
 	d := &v.Decision
 	if last != nil && last.to > 0 && last.quota == d.Quota && last.policy == v.Policy && last.limit == d.LimitName {

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// The fields of an ask. Each endpoint accepts a prefix of them.
+// The fields of a request. Each endpoint accepts a prefix of them.
 const (
 	fieldPolicy = iota
 	fieldKey
@@ -24,12 +24,12 @@ const (
 var fieldNames = []string{"policy", "key", "key_base64", "cost", "address", "plan", "up_to", "requests"}
 
 const (
-	keyFields   = fieldKeyBase64 + 1 // the key
-	costFields  = fieldPlan + 1      // and the cost
+	keyFields   = fieldKeyBase64 + 1 // the policy and the key
+	costFields  = fieldPlan + 1      // these, the cost, the address and the plan
 	batchFields = fieldRequests + 1
 )
 
-// request reads an request with the first of the fields.
+// request reads a request, in which the first of the fields are valid.
 func (s *scanner) request(into *gate.Request, fields int) bool {
 	s.space()
 	from := s.at
@@ -38,7 +38,7 @@ func (s *scanner) request(into *gate.Request, fields int) bool {
 	return ok && s.checkKey(from, seen)
 }
 
-// checkKey requires exactly one key: an ask without one would be charged to a key that all clients share.
+// checkKey requires exactly one key: a request without one would be charged to a key that all clients share.
 func (s *scanner) checkKey(from int, seen uint) bool {
 	switch seen & (1<<fieldKey | 1<<fieldKeyBase64) {
 	case 0:
@@ -49,7 +49,7 @@ func (s *scanner) checkKey(from int, seen uint) bool {
 	return true
 }
 
-// readRequestField reads one field of an ask.
+// readRequestField reads one field of a request.
 func readRequestField(s *scanner, a *gate.Request, field int) (ok bool) {
 	switch field {
 	case fieldPolicy:
@@ -96,7 +96,7 @@ func (s *scanner) address() (netip.Addr, bool) {
 	return addr, true
 }
 
-// readAllow reads the body of /v1/allow: one ask or a batch.
+// readAllow reads the body of /v1/allow: one request or a batch.
 func (c *call) readAllow() bool {
 	s := &c.scan
 	c.one.Cost = 1
@@ -123,7 +123,7 @@ func (c *call) readAllow() bool {
 	return s.end()
 }
 
-// readBatch reads the asks of a batch.
+// readBatch reads the requests of a batch.
 func (c *call) readBatch() bool {
 	s := &c.scan
 	c.batch = true

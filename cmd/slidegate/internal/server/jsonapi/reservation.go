@@ -13,9 +13,9 @@ import (
 type reservation struct {
 	policy string
 	value  slidegate.Reservation
-	costs  []int64                  // in the order of the charges,
+	costs  []int64                  // the costs in the order of the charges,
 	used   []slidegate.Used         // or by limit
-	charge slidegate.ReservedCharge // while it is read
+	charge slidegate.ReservedCharge // the charge that is being read
 }
 
 // The fields of settle. Cancel, renew and release accept the first two.

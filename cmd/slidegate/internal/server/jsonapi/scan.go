@@ -10,10 +10,10 @@ import (
 )
 
 // scanner reads the subset of JSON that the API accepts: known fields, each once, with strings of valid Unicode and
-// integers. It is written by hand because encoding/json is lax where a limiter must not be: it accepts Key for key,
-// takes the last of two duplicates, ignores null, and replaces all invalid bytes by the same character, which would
-// merge different keys. Decoding with it would also take longer than deciding. Everything that scanner accepts is valid
-// for encoding/json too, with the same values.
+// integers. It is written by hand because encoding/json is lax where a limiter must not be: encoding/json accepts Key
+// for key, uses the last of two duplicates, ignores null, and replaces all invalid bytes with the same character, which
+// would merge different keys. Decoding with it would also take longer than deciding. Everything that scanner accepts is
+// valid for encoding/json too, with the same values.
 //
 // Every method reads from at, and returns false once there is a problem.
 type scanner struct {
@@ -63,7 +63,7 @@ func (s *scanner) next(c byte) bool {
 	return false
 }
 
-// expected records that something else was expected here.
+// expected records the problem that something else was expected here.
 func (s *scanner) expected(field, what string) bool {
 	s.space()
 	return s.addProblem(s.at, field, "must be %s, not %s", what, s.describe())
@@ -91,8 +91,8 @@ func (s *scanner) describe() string {
 	return "invalid JSON"
 }
 
-// object reads an object whose fields have these names, and calls read for each value. Seen has a bit for each field
-// that was present.
+// object reads an object whose fields have these names, and calls read for each value. The result seen has a bit for
+// each field that was present.
 func object[T any](s *scanner, into *T, names []string, read func(s *scanner, into *T, field int) bool) (seen uint, ok bool) {
 	if !s.next('{') {
 		return 0, s.expected(s.name, "an object")
@@ -147,7 +147,7 @@ func fieldOf(name string, names []string) int {
 	return -1
 }
 
-// unknown records an unknown field, and which one was probably meant.
+// unknown records an unknown field as a problem, and suggests the nearest known one.
 func (s *scanner) unknown(at int, name string, names []string) bool {
 	if len(name) > 60 {
 		name = strings.ToValidUTF8(name[:60], "") + "..."

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// beginRequest reads a request of one ask.
+// beginRequest reads the body of an endpoint that takes one request.
 func (a *API) beginRequest(w http.ResponseWriter, r *http.Request, fields int) *call {
 	c := a.begin(w, r)
 	if c == nil {

@@ -117,7 +117,7 @@ func (c *conn) wrongNumber(name string) {
 // unknown replies to an unknown command. Redis also repeats the arguments, but one of them may be a key.
 func (c *conn) unknown(name []byte) {
 	switch {
-	case is(name, "POST") || is(name, "Host:"): // see foreign
+	case is(name, "POST") || is(name, "Host:"): // see isForeign
 		c.closing, c.why = true, leftProtocol
 	case !c.authed:
 		c.refuse("NOAUTH", "Authentication required.")

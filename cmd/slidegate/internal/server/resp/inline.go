@@ -45,10 +45,10 @@ func (r *reader) inline(b bounds) (args [][]byte, ok bool, err error) {
 }
 
 // isForeign reports whether a line is of another protocol. A web page can make a browser, or a program that fetches URLs,
-// send a request here, and everything after its first line was written by that page: none of it may be run. A line is
-// an HTTP request line if it ends in an HTTP version, whatever the method, or if it has a method and a path; it is a
-// header if its first word contains a colon. No command has such a name, nor one that begins with a control byte or a
-// non-ASCII byte, as a TLS handshake does.
+// send a request here. The page controls everything after the first line, so none of it may be run. A line is an HTTP
+// request line if it ends in an HTTP version, whatever the method, or if it has a method and a path; it is a header if
+// its first word contains a colon. No command has such a name, nor one that begins with a control byte or a non-ASCII
+// byte, as a TLS handshake does.
 func isForeign(line []byte) bool {
 	line = bytes.TrimFunc(line, func(r rune) bool { return r < 0x80 && isBlank(byte(r)) })
 	if len(line) == 0 {

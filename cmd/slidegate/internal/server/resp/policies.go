@@ -82,7 +82,7 @@ func (c *conn) decide() {
 	for len(b.errs) < n {
 		b.verdicts, b.errs = append(b.verdicts, gate.Verdict{}), append(b.errs, nil)
 	}
-	if n == 1 { // stores may have a faster way for one
+	if n == 1 { // stores may have a faster way for a single request
 		b.verdicts[0], b.errs[0] = c.server.policies.Allow(c.ctx, b.requests[0])
 	} else {
 		c.server.policies.AllowBatch(c.ctx, b.requests, b.verdicts[:n], b.errs[:n])

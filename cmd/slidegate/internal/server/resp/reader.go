@@ -41,14 +41,14 @@ type bounds struct {
 type reader struct {
 	source io.Reader
 	buf    []byte
-	start  int // of the unread bytes,
-	end    int // and their end
+	start  int // the start of the unread bytes
+	end    int // the end of the unread bytes
 	quiet  int // consecutive reads that needed little of the buffer
 	full   bool
 
-	at      int // how far the command has been parsed, from start,
-	missing int // how many arguments are still missing; 0 before its header,
-	length  int // and the length of the next one; -1 before its header
+	at      int // how far the command has been parsed, from start
+	missing int // how many arguments are still missing; 0 before the header of the command
+	length  int // the length of the next argument; -1 before its header
 	spans   []span
 	args    [][]byte
 }
@@ -194,7 +194,7 @@ func (r *reader) argument(b bounds) (ok bool, err error) {
 	return true, nil
 }
 
-// printable returns how a byte is shown in an error.
+// printable returns a byte in the form in which errors show it.
 func printable(b byte) string {
 	if b < ' ' || b > '~' {
 		return "?"

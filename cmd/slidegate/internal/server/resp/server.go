@@ -42,7 +42,7 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	guests    list.List      // of *conn: clients that have not authenticated yet, oldest first
-	evicted   int            // number of conns that were asked to leave
+	evicted   int            // number of conns that are being disconnected to make room
 	running   sync.WaitGroup // of conns; grows only while draining is false, under mu
 }
 
@@ -55,11 +55,11 @@ const (
 // maxGoodbyes bounds how many rejected clients are sent an error at a time; others are only disconnected.
 const maxGoodbyes = 64
 
-// New returns a server for policies, and for CL.THROTTLE with throttle. Throttle needs no limits, and should have its
-// own namespace; if it is nil, there is no CL.THROTTLE.
+// New returns a server for policies. CL.THROTTLE uses throttle, which needs no limits and should have its own
+// namespace; if throttle is nil, there is no CL.THROTTLE.
 func New(policies Policies, throttle *slidegate.Limiter, opts Options) (*Server, error) {
 	if policies == nil {
-		return nil, fmt.Errorf("resp: policies: must not be nil; gate.New makes them")
+		return nil, fmt.Errorf("resp: policies: must not be nil; call gate.New")
 	}
 	if err := opts.complete(); err != nil {
 		return nil, err

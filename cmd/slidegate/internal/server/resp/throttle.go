@@ -162,7 +162,8 @@ func (c *conn) replyThrottle(ctx context.Context, key string, quantity int64) {
 	c.out = appendInt(c.out, cellSeconds(d.ResetAfter))
 }
 
-// unitsToTake returns how many units to take: none, which is a peek, if it is more than any bucket holds.
+// unitsToTake returns how many units to take for a quantity. If it is more than any bucket holds, the result is 0,
+// which is a peek.
 func unitsToTake(quantity int64) int64 {
 	if quantity > rule.MaxQuota {
 		return 0

@@ -34,9 +34,9 @@ const (
 type transaction struct {
 	aborted  bool // a command could not be queued, so EXEC runs none
 	commands []queued
-	text     []byte // all arguments, one after the other,
-	ends     []int  // and where each of them ends
-	size     int    // bytes of the three
+	text     []byte // all arguments, concatenated
+	ends     []int  // where each argument ends in text
+	size     int    // bytes that commands, text and ends take
 }
 
 // queued is a command that waits for EXEC.
@@ -69,8 +69,8 @@ func (c *conn) queue(args [][]byte) bool {
 	return true
 }
 
-// add queues a command. It copies the arguments, since those of the reader are invalid after its next read. All is how
-// many bytes all connections have queued.
+// add queues a command. It copies the arguments, since those of the reader are invalid after its next read. The
+// argument all counts the bytes that all connections have queued.
 func (t *transaction) add(all *atomic.Int64, cmd *command, args [][]byte) error {
 	if t.aborted {
 		return nil // it will not be run
@@ -131,7 +131,7 @@ func (c *conn) discard([][]byte) {
 }
 
 // watch returns an error: a count changes with time alone, so a transaction that runs only if nothing has changed
-// cannot be promised. In a transaction it makes EXEC run nothing, since the client relies on it.
+// cannot be promised. Within a transaction, WATCH makes EXEC run nothing, since the client relies on it.
 func (c *conn) watch([][]byte) {
 	if c.transaction != nil {
 		c.abort()

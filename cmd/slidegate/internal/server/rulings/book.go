@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	readEvery   = time.Second // so that all instances obey within two
+	readEvery   = time.Second // so that all instances apply a change within two seconds
 	readTimeout = time.Second
 	// changeTimeout is how long the store may take to make a change or to return the log.
 	changeTimeout = 5 * time.Second
 	staleAfter    = time.Hour // rulings are removed this long after their end, since the clocks of instances may differ
-	maxStale      = 100       // the maximum that is removed with one change
+	maxStale      = 100       // the maximum number removed with one change
 )
 
 // Options configures a Book. Resolve is required.
@@ -26,7 +26,7 @@ type Options struct {
 	// Resolve checks a new ruling and fills in what depends on its policy: the policy's name and the normalized key.
 	// For the kind Clear, nothing else matters. It may return a FieldError.
 	Resolve func(*Ruling) error
-	// Note returns why a ruling has no effect, or "" if it has. If Note is nil, there are no notes.
+	// Note returns why a ruling has no effect, or "" if it has one. If Note is nil, there are no notes.
 	Note func(*Ruling) string
 	// OnChange is called with every new table, one call at a time, before Change returns and before the first Read
 	// returns. It must put the table into force.
@@ -210,7 +210,7 @@ func (b *Book) log(change *Ruling) {
 		slog.String("who", change.Who), slog.String("why", change.Why), slog.String("until", until))
 }
 
-// stale returns rulings that had ended at a time.
+// stale returns rulings that had ended by the given time.
 func stale(t *Table, at time.Time) []Ruling {
 	ended := t.filter(func(r *Ruling) bool { return !r.InForce(at) })
 	return ended[:min(len(ended), maxStale)]

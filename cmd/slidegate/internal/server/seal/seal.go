@@ -37,8 +37,8 @@ const (
 	loadTimeout = 250 * time.Millisecond // the longest that signing waits
 )
 
-// Key signs with the key of a Keeper. While the Keeper has no key to return, only this process recognizes the
-// signatures. It is safe for concurrent use. The zero value is not usable; call New.
+// Key signs with the key of a Keeper. While the Keeper returns no key, only this process recognizes the signatures.
+// It is safe for concurrent use. The zero value is not usable; call New.
 type Key struct {
 	keeper Keeper
 	log    *slog.Logger

@@ -1,5 +1,5 @@
-// Package servertest runs servers in the process of a test. Only tests import it: those of the server, and the end-to-end
-// tests, which have stores of their own to run beside it.
+// Package servertest runs servers in the process of a test. Only tests import it: the tests of the server, and the
+// end-to-end tests, which also run real stores.
 package servertest
 
 import (
@@ -23,7 +23,7 @@ import (
 type Service struct {
 	*server.Server
 	Log  *Log
-	End  context.CancelFunc // asks it to end, as SIGTERM does
+	End  context.CancelFunc // begins a graceful shutdown, as SIGTERM does
 	done chan struct{}
 	err  error // of Run, once done
 }
@@ -62,7 +62,7 @@ func Start(t testing.TB, text string, change func(*server.Options)) *Service {
 	return s
 }
 
-// Stop ends the server in order, as SIGTERM does, and waits for the end.
+// Stop shuts the server down gracefully, as SIGTERM does, and waits until it has ended.
 func (s *Service) Stop(t testing.TB) {
 	t.Helper()
 	s.End()
@@ -72,7 +72,7 @@ func (s *Service) Stop(t testing.TB) {
 	}
 }
 
-// Reply is an answer that was read to its end.
+// Reply is a response whose body has been read.
 type Reply struct {
 	Status int
 	Header http.Header
@@ -112,7 +112,7 @@ func Write(t testing.TB, path, text string) {
 	}
 }
 
-// Log is what was logged. It is safe for concurrent use, and its zero value is empty.
+// Log collects what was logged. It is safe for concurrent use, and its zero value is empty.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

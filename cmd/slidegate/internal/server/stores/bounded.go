@@ -5,15 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// boundedConn is a connection to an untrusted Redis: its replies reach the client only if they are framed as Redis would frame
-// them, within bounds, and answer a command. The client allocates whatever length it is sent, and treats a reply too many as its
-// own bug: either would end the process, which no failure mode catches.
+// boundedConn is a connection to an untrusted Redis. A reply reaches the client only if it is framed as Redis would frame it, is
+// within bounds, and belongs to a command. The client allocates whatever length it is sent, and treats a surplus reply as its
+// own bug. Either would end the process, which no failure mode catches.
 type boundedConn struct {
 	net.Conn
 	in  framing // used by one reader at a time
 	out framing // used by one writer at a time
 
-	counted bool         // whether replies are counted; not if commands are answered by push messages
+	counted bool         // whether replies are counted; not if push messages answer commands
 	sent    atomic.Int64 // commands
 	replies int64        // commands; used by the reader
 	readErr error        // used by the reader
@@ -40,7 +40,7 @@ func (c *boundedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Read returns only bytes that are known to be harmless.
+// Read returns only bytes that have passed the checks.
 func (c *boundedConn) Read(p []byte) (int, error) {
 	if c.readErr != nil {
 		return 0, c.readErr

@@ -10,7 +10,8 @@ import (
 // would allocate memory before the bytes arrive, arrays nested beyond its stack, and anything that makes it panic. It does not look
 // into texts, so it costs a few nanoseconds per message. The zero value is at the beginning of a stream.
 //
-// It is as strict as possible wherever a more lenient client would see the next message begin at another place.
+// It is as strict as possible wherever a more lenient client would find the start of the next message at another
+// byte.
 type framing struct {
 	pushes   bool // whether push messages are allowed, as sentinels send them
 	commands bool // whether these are the client's own commands, whose size is not bounded
@@ -211,7 +212,7 @@ func (f *framing) endLine() (messages int, err error) {
 	return f.beginArray()
 }
 
-// isTruncated reports whether an error lacks words that clients rely on.
+// isTruncated reports whether an error lacks words that clients rely on, such as the target of a redirection.
 func (f *framing) isTruncated() bool {
 	for _, redirection := range []struct {
 		start string

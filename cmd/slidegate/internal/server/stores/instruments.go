@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are asynchronous metrics that are observed by one callback.
+// instruments holds asynchronous metrics that one callback observes.
 type instruments struct {
 	meter       metric.Meter
 	observables []metric.Observable

@@ -29,8 +29,8 @@ func keepKeyInRedis(client rueidis.Client, prefix string) func(context.Context, 
 	}
 }
 
-// keyCommandError returns an error that has only the first word of the reply of Redis, which may repeat the arguments of the
-// command, one of which is the key.
+// keyCommandError returns an error with only the first word of the reply of Redis. The whole reply may repeat the arguments
+// of the command, one of which is the key.
 func keyCommandError(command string, err error) error {
 	reply, ok := rueidis.IsRedisErr(err)
 	if !ok {

@@ -93,7 +93,7 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 	return o.watchLeases(leaseLayers, st.Traits().Name, opts.MeterProvider)
 }
 
-// closedName is the name under which a mode's refusals during an outage are reported.
+// closedName returns the name under which the refusals of a mode during an outage are reported.
 func closedName(mode string) string {
 	if mode == "error" {
 		return mode

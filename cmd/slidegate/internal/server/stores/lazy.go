@@ -100,7 +100,7 @@ const (
 )
 
 // connectLater returns a store that connects as soon as possible. It makes one attempt before it returns, so that a store that is
-// up is connected from the first request on.
+// up is connected before the first request.
 func (o *Opened) connectLater(name string, offline store.Store, connect connector, opts *Options) (store.Store, error) {
 	l := &lazyStore{Store: offline}
 	if opts.offline {
@@ -176,7 +176,8 @@ func (l *link) warn(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// firstAttempt is how long Open waits for a store that neither accepts nor refuses connections: the service listens within a second.
+// firstAttempt is how long Open waits for a store that neither accepts nor refuses connections, so that the service listens within a
+// second.
 const firstAttempt = 500 * time.Millisecond
 
 // sleep waits for d, and reports false if ctx ended first.

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// leaseMetrics reports on leases. Its counters never decrease, although the layers' counts may do so briefly: while a key is being
+// leaseMetrics reports on leases. Its counters never decrease. The counts of the layers may decrease briefly, while a key is being
 // forgotten, or when a request takes back what it spent because another limit refused it.
 type leaseMetrics struct {
 	leases *leases

@@ -12,7 +12,7 @@ import (
 )
 
 // memoryMetrics reports how full a store in memory is, and what happened to evicted keys, by limit. Its counters never decrease,
-// although the store drops unused limits together with their counts.
+// even when the store drops unused limits together with their counts.
 type memoryMetrics struct {
 	memory *memstore.Store
 	store  attribute.KeyValue

@@ -33,7 +33,7 @@ type natsTarget struct {
 
 const natsPort = "4222"
 
-// natsTraits are the traits of natskv, for use before there is a connection.
+// natsTraits are the traits of natskv, for use before the first connection.
 var natsTraits = kvstore.Traits{Name: "nats", MaxName: 128, ServerClock: true}
 
 // natsParameters are the parameters of the bucket, shared by remote and embedded servers.
@@ -134,7 +134,7 @@ func (t *natsTarget) readBucket(parameter func(name string) string, opts *Option
 // natsTimeout is how long an attempt to connect and open the bucket may take. Decisions do not wait for it.
 const natsTimeout = 2 * time.Second
 
-// connect connects and opens the bucket. From then on, the connection reconnects by itself.
+// connect connects and opens the bucket. From then on, the connection reconnects automatically.
 func (t *natsTarget) connect(ctx context.Context) (*link, error) {
 	conn, err := t.dial(ctx)
 	if err != nil {

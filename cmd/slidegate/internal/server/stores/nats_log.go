@@ -60,7 +60,7 @@ func kindOf(message string) string {
 	return message
 }
 
-// seenRecently reports whether a line of the kind was written recently. If not, it records that one is written now.
+// seenRecently reports whether a line of this kind was written recently. If not, it records that one is written now.
 func (l *seenLines) seenRecently(kind string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 // for concurrent use after all modes have been added.
 //
 // Each mode has its own breaker over the same store. An outage begins when the first breaker opens. It has ended when a breaker has
-// closed and no failure mode has decided anything for settle: by then the other modes have called the store too, unless they
-// received no requests, in which case they do not matter.
+// closed and no failure mode has decided anything for quietPeriod. By then the other modes have called the store too, unless they
+// received no requests and do not matter.
 type outages struct {
 	log         *slog.Logger
 	store       string
@@ -30,7 +30,7 @@ type outages struct {
 	closed bool
 	began  time.Time
 	ended  time.Time // when a breaker closed; zero while all breakers that opened are still open
-	first  error     // the error behind the first of these decisions, and its mode
+	first  error     // the error of the first decision that is not logged yet, and its mode
 	mode   string
 	seen   int64 // decisions of all modes, when the timer last fired
 	timer  *time.Timer
@@ -44,7 +44,7 @@ type outageMode struct {
 	logged   int64 // how many of its decisions are logged
 }
 
-// minorInterval is how often a few decisions by failure modes are logged while the store is still being called.
+// minorInterval is the time after which decisions by failure modes are logged if the store is still being called.
 const minorInterval = 10 * time.Second
 
 func newOutages(log *slog.Logger, store string, quietPeriod time.Duration) *outages {
@@ -92,7 +92,7 @@ func (o *outages) change(mode string, err error) {
 	}
 }
 
-// schedule schedules a call of look. The caller holds the lock.
+// schedule schedules a call of logEnded. The caller holds the lock.
 func (o *outages) schedule(after time.Duration) {
 	if o.timer == nil {
 		o.timer = time.AfterFunc(after, o.logEnded)
@@ -101,7 +101,7 @@ func (o *outages) schedule(after time.Duration) {
 	o.timer.Reset(after)
 }
 
-// logEnded logs an outage, or a few failures, that are over.
+// logEnded logs an outage that has ended, or a few failures.
 func (o *outages) logEnded() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -131,7 +131,8 @@ func (o *outages) sum() (sum int64) {
 	return sum
 }
 
-// unlogged returns how many decisions of each failure mode are not logged yet, and marks them as logged. The caller holds the lock.
+// unlogged returns how many decisions of each failure mode have not been logged yet, and marks them as logged. The caller holds the
+// lock.
 func (o *outages) unlogged() slog.Attr {
 	var each []any
 	for _, m := range o.modes {

@@ -74,8 +74,8 @@ func parsePostgres(text string, opts *Options) (*postgresTarget, error) {
 	return t, nil
 }
 
-// mayBePlaintext reports whether passwords and keys may cross a network in plain text: sslmode is disable, allow, or prefer, which is
-// pgx's default and accepts a server, or an attacker in between, that offers no TLS.
+// mayBePlaintext reports whether passwords and keys may cross a network in plain text. They may if sslmode is disable, allow or
+// prefer; prefer, which is pgx's default, accepts a server, or an attacker in between, that offers no TLS.
 func (t *postgresTarget) mayBePlaintext() bool {
 	c := t.pool.ConnConfig
 	if c.TLSConfig == nil && !isLocalHost(c.Host) {
@@ -84,7 +84,8 @@ func (t *postgresTarget) mayBePlaintext() bool {
 	return slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil && !isLocalHost(f.Host) })
 }
 
-// isLocalHost reports whether a host, as pgx has it, is a socket in the file system or a loopback address.
+// isLocalHost reports whether a host, in the form that pgx uses, is a socket in the file system or a loopback
+// address.
 func isLocalHost(host string) bool {
 	if host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") {
 		return true
@@ -118,7 +119,7 @@ func (t *postgresTarget) readParameter(name, value string) (err error) {
 	return nil
 }
 
-// connect creates a pool and migrates the schema to this version. From then on, the pool reconnects by itself.
+// connect creates a pool and migrates the schema to this version. From then on, the pool reconnects automatically.
 func (t *postgresTarget) connect(ctx context.Context) (*link, error) {
 	pool, err := pgxpool.NewWithConfig(ctx, t.pool.Copy())
 	if err != nil {

@@ -144,7 +144,7 @@ func (t *redisTarget) readTLS(enabled bool, a *address) error {
 	return nil
 }
 
-// connect creates a client. From then on, the client reconnects by itself.
+// connect creates a client. From then on, the client reconnects automatically.
 func (t *redisTarget) connect(ctx context.Context) (*link, error) {
 	opts := t.client
 	opts.DialCtxFn = func(dialing context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {

@@ -16,9 +16,9 @@ import (
 )
 
 // kvRulings keeps rulings in a key-value engine, which can change only one entry at a time, with entries of up to a megabyte. So
-// the rulings are split into sheets by a hash of their names, and so is the log. Sheets are immutable: a change writes a new sheet
-// under a new name, and then replaces the old name in the head, which is a single entry. Sheets that the head does not name do not
-// count.
+// the rulings are split into sheets by a hash of their names, and the log is split into sheets too. Sheets are immutable: a change
+// writes a new sheet under a new name, and then replaces the old name in the head, which is a single entry. Only the sheets that
+// the head names are valid.
 type kvRulings struct {
 	engine kvstore.Engine
 	store  string // the store's name, for errors
@@ -55,7 +55,7 @@ const (
 	forever = 100 * 365 * 24 * time.Hour
 )
 
-// errReplaced means that a sheet is gone because another one replaced it.
+// errReplaced is the error if a sheet is gone because another one has replaced it.
 var errReplaced = errors.New("a sheet of rulings was replaced while it was read")
 
 func newKVRulings(store, prefix string, engine kvstore.Engine) *kvRulings {
@@ -110,7 +110,7 @@ func (k *kvRulings) Apply(ctx context.Context, change rulings.Ruling, stale []ru
 	return failed(k.store, err)
 }
 
-// tryApply attempts a change. It returns a conflict if another instance makes one at the same time.
+// tryApply attempts a change. It returns kvstore.ErrConflict if another instance makes a change at the same time.
 func (k *kvRulings) tryApply(ctx context.Context, change *rulings.Ruling, stale []rulings.Ruling) error {
 	h, err := k.readHead(ctx)
 	if err != nil {
@@ -189,7 +189,7 @@ func (d *draft) change(ctx context.Context, change *rulings.Ruling, stale []ruli
 			return err
 		}
 	}
-	index = own.find(change) // its place may have changed
+	index = own.find(change) // its index may have changed
 	switch {
 	case change.Kind == rulings.Clear:
 		own.all = slices.Delete(own.all, index, index+1)
@@ -223,7 +223,7 @@ func (d *draft) remove(ctx context.Context, stale, change *rulings.Ruling) error
 	return nil
 }
 
-// sheetIndex returns which sheet a ruling belongs to.
+// sheetIndex returns the index of the sheet that a ruling belongs to.
 func sheetIndex(r *rulings.Ruling) uint8 {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(r.Policy + "\x00" + r.Key)) // never fails
@@ -255,7 +255,8 @@ func (s *sheet) find(about *rulings.Ruling) int {
 
 func isSameKey(a, b *rulings.Ruling) bool { return a.Policy == b.Policy && a.Key == b.Key }
 
-// write writes the sheets of the draft and names them in its head. It returns the IDs of the sheets it replaces and of its own.
+// write writes the sheets of the draft and names them in its head. It returns the IDs of the sheets that it replaces, and of
+// those that it has written.
 func (d *draft) write(ctx context.Context) (replaced, written []string, err error) {
 	h := d.head
 	for index, s := range d.sheets {
@@ -348,7 +349,7 @@ func (k *kvRulings) writeSheet(ctx context.Context, s *sheet) (id string, err er
 	return id, err
 }
 
-// expire lets sheets expire that no head names. A failure only wastes their space.
+// expire sets an expiry on sheets that the head does not name. A failure only wastes their space.
 func (k *kvRulings) expire(ctx context.Context, ids []string) {
 	for _, id := range ids {
 		if value, revision, err := k.engine.Get(ctx, k.prefix+id); err == nil && revision != 0 {

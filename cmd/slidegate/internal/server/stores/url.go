@@ -16,7 +16,8 @@ import (
 
 var schemes = []string{"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres", "nats", "tls", "memcached"}
 
-// unknownScheme is the error for a URL of an unknown store. A scheme contains no secret, unless it is not a scheme.
+// unknownScheme is the error for a URL of an unknown store. The error does not contain the scheme: if the URL is
+// invalid, that may be a secret.
 func unknownScheme(scheme string) error {
 	return invalid("URL", "the URL begins with an unknown store%s (%s)",
 		errtext.DidYouMean(scheme, schemes), errtext.OneOf(schemes))
@@ -113,7 +114,7 @@ func invalid(option, format string, args ...any) error {
 	return &config.OptionError{Package: "stores", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
-// failed returns the error of a store that does not answer.
+// failed returns err as an error of the store.
 func failed(store string, err error) error {
 	return &config.OptionError{Package: "stores", Within: store, Err: err}
 }

@@ -51,7 +51,7 @@ func arrivals() []arrival {
 	for i := range 144 {
 		user := fmt.Sprintf("user-%d", 100+i)
 		stream(user, 0, 24*hour, 0.05+0.8*r.Float64(), true)
-		if i%3 == 0 { // one in three has a busy quarter of an hour, one busier than the other
+		if i%3 == 0 { // one in three has a busy quarter of an hour, each busier than the last
 			from := rule.Micros(7+i/12) * hour
 			stream(user, from, from+15*60*second, 6*math.Pow(1.022, float64(i)), false)
 		}
@@ -236,7 +236,7 @@ func (s *simulation) trail(all []arrival, k replay.KeyOutcome) replay.Trail {
 var sampleQuotas = []int64{10, 15, 20, 30, 40, 50, 70, 100, 120, 150, 200, 250, 300, 350, 400}
 
 // Document has the same fields as report.Document, so that one can be converted to the other. It is a separate type
-// because the tests of package report could not import this package otherwise.
+// because the tests of package report could not import this package if it imported package report.
 type Document struct {
 	Title         string
 	Command       string
@@ -257,7 +257,7 @@ func Sample() Document {
 		Sources: []traffic.Source{
 			{Name: "access.log.1.gz", Format: "combined log", Packing: "gzip", Lines: 31030, Requests: 30510, Filtered: 517, Unreadable: 3,
 				Examples: []traffic.BadLine{
-					{Number: 8121, Text: "203.0.113.9 - - [14/Nov/2026:04:", Why: "the line ends early of its time"},
+					{Number: 8121, Text: "203.0.113.9 - - [14/Nov/2026:04:", Why: "the line ends in the middle of its time"},
 					{Number: 8122, Text: "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", Why: "not a line of a combined log: no [time] in brackets"},
 					{Number: 20467, Text: `198.51.100.23 - - [31/Feb/2026:09:00:01 +0000] "GET / HTTP/1.1" 200 12`, Why: "time: day out of range"},
 				}},

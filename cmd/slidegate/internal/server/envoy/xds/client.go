@@ -127,7 +127,7 @@ func (c *Client) follow(ctx context.Context) (responded bool, err error) {
 	}
 }
 
-// streamError returns why a stream ended; Send does not report it.
+// streamError returns why a stream ended, which the error of Send does not say.
 func streamError(stream discovery.AggregatedDiscoveryService_StreamAggregatedResourcesClient, err error) error {
 	if _, why := stream.Recv(); why != nil {
 		return why
@@ -174,7 +174,7 @@ func read(resources []*anypb.Any) (domains []*envoy.Domain, err error) {
 	return domains, err
 }
 
-// outage logs when the server becomes unreachable and when it is reachable again, once each.
+// outage logs once when the server becomes unreachable, and once when it is reachable again.
 type outage struct {
 	log      *slog.Logger
 	began    time.Time // zero outside an outage

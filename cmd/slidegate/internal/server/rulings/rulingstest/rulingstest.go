@@ -14,7 +14,7 @@ import (
 )
 
 // Exercise tests an empty keeper, together with another keeper on the same store, as another instance would have. They
-// may be the same. Fill stores many rulings together; nil means to apply them one by one.
+// may be the same. The function fill stores many rulings at once; nil means to apply them one by one.
 func Exercise(t *testing.T, one, other rulings.Keeper, fill func([]rulings.Ruling)) {
 	b := &suite{T: t, one: one, other: other, fill: fill, now: time.Now().UTC().Round(time.Microsecond)}
 	b.empty()
@@ -132,7 +132,8 @@ func (b *suite) names() {
 	b.apply(y)
 }
 
-// concurrent has two instances change rulings concurrently: no change is lost, and each makes a version.
+// concurrent tests that no change is lost, and each has its own version, if two instances change rulings
+// concurrently.
 func (b *suite) concurrent() {
 	const each = 20
 	_, before := b.load()
@@ -159,13 +160,13 @@ func (b *suite) concurrent() {
 	}
 }
 
-// stale has rulings removed with a change, except one that was replaced in the meantime.
+// stale tests that a change removes stale rulings, except one that was replaced in the meantime.
 func (b *suite) stale() {
 	old, renewed := b.ruling("old", rulings.Block), b.ruling("renewed", rulings.Block)
 	b.apply(old)
 	b.apply(renewed)
 	next := renewed
-	next.Why = "it goes on"
+	next.Why = "still needed"
 	b.apply(next)
 	b.apply(b.ruling("new", rulings.Block), old, renewed)
 	all, _ := b.load()
