@@ -173,9 +173,9 @@ func concise(file *config.File) (kept []string) {
 	defaults := strings.Split(string(config.Format(&plain)), "\n")
 	for _, line := range strings.Split(strings.TrimSuffix(string(config.Format(file)), "\n"), "\n") {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
-		wanted := strings.HasPrefix(line, " ") && slices.Contains([]string{"key", "cost", "limits"}, name)
+		required := strings.HasPrefix(line, " ") && slices.Contains([]string{"key", "cost", "limits"}, name)
 		deeper := strings.HasPrefix(line, "      ")
-		if wanted || deeper || line == "policies:" || name == file.Policies[0].Name || !slices.Contains(defaults, line) {
+		if required || deeper || line == "policies:" || name == file.Policies[0].Name || !slices.Contains(defaults, line) {
 			kept = append(kept, line)
 		}
 	}

@@ -21,7 +21,7 @@ type traffic struct {
 var traffics = []traffic{
 	{"traffic/bursts.jsonl", "bursts.svg", "Four bursts of 20 requests against a quota of 20 per minute",
 		"The blue area is what was admitted in the last 60 seconds. Above the dashed line, the quota, it is red."},
-	{"traffic/busy.jsonl", "busy.svg", "A client that asks 30 times per minute, against a quota of 20 per minute",
+	{"traffic/busy.jsonl", "busy.svg", "A client that sends 30 requests per minute, against a quota of 20 per minute",
 		"Ticks below the area are requests: long green ones were admitted, short red ones refused."},
 }
 

@@ -33,12 +33,12 @@ func Check(c Checked) error {
 	}
 	defer func() { _ = opened.Close() }() // nothing is connected
 	quiet := slog.New(slog.DiscardHandler)
-	made, err := gate.New(c.File, opened.Stores, gate.Options{MeterProvider: noop.NewMeterProvider(), Requests: c.Requests})
+	g, err := gate.New(c.File, opened.Stores, gate.Options{MeterProvider: noop.NewMeterProvider(), Requests: c.Requests})
 	if err != nil {
 		return config.Locate(err, c.Sources...)
 	}
-	defer func() { _ = made.Close() }()
-	if _, err := forward.New(made, forward.Options{Trusted: c.File.Service.TrustedProxies, Logger: quiet}); err != nil {
+	defer func() { _ = g.Close() }()
+	if _, err := forward.New(g, forward.Options{Trusted: c.File.Service.TrustedProxies, Logger: quiet}); err != nil {
 		return config.Locate(err, c.Sources...)
 	}
 	return nil

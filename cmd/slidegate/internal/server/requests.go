@@ -88,11 +88,11 @@ func (s *Server) grpcOptions(q *requests) grpc.ServerOption {
 
 // timeDomains enables latency measurement for the domains in force.
 func (s *Server) timeDomains() {
-	made := map[string]*latency.Histogram{}
+	histograms := map[string]*latency.Histogram{}
 	for _, d := range s.domains {
-		made[d.Name()] = s.telemetry.latency.Of("grpc", "envoy:"+d.Name())
+		histograms[d.Name()] = s.telemetry.latency.Of("grpc", "envoy:"+d.Name())
 	}
-	s.domainLatency.Store(&made)
+	s.domainLatency.Store(&histograms)
 }
 
 // watchRequests reports how many requests each listener has answered, by status.
@@ -101,9 +101,9 @@ func (s *Server) watchRequests() error {
 	_, err := meter.Int64ObservableCounter("slidegate.requests", metric.WithUnit("{request}"),
 		metric.WithDescription("Requests answered by a listener, by status: HTTP status, gRPC code, or ok and error for RESP."),
 		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
-			for _, d := range s.listeners {
-				s.observeListener(d, func(status string, n int64) {
-					to.Observe(n, metric.WithAttributes(attribute.String("listener", d.name), attribute.String("status", status)))
+			for _, ln := range s.listeners {
+				s.observeListener(ln, func(status string, n int64) {
+					to.Observe(n, metric.WithAttributes(attribute.String("listener", ln.name), attribute.String("status", status)))
 				})
 			}
 			return nil
@@ -111,15 +111,15 @@ func (s *Server) watchRequests() error {
 	return err
 }
 
-func (s *Server) observeListener(d *listener, report func(status string, n int64)) {
-	if d.name == "resp" {
+func (s *Server) observeListener(ln *listener, report func(status string, n int64)) {
+	if ln.name == "resp" {
 		ok, failed := s.resp.Replies()
 		report("ok", ok)
 		report("error", failed)
 		return
 	}
 	usual, text := []int{http.StatusOK}, strconv.Itoa
-	switch d.name {
+	switch ln.name {
 	case "http":
 		usual = usualHTTP
 	case "proxy":
@@ -131,8 +131,8 @@ func (s *Server) observeListener(d *listener, report func(status string, n int64
 	for _, status := range usual {
 		counts[status] = 0
 	}
-	for status := range d.requests.status {
-		if n := d.requests.status[status].Load(); n > 0 {
+	for status := range ln.requests.status {
+		if n := ln.requests.status[status].Load(); n > 0 {
 			counts[status] = n
 		}
 	}

@@ -239,9 +239,9 @@ func (s *Server) Domains() []*envoy.Domain {
 
 // Address returns the address of a listener (http, grpc, resp, proxy, admin or metrics); empty if it is not open.
 func (s *Server) Address(name string) string {
-	for _, d := range s.listeners {
-		if d.name == name {
-			return addresses.Text(d.conns.Addr())
+	for _, ln := range s.listeners {
+		if ln.name == name {
+			return addresses.Text(ln.conns.Addr())
 		}
 	}
 	return ""
@@ -254,10 +254,10 @@ func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var serving, others sync.WaitGroup
-	for _, d := range s.listeners {
+	for _, ln := range s.listeners {
 		serving.Go(func() {
-			if err := d.serve(d.conns); err != nil {
-				cancel(invalid(d.option, "%w", err))
+			if err := ln.serve(ln.conns); err != nil {
+				cancel(invalid(ln.option, "%w", err))
 			}
 		})
 	}
@@ -314,13 +314,13 @@ func (s *Server) ForceStop() { s.forceStop() }
 func (s *Server) stopListeners(ctx context.Context) error {
 	errs := make([]error, len(s.listeners))
 	var all sync.WaitGroup
-	for i, d := range s.listeners {
+	for i, ln := range s.listeners {
 		all.Go(func() {
-			d.socket.Quiesce(ctx)
-			if err := d.stop(ctx); err != nil && ctx.Err() == nil {
-				errs[i] = invalid(d.option, "%w", err)
+			ln.socket.Quiesce(ctx)
+			if err := ln.stop(ctx); err != nil && ctx.Err() == nil {
+				errs[i] = invalid(ln.option, "%w", err)
 			} else if err != nil {
-				s.log.Warn("some requests were aborted: they took longer than the time to drain", slog.String("listener", d.name))
+				s.log.Warn("some requests were aborted: they took longer than the time to drain", slog.String("listener", ln.name))
 			}
 		})
 	}
@@ -334,8 +334,8 @@ func (s *Server) close() error {
 	s.drain()
 	s.beginClosing()
 	s.forceStop()
-	for _, d := range s.listeners {
-		_ = d.conns.Close() // it may already be closed
+	for _, ln := range s.listeners {
+		_ = ln.conns.Close() // it may already be closed
 	}
 	if s.state != nil {
 		all = append(all, s.state.save())

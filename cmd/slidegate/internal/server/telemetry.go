@@ -122,10 +122,10 @@ func (t *telemetry) watchListeners(listeners []*listener) error {
 		return err
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for _, d := range listeners {
-			name := metric.WithAttributes(attribute.String("listener", d.name))
-			o.ObserveInt64(open, d.conns.Open(), name)
-			o.ObserveInt64(refused, d.conns.Refused(), name)
+		for _, ln := range listeners {
+			name := metric.WithAttributes(attribute.String("listener", ln.name))
+			o.ObserveInt64(open, ln.conns.Open(), name)
+			o.ObserveInt64(refused, ln.conns.Refused(), name)
 		}
 		return nil
 	}, open, refused)

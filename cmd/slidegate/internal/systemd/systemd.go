@@ -40,15 +40,15 @@ func Listeners(known ...string) (map[string]net.Listener, error) {
 }
 
 func listeners(n int, names string, known []string) (map[string]net.Listener, error) {
-	called := strings.Split(names, ":")
+	split := strings.Split(names, ":")
 	all := make(map[string]net.Listener, n)
 	var errs []error
 	for i := range n {
 		fd := firstSocket + i
 		syscall.CloseOnExec(fd)
 		name := ""
-		if i < len(called) {
-			name = called[i]
+		if i < len(split) {
+			name = split[i]
 		}
 		if !isOneOf(name, known) && n == 1 {
 			name = known[0]

@@ -89,11 +89,11 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 // selected reports whether the filter selects the entry. It also counts the entries for which the filter and the patterns
 // it is compared with differ.
 func (r *Reader) selected() bool {
-	taken := r.filter.selects(r.entry)
-	if r.match != nil && r.match.Matches(r.entry.request(), r.known) != taken {
+	selected := r.filter.selects(r.entry)
+	if r.match != nil && r.match.Matches(r.entry.request(), r.known) != selected {
 		r.source.Differing++
 	}
-	return taken
+	return selected
 }
 
 // takeParts fills line with the entry, one part per policy that applies. Its results are like those of take.

@@ -51,11 +51,11 @@ func (b *binder) bind(domain string, limit slidegate.Limit) (*store.Limit, error
 	if known != nil {
 		return known, nil
 	}
-	made, err := slidegate.Bind(namespacePrefix+domain, limit)
+	bound, err := slidegate.Bind(namespacePrefix+domain, limit)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.store.Check(made); err != nil {
+	if err := b.store.Check(bound); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
@@ -64,9 +64,9 @@ func (b *binder) bind(domain string, limit slidegate.Limit) (*store.Limit, error
 		return earlier, nil
 	}
 	if len(b.known) < maxKnown {
-		b.known[key] = made
+		b.known[key] = bound
 	}
-	return made, nil
+	return bound, nil
 }
 
 // rule binds a rule.
@@ -138,18 +138,18 @@ func (s *Service) level(domain, path string, given *level) (*level, error) {
 	}
 	l := newLevel()
 	addNode := func(n *node) error {
-		made := *n
+		copied := *n
 		below := path + "." + n.pair.String()
 		var err error
 		if n.rule != nil {
 			title := cmp.Or(n.rule.name, below)
-			if made.bound, err = s.binder.rule(domain, title, n.rule, s.metrics.tallyOf(domain, title)); err != nil {
+			if copied.bound, err = s.binder.rule(domain, title, n.rule, s.metrics.tallyOf(domain, title)); err != nil {
 				return err
 			}
-			made.bound.path = below
+			copied.bound.path = below
 		}
-		if made.next, err = s.level(domain, below, n.next); err == nil {
-			l.add(&made)
+		if copied.next, err = s.level(domain, below, n.next); err == nil {
+			l.add(&copied)
 		}
 		return err
 	}
@@ -170,7 +170,7 @@ func (d *domain) override(b *binder, known *windows, o override) (*bound, error)
 	if earlier != nil {
 		return earlier, nil
 	}
-	made, err := b.rule(d.name, overrideRule, &spec{
+	rule, err := b.rule(d.name, overrideRule, &spec{
 		unit: o.unit, multiplier: o.multiplier,
 		limit: slidegate.Limit{
 			Quota: int64(o.quota), Window: times(lengthOf(o.unit), int64(o.multiplier)),
@@ -180,13 +180,13 @@ func (d *domain) override(b *binder, known *windows, o override) (*bound, error)
 	if err != nil {
 		return nil, err
 	}
-	if !known.admit(made.spec.limit.Window) {
-		return made, errWindows
+	if !known.admit(rule.spec.limit.Window) {
+		return rule, errWindows
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.overrides) < maxOverrides {
-		d.overrides[o] = made
+		d.overrides[o] = rule
 	}
-	return made, nil
+	return rule, nil
 }

@@ -64,19 +64,19 @@ func (m *merger) level(path string, a, b *level) *level {
 		}
 		return a
 	}
-	made := newLevel()
+	merged := newLevel()
 	for n := range a.all() {
 		if same := b.lookup(n.pair); same != nil {
 			n = m.node(path+"."+n.pair.String(), n, same)
 		}
-		made.add(n)
+		merged.add(n)
 	}
 	for n := range b.all() {
 		if a.lookup(n.pair) == nil {
-			made.add(n)
+			merged.add(n)
 		}
 	}
-	return made
+	return merged
 }
 
 func (m *merger) node(path string, a, b *node) *node {
@@ -86,12 +86,12 @@ func (m *merger) node(path string, a, b *node) *node {
 	case a.shared != b.shared:
 		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has share_threshold here or in %s, and not in both; write the same in both", path, a.location))
 	}
-	made := *a
-	if made.rule == nil {
-		made.location, made.rule = b.location, b.rule
+	merged := *a
+	if merged.rule == nil {
+		merged.location, merged.rule = b.location, b.rule
 	}
-	made.next = m.level(path, a.next, b.next)
-	return &made
+	merged.next = m.level(path, a.next, b.next)
+	return &merged
 }
 
 // lookup returns the descriptor with exactly this key and value, or nil.

@@ -102,14 +102,14 @@ func (o *outcome) status(ctx context.Context, a *item, answer *rule.Answer) *rls
 	if a.rule.spec.limit.Quota == 0 || a.request.interpretation == alwaysOver {
 		remaining = 0
 	}
-	made := new(struct { // one allocation, since nearly every request needs it
+	memory := new(struct { // one allocation, since nearly every request needs it
 		status rls.RateLimitResponse_DescriptorStatus
 		reset  durationpb.Duration
 	})
-	st := &made.status
+	st := &memory.status
 	st.Code, st.CurrentLimit, st.LimitRemaining = codeOK, a.rule.current, uint32(min(remaining, math.MaxUint32))
-	made.reset.Seconds = secondsUp(untilReset(a.rule, answer, over))
-	st.DurationUntilReset = &made.reset
+	memory.reset.Seconds = secondsUp(untilReset(a.rule, answer, over))
+	st.DurationUntilReset = &memory.reset
 	a.over = over
 	o.any = o.any || over
 	switch {
@@ -211,18 +211,18 @@ func (s *Service) headers(response *rls.RateLimitResponse, o *outcome) {
 	if o.reported == nil || !s.opts.ResponseHeaders && !s.opts.RequestHeaders {
 		return
 	}
-	made := new(headerValues)
-	made.add("RateLimit-Limit", int64(o.reported.CurrentLimit.GetRequestsPerUnit()))
-	made.add("RateLimit-Remaining", int64(o.reported.GetLimitRemaining()))
-	made.add("RateLimit-Reset", o.reported.GetDurationUntilReset().GetSeconds())
+	headers := new(headerValues)
+	headers.add("RateLimit-Limit", int64(o.reported.CurrentLimit.GetRequestsPerUnit()))
+	headers.add("RateLimit-Remaining", int64(o.reported.GetLimitRemaining()))
+	headers.add("RateLimit-Reset", o.reported.GetDurationUntilReset().GetSeconds())
 	if s.opts.RequestHeaders {
-		response.RequestHeadersToAdd = made.list()
+		response.RequestHeadersToAdd = headers.list()
 	}
 	if s.opts.ResponseHeaders {
 		if response.OverallCode == codeOver && o.retryAfter != rule.Never {
-			made.add("Retry-After", secondsUp(o.retryAfter))
+			headers.add("Retry-After", secondsUp(o.retryAfter))
 		}
-		response.ResponseHeadersToAdd = made.list()
+		response.ResponseHeadersToAdd = headers.list()
 	}
 }
 

@@ -41,7 +41,7 @@ func (s *Service) prepareRulingsLocked() {
 		s.prepared.Store(nil)
 		return
 	}
-	made := preparedRulings{}
+	table := preparedRulings{}
 	for _, d := range *s.domains.Load() {
 		for _, r := range s.table.Of(d.policy, time.Now()) {
 			one := &preparedRuling{Ruling: r}
@@ -52,17 +52,17 @@ func (s *Service) prepareRulingsLocked() {
 					continue
 				}
 			}
-			if made[d] == nil {
-				made[d] = map[string]*preparedRuling{}
+			if table[d] == nil {
+				table[d] = map[string]*preparedRuling{}
 			}
-			made[d][r.Key] = one
+			table[d][r.Key] = one
 		}
 	}
-	if len(made) == 0 {
+	if len(table) == 0 {
 		s.prepared.Store(nil)
 		return
 	}
-	s.prepared.Store(&made)
+	s.prepared.Store(&table)
 }
 
 // rulingsOf returns the rulings about descriptors of a domain; nil if there are none, which is the usual case.
@@ -117,17 +117,17 @@ type rulingBinding struct {
 func (s *Service) underRuling(d *domain, base *bound, r *preparedRuling) *bound {
 	key := rulingBinding{base, r.limit}
 	d.mu.RLock()
-	made := d.underRulings[key]
+	rule := d.underRulings[key]
 	d.mu.RUnlock()
-	if made != nil {
-		return made
+	if rule != nil {
+		return rule
 	}
-	made, err := s.bindRuling(d, base, r.limit)
+	rule, err := s.bindRuling(d, base, r.limit)
 	if err != nil {
 		s.opts.Logger.Error("envoy: ruling cannot be applied; the rule stays in force", "domain", d.name, "error", err)
-		made = base
+		rule = base
 	}
-	if made == nil {
+	if rule == nil {
 		return nil
 	}
 	d.mu.Lock()
@@ -135,8 +135,8 @@ func (s *Service) underRuling(d *domain, base *bound, r *preparedRuling) *bound 
 	if len(d.underRulings) >= maxOverrides {
 		clear(d.underRulings)
 	}
-	d.underRulings[key] = made
-	return made
+	d.underRulings[key] = rule
+	return rule
 }
 
 func (s *Service) bindRuling(d *domain, base *bound, limit slidegate.Limit) (*bound, error) {
@@ -148,11 +148,11 @@ func (s *Service) bindRuling(d *domain, base *bound, limit slidegate.Limit) (*bo
 	if err != nil {
 		return nil, err
 	}
-	made, err := s.binder.rule(d.name, title, changed, tally)
+	rule, err := s.binder.rule(d.name, title, changed, tally)
 	if err == nil && base != nil {
-		made.path = base.path
+		rule.path = base.path
 	}
-	return made, err
+	return rule, err
 }
 
 // limitOfRuling returns the limit of a ruling. There must be exactly one, since a descriptor has one count.
@@ -176,8 +176,8 @@ func (s *spec) withLimit(limit slidegate.Limit, charging Charging) (*spec, error
 		limit.Quota, limit.Window, limit.Calendar, limit.Zone = plain.Quota, plain.Window, plain.Calendar, plain.Zone
 	}
 	limit.Name = ""
-	made := *s
-	made.unlimited, made.limit = false, limit
+	changed := *s
+	changed.unlimited, changed.limit = false, limit
 	switch {
 	case limit.Algorithm == slidegate.InFlight:
 		return nil, errors.New("in-flight is not supported for Envoy, which does not report when a request has ended")
@@ -186,15 +186,15 @@ func (s *spec) withLimit(limit slidegate.Limit, charging Charging) (*spec, error
 	case limit.Calendar != 0:
 		for i, period := range calendarUnits {
 			if period == limit.Calendar {
-				made.unit, made.multiplier = units[i].unit, 1
+				changed.unit, changed.multiplier = units[i].unit, 1
 			}
 		}
 	case limit.Window <= 0 || limit.Window%time.Second != 0 || limit.Window/time.Second > math.MaxUint32:
 		return nil, errors.New("the window must be a whole number of seconds, as in Envoy's protocol")
 	default:
-		made.unit, made.multiplier = unitOf(limit.Window)
+		changed.unit, changed.multiplier = unitOf(limit.Window)
 	}
-	return &made, limit.Check()
+	return &changed, limit.Check()
 }
 
 // ResolveRuling checks a ruling about a descriptor and normalizes its key. An error is about the returned field.

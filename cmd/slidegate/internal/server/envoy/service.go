@@ -160,11 +160,11 @@ func (s *Service) Reload(domains []*Domain) error {
 			s.opts.Logger.Warn("envoy: charging: all keeps all counts of the domain in one entry of the store, which has room for a few thousand and is changed by one "+
 				"process at a time; use it for small domains, or write each", "domain", given.name, "store", traits.Name)
 		}
-		made, err := s.domain(given)
+		d, err := s.domain(given)
 		if err != nil {
 			return err
 		}
-		next[given.name] = made
+		next[given.name] = d
 	}
 	release := prepare(s.store, next)
 	before := s.domains.Swap(&next)

@@ -20,44 +20,44 @@ func (g *Gate) Reload(file *config.File) error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	old := g.current.Load()
-	made, err := g.build(file, old)
+	next, err := g.build(file, old)
 	if err != nil {
 		g.opts.Logger.Error("policies not reloaded; the old ones stay in force", slog.Any("error", err))
 		return err
 	}
 	if reflect.DeepEqual(old.file, file) {
-		g.opts.Logger.Info("policies reloaded: nothing changed", slog.Int("policies", len(made.order)))
+		g.opts.Logger.Info("policies reloaded: nothing changed", slog.Int("policies", len(next.order)))
 		return nil
 	}
-	made.prepare(g.stores)
-	made.rule(g.ruled.Load(), g.opts.Logger)
-	g.current.Store(made)
+	next.prepare(g.stores)
+	next.rule(g.ruled.Load(), g.opts.Logger)
+	g.current.Store(next)
 	old.release()
-	g.logChanges(old, made)
+	g.logChanges(old, next)
 	return nil
 }
 
 // logChanges logs the differences between two snapshots.
-func (g *Gate) logChanges(old, made *snapshot) {
+func (g *Gate) logChanges(old, next *snapshot) {
 	log := g.opts.Logger
 	var added, removed, changed []string
-	for _, p := range made.order {
+	for _, p := range next.order {
 		switch before := old.policies[p.Name]; {
 		case before == nil:
 			added = append(added, p.Name)
-		case !reflect.DeepEqual(before.Policy, p.Policy) || old.set.Mode(before.index) != made.set.Mode(p.index):
+		case !reflect.DeepEqual(before.Policy, p.Policy) || old.set.Mode(before.index) != next.set.Mode(p.index):
 			changed = append(changed, p.Name)
-			g.logOtherCounts(p.Name, old.set.BoundLimits(before.index), made.set.BoundLimits(p.index))
+			g.logOtherCounts(p.Name, old.set.BoundLimits(before.index), next.set.BoundLimits(p.index))
 		}
 	}
 	for _, p := range old.order {
-		if made.policies[p.Name] == nil {
+		if next.policies[p.Name] == nil {
 			removed = append(removed, p.Name)
 		}
 	}
 	log.Info("policies reloaded", slog.Any("added", added), slog.Any("removed", removed), slog.Any("changed", changed),
-		slog.Int("policies", len(made.order)))
-	before, now := &old.file.Service, &made.file.Service
+		slog.Int("policies", len(next.order)))
+	before, now := &old.file.Service, &next.file.Service
 	if !reflect.DeepEqual(before.JWT, now.JWT) {
 		log.Info("request tokens are verified with new keys or rules from now on")
 	}

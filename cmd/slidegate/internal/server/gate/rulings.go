@@ -27,12 +27,12 @@ func (s *snapshot) rule(table *rulings.Table, log *slog.Logger) {
 	for _, p := range s.order {
 		var all []policy.Ruling
 		for _, r := range table.Of(p.Name, now) {
-			made, err := r.PolicyRuling()
+			ruling, err := r.PolicyRuling()
 			if err != nil {
 				logInvalidRuling(log, p.Name, err)
 				continue
 			}
-			all = append(all, made)
+			all = append(all, ruling)
 		}
 		if s.set.SetRulings(p.index, all) == nil {
 			continue
@@ -65,15 +65,15 @@ func (g *Gate) ResolveRuling(r *rulings.Ruling) error {
 	if r.Kind == rulings.Clear {
 		return nil
 	}
-	made, err := r.PolicyRuling()
+	ruling, err := r.PolicyRuling()
 	if err != nil {
 		return &rulings.FieldError{Field: "limits", Err: err}
 	}
-	for i := range made.Limits {
-		p.nameLimit(&made.Limits[i])
-		r.Limits[i] = made.Limits[i].String()
+	for i := range ruling.Limits {
+		p.nameLimit(&ruling.Limits[i])
+		r.Limits[i] = ruling.Limits[i].String()
 	}
-	if err := s.set.CheckRuling(p.index, made); err != nil {
+	if err := s.set.CheckRuling(p.index, ruling); err != nil {
 		return &rulings.FieldError{Field: "limits", Err: err}
 	}
 	return nil
@@ -101,9 +101,9 @@ func (g *Gate) RulingNote(r *rulings.Ruling) string {
 	if p == nil {
 		return "no policy has this name"
 	}
-	made, err := r.PolicyRuling()
+	ruling, err := r.PolicyRuling()
 	if err == nil {
-		err = s.set.CheckRuling(p.index, made)
+		err = s.set.CheckRuling(p.index, ruling)
 	}
 	if err != nil {
 		return fmt.Sprintf("cannot be applied: %v", err)

@@ -138,7 +138,7 @@ func (c *conn) watch([][]byte) {
 		c.fail("WATCH inside MULTI is not allowed")
 		return
 	}
-	c.fail("WATCH is not supported: every command is decided by itself; leave it out")
+	c.fail("WATCH is not supported: every command is decided separately; leave it out")
 }
 
 func (c *conn) unwatch([][]byte) { c.ok() }

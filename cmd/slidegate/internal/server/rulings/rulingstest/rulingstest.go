@@ -170,7 +170,7 @@ func (b *suite) stale() {
 	b.apply(next)
 	b.apply(b.ruling("new", rulings.Block), old, renewed)
 	all, _ := b.load()
-	if _, there := all["old"]; there || !reflect.DeepEqual(all["renewed"], next) || all["new"].Key != "new" {
+	if _, exists := all["old"]; exists || !reflect.DeepEqual(all["renewed"], next) || all["new"].Key != "new" {
 		b.Errorf("after two stale rulings: got %v, want old gone and the new version of renewed", all)
 	}
 	b.apply(next, next)
