@@ -47,7 +47,7 @@ func (p *Policies) Grouping(given clientip.Grouping) clientip.Grouping {
 type compiled struct {
 	config.Policy
 	pattern
-	own            int            // its group
+	own            int            // the group of keys without an override or a plan
 	overrides      map[string]int // the groups of overrides, by their key or pattern
 	plans          map[string]int // the groups of plans that requests name, by name
 	find           func(value string) (config.Plan, bool)

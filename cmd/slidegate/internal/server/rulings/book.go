@@ -39,7 +39,7 @@ type Options struct {
 }
 
 // Book holds the rulings in force. It reads the stored rulings periodically, so that all instances that share a store
-// obey a change made through any of them. While they cannot be read, those read last stay in force. It is safe for
+// apply a change made through any of them. While they cannot be read, those read last stay in force. It is safe for
 // concurrent use. The zero value is not usable; call New.
 type Book struct {
 	keeper  Keeper

@@ -161,7 +161,7 @@
 
   // ---- requests over time ------------------------------------------------------------------------------------------
 
-  var zoomRange = { start: 0, end: 100 }; // the onZoom range, in percent
+  var zoomRange = { start: 0, end: 100 }; // the zoomed range, in percent
 
   // bins merges neighbouring buckets until the bars are wide enough to be seen.
   function bins() {
