@@ -212,8 +212,8 @@ func EndOfPlain(line []byte, i int) int {
 	for i+8 <= len(line) {
 		x := binary.LittleEndian.Uint64(line[i:])
 		quote, backslash := x^'"'*ones, x^'\\'*ones
-		// (y - ones) &^ y & tops has the top bit of every zero byte of y, and (x - 0x20*ones) &^ x & tops that of every
-		// byte of x less than 0x20. A borrow can add bits above such a byte, but none below the lowest.
+		// (y - ones) &^ y & tops has the top bit of every zero byte of y, and (x - 0x20*ones) &^ x & tops has the top
+		// bit of every byte of x less than 0x20. A borrow can add bits above such a byte, but none below the lowest.
 		if found := ((x-0x20*ones)&^x | (quote-ones)&^quote | (backslash-ones)&^backslash) & tops; found != 0 {
 			return i + bits.TrailingZeros64(found)/8
 		}

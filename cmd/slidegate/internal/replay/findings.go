@@ -6,10 +6,10 @@ import "github.com/slidegate/slidegate/rule"
 // are in microseconds since the epoch, and durations in microseconds.
 type Findings struct {
 	Traffic     Traffic         `json:"traffic"`
-	Outcome     Outcome         `json:"outcome"`                // of the replayed limits
+	Outcome     Outcome         `json:"outcome"`                // the outcome of the replayed limits
 	Policies    []PolicyOutcome `json:"policies,omitempty"`     // one per policy, if policies of a file were replayed
 	Denied      *Profile        `json:"denied,omitempty"`       // the denied requests, if the log has their traits
-	Timeline    Timeline        `json:"timeline"`               // of the replayed limits
+	Timeline    Timeline        `json:"timeline"`               // the decisions of the replayed limits over time
 	Worst       []Trail         `json:"worst,omitempty"`        // the most denied keys, if trails were requested
 	Compare     []Outcome       `json:"compare,omitempty"`      // one per algorithm, on the same traffic
 	NotCompared []Omission      `json:"not_compared,omitempty"` // algorithms that do not support such limits, and why
@@ -38,7 +38,7 @@ type Order struct {
 
 // Outcome is the effect of one set of limits on the traffic.
 type Outcome struct {
-	Name     string         `json:"name"`   // in a comparison, what is compared: "sliding-log"
+	Name     string         `json:"name"`   // in a comparison, the algorithm: "sliding-log"
 	Limits   []LimitOutcome `json:"limits"` // one per limit
 	Admitted int64          `json:"admitted"`
 	Denied   int64          `json:"denied"`
@@ -58,8 +58,8 @@ type PolicyOutcome struct {
 	Denied     int64  `json:"denied"`           // requests that its limits or its deny list denied
 	DenyList   int64  `json:"deny_list"`
 	AllowList  int64  `json:"allow_list"`
-	Unlimited  int64  `json:"unlimited"`  // of keys whose override, or requests whose plan, has no limits
-	Overridden int64  `json:"overridden"` // of keys whose override, or requests whose plan, has other limits
+	Unlimited  int64  `json:"unlimited"`  // requests of keys whose override has no limits, or with a plan that has none
+	Overridden int64  `json:"overridden"` // requests of keys whose override has other limits, or with a plan that has them
 }
 
 // LimitOutcome is the effect of one limit.
@@ -90,7 +90,7 @@ type Highest struct {
 	At    rule.Micros `json:"at"` // the window's end
 }
 
-// KeyOutcome is what happened to one key.
+// KeyOutcome is the effect on one key.
 type KeyOutcome struct {
 	Policy   string      `json:"policy,omitempty"`
 	Key      string      `json:"key"`
@@ -166,7 +166,7 @@ type SweepPoint struct {
 // Suggestion is the smallest quota of the first limit that touches no more than a share of the keys.
 type Suggestion struct {
 	Percent float64 `json:"percent"` // the share of the keys that may be touched
-	Outcome Outcome `json:"outcome"` // of the suggested limit by itself
+	Outcome Outcome `json:"outcome"` // the outcome of the suggested limit alone
 	// Whole is the outcome with the suggested limit instead of the first one, together with the other limits, the
 	// overrides and the lists; nil if there are none.
 	Whole *Outcome `json:"whole,omitempty"`
@@ -183,10 +183,10 @@ func (s *Suggestion) Effective() *Outcome {
 // Comparison is the effect of other policies on the same traffic, and the difference. A request that no policy applies to
 // is admitted.
 type Comparison struct {
-	Outcome       Outcome         `json:"outcome"` // of the other policies
+	Outcome       Outcome         `json:"outcome"` // the outcome of the other policies
 	Policies      []PolicyOutcome `json:"policies"`
-	NewlyDenied   Change          `json:"newly_denied"`   // by the replayed policies, and not by the others
-	NewlyAdmitted Change          `json:"newly_admitted"` // the other way round
+	NewlyDenied   Change          `json:"newly_denied"`   // requests that the replayed policies deny and the others admit
+	NewlyAdmitted Change          `json:"newly_admitted"` // requests that the others deny and the replayed policies admit
 }
 
 // Change counts the requests that one set of policies denies and another does not.

@@ -17,7 +17,7 @@ type group struct {
 	keys     []keyRun
 
 	requests int64
-	denied   int64 // by this group, not by another policy of the same request
+	denied   int64 // requests that this group denied, not another policy of the same request
 }
 
 // onlyGroup returns a single group with limits for every key.

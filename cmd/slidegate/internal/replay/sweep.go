@@ -148,7 +148,7 @@ func sweepFindings(runs []*run) *Sweep {
 // knee returns the index of the point at which the curve of denials over the logarithm of the quota bends most: the one
 // furthest below the straight line between its ends. It is -1 for a curve that hardly bends.
 func knee(points []SweepPoint) int {
-	const least = 0.1 // of the height of the curve
+	const least = 0.1 // the smallest bend that counts, as a share of the height of the curve
 	last := len(points) - 1
 	if last < 2 || points[0].Denied == points[last].Denied {
 		return -1

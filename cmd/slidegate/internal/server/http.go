@@ -52,7 +52,7 @@ func (s *Server) public() http.Handler {
 	api := s.tokens.require(s.api.Handler(tags...))
 	mux.Handle("/", api) // its 404 response lists the valid paths
 	for _, path := range []string{"acquire", "allow", "cancel", "charge", "openapi.json", "peek", "release", "renew", "reserve", "settle"} {
-		mux.Handle("/v1/"+path, api) // for the names of spans
+		mux.Handle("/v1/"+path, api) // separate paths, for the names of spans
 	}
 	mux.Handle("/v1/refund", s.tokens.require(s.requireAdmin(s.api.Handler(tags...))))
 	mux.Handle("/v1/check", s.forward) // see Options.Tokens

@@ -34,8 +34,8 @@ import (
 type Server struct {
 	opts      Options
 	log       *slog.Logger
-	tokens    *tokens // of clients
-	admins    *tokens // of operators; empty if client tokens are accepted
+	tokens    *tokens // the tokens of clients
+	admins    *tokens // the tokens of operators; empty if client tokens are accepted
 	telemetry *telemetry
 	stores    *stores.Opened
 	state     *state // nil without a state file
@@ -54,7 +54,7 @@ type Server struct {
 
 	certificates *certificates // nil without TLS
 
-	file      *config.File // in force; guarded by reloading
+	file      *config.File // the file in force; guarded by reloading
 	loaded    time.Time    // when file came into force; guarded by reloading
 	domains   []*envoy.Domain
 	local     []*envoy.Domain        // the domains that were read from files
@@ -65,7 +65,7 @@ type Server struct {
 	reloads   *reloads
 	reloading sync.Mutex
 
-	domainLatency atomic.Pointer[map[string]*latency.Histogram] // of Envoy's domains
+	domainLatency atomic.Pointer[map[string]*latency.Histogram] // the latency of Envoy's domains, by name
 
 	drained      context.Context // ends when the drain begins
 	drain        context.CancelFunc

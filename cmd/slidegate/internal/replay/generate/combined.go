@@ -29,7 +29,7 @@ func WriteCombined(ctx context.Context, w io.Writer, t *Traffic) error {
 type accessLog struct {
 	traffic *Traffic
 	rng     *rand.PCG
-	second  rule.Micros // of date, since the Unix epoch
+	second  rule.Micros // the second that date is for, since the Unix epoch
 	date    []byte
 }
 

@@ -16,6 +16,6 @@
 // constant. This costs one random number per request and a few bits per level, and it is exact: it uses only integers,
 // without rounding, and no request falls outside of the span.
 //
-// These arrival times are uniform. The curve maps them to the span: it is a sequence of pieces, each with a weight, and
-// an arrival time, as a share of the total weight, is mapped to the time at which that share is reached.
+// These arrival times are uniform. The curve maps them to the span: it is a sequence of pieces, each with a weight. An
+// arrival time is a share of the total weight, and is mapped to the time at which that share is reached.
 package generate

@@ -7,7 +7,7 @@ type endpoint struct {
 	numbered bool   // a number follows the path
 	page     bool   // shown in a browser, so there may be a referer
 	status   uint64 // on success
-	bytes    uint64 // of the response, on average
+	bytes    uint64 // the average size of the response
 }
 
 // endpoints are requested by Zipf's law, the first one most often.

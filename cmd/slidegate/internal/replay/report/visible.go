@@ -10,9 +10,9 @@ import (
 
 // The maximum widths of texts from the traffic, in columns.
 const (
-	keyWidth  = 40 // of a key in a table or a sentence
+	keyWidth  = 40 // the width of a key in a table or a sentence
 	hintWidth = 400
-	lineWidth = 72 // of an unreadable line
+	lineWidth = 72 // the width of an unreadable line
 )
 
 // visible returns text in a form that shows every byte and is safe to print to a terminal: unprintable characters, such

@@ -135,8 +135,8 @@ func (p *Policies) group(g Group) int {
 	return len(p.groups) - 1
 }
 
-// Groups returns the groups of all policies. The first is that of the first policy's limits. They are shared and must not
-// be modified.
+// Groups returns the groups of all policies. The first group is the one with the limits of the first policy. They are
+// shared and must not be modified.
 func (p *Policies) Groups() []Group { return p.groups }
 
 // Len returns the number of policies.

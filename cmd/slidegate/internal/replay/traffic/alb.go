@@ -78,7 +78,7 @@ func (p *albParser) parse(line []byte, e *entry) (why string) {
 	return e.setTime(at)
 }
 
-// parseResponse parses the status that the client got, that of the target, and the bytes received and sent.
+// parseResponse parses the status that the client got, the status of the target, and the bytes received and sent.
 func (p *albParser) parseResponse(rest []byte, e *entry) (after []byte, why string) {
 	code, rest := word(rest)
 	if !isCount(code, 3) {

@@ -35,7 +35,8 @@ var cloudfrontFields = setOf(fieldAddress, fieldMethod, fieldPath, fieldQuery, f
 // cloudfrontHeaders are the headers that such a log may have.
 var cloudfrontHeaders = []string{"Referer", "User-Agent", "Cookie", "X-Forwarded-For"}
 
-// cloudfrontNames are the columns of the fields. The host in the request is preferred to that of the distribution.
+// cloudfrontNames are the columns of the fields. The host in the request is preferred to the host of the
+// distribution.
 var cloudfrontNames = [fieldCount][]string{
 	fieldAddress: {"c-ip"},
 	fieldMethod:  {"cs-method"},

@@ -32,8 +32,8 @@ type choices struct {
 // pattern matches a text, or a range of statuses.
 type pattern struct {
 	text     []byte
-	parts    [][]byte // of a path: the texts between the "*", each of which matches any sequence of characters
-	from, to int      // of a status
+	parts    [][]byte // for a path: the texts between the "*", each of which matches any sequence of characters
+	from, to int      // for a status: the range
 }
 
 // ParseFilter returns a filter from lists of patterns; an empty list selects everything. A pattern that begins with "!"

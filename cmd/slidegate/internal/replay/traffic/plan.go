@@ -15,7 +15,7 @@ type plan struct {
 	key      keyer
 	cost     coster
 	splitter *splitter // used instead of key and cost if policies are replayed
-	other    *splitter // of Options.Against; nil if there are none
+	other    *splitter // the splitter of Options.Against; nil if that is nil
 	about    *about    // nil if not requested
 	notes    []string
 }

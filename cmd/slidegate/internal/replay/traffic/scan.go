@@ -9,14 +9,14 @@ const (
 	maxLine     = 1 << 20   // bytes; a longer line is skipped without being buffered
 	firstBuffer = 256 << 10 // bytes; the buffer grows only for longer lines
 	roomToRead  = 64 << 10  // with less free space at the end of the buffer, its content is moved to the front before more is read
-	maxPrinted  = 120       // of a line, in examples
+	maxPrinted  = 120       // bytes of a line in examples
 )
 
 // scanner splits its input into lines. It reuses one buffer, so a line is valid until the next call.
 type scanner struct {
 	from       io.Reader
 	buf        []byte
-	start, end int   // of the buffered text that has not been returned yet
+	start, end int   // the bounds of the buffered text that has not been returned yet
 	err        error // why nothing more can be read, io.EOF included
 	number     int64 // the number of the last line returned, from 1
 	head       [maxPrinted]byte

@@ -22,7 +22,7 @@ type work struct {
 	path      []*node
 	replacing []string
 	ends      []int  // where the address of each descriptor ends
-	addresses []byte // of all descriptors
+	addresses []byte // the addresses of all descriptors, concatenated
 	requests  []store.Request
 	charges   []store.Charge
 	answers   []rule.Answer

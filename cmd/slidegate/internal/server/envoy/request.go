@@ -15,9 +15,9 @@ import (
 // The bounds of a request. Envoy builds descriptors from a route's configuration, so a request beyond them is a
 // mistake.
 const (
-	MaxDescriptors = 64      // in a request
-	MaxEntries     = 32      // in a descriptor
-	MaxBytes       = 1 << 16 // keys and values of a descriptor together
+	MaxDescriptors = 64      // maximum number of descriptors in a request
+	MaxEntries     = 32      // maximum number of entries in a descriptor
+	MaxBytes       = 1 << 16 // maximum size of all keys and values of a descriptor
 )
 
 // check validates a request without looking at the rules.

@@ -69,7 +69,7 @@ type Service struct {
 	windows     *windows
 	health      *health.Server
 	drained     atomic.Bool
-	waiting     atomic.Bool // for rules; see Options.Await
+	waiting     atomic.Bool // no rules have been received yet; see Options.Await
 	work        sync.Pool   // of *work
 
 	reload   sync.Mutex

@@ -28,16 +28,17 @@ const (
 	unlimited
 	denyListed
 	shadowDenyListed
-	blocked // by a ruling
+	blocked // a ruling blocks the key
 	shadowBlocked
-	candidateAgreedAdmit  // the candidate admits what the limits admit,
-	candidateAgreedRefuse // denies what they deny,
-	candidateStricter     // denies what they admit,
-	candidateLooser       // and admits what they deny
+	candidateAgreedAdmit  // the candidate admits what the limits admit
+	candidateAgreedRefuse // the candidate denies what the limits deny
+	candidateStricter     // the candidate denies what the limits admit
+	candidateLooser       // the candidate admits what the limits deny
 	counts
 )
 
-// outcomes names each count: the outcome and what decided it; for a candidate, its outcome and that of the limits.
+// outcomes names each count: the outcome and what decided it; for a candidate, its outcome and the outcome of the
+// limits.
 var outcomes = [counts][2]string{
 	admitted:              {"admitted", ByLimits.String()},
 	refused:               {"refused", ByLimits.String()},

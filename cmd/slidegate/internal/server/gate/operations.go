@@ -68,8 +68,8 @@ func (g *Gate) decide(ctx context.Context, op rule.Op, req *Request, granted int
 }
 
 // part converts a request for the engine. Addresses in keys are normalized as they are for HTTP requests, so that an
-// application that sends an address, a proxy that checks requests and an operator who resets a key all mean the same
-// counts.
+// application that sends an address, a proxy that checks requests and an operator who resets a key all refer to the
+// same counts.
 func (g *Gate) part(req *Request, part *policy.Part) (*snapshot, error) {
 	s := g.current.Load()
 	p, err := s.find(req.Policy)

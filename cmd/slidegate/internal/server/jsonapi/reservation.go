@@ -13,8 +13,8 @@ import (
 type reservation struct {
 	policy string
 	value  slidegate.Reservation
-	costs  []int64                  // the costs in the order of the charges,
-	used   []slidegate.Used         // or by limit
+	costs  []int64                  // what was used, in the order of the charges
+	used   []slidegate.Used         // what was used, by limit; set instead of costs, or derived from them
 	charge slidegate.ReservedCharge // the charge that is being read
 }
 

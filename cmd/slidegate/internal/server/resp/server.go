@@ -26,8 +26,8 @@ type Server struct {
 	sorted     []*command // by name
 	metrics    *metrics
 	began      time.Time
-	bounds     bounds // of a command
-	beforeAuth bounds // of a command before authentication
+	bounds     bounds // the bounds of a command after authentication
+	beforeAuth bounds // the bounds of a command before authentication
 	batches    sync.Pool
 
 	ctx      context.Context // canceled when Shutdown has waited long enough
@@ -43,7 +43,7 @@ type Server struct {
 	conns     map[*conn]struct{}
 	guests    list.List      // of *conn: clients that have not authenticated yet, oldest first
 	evicted   int            // number of conns that are being disconnected to make room
-	running   sync.WaitGroup // of conns; grows only while draining is false, under mu
+	running   sync.WaitGroup // counts conns; grows only while draining is false, under mu
 }
 
 // The bounds of a command before authentication, as in Redis.

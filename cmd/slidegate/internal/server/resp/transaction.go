@@ -26,8 +26,8 @@ const (
 	maxQueued      = 16 << 10 // commands
 	maxQueuedBytes = 1 << 20  // bytes of all their arguments and of their positions
 	maxQueuedByAll = 64 << 20 // the same, for all connections
-	argumentBytes  = 8        // of an end in transaction.ends
-	queuedBytes    = 24       // of a queued
+	argumentBytes  = 8        // bytes counted for each element of transaction.ends
+	queuedBytes    = 24       // bytes counted for each queued command
 )
 
 // transaction holds what was queued since MULTI.

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Kind is what a ruling does to a key.
+// Kind is the effect of a ruling on a key.
 type Kind string
 
 // The kinds of rulings.

@@ -25,7 +25,7 @@ type Service struct {
 	Log  *Log
 	End  context.CancelFunc // begins a graceful shutdown, as SIGTERM does
 	done chan struct{}
-	err  error // of Run, once done
+	err  error // the error of Run, valid once done is closed
 }
 
 // Start runs a server with all listeners on free ports. The text is its file of policies; change may be nil.

@@ -17,19 +17,19 @@ type framing struct {
 	commands bool // whether these are the client's own commands, whose size is not bounded
 
 	state state
-	kind  byte // of the element being read
+	kind  byte // the kind of the element being read
 	left  int  // remaining bytes of a text, including its line end
 	line  int  // bytes of the line so far
-	last  byte // byte of the line
-	value int  // of the number in the line
+	last  byte // the last byte of the line
+	value int  // the number in the line
 	minus bool
 	head  [8]byte // the line's first bytes
-	words int     // in the line, except the first
+	words int     // the number of words in the line after the first
 
 	open     [maxDepth]int // remaining elements of the enclosing arrays
 	depth    int
-	elements int // of the message
-	size     int // of the message, in bytes
+	elements int // the elements of the message
+	size     int // the size of the message in bytes
 }
 
 // The bounds of a message. A cluster in which no two adjacent slots belong to the same node describes its nodes in about 230,000
@@ -48,7 +48,7 @@ func badFraming(why string, args ...any) error {
 	return fmt.Errorf("%w: %s", errFraming, fmt.Sprintf(why, args...))
 }
 
-// state is what the parser expects next.
+// state is the kind of input that the parser expects next.
 type state byte
 
 const (
