@@ -13,7 +13,7 @@ export INSTALL ?= yes
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Programs that the tests require: without them they fail instead of skipping.
+# Programs that the tests require: tests that need a missing one fail instead of skipping.
 export TEST_REQUIRE = cc,chromium,curl,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,node
 unexport REDIS_URL DATABASE_URL # tests that stop a server skip servers that they did not start
 
@@ -23,14 +23,14 @@ unexport REDIS_URL DATABASE_URL # tests that stop a server skip servers that the
 ALL = $$($(GO) list work | grep -v /slidegate/bench)
 HEAVY := /(cmd/slidegate|server|server/envoy|e2e/[a-z]*)$$
 SHARES := /slidegate$$|/slidegate/(memstore|policy|httplimit)$$|/slidegate/(layer/(coalesce|failure|lease)|redisstore)(/|$$)
-TEST := $(GO) test -vet=off -ldflags=-w -timeout 8m # make lint vets, and without debug information linking takes a quarter less
+TEST := $(GO) test -vet=off -ldflags=-w -timeout 8m # make lint runs vet; without debug information, linking takes a quarter less time
 
 test: deps ## run all tests, with the race detector where memory is shared; INSTALL=no installs nothing
 	$(TEST) -race -short $$($(GO) list work | grep -v /slidegate/bench | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
-	$(TEST) $$($(GO) list work | grep -vE '/slidegate/(bench$$|test/sizes$$|.*/e2e/docs$$)') # everything, since much is shortened or left out with the race detector
+	$(TEST) $$($(GO) list work | grep -vE '/slidegate/(bench$$|test/sizes$$|.*/e2e/docs$$)') # everything, since much is shortened or skipped with the race detector
 	$(MAKE) --jobs=3 --output-sync test-bench test-tools test-docs modules
 
-test-bench: # waits for servers half of the time, so it runs while other packages compile
+test-bench: # half of its time is spent waiting for servers, so it runs while other packages compile
 	$(TEST) ./bench
 
 test-tools:

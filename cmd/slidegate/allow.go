@@ -93,8 +93,8 @@ func unquoteKey(key string) string {
 	if !strings.HasPrefix(key, `"`) {
 		return key
 	}
-	if meant, err := strconv.Unquote(key); err == nil {
-		return meant
+	if unquoted, err := strconv.Unquote(key); err == nil {
+		return unquoted
 	}
 	return key
 }
@@ -193,8 +193,8 @@ func (a *decision) lineWithoutLimit() string {
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// micro returns a duration in microseconds, for JSON; nil means never.
-func micro(d time.Duration) *int64 {
+// retryMicros returns a duration in microseconds, for JSON; nil means never.
+func retryMicros(d time.Duration) *int64 {
 	if d == slidegate.Never {
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 // listeners are the names of all listeners, in the order in which they are logged.
 var listeners = []string{"http", "grpc", "resp", "proxy", "admin", "metrics"}
 
-// logWelcome is like welcome, but writes to a log that a program reads, in the format of all other lines.
-func (s *serveCommand) logWelcome(log *slog.Logger, running *server.Server, file *config.File) {
+// logBanner is like printBanner, but writes to a log that a program reads, in the format of all other lines.
+func (s *serveCommand) logBanner(log *slog.Logger, running *server.Server, file *config.File) {
 	log.Info("running", slog.String("version", version()), slog.String("policies", s.policiesLine(file)),
 		slog.String("envoy", s.envoyLine(running)), slog.String("store", s.storeLine(file)))
 	logListeners(log, running)
@@ -36,30 +36,31 @@ func (s *serveCommand) envoyLine(running *server.Server) string {
 	for _, domain := range running.Domains() {
 		names, rules = append(names, domain.Name()), rules+domain.Rules()
 	}
-	sent := ""
+	managed := ""
 	if s.XDS != "" {
-		sent = "rules from the management server at " + s.XDS
+		managed = "rules from the management server at " + s.XDS
 	}
 	if len(names) == 0 {
-		return sent
+		return managed
 	}
-	if sent != "" {
-		sent = ", and " + sent
+	if managed != "" {
+		managed = ", and " + managed
 	}
-	return fmt.Sprintf("%s in %s: %s", howMany(rules, "rule", "rules"), howMany(len(names), "domain", "domains"), firstFew(names)) + sent
+	return fmt.Sprintf("%s in %s: %s", plural(rules, "rule", "rules"), plural(len(names), "domain", "domains"), firstFew(names)) + managed
 }
 
 // firstFew joins the first names, as many as fit on a line.
 func firstFew(names []string) string {
-	const shown = 8
-	if len(names) > shown {
-		names = append(names[:shown:shown], "...")
+	const maxNames = 8
+	if len(names) > maxNames {
+		names = append(names[:maxNames:maxNames], "...")
 	}
 	return strings.Join(names, ", ")
 }
 
-// readable formats durations as 10s, where slog's JSON handler would write a number of nanoseconds.
-func readable(_ []string, a slog.Attr) slog.Attr {
+// formatDurations is a slog.HandlerOptions.ReplaceAttr function. It formats durations as 10s; slog's JSON handler
+// would write a number of nanoseconds.
+func formatDurations(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().Round(time.Microsecond).String())
 	}

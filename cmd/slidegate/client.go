@@ -18,7 +18,7 @@ type client struct {
 	token string
 	http  http.Client
 
-	certificateWanted atomic.Bool // the service requested a client certificate in a handshake
+	certificateRequested atomic.Bool // the service requested a client certificate in a handshake
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }
@@ -49,7 +49,7 @@ func (c *client) sendUpTo(ctx context.Context, maxBytes int64, method, path stri
 	}
 	response, err := c.http.Do(r)
 	if err != nil {
-		return 0, nil, c.failed(err)
+		return 0, nil, c.requestError(err)
 	}
 	defer response.Body.Close()
 	text, err = io.ReadAll(io.LimitReader(response.Body, maxBytes))
@@ -58,7 +58,7 @@ func (c *client) sendUpTo(ctx context.Context, maxBytes int64, method, path stri
 
 // problem returns the error that a response of the service describes.
 func (c *client) problem(status int, text []byte) error {
-	if detail := problemOf(text).String(); detail != "" {
+	if detail := parseProblem(text).String(); detail != "" {
 		return fmt.Errorf("%s: %s", c.base, detail)
 	}
 	if status == http.StatusBadRequest && bytes.Contains(text, []byte("HTTPS server")) { // the response of net/http to a request without TLS
@@ -74,7 +74,7 @@ func (c *client) decide(ctx context.Context, verb, policy, key string, cost int6
 	}
 	if status != http.StatusOK && status != http.StatusTooManyRequests {
 		err := c.problem(status, text)
-		if status == http.StatusNotFound && problemOf(text) == (problem{}) {
+		if status == http.StatusNotFound && parseProblem(text) == (problem{}) {
 			err = fmt.Errorf("%w%s", err, proxyHint(verb))
 		}
 		return decision{}, err
@@ -105,8 +105,8 @@ func (c *client) reset(ctx context.Context, policy, key string) error {
 // problem is an error response of the service, in the form of RFC 9457.
 type problem struct{ Detail, Field string }
 
-// problemOf parses a problem; the result is empty if the text is not a problem.
-func problemOf(text []byte) (p problem) {
+// parseProblem parses a problem; the result is empty if the text is not a problem.
+func parseProblem(text []byte) (p problem) {
 	_ = json.Unmarshal(text, &p)
 	return p
 }
@@ -121,7 +121,7 @@ func (p problem) String() string {
 
 // adminProblem is like the method problem, for requests that only the admin listener serves.
 func (c *client) adminProblem(status int, text []byte) error {
-	if status == http.StatusNotFound && problemOf(text).Field == "" { // a 404 that names no field is about the path
+	if status == http.StatusNotFound && parseProblem(text).Field == "" { // a 404 that names no field is about the path
 		return fmt.Errorf("--server: %s is not the admin listener of a service; use its address, which is %s by default", c.base, adminURL)
 	}
 	return c.problem(status, text)

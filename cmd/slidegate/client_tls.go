@@ -98,43 +98,43 @@ func (c *client) recordCertificateRequest(given *tls.Config) *tls.Config {
 		own = &config.Certificates[0]
 	}
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		c.certificateWanted.Store(true)
+		c.certificateRequested.Store(true)
 		return own, nil
 	}
 	return config
 }
 
-// failed returns the error of a request that could not be sent, with advice.
-func (c *client) failed(err error) error {
+// requestError returns the error of a request that could not be sent, with advice on what to do.
+func (c *client) requestError(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	advice := c.adviceOn(err)
+	advice := c.advice(err)
 	if advice == "" {
 		return fmt.Errorf("--server: %s: %w", c.base, err)
 	}
 	return fmt.Errorf("--server: %s: %w; %s", c.base, err, advice)
 }
 
-// adviceOn returns what to do about an error, or "" if that is not known.
-func (c *client) adviceOn(err error) string {
+// advice returns what to do about an error, or "" if nothing is known to help.
+func (c *client) advice(err error) string {
 	var (
-		network   *net.OpError
-		name      x509.HostnameError
-		unchecked *tls.CertificateVerificationError
-		record    tls.RecordHeaderError
+		network    *net.OpError
+		name       x509.HostnameError
+		unverified *tls.CertificateVerificationError
+		record     tls.RecordHeaderError
 	)
 	switch {
 	case errors.As(err, &name):
 		return "use a host name that is in its certificate, or --insecure to skip verification"
-	case errors.As(err, &unchecked):
+	case errors.As(err, &unverified):
 		return "give the CA of its certificate with --ca FILE or SSL_CERT_FILE, or use --insecure to skip verification"
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not use TLS; use http" + strings.TrimPrefix(c.base, "https")
 	case errors.As(err, &network) && network.Op == "dial":
 		return "is the service running? slidegate serve starts one"
-	case c.certificateWanted.Load() && !os.IsTimeout(err):
+	case c.certificateRequested.Load() && !os.IsTimeout(err):
 		return "the service requires a client certificate signed by its --tls-client-ca; add --cert FILE and --key FILE"
 	}
 	return ""

@@ -51,13 +51,13 @@ func (s *completeCommand) Run(c *console) error {
 }
 
 // suggestions returns the completions of the last word, in the order of the help.
-func suggestions(root *kong.Node, words []string) (fitting []string) {
+func suggestions(root *kong.Node, words []string) (matches []string) {
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	last, before := words[len(words)-1], words[:len(words)-1]
 	node := root
-	var value *kong.Value // the flag whose value the last word is; nil if none
+	var value *kong.Value // the flag that the last word is a value of; nil if none
 	for _, word := range before {
 		if value != nil { // word is its value
 			value = nil
@@ -73,17 +73,17 @@ func suggestions(root *kong.Node, words []string) (fitting []string) {
 	}
 	for _, word := range wordsAt(node, value, strings.HasPrefix(last, "-")) {
 		if strings.HasPrefix(word, last) {
-			fitting = append(fitting, word)
+			matches = append(matches, word)
 		}
 	}
-	return fitting
+	return matches
 }
 
 // wordsAt returns all words that may follow: the values of a flag, the flags of a command, or its subcommands and arguments.
 func wordsAt(node *kong.Node, value *kong.Value, flags bool) (words []string) {
 	switch {
 	case value != nil:
-		return valuesAllowed(value)
+		return allowedValues(value)
 	case flags:
 		for _, group := range node.AllFlags(true) {
 			for _, flag := range group {
@@ -98,13 +98,13 @@ func wordsAt(node *kong.Node, value *kong.Value, flags bool) (words []string) {
 		}
 	}
 	for _, argument := range node.Positional {
-		words = append(words, valuesAllowed(argument)...)
+		words = append(words, allowedValues(argument)...)
 	}
 	return words
 }
 
-// valuesAllowed returns the values that a flag or an argument accepts; nil if they cannot be listed.
-func valuesAllowed(value *kong.Value) []string {
+// allowedValues returns the values that a flag or an argument accepts; nil if they cannot be listed.
+func allowedValues(value *kong.Value) []string {
 	if value.Enum == "" {
 		return nil
 	}

@@ -42,7 +42,7 @@ func (cmd *configCheckCommand) Run(c *console) error {
 		switch {
 		case err != nil:
 			all = append(all, withoutPackage(err))
-		case isRules(source.Text):
+		case isRuleFile(source.Text):
 			all = append(all, checkRuleFile(c, source))
 		case cmd.Each:
 			all = append(all, cmd.check(c, source))
@@ -79,7 +79,7 @@ func (cmd *configCheckCommand) check(c *console, sources ...config.Source) error
 	for _, p := range file.Policies {
 		limits += len(p.Limits)
 	}
-	summary := howMany(len(file.Policies), "policy", "policies") + ", " + howMany(limits, "limit", "limits")
+	summary := plural(len(file.Policies), "policy", "policies") + ", " + plural(limits, "limit", "limits")
 	if cmd.For == "serve" {
 		summary += slotsNote(file)
 	}
@@ -101,25 +101,25 @@ func checkRuleFile(c *console, source config.Source) error {
 
 // slotsNote names the policies with in-flight limits, whose slots clients must acquire and release: allow and check do not suffice.
 func slotsNote(file *config.File) (note string) {
-	var names, untried []string
+	var names, candidates []string
 	for i := range file.Policies {
 		if gate.HasSlots(&file.Policies[i]) {
 			names = append(names, file.Policies[i].Name)
 		}
 		if gate.CandidateHasSlots(&file.Policies[i]) {
-			untried = append(untried, file.Policies[i].Name)
+			candidates = append(candidates, file.Policies[i].Name)
 		}
 	}
 	if len(names) > 0 {
 		note = "; policies with an in-flight limit, which need /v1/acquire or SG.ACQUIRE instead of /v1/allow, /v1/check or SG.ALLOW: " + firstFew(names)
 	}
-	if len(untried) > 0 {
-		note += "; policies with an in-flight limit in the candidate, which only slidegate proxy counts: " + firstFew(untried)
+	if len(candidates) > 0 {
+		note += "; policies with an in-flight limit in the candidate, which only slidegate proxy counts: " + firstFew(candidates)
 	}
 	return note
 }
 
-// checkFolder checks the rules of a folder together, as serve reads them, if each file is valid by itself.
+// checkFolder checks the rules of a folder together, as serve reads them, if each file is valid.
 func checkFolder(path string) error {
 	files, err := yamlfile.Files(path)
 	if err != nil || len(files) < 2 {
@@ -128,7 +128,7 @@ func checkFolder(path string) error {
 	var domains []*envoy.Domain
 	for _, file := range files {
 		text, err := yamlfile.Read(file)
-		if err != nil || !isRules(text) {
+		if err != nil || !isRuleFile(text) {
 			continue
 		}
 		domain, err := envoy.Parse(file, text)
@@ -149,26 +149,26 @@ func (cmd *configCheckCommand) checkRules(c *console, paths []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "%s: ok, %s\n", strings.Join(paths, ", "), howMany(len(domains), "domain", "domains"))
+	_, err = fmt.Fprintf(c.out, "%s: ok, %s\n", strings.Join(paths, ", "), plural(len(domains), "domain", "domains"))
 	return err
 }
 
-// isRules reports whether a file has the fields of envoyproxy/ratelimit, and not those of a policy file.
-func isRules(text []byte) bool {
+// isRuleFile reports whether a file has the fields of envoyproxy/ratelimit, and not those of a policy file.
+func isRuleFile(text []byte) bool {
 	var r yamlfile.Reader
 	root, _ := r.Document(text, "", "")
 	if root == nil {
 		return false
 	}
-	rules := false
+	found := false
 	fields, _ := r.Fields(root)
 	for _, field := range fields {
 		if field.Name == "policies" {
 			return false
 		}
-		rules = rules || field.Name == "domain" || field.Name == "descriptors"
+		found = found || field.Name == "domain" || field.Name == "descriptors"
 	}
-	return rules
+	return found
 }
 
 // readConfig reads a file; - is standard input.
@@ -181,8 +181,8 @@ func readConfig(c *console, path string) (config.Source, error) {
 	return config.Source{Name: "<stdin>", Text: text}, err
 }
 
-// howMany formats a number with a noun in the singular or the plural.
-func howMany(n int, one, several string) string {
+// plural formats n with a noun in the singular or the plural: "1 rule", "2 rules".
+func plural(n int, one, several string) string {
 	if n == 1 {
 		return "1 " + one
 	}

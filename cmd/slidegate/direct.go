@@ -36,9 +36,9 @@ func (f *decisionFlags) openStore(ctx context.Context) (decider, error) {
 		d.close()
 		return nil, errors.New("--store: counts in memory are only known to the service; use --server, or name a shared store")
 	}
-	pinged, cancel := context.WithTimeout(ctx, storeTimeout)
+	pingContext, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err = opened.Ping(pinged); err != nil {
+	if err = opened.Ping(pingContext); err != nil {
 		err = inFlag("--store", err)
 	} else {
 		d.gate, err = gate.New(file, gate.Stores{Open: opened.Closed, Closed: opened.Closed, Local: opened.Closed, Optimistic: opened.Closed}, gate.Options{})
@@ -75,7 +75,7 @@ func (d *direct) decide(ctx context.Context, verb, policy, key string, cost int6
 	}
 	a := decision{
 		Policy: v.Policy, Allowed: v.Decision.Allowed, Limit: v.Decision.LimitName, Quota: v.Decision.Quota, Remaining: v.Decision.Remaining,
-		RetryAfterMicros: micro(v.Decision.RetryAfter), ResetAfterMicros: v.Decision.ResetAfter.Microseconds(),
+		RetryAfterMicros: retryMicros(v.Decision.RetryAfter), ResetAfterMicros: v.Decision.ResetAfter.Microseconds(),
 	}
 	text, err := json.Marshal(a)
 	a.text = string(text)
@@ -86,7 +86,7 @@ func (d *direct) reset(ctx context.Context, policy, key string) error {
 	return d.explain(policy, d.gate.Reset(ctx, gate.Request{Policy: policy, Key: key}))
 }
 
-// explain replaces the gate's error about an unknown policy by the file's, which names the option.
+// explain replaces the gate's error about an unknown policy with the file's error, which names the option.
 func (d *direct) explain(policy string, err error) error {
 	if errors.Is(err, gate.ErrPolicy) {
 		_, err = d.file.Policy(policy)

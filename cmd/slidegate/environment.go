@@ -18,12 +18,12 @@ import (
 // environmentPrefix is the prefix of the program's environment variables.
 const environmentPrefix = "SLIDEGATE_"
 
-// fromEnvironment lists the commands whose flags can be set by environment variables: those that run in containers and as services.
-// In a command that a person types, a variable set somewhere else would be a surprise.
-var fromEnvironment = []string{"serve", "proxy"}
+// environmentCommands lists the commands whose flags can be set by environment variables: those that run in containers and as services.
+// In a command that a person types, a variable that was set somewhere else would be a surprise.
+var environmentCommands = []string{"serve", "proxy"}
 
-// variableOf returns the variable that sets a flag: SLIDEGATE_TLS_CERT is --tls-cert.
-func variableOf(flag string) string {
+// variableName returns the variable that sets a flag: SLIDEGATE_TLS_CERT is --tls-cert.
+func variableName(flag string) string {
 	return environmentPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
@@ -32,14 +32,14 @@ func variableOf(flag string) string {
 func readEnvironment() kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		for _, node := range k.Model.Children {
-			if !slices.Contains(fromEnvironment, node.Name) {
+			if !slices.Contains(environmentCommands, node.Name) {
 				continue
 			}
 			for _, flag := range node.Flags {
 				if flag.Name == "help" || flag.Name == "version" || len(flag.Envs) > 0 {
 					continue
 				}
-				name := variableOf(flag.Name)
+				name := variableName(flag.Name)
 				if value, set := os.LookupEnv(name); set && value == "" {
 					_ = os.Unsetenv(name) // docker compose passes an unset variable as empty; that must not disable a listener
 				}
@@ -50,9 +50,9 @@ func readEnvironment() kong.Option {
 	})
 }
 
-// byVariable returns a note for the error of a flag that a variable has set, not the command line.
-func byVariable(flag string) string {
-	if name := variableOf(flag); os.Getenv(name) != "" {
+// variableNote returns a note for the error of a flag that a variable has set, not the command line.
+func variableNote(flag string) string {
+	if name := variableName(flag); os.Getenv(name) != "" {
 		return " (or the environment variable " + name + ")"
 	}
 	return ""
@@ -87,12 +87,12 @@ func splitLines(node *kong.Node) {
 // otherVariables are the variables that do not belong to a flag.
 var otherVariables = []string{"SLIDEGATE_TOKENS", "SLIDEGATE_TOKEN"}
 
-// ofKubernetes matches the variables that Kubernetes sets for services whose name is slidegate or starts with slidegate-.
-var ofKubernetes = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+// kubernetesVariable matches the variables that Kubernetes sets for services whose name is slidegate or starts with slidegate-.
+var kubernetesVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
-// warnOfVariables logs a warning for each variable that has the program's prefix but sets nothing: a limit that an operator has set
+// warnUnknownVariables logs a warning for each variable that has the program's prefix but sets nothing: a limit that an operator has set
 // must not be ignored silently. Variables that the policy files refer to are known.
-func (c *console) warnOfVariables(log *slog.Logger, environment, paths []string) {
+func (c *console) warnUnknownVariables(log *slog.Logger, environment, paths []string) {
 	if c.node == nil {
 		return
 	}
@@ -107,7 +107,7 @@ func (c *console) warnOfVariables(log *slog.Logger, environment, paths []string)
 	sources, _ := config.ReadSources(paths...) // errors were reported when the files were loaded
 	for _, entry := range environment {
 		name, _, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, environmentPrefix) || slices.Contains(known, name) || ofKubernetes.MatchString(name) ||
+		if !strings.HasPrefix(name, environmentPrefix) || slices.Contains(known, name) || kubernetesVariable.MatchString(name) ||
 			slices.ContainsFunc(sources, func(s config.Source) bool { return strings.Contains(string(s.Text), "${"+name+"}") }) {
 			continue
 		}

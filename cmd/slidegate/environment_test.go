@@ -57,12 +57,12 @@ func TestFlagsFromTheEnvironment(t *testing.T) {
 
 // Every flag has a variable, which the help names.
 func TestEveryFlagHasAVariable(t *testing.T) {
-	for _, command := range fromEnvironment {
+	for _, command := range environmentCommands {
 		help := mustCall(t, command, "--help")
 		t.Setenv("SLIDEGATE_TO", "http://localhost:3000") // required by proxy
 		_, node := parsed(t, command)
 		for _, flag := range node.Flags {
-			want := "$" + variableOf(flag.Name)
+			want := "$" + variableName(flag.Name)
 			if flag.Name == "help" {
 				continue
 			}
@@ -81,7 +81,7 @@ func TestWarnsOfUnknownVariables(t *testing.T) {
 	path := write(t, "f.yaml", []byte("store: redis://:${SLIDEGATE_REDIS_PASSWORD}@h\npolicies: {a: {limits: [1/s]}}\n"))
 	var out bytes.Buffer
 	c := &console{node: node}
-	c.warnOfVariables(slog.New(slog.NewTextHandler(&out, nil)), []string{
+	c.warnUnknownVariables(slog.New(slog.NewTextHandler(&out, nil)), []string{
 		"SLIDEGATE_LIMITS=1/s", "SLIDEGATE_ROUTE=/a=1/s", "SLIDEGATE_LIMIT=1/s", "SLIDEGATE_TOKENS=hunter2", "SLIDEGATE_REDIS_PASSWORD=hunter2", "PATH=/bin",
 		"SLIDEGATE_SERVICE_HOST=10.0.0.1", "SLIDEGATE_SERVICE_PORT=80", "SLIDEGATE_SERVICE_PORT_HTTP=80", "SLIDEGATE_PORT=tcp://10.0.0.1:80",
 		"SLIDEGATE_PORT_8080_TCP=tcp://10.0.0.1:8080", "SLIDEGATE_PORT_8080_TCP_ADDR=10.0.0.1", "SLIDEGATE_REDIS_SERVICE_HOST=10.0.0.2",

@@ -100,7 +100,7 @@ func (e *explanation) String() string {
 		line("path", e.Path)
 	}
 	if e.Ruling != nil {
-		line("ruling", effect(e.Ruling, time.Now())+by(e.Ruling))
+		line("ruling", effect(e.Ruling, time.Now())+decidedBy(e.Ruling))
 	}
 	line("override", e.Override)
 	line("plan", e.Plan)
@@ -113,7 +113,7 @@ func (e *explanation) String() string {
 	return b.String()
 }
 
-// reason says what made the decision.
+// reason describes what made the decision.
 func (e *explanation) reason() string {
 	if e.By == "unlimited" {
 		return ": no limit applies"

@@ -39,15 +39,15 @@ type generateCommand struct {
 }
 
 func (g *generateCommand) Run(ctx context.Context, c *console) error {
-	made, err := g.traffic(g.Shape)
+	generated, err := g.traffic(g.Shape)
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriterSize(c.out, 1<<18)
 	if g.As == "combined" {
-		err = generate.WriteCombined(ctx, out, made)
+		err = generate.WriteCombined(ctx, out, generated)
 	} else {
-		err = generate.WriteLines(ctx, out, made)
+		err = generate.WriteLines(ctx, out, generated)
 	}
 	if flushed := out.Flush(); err == nil {
 		err = flushed

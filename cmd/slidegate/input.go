@@ -16,8 +16,8 @@ import (
 type input struct {
 	lines   traffic.Lines
 	readers []*traffic.Reader
-	made    string       // the shape of synthetic traffic; empty for logs
-	notes   []string     // what could not be replayed of the policies
+	shape   string       // the shape of synthetic traffic; empty for logs
+	notes   []string     // what could not be replayed of the policies, for the report
 	total   int64        // the final value of done, -1 if unknown
 	done    func() int64 // bytes read, or requests generated
 }
@@ -31,14 +31,14 @@ func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffi
 		}
 	}()
 	var lines []traffic.Lines
-	piped := false
+	stdinUsed := false
 	for _, name := range names {
 		var reader *traffic.Reader
 		if name == "-" {
-			if piped {
+			if stdinUsed {
 				return in, errors.New("standard input (-) is given twice")
 			}
-			piped = true
+			stdinUsed = true
 			reader, err = traffic.NewReader("standard input", interruptible(ctx, stdin), opts)
 		} else {
 			reader, err = traffic.Open(name, opts)
@@ -67,9 +67,9 @@ func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffi
 }
 
 // syntheticInput returns synthetic traffic as an input.
-func syntheticInput(shape string, made *generate.Traffic, requests int64, selected replayed) *input {
-	counted := &counter{lines: made}
-	in := &input{lines: counted, made: shape, total: requests, done: counted.n.Load}
+func syntheticInput(shape string, generated *generate.Traffic, requests int64, selected replayTarget) *input {
+	counted := &counter{lines: generated}
+	in := &input{lines: counted, shape: shape, total: requests, done: counted.n.Load}
 	if selected.policies != nil {
 		in.lines, in.notes = traffic.ApplyAll(counted, selected.policies, selected.against)
 	}
@@ -97,8 +97,8 @@ func (in *input) sources() (all []traffic.Source) {
 // title names the traffic, for the report.
 func (in *input) title() string {
 	switch {
-	case in.made != "":
-		return "synthetic traffic: " + in.made
+	case in.shape != "":
+		return "synthetic traffic: " + in.shape
 	case len(in.readers) == 1:
 		return in.readers[0].Source().Name
 	default:
@@ -106,7 +106,7 @@ func (in *input) title() string {
 	}
 }
 
-// noRequests returns why there was no request to replay, or nil if err says so already.
+// noRequests returns an error that says why there was no request to replay, or nil if err already does.
 func (in *input) noRequests(err error) error {
 	if err != nil {
 		return nil

@@ -24,15 +24,15 @@ type limitFlags struct {
 	Policy      string               `option:"config.policy" placeholder:"NAME" help:"Replay only this policy of the file." group:"Limits"`
 }
 
-// replayed is what to replay: limits, or the policies of a file.
-type replayed struct {
+// replayTarget holds what to replay: limits, or the policies of a file.
+type replayTarget struct {
 	limits   []slidegate.Limit
 	file     *config.File
 	policies *routing.Policies
 	against  *routing.Policies // the policies of another file to compare with; nil if none
 }
 
-func (f *limitFlags) read() (q replayed, err error) {
+func (f *limitFlags) read() (q replayTarget, err error) {
 	if len(f.Config) == 0 {
 		if f.Policy != "" {
 			return q, errors.New("--policy: needs the file of the policy; add --config FILE")
@@ -93,20 +93,20 @@ func (f *limitFlags) limits() ([]slidegate.Limit, error) {
 // setOptions sets the options of the flags that the limit does not set itself.
 func (f *limitFlags) setOptions(l *slidegate.Limit) {
 	if l.Calendar == 0 { // a calendar window determines the algorithm
-		pick(&l.Algorithm, f.Algorithm)
+		setIfUnset(&l.Algorithm, f.Algorithm)
 	}
-	pick(&l.Segments, f.Segments)
-	pick(&l.Overlap, f.Overlap)
-	pick(&l.Anchor, f.Anchor)
+	setIfUnset(&l.Segments, f.Segments)
+	setIfUnset(&l.Overlap, f.Overlap)
+	setIfUnset(&l.Anchor, f.Anchor)
 	if l.Calendar == 0 && l.Algorithm == slidegate.DefaultAlgorithm && (f.Overlap != nil || f.Anchor != nil) &&
 		l.Segments == 0 && l.Overlap == slidegate.OverlapUp && l.Anchor == slidegate.AnchorClock {
 		l.Algorithm = slidegate.SlidingWindow // as in the text of a limit: up and clock are options of a sliding window, and its defaults
 	}
-	pick(&l.Burst, f.Burst)
+	setIfUnset(&l.Burst, f.Burst)
 	l.CountDenied = l.CountDenied || f.CountDenied
 }
 
-func pick[T comparable](field *T, flag *T) {
+func setIfUnset[T comparable](field *T, flag *T) {
 	var unset T
 	if flag != nil && *field == unset {
 		*field = *flag

@@ -110,7 +110,7 @@ func (c *console) finish(err error) int {
 	case errors.As(err, new(loggedError)):
 		return exitFailure
 	}
-	for _, one := range separate(err) {
+	for _, one := range splitErrors(err) {
 		name := "slidegate: "
 		if _, inFile := one.(*yamlfile.Error); inFile {
 			name = "" // editors parse file:line:column at the start of a line

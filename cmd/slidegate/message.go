@@ -29,16 +29,16 @@ func (e *flagError) Error() string { return e.flag + ": " + e.err.Error() }
 // Unwrap returns the error without the flag.
 func (e *flagError) Unwrap() error { return e.err }
 
-// joined is the type that errors.Join returns.
-var joined = reflect.TypeOf(errors.Join(io.EOF))
+// joinedType is the type that errors.Join returns.
+var joinedType = reflect.TypeOf(errors.Join(io.EOF))
 
-// separate returns the errors that err joins, or err itself.
-func separate(err error) (all []error) {
-	if reflect.TypeOf(err) != joined {
+// splitErrors returns the errors that err joins, or err itself.
+func splitErrors(err error) (all []error) {
+	if reflect.TypeOf(err) != joinedType {
 		return []error{err}
 	}
 	for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
-		all = append(all, separate(one)...)
+		all = append(all, splitErrors(one)...)
 	}
 	return all
 }
@@ -46,9 +46,9 @@ func separate(err error) (all []error) {
 // message returns the text of err for the user of the command line: with flags in place of options, and without package names. It
 // relies on the types of errors, never on their texts.
 func (c *console) message(err error) string {
-	if several := separate(err); len(several) > 1 || several[0] != err {
+	if parts := splitErrors(err); len(parts) > 1 || parts[0] != err {
 		var all []string
-		for _, one := range several {
+		for _, one := range parts {
 			all = append(all, c.message(one))
 		}
 		return strings.Join(all, "\n")
@@ -57,7 +57,7 @@ func (c *console) message(err error) string {
 	case *flagError:
 		return e.flag + ": " + c.message(e.err)
 	case *config.OptionError:
-		return strings.Join(append(c.place(e), c.message(e.Err)), ": ")
+		return strings.Join(append(c.location(e), c.message(e.Err)), ": ")
 	case *slidegate.LimitError:
 		if e.Text == "" {
 			return e.Err.Error()
@@ -67,17 +67,18 @@ func (c *console) message(err error) string {
 	return err.Error()
 }
 
-// place returns where the user finds an option: the flags that set it, or the field of the file that --config names.
-func (c *console) place(e *config.OptionError) (names []string) {
+// location returns the names under which the user finds an option: the flags that set it, or the field in the file that
+// --config names.
+func (c *console) location(e *config.OptionError) (names []string) {
 	flags := c.flagsOf(e.Package + "." + e.Option)
 	// These packages name options as the file does, except for the choice of a policy, which only a flag makes.
-	ofFile := e.Package == "gate" || e.Package == "config" && e.Option != "policy"
-	if ofFile {
+	isFileOption := e.Package == "gate" || e.Package == "config" && e.Option != "policy"
+	if isFileOption {
 		flags.field = e.Option
 	}
 	file := c.configFile()
 	within := e.Within
-	if ofFile && file == "" {
+	if isFileOption && file == "" {
 		within = "" // the user has not named a policy that is made from flags
 	}
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report"
 )
 
-// output holds the files that a replay writes. They are opened before the traffic is read: an hour later is too late to find out
-// that a folder is missing.
+// output holds the files that a replay writes. They are opened before the traffic is read, so that a missing folder is reported
+// at once and not an hour later.
 type output struct {
 	decisions *os.File
 	page      *os.File

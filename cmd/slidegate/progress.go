@@ -20,12 +20,12 @@ const (
 
 // progress draws a progress bar with the rate and the time left on a terminal. The zero value draws nothing.
 type progress struct {
-	to    io.Writer // nil draws nothing
-	total int64     // negative if unknown
-	done  func() int64
-	begun time.Time
-	drawn time.Time // the last time
-	turns int       // number of times it was drawn
+	to     io.Writer // nil draws nothing
+	total  int64     // negative if unknown
+	done   func() int64
+	begun  time.Time
+	drawn  time.Time // the last time
+	frames int       // number of times it was drawn
 }
 
 // newProgress returns a bar that is full at total, or a spinner if total is negative. It draws nothing if c.err is not a terminal.
@@ -43,7 +43,7 @@ func (p *progress) update(requests int64) {
 		return
 	}
 	p.drawn = now
-	p.turns++
+	p.frames++
 	elapsed := now.Sub(p.begun)
 	rate := float64(requests) / max(elapsed.Seconds(), 1e-3)
 	fmt.Fprintf(p.to, "%s%s requests, %s/s %s", eraseLine, short(float64(requests)), short(rate), p.bar(elapsed)) // a bar that cannot be drawn is not worth an error
@@ -53,7 +53,7 @@ func (p *progress) update(requests int64) {
 func (p *progress) bar(elapsed time.Duration) string {
 	spent := elapsed.Round(time.Second)
 	if p.total <= 0 {
-		return fmt.Sprintf("%c [%v]", `|/-\`[p.turns%4], spent)
+		return fmt.Sprintf("%c [%v]", `|/-\`[p.frames%4], spent)
 	}
 	part := min(1, float64(p.done())/float64(p.total))
 	filled := int(part * barWidth)

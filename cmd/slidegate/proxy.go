@@ -72,8 +72,8 @@ func (p *proxyCommand) options() (o server.Options, err error) {
 	}}, nil
 }
 
-// trustedProxies parses the flag like the field trusted_proxies of a file: 10.0.0.1/8 may be meant as one address or as all of
-// 10.0.0.0/8, and must not be taken for the latter.
+// trustedProxies parses the flag like the field trusted_proxies of a file. It rejects 10.0.0.1/8, which may be meant as one
+// address or as all of 10.0.0.0/8.
 func trustedProxies(texts []string) ([]netip.Prefix, error) {
 	for _, text := range texts {
 		if prefix, err := netip.ParsePrefix(text); err == nil && prefix != prefix.Masked() {
@@ -87,7 +87,7 @@ func trustedProxies(texts []string) ([]netip.Prefix, error) {
 func (p *proxyCommand) file() (*config.File, error) {
 	if len(p.Config) > 0 {
 		if len(p.Route) > 0 || len(p.Key) > 0 || len(p.TrustedProxies) > 0 {
-			return nil, errors.New("--config" + byVariable("config") + ": the file sets the routes, the keys and the trusted proxies; " +
+			return nil, errors.New("--config" + variableNote("config") + ": the file sets the routes, the keys and the trusted proxies; " +
 				"leave out --route, --key and --trusted-proxies, or --config")
 		}
 		return p.policyFlags.read()
@@ -115,7 +115,8 @@ func (p *proxyCommand) file() (*config.File, error) {
 	return file, nil
 }
 
-// templateOf returns a template that uses the first of several templates whose fields a request has.
+// templateOf combines several templates. For each request, the result uses the first template whose fields the
+// request has.
 func templateOf(texts []string) (config.Template, error) {
 	templates := make([]config.Template, len(texts))
 	for i, text := range texts {
@@ -170,8 +171,8 @@ func routeName(file *config.File, pattern string) string {
 	return free
 }
 
-// welcome prints where the proxy listens, where it forwards requests to, and the limits.
-func (p *proxyCommand) welcome(c *console, running *server.Server, file *config.File) {
+// printBanner prints where the proxy listens, where it forwards requests to, and the limits.
+func (p *proxyCommand) printBanner(c *console, running *server.Server, file *config.File) {
 	web := "http"
 	if p.TLSCert != "" {
 		web = "https"
@@ -186,8 +187,8 @@ func (p *proxyCommand) welcome(c *console, running *server.Server, file *config.
 	fmt.Fprint(c.err, b.String())
 }
 
-// logWelcome is like welcome, but writes to a log that a program reads.
-func (p *proxyCommand) logWelcome(log *slog.Logger, running *server.Server, file *config.File) {
+// logBanner is like printBanner, but writes to a log that a program reads.
+func (p *proxyCommand) logBanner(log *slog.Logger, running *server.Server, file *config.File) {
 	log.Info("running", slog.String("version", version()), slog.String("to", p.To), slog.Any("limits", limitLines(file)),
 		slog.String("store", p.storeLine(file)))
 	logListeners(log, running)

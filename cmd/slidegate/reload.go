@@ -39,8 +39,8 @@ func (f *adminFlags) request(ctx context.Context, method, path string, reply any
 	return nil
 }
 
-// inForce describes the policies in force in a service.
-type inForce struct {
+// runningConfig describes the policies in force in a service.
+type runningConfig struct {
 	Hash   string
 	Loaded time.Time
 	Paths  []string
@@ -56,7 +56,7 @@ type reloadCommand struct {
 func (r *reloadCommand) Run(ctx context.Context, c *console) error {
 	var reply struct {
 		server.Changes
-		inForce
+		runningConfig
 	}
 	if err := r.request(ctx, http.MethodPost, "/v1/reload", &reply); err != nil {
 		return err
@@ -100,7 +100,7 @@ type configRunningCommand struct {
 
 // Run prints the policies in force.
 func (r *configRunningCommand) Run(ctx context.Context, c *console) error {
-	var now inForce
+	var now runningConfig
 	if err := r.request(ctx, http.MethodGet, "/v1/config", &now); err != nil {
 		return err
 	}

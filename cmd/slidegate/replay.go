@@ -18,8 +18,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// trailsDrawn is the number of most denied keys that the page draws over time.
-const trailsDrawn = 6
+// maxTrails is the number of most denied keys that the page draws over time.
+const maxTrails = 6
 
 // replayCommand shows what limits would have done to recorded traffic.
 type replayCommand struct {
@@ -92,7 +92,7 @@ func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
 }
 
 // replayOptions returns the options of the replay.
-func (r *replayCommand) replayOptions(selected replayed) (opts replay.Options, err error) {
+func (r *replayCommand) replayOptions(selected replayTarget) (opts replay.Options, err error) {
 	limits := selected.limits
 	opts = replay.Options{Limits: limits, Top: r.Top, Sort: r.Sort}
 	sweeps := true // a page has a sweep by default, if there is a single policy
@@ -109,7 +109,7 @@ func (r *replayCommand) replayOptions(selected replayed) (opts replay.Options, e
 	page := r.HTML != ""
 	opts.Compare = page && r.Compare == nil && selected.against == nil || r.Compare != nil && *r.Compare
 	if page {
-		opts.Trails = trailsDrawn
+		opts.Trails = maxTrails
 	}
 	switch {
 	case r.Sweep == "" && page && sweeps:
@@ -139,7 +139,7 @@ func sweepAround(limit slidegate.Limit) []int64 {
 }
 
 // trafficOptions returns the options for reading logs, from the flags and the policies, if any.
-func (r *replayCommand) trafficOptions(selected replayed) (opts traffic.Options, err error) {
+func (r *replayCommand) trafficOptions(selected replayTarget) (opts traffic.Options, err error) {
 	opts.Policies, opts.About = selected.policies, true
 	opts.Against, opts.AgainstName = selected.against, strings.Join(r.Against, ", ")
 	if r.Key != "" {
@@ -168,16 +168,16 @@ func (r *replayCommand) trafficOptions(selected replayed) (opts traffic.Options,
 }
 
 // open opens the traffic to replay.
-func (r *replayCommand) open(ctx context.Context, c *console, selected replayed) (*input, error) {
+func (r *replayCommand) open(ctx context.Context, c *console, selected replayTarget) (*input, error) {
 	if r.Made != "" {
 		if len(r.Files) > 0 {
 			return nil, errors.New("--generate: replays synthetic traffic; leave out the files, or --generate")
 		}
-		made, err := r.traffic(r.Made)
+		generated, err := r.traffic(r.Made)
 		if err != nil {
 			return nil, err
 		}
-		return syntheticInput(r.Made, made, r.Requests, selected), nil
+		return syntheticInput(r.Made, generated, r.Requests, selected), nil
 	}
 	if len(r.Files) == 0 {
 		return nil, errors.New("nothing to replay; name a log, - for standard input, or try --generate mixed")
@@ -197,19 +197,19 @@ func (r *replayCommand) per(policies *routing.Policies, in *input) string {
 		if err != nil {
 			return "" // opening the traffic has rejected it
 		}
-		return inWords(template)
+		return describeKey(template)
 	case policies != nil && policies.Len() > 1:
 		return ""
 	case policies != nil && !policies.Policy(0).Key.IsZero():
-		return inWords(policies.Policy(0).Key)
+		return describeKey(policies.Policy(0).Key)
 	case len(in.readers) > 0 && in.readers[0].Source().Format != "JSON lines":
 		return "address"
 	}
 	return ""
 }
 
-// inWords lists the fields of a key and of its alternatives.
-func inWords(key config.Template) string {
+// describeKey lists the fields of a key and of its alternatives.
+func describeKey(key config.Template) string {
 	var choices []string
 	for _, choice := range key.Alternatives() {
 		var fields []string

@@ -17,7 +17,7 @@ const suggestedName = "suggested"
 
 // paste returns the suggested limit as a policy to paste into a file, or "" if there is no suggestion. Replayed on the same traffic,
 // the policy makes exactly the decisions of the suggestion.
-func (r *replayCommand) paste(q replayed, in *input, found *replay.Findings) string {
+func (r *replayCommand) paste(q replayTarget, in *input, found *replay.Findings) string {
 	if found.Suggestion == nil {
 		return ""
 	}
@@ -57,7 +57,7 @@ func withAlgorithm(limit slidegate.Limit) slidegate.Limit {
 }
 
 // suggestedPolicy returns the policy that was replayed, with its first limit replaced.
-func (r *replayCommand) suggestedPolicy(q replayed, in *input, limit slidegate.Limit) config.Policy {
+func (r *replayCommand) suggestedPolicy(q replayTarget, in *input, limit slidegate.Limit) config.Policy {
 	policy := config.Policy{Name: suggestedName, Limits: slices.Clone(q.limits)}
 	if q.policies != nil {
 		own, err := q.file.Policy(q.policies.Policy(0).Name)
@@ -72,11 +72,11 @@ func (r *replayCommand) suggestedPolicy(q replayed, in *input, limit slidegate.L
 		policy.Key, _ = config.ParseTemplate(r.Key) // opening the traffic has checked it
 	}
 	if policy.Key.IsZero() {
-		usual := "{address}"
-		if in.made != "" || in.readers[0].Source().Format == "JSON lines" {
-			usual = "{key}"
+		defaultKey := "{address}"
+		if in.shape != "" || in.readers[0].Source().Format == "JSON lines" {
+			defaultKey = "{key}"
 		}
-		policy.Key, _ = config.ParseTemplate(usual)
+		policy.Key, _ = config.ParseTemplate(defaultKey)
 	}
 	if r.Cost != "" {
 		policy.Cost, _ = config.ParseCost(r.Cost)
@@ -98,7 +98,8 @@ func (r *replayCommand) patterns() *routing.Patterns {
 	return patterns
 }
 
-// routes returns the filters as patterns, or nil if patterns cannot express them: they have neither statuses nor exclusions.
+// routes returns the filters as patterns, or nil if patterns cannot express them: a pattern can neither match a status nor
+// exclude requests.
 func (r *replayCommand) routes() (routes []config.Route) {
 	if len(r.Status) > 0 || len(r.Method)+len(r.Path) == 0 {
 		return nil
@@ -166,15 +167,15 @@ func (r *replayCommand) filters() string {
 }
 
 // concise returns the lines of a file with one policy, without the defaults: it omits every line that a policy with nothing but limits
-// has as well, except for its key and its cost.
+// also has, except for the key and the cost.
 func concise(file *config.File) (kept []string) {
 	plain := config.File{Policies: []config.Policy{{Name: file.Policies[0].Name, Limits: file.Policies[0].Limits}}}
-	usual := strings.Split(string(config.Format(&plain)), "\n")
+	defaults := strings.Split(string(config.Format(&plain)), "\n")
 	for _, line := range strings.Split(strings.TrimSuffix(string(config.Format(file)), "\n"), "\n") {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
-		wanted := strings.HasPrefix(line, " ") && slices.Contains([]string{"key", "cost", "limits"}, name)
+		required := strings.HasPrefix(line, " ") && slices.Contains([]string{"key", "cost", "limits"}, name)
 		deeper := strings.HasPrefix(line, "      ")
-		if wanted || deeper || line == "policies:" || name == file.Policies[0].Name || !slices.Contains(usual, line) {
+		if required || deeper || line == "policies:" || name == file.Policies[0].Name || !slices.Contains(defaults, line) {
 			kept = append(kept, line)
 		}
 	}

@@ -121,26 +121,26 @@ type listedRuling struct {
 }
 
 // rule puts a ruling in force.
-func (f *operatorFlags) rule(ctx context.Context, c *console, end *endFlags, wanted change) (err error) {
-	if wanted.Until, err = end.time(time.Now()); err != nil {
+func (f *operatorFlags) rule(ctx context.Context, c *console, end *endFlags, request change) (err error) {
+	if request.Until, err = end.time(time.Now()); err != nil {
 		return err
 	}
 	if end.For != "" {
 		if _, err := rulings.ParseFor(end.For); err != nil {
 			return fmt.Errorf("--for: %w", err)
 		}
-		wanted.For = end.For
+		request.For = end.For
 	}
 	var reply struct {
 		Ruling   listedRuling
 		Replaced *rulings.Ruling
 	}
-	if done, err := f.send(ctx, c, "/v1/rulings", wanted, &reply); done || err != nil {
+	if done, err := f.send(ctx, c, "/v1/rulings", request, &reply); done || err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "%q under the policy %s: %s\n", reply.Ruling.Key, reply.Ruling.Policy, effect(&reply.Ruling.Ruling, time.Now()))
 	if reply.Replaced != nil {
-		fmt.Fprintf(c.out, "in place of: %s%s\n", effect(reply.Replaced, time.Now()), by(reply.Replaced))
+		fmt.Fprintf(c.out, "in place of: %s%s\n", effect(reply.Replaced, time.Now()), decidedBy(reply.Replaced))
 	}
 	if reply.Ruling.Note != "" {
 		fmt.Fprintf(c.out, "but %s\n", reply.Ruling.Note)
@@ -149,19 +149,19 @@ func (f *operatorFlags) rule(ctx context.Context, c *console, end *endFlags, wan
 }
 
 // end ends a ruling.
-func (f *operatorFlags) end(ctx context.Context, c *console, wanted change) error {
+func (f *operatorFlags) end(ctx context.Context, c *console, request change) error {
 	var reply struct{ Ended *rulings.Ruling }
-	if done, err := f.send(ctx, c, "/v1/rulings/clear", wanted, &reply); done || err != nil || reply.Ended == nil {
+	if done, err := f.send(ctx, c, "/v1/rulings/clear", request, &reply); done || err != nil || reply.Ended == nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "%q under the policy %s: ended; it was %s%s\n", reply.Ended.Key, reply.Ended.Policy, effect(reply.Ended, time.Now()), by(reply.Ended))
+	_, err := fmt.Fprintf(c.out, "%q under the policy %s: ended; it was %s%s\n", reply.Ended.Key, reply.Ended.Policy, effect(reply.Ended, time.Now()), decidedBy(reply.Ended))
 	return err
 }
 
 // send sends a change to the service and decodes the response into reply, or prints the JSON if that is the output format.
-func (f *operatorFlags) send(ctx context.Context, c *console, path string, wanted change, reply any) (printed bool, err error) {
-	wanted.Policy, wanted.Who, wanted.Why = f.Policy, cmp.Or(f.Who, currentUser()), f.Why
-	return f.printingFlags.send(ctx, c, http.MethodPost, path, wanted, reply)
+func (f *operatorFlags) send(ctx context.Context, c *console, path string, request change, reply any) (printed bool, err error) {
+	request.Policy, request.Who, request.Why = f.Policy, cmp.Or(f.Who, currentUser()), f.Why
+	return f.printingFlags.send(ctx, c, http.MethodPost, path, request, reply)
 }
 
 // send sends a request to the service and decodes the response into reply, or prints the JSON if that is the output format.
@@ -247,8 +247,8 @@ func until(r *rulings.Ruling, now time.Time) string {
 	return fmt.Sprintf("until %s (%v)", r.Until.Local().Format(time.DateTime), r.Until.Sub(now).Round(time.Second))
 }
 
-// by describes who made a ruling, and why.
-func by(r *rulings.Ruling) string {
+// decidedBy describes who made a ruling, and why.
+func decidedBy(r *rulings.Ruling) string {
 	if r.Why == "" {
 		return ", by " + r.Who
 	}

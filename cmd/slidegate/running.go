@@ -57,9 +57,9 @@ func (f *tlsFlags) read() server.TLS {
 type serverCommand interface {
 	// options returns the options that the command sets itself; run adds those of runningFlags.
 	options() (server.Options, error)
-	// welcome prints where the server listens, for a person; logWelcome logs it, for a program.
-	welcome(c *console, running *server.Server, file *config.File)
-	logWelcome(log *slog.Logger, running *server.Server, file *config.File)
+	// printBanner prints where the server listens, for a person; logBanner logs it, for a program.
+	printBanner(c *console, running *server.Server, file *config.File)
+	logBanner(log *slog.Logger, running *server.Server, file *config.File)
 }
 
 // run runs a server until ctx ends. In a JSON log, an error is a line like all others.
@@ -84,7 +84,7 @@ func (f *runningFlags) runWith(ctx context.Context, c *console, command serverCo
 	if err := f.listenFlags.fill(&opts); err != nil {
 		return err
 	}
-	c.warnOfVariables(log, os.Environ(), opts.Paths)
+	c.warnUnknownVariables(log, os.Environ(), opts.Paths)
 	f.fill(&opts, log)
 	if f.OTLP {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", slog.Any("error", err)) }))
@@ -97,9 +97,9 @@ func (f *runningFlags) runWith(ctx context.Context, c *console, command serverCo
 		return explainListen(err)
 	}
 	if f.LogFormat == "json" {
-		command.logWelcome(log, running, opts.File)
+		command.logBanner(log, running, opts.File)
 	} else {
-		command.welcome(c, running, opts.File)
+		command.printBanner(c, running, opts.File)
 	}
 	ended := make(chan struct{})
 	defer close(ended)
@@ -113,8 +113,8 @@ func (f *runningFlags) fill(o *server.Options, log *slog.Logger) {
 	o.Admin, o.Metrics = address(f.Admin), address(f.Metrics)
 	o.State, o.StateEvery, o.Drain = f.State, f.StateEvery, f.Drain
 	o.MaxConnections, o.MaxConnectionsPerAddress = f.MaxConns, f.MaxPerAddr
-	o.TLS, o.Tokens, o.TokensFile, o.AllowedHosts = f.tlsFlags.read(), givenTokens("SLIDEGATE_TOKENS"), f.TokensFile, f.AllowedHosts
-	o.AdminTokens, o.AdminTokensFile = givenTokens("SLIDEGATE_ADMIN_TOKENS"), f.AdminTokensFile
+	o.TLS, o.Tokens, o.TokensFile, o.AllowedHosts = f.tlsFlags.read(), environmentTokens("SLIDEGATE_TOKENS"), f.TokensFile, f.AllowedHosts
+	o.AdminTokens, o.AdminTokensFile = environmentTokens("SLIDEGATE_ADMIN_TOKENS"), f.AdminTokensFile
 	o.LogRefusals = address(f.Refusals) // empty if off
 	o.Logger, o.OTLP, o.Version, o.Commit = log, f.OTLP, version(), commit()
 }
@@ -133,7 +133,7 @@ func (f *runningFlags) checkNumbers() error {
 }
 
 // handleSignals reloads on SIGHUP, and cuts the drain short on the second SIGINT or SIGTERM. The third ends the process immediately,
-// and loses what is not saved yet.
+// and what is not saved yet is lost.
 func handleSignals(running *server.Server, signals chan os.Signal, ended chan struct{}) {
 	ends := 0
 	for {
@@ -164,7 +164,7 @@ func address(flag string) string {
 func (f *runningFlags) logger(c *console) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: f.LogLevel}
 	if f.LogFormat == "json" {
-		opts.ReplaceAttr = readable
+		opts.ReplaceAttr = formatDurations
 		return slog.New(slog.NewJSONHandler(c.err, opts))
 	}
 	return slog.New(slog.NewTextHandler(c.err, opts))
@@ -178,13 +178,13 @@ func explainListen(err error) error {
 	return err
 }
 
-// operatorLines returns the addresses for operators, as lines of a welcome.
+// operatorLines returns the addresses for operators, as lines of the banner.
 func (f *runningFlags) operatorLines(running *server.Server) string {
 	var b strings.Builder
-	if at := reachable(running.Address("admin")); at != "" {
+	if at := dialAddress(running.Address("admin")); at != "" {
 		fmt.Fprintf(&b, "  admin     %s   /metrics, explain, reset, top, rulings\n", webAddress(f.adminScheme(at), at))
 	}
-	if at := reachable(running.Address("metrics")); at != "" {
+	if at := dialAddress(running.Address("metrics")); at != "" {
 		fmt.Fprintf(&b, "  metrics   http://%s   /metrics without a token\n", at)
 	}
 	return b.String()
@@ -207,8 +207,8 @@ func (f *runningFlags) adminScheme(at string) string {
 	return "https"
 }
 
-// reachable returns an address that can be pasted into a command: localhost for a listener on all addresses.
-func reachable(at string) string {
+// dialAddress returns an address that can be pasted into a command: localhost for a listener on all addresses.
+func dialAddress(at string) string {
 	host, port, err := net.SplitHostPort(at)
 	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
 		return net.JoinHostPort("localhost", port)
@@ -229,8 +229,8 @@ func (f *runningFlags) storeLine(file *config.File) string {
 	}
 }
 
-// givenTokens returns the tokens in an environment variable.
-func givenTokens(variable string) (tokens []string) {
+// environmentTokens returns the tokens in an environment variable.
+func environmentTokens(variable string) (tokens []string) {
 	for token := range strings.SplitSeq(os.Getenv(variable), ",") {
 		for line := range strings.Lines(token) {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {

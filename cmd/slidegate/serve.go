@@ -57,7 +57,7 @@ const defaultPolicy = "default"
 func (f *policyFlags) read() (*config.File, error) {
 	if len(f.Config) > 0 {
 		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" || f.Optimism != nil || f.V4 != nil || f.V6 != nil {
-			return nil, errors.New("--config" + byVariable("config") + ": the file sets the limits, the store, its failure mode and the address groups; leave out --limit, --store, --failure, --optimism, --ipv4-prefix and --ipv6-prefix, or --config")
+			return nil, errors.New("--config" + variableNote("config") + ": the file sets the limits, the store, its failure mode and the address groups; leave out --limit, --store, --failure, --optimism, --ipv4-prefix and --ipv6-prefix, or --config")
 		}
 		return loadConfig(config.Load, f.Config...)
 	}
@@ -135,12 +135,12 @@ func (s *serveCommand) options() (o server.Options, err error) {
 		return o, err
 	}
 	return server.Options{
-		File: file, Paths: s.Config, Envoy: s.Envoy, EnvoyXDS: s.envoyXDSFlags.read(), EnvoyAnswers: s.envoyAnswers(), LeaseThrottle: s.LeaseThrottle,
+		File: file, Paths: s.Config, Envoy: s.Envoy, EnvoyXDS: s.envoyXDSFlags.read(), EnvoyAnswers: s.envoyOptions(), LeaseThrottle: s.LeaseThrottle,
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), ReservationKey: key,
 	}, nil
 }
 
-func (s *serveCommand) envoyAnswers() envoy.Options {
+func (s *serveCommand) envoyOptions() envoy.Options {
 	return envoy.Options{
 		ResponseHeaders: s.EnvoyHeaders == "response" || s.EnvoyHeaders == "both",
 		RequestHeaders:  s.EnvoyHeaders == "request" || s.EnvoyHeaders == "both",
@@ -148,8 +148,8 @@ func (s *serveCommand) envoyAnswers() envoy.Options {
 	}
 }
 
-// welcome prints where the service listens, and how to try it.
-func (s *serveCommand) welcome(c *console, running *server.Server, file *config.File) {
+// printBanner prints where the service listens, and how to try it.
+func (s *serveCommand) printBanner(c *console, running *server.Server, file *config.File) {
 	tokens := running.NeedsToken()
 	var b strings.Builder
 	policy := file.Policies[0]
@@ -163,17 +163,17 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 	if s.TLSCert != "" {
 		web = "https"
 	}
-	if at := reachable(running.Address("http")); at != "" {
+	if at := dialAddress(running.Address("http")); at != "" {
 		fmt.Fprintf(&b, "  http      %s   JSON and forward-auth\n", webAddress(web, at))
 	}
-	if at := reachable(running.Address("grpc")); at != "" {
+	if at := dialAddress(running.Address("grpc")); at != "" {
 		fmt.Fprintf(&b, "  grpc      %s   Envoy's rate limit service\n", at)
 	}
-	if at := reachable(running.Address("resp")); at != "" {
+	if at := dialAddress(running.Address("resp")); at != "" {
 		fmt.Fprintf(&b, "  resp      %s   any Redis client\n", at)
 	}
 	b.WriteString(s.operatorLines(running))
-	if at := reachable(running.Address("http")); at != "" && s.TLSCert == "" {
+	if at := dialAddress(running.Address("http")); at != "" && s.TLSCert == "" {
 		token := ""
 		if tokens {
 			token = "-H 'Authorization: Bearer TOKEN' "
@@ -184,7 +184,7 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 		}
 		// Not --json, which needs curl 7.82.
 		fmt.Fprintf(&b, "Try it:\n  curl -i %s-H 'Content-Type: application/json' -d '%s' %s%s/v1/%s\n", socket, tryBody(policy.Name), token, base, tryVerb(&policy))
-	} else if at := reachable(running.Address("resp")); at != "" && s.TLSCert == "" && !tokens {
+	} else if at := dialAddress(running.Address("resp")); at != "" && s.TLSCert == "" && !tokens {
 		host, port, _ := net.SplitHostPort(at)
 		where := "-h " + host + " -p " + port
 		if path := listen.Path(at); path != "" {
@@ -211,8 +211,8 @@ func tryVerb(p *config.Policy) string {
 	return "allow"
 }
 
-// policiesLine lists the policies. With --envoy alone the policy is the built-in one: it decides the requests of JSON, forward-auth
-// and RESP, but not those of Envoy.
+// policiesLine lists the policies. With --envoy alone, the only policy is the built-in one, which decides requests over JSON,
+// forward-auth and RESP, but not those of Envoy.
 func (s *serveCommand) policiesLine(file *config.File) string {
 	if n := len(file.Policies); n > 1 {
 		var names []string

@@ -22,9 +22,9 @@ type envoyXDSFlags struct {
 
 // check rejects flags for a management server if --envoy-xds does not name one.
 func (f *envoyXDSFlags) check() error {
-	alone := *f
-	alone.XDSNode = ""
-	if f.XDS == "" && (f.XDSNode != defaultNode || !reflect.DeepEqual(alone, envoyXDSFlags{})) {
+	others := *f
+	others.XDSNode = ""
+	if f.XDS == "" && (f.XDSNode != defaultNode || !reflect.DeepEqual(others, envoyXDSFlags{})) {
 		return errors.New("--envoy-xds: is missing; the flags that begin with --envoy-xds- apply to the management server that it names")
 	}
 	return nil

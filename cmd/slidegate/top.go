@@ -53,7 +53,7 @@ func (t *topCommand) Run(ctx context.Context, c *console) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil // this is how a watch ends
+			return nil // a watch ends with ctx, without an error
 		case <-time.After(t.Watch):
 		}
 		if t.Format == "text" && !watched.redraws {
@@ -84,10 +84,10 @@ func (t *topCommand) show(ctx context.Context, c *console, service *client, watc
 
 // watch is the state of a list that is shown repeatedly.
 type watch struct {
-	redraws bool // overwrites the previous list, on a terminal
-	every   time.Duration
-	shown   time.Time        // time of the last list; zero if there was none
-	counts  map[string]int64 // refusals in the last list
+	redraws   bool // overwrites the previous list, on a terminal
+	every     time.Duration
+	lastShown time.Time        // time of the last list; zero if there was none
+	counts    map[string]int64 // refusals in the last list
 }
 
 // Terminal control sequences: move to the upper left corner, clear to the end of the line, clear to the end of the screen.
@@ -108,7 +108,7 @@ func (w *watch) screen(keys []refusedKey, now time.Time) string {
 	for _, k := range keys {
 		counts[k.Policy+"\x00"+k.Key] = k.Refused
 	}
-	w.shown, w.counts = now, counts
+	w.lastShown, w.counts = now, counts
 	if !w.redraws {
 		return b.String()
 	}
@@ -126,8 +126,8 @@ func (w *watch) table(to io.Writer, keys []refusedKey, now time.Time) {
 		rate = "per second\t"
 	}
 	rule := ""
-	ruled := slices.ContainsFunc(keys, func(k refusedKey) bool { return k.Rule != "" })
-	if ruled {
+	hasRules := slices.ContainsFunc(keys, func(k refusedKey) bool { return k.Rule != "" })
+	if hasRules {
 		rule = "rule\t"
 	}
 	fmt.Fprintf(t, "refused\t%slast\tlimits\tpolicy\t%s key\n", rate, rule)
@@ -139,7 +139,7 @@ func (w *watch) table(to io.Writer, keys []refusedKey, now time.Time) {
 		if w.every > 0 {
 			rate = w.rate(&k, now) + "\t"
 		}
-		if ruled {
+		if hasRules {
 			rule = k.Rule + "\t"
 		}
 		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t%s %q\n", refused, rate, k.Last.Local().Format(time.TimeOnly), strings.Join(k.Limits, ", "), k.Policy, rule, k.Key)
@@ -147,11 +147,11 @@ func (w *watch) table(to io.Writer, keys []refusedKey, now time.Time) {
 	_ = t.Flush() // it is written to memory
 }
 
-// rate returns the refusals of a key per second since the last list. It is unknown for a key that was not in that list, which may
-// have been refused before.
+// rate returns the refusals of a key per second since the last list. It is unknown for a key that was not in the last list,
+// because the key may have been refused before.
 func (w *watch) rate(k *refusedKey, now time.Time) string {
 	before, known := w.counts[k.Policy+"\x00"+k.Key]
-	seconds := now.Sub(w.shown).Seconds()
+	seconds := now.Sub(w.lastShown).Seconds()
 	if !known || seconds <= 0 {
 		return "-"
 	}

@@ -41,11 +41,11 @@ func (w *workshop) close() error {
 	if err := os.RemoveAll(filepath.Dir(w.scratch)); err != nil || w.version == "" {
 		return err
 	}
-	return forget(w.version)
+	return removeFromCache(w.version)
 }
 
-// tidy tidies all modules of the tree. They keep the version by which they require one another. go.sum files have no checksums of
-// that version, which are known only when it is released.
+// tidy tidies all modules of the tree. They keep the version at which they require one another. The go.sum files have no
+// checksums of that version, because they are known only when it is released.
 func tidy(t *tree) (err error) {
 	w, err := open(t, true)
 	defer func() { err = firstOf(err, w.close()) }()
@@ -91,7 +91,7 @@ func copyMod(from, to, version string) error {
 	}
 	for _, require := range slices.Clone(now.Require) {
 		switch {
-		case !ours(require.Mod.Path):
+		case !isOurs(require.Mod.Path):
 		case released == "":
 			err = now.DropRequire(require.Mod.Path)
 		default:
@@ -109,11 +109,11 @@ func copyMod(from, to, version string) error {
 	return os.WriteFile(filepath.Join(to, "go.mod"), text, 0o644)
 }
 
-// releasedVersion returns the version by which a go.mod requires modules of the tree: the same for all, or none before the first
-// release, because with a version that cannot be downloaded even go.work would find nothing.
+// releasedVersion returns the version at which a go.mod requires modules of the tree, which is the same for all. It is empty
+// before the first release, because a version that cannot be downloaded would be an error even with go.work.
 func releasedVersion(mod *modfile.File) string {
 	for _, require := range mod.Require {
-		if ours(require.Mod.Path) {
+		if isOurs(require.Mod.Path) {
 			return require.Mod.Version
 		}
 	}
@@ -136,15 +136,16 @@ func (w *workshop) checkAll() error {
 			continue
 		}
 		fmt.Println("module", m.path)
-		if err := w.use(m); err != nil {
+		if err := w.buildAsUser(m); err != nil {
 			return fmt.Errorf("%s: %w", m.path, err)
 		}
 	}
 	return nil
 }
 
-// use installs a module that is a program; of any other module it imports all packages into a new program and builds that.
-func (w *workshop) use(m *module) error {
+// buildAsUser installs a module that is a program. For any other module, it builds a new program that imports all packages of the
+// module.
+func (w *workshop) buildAsUser(m *module) error {
 	dir := filepath.Join(w.scratch, strings.ReplaceAll(m.dir, string(filepath.Separator), "-"))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -193,7 +194,7 @@ func (w *workshop) packages(m *module) (paths []string, err error) {
 	return paths, err
 }
 
-// release prepares the tree for a version: requirements and checksums as they will be published.
+// release prepares the tree for a version: it sets requirements and checksums as they will be published.
 func release(t *tree, version string) (err error) {
 	w, err := open(t, true)
 	defer func() { err = firstOf(err, w.close()) }()
@@ -206,7 +207,7 @@ func release(t *tree, version string) (err error) {
 	if err := w.apply(t, version); err != nil {
 		return err
 	}
-	fmt.Printf("\nThe tree requires its own modules by %s, and dist/proxy has them as users will get them. Until they are published,\n"+
+	fmt.Printf("\nThe tree requires its own modules at %s, and dist/proxy has them as users will get them. Until they are published,\n"+
 		"the go command needs GOPROXY=file://$PWD/dist/proxy,$(go env GOPROXY) GONOSUMDB=%s. Commit the tree, and tag that commit:\n\n",
 		version, repository)
 	for _, m := range t.modules {
@@ -218,7 +219,7 @@ func release(t *tree, version string) (err error) {
 	return nil
 }
 
-// apply sets the version in the tree and verifies it there. If that fails, the tree is as it was before.
+// apply sets the version in the tree and verifies it there. If that fails, it restores the tree.
 func (w *workshop) apply(t *tree, version string) error {
 	before, err := readModFiles(t)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Command modules keeps the Go modules of this repository together. They are released in lockstep. During development they require
-// one another at versions that are not published yet, which go mod tidy and GOWORK=off cannot resolve. So it creates a module proxy
-// from the tree, in a folder, module by module in the order of their requirements, and makes the go command use that.
+// one another at versions that are not published yet, which go mod tidy and GOWORK=off cannot resolve. So this command creates a
+// module proxy in a folder, from the tree, module by module in the order of their requirements, and makes the go command use it.
 //
 //	modules tidy              go mod tidy for every module
 //	modules check             build every released module, and install the program, from the proxy alone, without go.work

@@ -147,12 +147,12 @@ func TestOrder(t *testing.T) {
 	core := &module{dir: ".", path: repository, imports: []string{repository + "/rule"}}
 	store := &module{dir: "store", path: repository + "/store", imports: []string{repository + "/rule", repository}}
 	program := &module{dir: "cmd/x", path: repository + "/cmd/x", imports: []string{repository + "/store/sub", repository + "/rule"}}
-	ordered, err := inOrder([]*module{program, store, core})
+	ordered, err := sortModules([]*module{program, store, core})
 	if err != nil || !slices.Equal(ordered, []*module{core, store, program}) {
 		t.Errorf("got %v, %v, want the core, the store, the program", ordered, err)
 	}
 	core.imports = []string{repository + "/cmd/x"}
-	if _, err = inOrder([]*module{program, store, core}); err == nil || !strings.Contains(err.Error(), "circle") {
+	if _, err = sortModules([]*module{program, store, core}); err == nil || !strings.Contains(err.Error(), "circle") {
 		t.Errorf("three modules that require one another: got %v, want an error about a circle", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestOrder(t *testing.T) {
 // An import that is in no module is an error that contains its whole path.
 func TestOwnerMissing(t *testing.T) {
 	store := &module{dir: "store", path: repository + "/store", imports: []string{repository + "/rule/sub"}}
-	if _, err := inOrder([]*module{store}); err == nil || !strings.Contains(err.Error(), "store: imports "+repository+"/rule/sub, which is in no module") {
+	if _, err := sortModules([]*module{store}); err == nil || !strings.Contains(err.Error(), "store: imports "+repository+"/rule/sub, which is in no module") {
 		t.Errorf("got %v, want an error that names the module and the import", err)
 	}
 }
@@ -222,11 +222,11 @@ func write(t *testing.T, file, text string) {
 func TestReleasedNeedsReleased(t *testing.T) {
 	kit := &module{dir: "test", path: repository + "/test"}
 	store := &module{dir: "store", path: repository + "/store", imports: []string{repository + "/test/kit"}}
-	if _, err := inOrder([]*module{kit, store}); err == nil || !strings.Contains(err.Error(), "never released") {
+	if _, err := sortModules([]*module{kit, store}); err == nil || !strings.Contains(err.Error(), "never released") {
 		t.Errorf("a store that requires the test kit: got %v, want an error that says that the kit is never released", err)
 	}
 	store.dir = "cmd/x/internal/e2e"
-	if _, err := inOrder([]*module{kit, store}); err != nil {
+	if _, err := sortModules([]*module{kit, store}); err != nil {
 		t.Errorf("a module that is not released itself: got %v, want no error", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// proxy is a module proxy in a folder, as GOPROXY=file://... takes it.
+// proxy is a module proxy in a folder, for GOPROXY=file://....
 type proxy struct{ dir string }
 
 // add publishes a module's folder as a version.
@@ -77,8 +77,8 @@ func (p *proxy) env() []string {
 // repository is the path of the root module; all others are below it.
 const repository = "github.com/slidegate/slidegate"
 
-// forget removes a version of the repository's modules from the module cache.
-func forget(version string) error {
+// removeFromCache removes a version of the repository's modules from the module cache.
+func removeFromCache(version string) error {
 	cache := goEnv("GOMODCACHE")
 	for _, root := range []string{cache, filepath.Join(cache, "cache", "download")} {
 		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(path.Dir(repository))), func(file string, entry fs.DirEntry, err error) error {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// publish publishes the modules of a tree, which it changes, to a proxy: the siblings that a module requires are set to the
-// version, and the module is tidied once they are published. Modules that are never released are tidied too if all is set.
+// publish publishes the modules of a tree to a proxy, and changes the tree: it sets the siblings that a module requires to
+// the version, and tidies the module once they are published. If all is set, it includes modules that are never released.
 func (t *tree) publish(p *proxy, version string, all bool) error {
 	for _, m := range t.modules {
 		if !m.released() && !all {

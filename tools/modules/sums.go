@@ -47,7 +47,7 @@ func writeSums(t *tree, version, scratch string) (*tree, error) {
 	return copied, nil
 }
 
-// replaceSums gives a go.sum these lines about the repository's own modules, and no others.
+// replaceSums replaces the lines of a go.sum about the repository's own modules.
 func replaceSums(dir string, lines []string) error {
 	if err := dropSiblingSums(dir); err != nil {
 		return err

@@ -24,14 +24,14 @@ type tree struct {
 
 // module is one Go module of the tree.
 type module struct {
-	dir      string // below the tree's
+	dir      string // relative to the folder of the tree
 	path     string
 	imports  []string // the packages of the tree that its packages import
 	siblings []string // the paths of the other modules of the tree that those packages are in
 }
 
-// untagged lists the folders whose modules are never released: they are for development, and may require what no user should have
-// to. The same holds for a module inside an internal folder.
+// untagged lists the folders whose modules are never released: they are for development, and may require modules that users
+// should not need. The same holds for a module inside an internal folder.
 var untagged = []string{"bench", "examples", "test", "tools"}
 
 func (m *module) released() bool {
@@ -58,7 +58,7 @@ func openTree(dir string) (*tree, error) {
 		}
 		found = append(found, m)
 	}
-	ordered, err := inOrder(found)
+	ordered, err := sortModules(found)
 	return &tree{dir: dir, modules: ordered}, err
 }
 
@@ -75,7 +75,7 @@ func readModule(tree, dir string) (*module, error) {
 	return m, err
 }
 
-// importsOf returns what the packages of a module import of the repository, in tests too. The go.mod does not list them: before the
+// importsOf returns the packages of the repository that a module imports, in tests too. The go.mod does not list them: before the
 // first release there is no version of a sibling that it could require.
 func importsOf(root string) (imports []string, err error) {
 	err = walkModule(root, func(file string) error {
@@ -88,7 +88,7 @@ func importsOf(root string) (imports []string, err error) {
 			if err != nil {
 				return err
 			}
-			if ours(path) && !slices.Contains(imports, path) {
+			if isOurs(path) && !slices.Contains(imports, path) {
 				imports = append(imports, path)
 			}
 		}
@@ -97,8 +97,8 @@ func importsOf(root string) (imports []string, err error) {
 	return imports, err
 }
 
-// ours reports whether a path is that of the root module, or below it.
-func ours(path string) bool { return strings.HasPrefix(path+"/", repository+"/") }
+// isOurs reports whether a path is the path of the root module, or below it.
+func isOurs(path string) bool { return strings.HasPrefix(path+"/", repository+"/") }
 
 // walkModule calls visit for every Go file of a module.
 func walkModule(root string, visit func(file string) error) error {
@@ -130,9 +130,9 @@ func readMod(dir string) (*modfile.File, error) {
 	return modfile.Parse(file, text, nil)
 }
 
-// inOrder sorts modules so that each comes after those that it requires. It rejects a released module that requires one that is
+// sortModules sorts modules so that each comes after those that it requires. It rejects a released module that requires one that is
 // not, since users could not install it.
-func inOrder(found []*module) ([]*module, error) {
+func sortModules(found []*module) ([]*module, error) {
 	byPath := map[string]*module{}
 	for _, m := range found {
 		byPath[m.path] = m
@@ -211,8 +211,8 @@ func (t *tree) copyTo(dir string) (*tree, error) {
 	return copied, copied.addLicenses()
 }
 
-// addLicenses gives every module the license of the root, as the go command does when it downloads one of several modules
-// of a repository.
+// addLicenses adds the license of the root to every module, as the go command does when it downloads one of several
+// modules of a repository.
 func (t *tree) addLicenses() error {
 	for _, m := range t.modules {
 		to := filepath.Join(t.dir, m.dir, "LICENSE")

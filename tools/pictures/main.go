@@ -22,7 +22,7 @@ func main() {
 }
 
 func draw(program, docs string) error {
-	pictures := map[string][]byte{"architecture.svg": drawRooms()}
+	pictures := map[string][]byte{"architecture.svg": drawArchitecture()}
 	for _, t := range traffics {
 		svg, err := drawTraffic(program, docs, t)
 		if err != nil {

@@ -17,14 +17,14 @@ func TestInWindow(t *testing.T) {
 
 // Arrows begin and end at the edges of rooms, and none points up.
 func TestArrowsTouchRooms(t *testing.T) {
-	find := func(name string) room {
-		i := slices.IndexFunc(rooms, func(r room) bool { return r.name == name })
+	find := func(name string) box {
+		i := slices.IndexFunc(boxes, func(r box) bool { return r.name == name })
 		if i < 0 {
 			t.Fatalf("no room is named %q", name)
 		}
-		return rooms[i]
+		return boxes[i]
 	}
-	touches := func(r room, x, y int) bool { return x >= r.left && x <= r.right && y >= r.top && y <= r.bottom }
+	touches := func(r box, x, y int) bool { return x >= r.left && x <= r.right && y >= r.top && y <= r.bottom }
 	for _, a := range arrows {
 		n := len(a.line)
 		if !touches(find(a.from), a.line[0], a.line[1]) || !touches(find(a.to), a.line[n-2], a.line[n-1]) {
@@ -42,7 +42,7 @@ func TestPictureIsUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(drawn, drawRooms()) {
+	if !bytes.Equal(drawn, drawArchitecture()) {
 		t.Error("docs/architecture.svg is not what this program draws; run make pictures")
 	}
 }

@@ -21,7 +21,7 @@ type traffic struct {
 var traffics = []traffic{
 	{"traffic/bursts.jsonl", "bursts.svg", "Four bursts of 20 requests against a quota of 20 per minute",
 		"The blue area is what was admitted in the last 60 seconds. Above the dashed line, the quota, it is red."},
-	{"traffic/busy.jsonl", "busy.svg", "A client that asks 30 times per minute, against a quota of 20 per minute",
+	{"traffic/busy.jsonl", "busy.svg", "A client that sends 30 requests per minute, against a quota of 20 per minute",
 		"Ticks below the area are requests: long green ones were admitted, short red ones refused."},
 }
 
@@ -55,8 +55,8 @@ func replay(program, log, limit string) ([]decision, error) {
 	defer os.RemoveAll(folder)
 	out := filepath.Join(folder, "decisions.jsonl")
 	command := exec.Command(program, "replay", "--limit", limit, "--decisions", out, log)
-	if said, err := command.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("replay %s: %w\n%s", limit, err, said)
+	if output, err := command.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("replay %s: %w\n%s", limit, err, output)
 	}
 	file, err := os.Open(out)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // anchors gives headings the anchors that GitHub gives them, so that links work in both places.
 type anchors map[string]bool
 
-// Generate returns the anchor of a heading. If several are equal, all but the first get a number.
+// Generate returns the anchor of a heading. If several headings have the same text, all but the first get a number.
 func (a anchors) Generate(heading []byte, _ ast.NodeKind) []byte {
 	anchor := strings.Map(func(r rune) rune {
 		switch {

@@ -15,8 +15,8 @@ type Options struct {
 	// Max is how many connections are held at a time, and MaxPerAddress how many from one address. IPv6 addresses are counted by
 	// their /64 network, since a client usually has a whole one to choose from.
 	Max, MaxPerAddress int
-	// Exempt reports whether an address has no bound of its own, such as the address of a proxy, which connects for many clients;
-	// nil exempts none. It must be fast and safe for concurrent use.
+	// Exempt reports whether MaxPerAddress does not apply to an address, such as the address of a proxy, which connects for many
+	// clients; nil exempts none. It must be fast and safe for concurrent use.
 	Exempt func(netip.Addr) bool
 }
 
@@ -30,7 +30,7 @@ type Listener struct {
 
 	mu      sync.Mutex
 	open    int
-	byAddr  map[netip.Addr]int // has no zero values
+	byAddr  map[netip.Addr]int // entries that reach 0 are deleted
 	refused int64
 }
 
@@ -61,7 +61,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		client := l.client(conn.RemoteAddr())
-		if l.take(client) {
+		if l.acquire(client) {
 			l.unsettled.Add(1)
 			return &counted{Conn: conn, listener: l, client: client}, nil
 		}
@@ -86,7 +86,7 @@ func (l *Listener) client(remote net.Addr) netip.Addr {
 	return addr
 }
 
-func (l *Listener) take(client netip.Addr) bool {
+func (l *Listener) acquire(client netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open >= l.opts.Max || client.IsValid() && l.byAddr[client] >= l.opts.MaxPerAddress {
@@ -100,7 +100,7 @@ func (l *Listener) take(client netip.Addr) bool {
 	return true
 }
 
-func (l *Listener) giveBack(client netip.Addr) {
+func (l *Listener) release(client netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
@@ -132,7 +132,7 @@ func (c *counted) settle() {
 func (c *counted) Close() error {
 	c.closed.Do(func() {
 		c.settle()
-		c.listener.giveBack(c.client)
+		c.listener.release(c.client)
 	})
 	return c.Conn.Close()
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// settleTime is the longest time that Settle waits. Like net/http, it does not wait longer for clients that have connected and sent
-// no request.
+// settleTime is the longest time that Settle waits. Like net/http, Settle does not wait longer for clients that have connected and
+// sent no request.
 const settleTime = 5 * time.Second
 
 // ConnState must be set as http.Server.ConnState for Settle to work.
@@ -25,8 +25,8 @@ func (l *Listener) ConnState(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// Settle waits until the first request on every connection has been answered, or ctx ends. Call it after the end of listening and
-// before http.Server.Shutdown, which closes connections whose first request has not been read without a response.
+// Settle waits until the first request on every connection has been answered, or ctx ends. Call it after the listener has stopped
+// listening and before http.Server.Shutdown, which closes a connection without a response if its first request has not been read.
 func (l *Listener) Settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()

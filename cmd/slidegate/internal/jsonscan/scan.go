@@ -9,16 +9,16 @@ import (
 // maxDepth is the maximum nesting of arrays and objects, so that no input can exhaust the stack.
 const maxDepth = 512
 
-// Scanner reads JSON objects one after the other: it validates each, and keeps the raw text of the requested members. The
+// Scanner reads lines that are JSON objects: it validates each line, and keeps the raw text of the requested members. The
 // last of duplicate members counts. It reuses its memory from line to line. The zero value is ready to use, and requests
 // no members. It is not safe for concurrent use.
 type Scanner struct {
-	tree    *node // the requested members; nil if there are none
-	line    []byte
-	found   [][]byte // raw values by slot, nil if missing
-	scratch []byte   // the unescaped strings of this line
-	bad     int      // the offset of the error, after a method returned -1
-	deep    bool     // the error is the depth
+	tree        *node // the requested members; nil if there are none
+	line        []byte
+	found       [][]byte // raw values by slot, nil if missing
+	scratch     []byte   // the unescaped strings of this line
+	errorOffset int      // the offset of the error, once a method has returned -1
+	tooDeep     bool     // the error is that the nesting is too deep
 }
 
 // Slot requests the member at path, in all lines from the next one on, and returns its slot for Raw. If fold is set, the
@@ -36,18 +36,18 @@ func (s *Scanner) Slot(path []string, fold bool) int {
 
 // Read reads a line, and reports whether it is one JSON object. If it is not, Why returns the reason.
 func (s *Scanner) Read(line []byte) bool {
-	s.line, s.scratch, s.deep = line, s.scratch[:0], false
+	s.line, s.scratch, s.tooDeep = line, s.scratch[:0], false
 	clear(s.found)
 	i := s.space(0)
 	if s.at(i) != '{' {
-		s.bad = i
+		s.errorOffset = i
 		return false
 	}
 	if i = s.object(i, s.tree, 0); i < 0 {
 		return false
 	}
-	s.bad = s.space(i)
-	return s.bad == len(line)
+	s.errorOffset = s.space(i)
+	return s.errorOffset == len(line)
 }
 
 // Raw returns the raw value in a slot of the last line read, or nil if the line does not have it.
@@ -56,14 +56,14 @@ func (s *Scanner) Raw(slot int) []byte { return s.found[slot] }
 // Why returns the reason why the line is invalid, after Read returned false.
 func (s *Scanner) Why() string {
 	switch {
-	case s.deep:
+	case s.tooDeep:
 		return fmt.Sprintf("nested more than %d deep", maxDepth)
-	case s.space(0) == s.bad && s.bad < len(s.line):
+	case s.space(0) == s.errorOffset && s.errorOffset < len(s.line):
 		return "the line is not an object"
-	case s.bad == len(s.line):
+	case s.errorOffset == len(s.line):
 		return "the line ends early"
 	}
-	return fmt.Sprintf("invalid JSON at byte %d", s.bad+1)
+	return fmt.Sprintf("invalid JSON at byte %d", s.errorOffset+1)
 }
 
 // at returns the byte at i, or 0, which is never expected, after the end.
@@ -82,14 +82,14 @@ func (s *Scanner) space(i int) int {
 }
 
 func (s *Scanner) fail(i int) int {
-	s.bad = min(i, len(s.line))
+	s.errorOffset = min(i, len(s.line))
 	return -1
 }
 
 // value validates the value at i and returns its end, or -1. It looks up names in want, which may be nil.
 func (s *Scanner) value(i int, want *node, depth int) int {
 	if depth > maxDepth {
-		s.deep = true
+		s.tooDeep = true
 		return s.fail(i)
 	}
 	switch s.at(i) {
@@ -122,14 +122,14 @@ func (s *Scanner) object(i int, want *node, depth int) int {
 		if end < 0 {
 			return -1
 		}
-		var kid *node
+		var child *node
 		if want != nil {
-			kid = want.named(s.unquote(s.line[i:end]))
+			child = want.childNamed(s.unquote(s.line[i:end]))
 		}
 		if i = s.space(end); s.at(i) != ':' {
 			return s.fail(i)
 		}
-		if i = s.wanted(s.space(i+1), kid, depth+1); i < 0 {
+		if i = s.member(s.space(i+1), child, depth+1); i < 0 {
 			return -1
 		}
 		switch i = s.space(i); s.at(i) {
@@ -149,11 +149,11 @@ func (s *Scanner) array(i int, want *node, depth int) int {
 		return i + 1
 	}
 	for n := 0; ; n++ {
-		var kid *node
+		var child *node
 		if want != nil {
-			kid = want.numbered(n)
+			child = want.childAt(n)
 		}
-		if i = s.wanted(i, kid, depth+1); i < 0 {
+		if i = s.member(i, child, depth+1); i < 0 {
 			return -1
 		}
 		switch i = s.space(i); s.at(i) {
@@ -167,12 +167,12 @@ func (s *Scanner) array(i int, want *node, depth int) int {
 	}
 }
 
-// wanted is like value, and stores the value if want has a slot.
-func (s *Scanner) wanted(i int, want *node, depth int) int {
+// member is like value, and stores the value if want has a slot.
+func (s *Scanner) member(i int, want *node, depth int) int {
 	if want == nil {
 		return s.value(i, nil, depth)
 	}
-	want.forget(s.found)
+	want.clearSlots(s.found)
 	end := s.value(i, want, depth)
 	if end >= 0 && want.slot >= 0 {
 		s.found[want.slot] = s.line[i:end]
@@ -212,8 +212,8 @@ func EndOfPlain(line []byte, i int) int {
 	for i+8 <= len(line) {
 		x := binary.LittleEndian.Uint64(line[i:])
 		quote, backslash := x^'"'*ones, x^'\\'*ones
-		// (y - ones) &^ y & tops has the top bit of every zero byte of y, and (x - 0x20*ones) &^ x & tops that of every
-		// byte of x less than 0x20. A borrow can add bits above such a byte, but none below the lowest.
+		// (y - ones) &^ y & tops has the top bit of every zero byte of y, and (x - 0x20*ones) &^ x & tops has the top
+		// bit of every byte of x less than 0x20. A borrow can add bits above such a byte, but none below the lowest.
 		if found := ((x-0x20*ones)&^x | (quote-ones)&^quote | (backslash-ones)&^backslash) & tops; found != 0 {
 			return i + bits.TrailingZeros64(found)/8
 		}

@@ -94,7 +94,7 @@ func TestMembersAreThoseOfTheStandardLibrary(t *testing.T) {
 		slots := slotsOf(t, &s, paths...)
 		for range 2 { // nothing is left over from the line before
 			if !s.Read([]byte(line)) {
-				t.Fatalf("%s: got an error at %d, want none", line, s.bad)
+				t.Fatalf("%s: got an error at %d, want none", line, s.errorOffset)
 			}
 			for i, path := range paths {
 				names, _ := SplitPath(path)
@@ -131,12 +131,12 @@ func FuzzJSON(f *testing.F) {
 		got := s.Read(line)
 		trimmed := strings.TrimLeft(string(line), " \t\r\n")
 		want := strings.HasPrefix(trimmed, "{") && json.Valid(line)
-		if got != want && !s.deep {
+		if got != want && !s.tooDeep {
 			t.Fatalf("%q: got %v, want %v", line, got, want)
 		}
 		if !got {
-			if s.Why() == "" || s.bad < 0 || s.bad > len(line) {
-				t.Fatalf("%q: got an error at %d", line, s.bad)
+			if s.Why() == "" || s.errorOffset < 0 || s.errorOffset > len(line) {
+				t.Fatalf("%q: got an error at %d", line, s.errorOffset)
 			}
 			return
 		}
@@ -214,11 +214,11 @@ func TestNamesInAnyCase(t *testing.T) {
 		if first != 0 || second != 0 {
 			t.Errorf("%v: the slots are %d and %d, want one", order, first, second)
 		}
-		found := tree.named([]byte("headers")).named([]byte("x-kEY")) != nil
+		found := tree.childNamed([]byte("headers")).childNamed([]byte("x-kEY")) != nil
 		if want := order[0] || order[1]; found != want {
 			t.Errorf("%v: found in another case %v, want %v", order, found, want)
 		}
-		if tree.named([]byte("Headers")) != nil {
+		if tree.childNamed([]byte("Headers")) != nil {
 			t.Errorf("%v: only the last name matches in any case", order)
 		}
 	}

@@ -9,45 +9,45 @@ import (
 
 // node is a node in the tree of requested member names. The root represents the whole line.
 type node struct {
-	name  string
-	index int  // the name as an array index, or -1
-	fold  bool // the name is case-insensitive, like the name of a header
-	slot  int  // the slot of the member's raw value, or -1
-	kids  []*node
+	name     string
+	index    int  // the name as an array index, or -1
+	fold     bool // the name is case-insensitive, like the name of a header
+	slot     int  // the slot of the member's raw value, or -1
+	children []*node
 }
 
 func newTree() *node { return &node{index: -1, slot: -1} }
 
-// named returns the kid with the given name, or nil.
-func (n *node) named(name []byte) *node {
-	for _, kid := range n.kids {
-		if len(kid.name) != len(name) {
+// childNamed returns the child with the given name, or nil.
+func (n *node) childNamed(name []byte) *node {
+	for _, child := range n.children {
+		if len(child.name) != len(name) {
 			continue
 		}
-		if string(name) == kid.name || kid.fold && bytes.EqualFold(name, []byte(kid.name)) {
-			return kid
+		if string(name) == child.name || child.fold && bytes.EqualFold(name, []byte(child.name)) {
+			return child
 		}
 	}
 	return nil
 }
 
-// numbered returns the kid for the i-th element of an array, or nil.
-func (n *node) numbered(i int) *node {
-	for _, kid := range n.kids {
-		if kid.index == i {
-			return kid
+// childAt returns the child for the i-th element of an array, or nil.
+func (n *node) childAt(i int) *node {
+	for _, child := range n.children {
+		if child.index == i {
+			return child
 		}
 	}
 	return nil
 }
 
-// forget clears the slots of n and its descendants: the last of duplicate members counts, with everything in it.
-func (n *node) forget(found [][]byte) {
+// clearSlots clears the slots of n and its descendants: the last of duplicate members counts, with everything in it.
+func (n *node) clearSlots(found [][]byte) {
 	if n.slot >= 0 {
 		found[n.slot] = nil
 	}
-	for _, kid := range n.kids {
-		kid.forget(found)
+	for _, child := range n.children {
+		child.clearSlots(found)
 	}
 }
 
@@ -55,7 +55,7 @@ func (n *node) forget(found [][]byte) {
 // path is case-insensitive.
 func (n *node) add(path []string, fold bool, next int) int {
 	for i, name := range path {
-		n = n.kid(name, fold && i == len(path)-1)
+		n = n.child(name, fold && i == len(path)-1)
 	}
 	if n.slot < 0 {
 		n.slot = next
@@ -63,22 +63,22 @@ func (n *node) add(path []string, fold bool, next int) int {
 	return n.slot
 }
 
-// kid finds or creates a kid. A name requested both exactly and case-insensitively has one kid, because a member has only
-// one slot.
-func (n *node) kid(name string, fold bool) *node {
-	for _, kid := range n.kids {
-		if kid.name == name || (fold || kid.fold) && strings.EqualFold(kid.name, name) {
-			kid.fold = kid.fold || fold
-			return kid
+// child finds or creates a child. A name requested both exactly and case-insensitively has one child, because a member has
+// only one slot.
+func (n *node) child(name string, fold bool) *node {
+	for _, child := range n.children {
+		if child.name == name || (fold || child.fold) && strings.EqualFold(child.name, name) {
+			child.fold = child.fold || fold
+			return child
 		}
 	}
 	index, err := strconv.Atoi(name)
 	if err != nil || strconv.Itoa(index) != name {
 		index = -1
 	}
-	kid := &node{name: name, index: index, fold: fold, slot: -1}
-	n.kids = append(n.kids, kid)
-	return kid
+	child := &node{name: name, index: index, fold: fold, slot: -1}
+	n.children = append(n.children, child)
+	return child
 }
 
 // SplitPath splits a path such as request.headers.Referer.0 at its dots. A dot after a backslash is part of a name.

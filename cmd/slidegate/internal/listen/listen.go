@@ -39,7 +39,7 @@ func Text(addr net.Addr) string {
 	return addr.String()
 }
 
-// Check returns an error that names the fix if an address is invalid.
+// Check returns an error that says what to write if an address is invalid.
 func Check(address string) error {
 	if IsUnix(address) {
 		if Path(address) == "" {
@@ -71,7 +71,7 @@ func Check(address string) error {
 // listenUnix opens a Unix socket. It replaces a socket that a process left behind, but not one that is in use.
 func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	listener, err := net.Listen("unix", path)
-	if errors.Is(err, syscall.EADDRINUSE) && isLeftOver(path) {
+	if errors.Is(err, syscall.EADDRINUSE) && isStale(path) {
 		if err = os.Remove(path); err == nil {
 			listener, err = net.Listen("unix", path)
 		}
@@ -88,8 +88,8 @@ func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 // isClosed reports whether an error means that a listener was closed.
 func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }
 
-// isLeftOver reports whether path is a socket that no process listens on.
-func isLeftOver(path string) bool {
+// isStale reports whether path is a socket that no process listens on.
+func isStale(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSocket {
 		return false

@@ -43,7 +43,7 @@ func (o Options) open(address string) (net.Listener, error) {
 func Inherited(inner net.Listener) *Listener { return newListener(inner, true) }
 
 func newListener(inner net.Listener, inherited bool) *Listener {
-	return &Listener{Listener: inner, inherited: inherited, waiting: make(chan net.Conn), resting: make(chan struct{}), closed: make(chan struct{})}
+	return &Listener{Listener: inner, inherited: inherited, queued: make(chan net.Conn), drained: make(chan struct{}), closed: make(chan struct{})}
 }
 
 // Listener is a net.Listener that can be closed in two steps, so that no client that has connected is turned away. It is safe for
@@ -51,8 +51,8 @@ func newListener(inner net.Listener, inherited bool) *Listener {
 type Listener struct {
 	net.Listener
 	inherited bool
-	waiting   chan net.Conn // connections that were not accepted when Quiesce was called
-	resting   chan struct{} // received by Accept when there is nothing left to return
+	queued    chan net.Conn // connections that were not accepted when Quiesce was called
+	drained   chan struct{} // received by Accept when no queued connection is left
 	quiesce   sync.Once
 	close     sync.Once
 	closed    chan struct{}
@@ -66,9 +66,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	for {
 		select {
-		case conn := <-l.waiting:
+		case conn := <-l.queued:
 			return conn, nil
-		case <-l.resting:
+		case <-l.drained:
 		case <-l.closed:
 			return nil, err
 		}
@@ -83,12 +83,12 @@ func (l *Listener) Quiesce(ctx context.Context) {
 	l.quiesce.Do(func() {
 		var left []net.Conn
 		if !l.inherited {
-			left = acceptWaiting(l.Listener)
+			left = acceptQueued(l.Listener)
 		}
 		_ = l.Listener.Close()
 		for _, conn := range left {
 			select {
-			case l.waiting <- conn:
+			case l.queued <- conn:
 			case <-l.closed:
 				_ = conn.Close()
 			case <-ctx.Done():
@@ -96,7 +96,7 @@ func (l *Listener) Quiesce(ctx context.Context) {
 			}
 		}
 		select {
-		case l.resting <- struct{}{}:
+		case l.drained <- struct{}{}:
 		case <-l.closed:
 		case <-ctx.Done():
 		}

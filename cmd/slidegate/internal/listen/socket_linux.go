@@ -18,8 +18,8 @@ func reusePort(_, _ string, conn syscall.RawConn) error {
 	return errors.Join(err, failed)
 }
 
-// acceptWaiting returns the connections in the queue of a listener, without waiting for others.
-func acceptWaiting(l net.Listener) (all []net.Conn) {
+// acceptQueued returns the connections in the queue of a listener, without waiting for others.
+func acceptQueued(l net.Listener) (all []net.Conn) {
 	socket, ok := l.(syscall.Conn)
 	if !ok {
 		return nil

@@ -13,5 +13,5 @@ func reusePort(_, _ string, _ syscall.RawConn) error {
 	return errors.New("sharing a port with another process is supported only on Linux; remove --reuse-port")
 }
 
-// acceptWaiting returns nothing: the queue can be emptied only on Linux.
-func acceptWaiting(net.Listener) []net.Conn { return nil }
+// acceptQueued returns nothing: the queue can be emptied only on Linux.
+func acceptQueued(net.Listener) []net.Conn { return nil }

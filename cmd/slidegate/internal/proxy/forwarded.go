@@ -24,16 +24,16 @@ func (p *Proxy) trusts(peer string) bool {
 	return false
 }
 
-// forward sets the headers that tell the application who the client is. From a trusted proxy, they are kept, and the proxy's own
-// address is added. Headers from any other peer are not believed, and the application, which sees us as its peer, must not believe
-// them either: so everything that names a client, a host or a scheme is removed and written from scratch.
+// forward sets the headers that tell the application who the client is. Headers from a trusted proxy are kept, and the address of
+// that proxy is added. Headers from any other peer are not believed. The application, whose peer is this proxy, must not believe
+// them either, so everything that names a client, a host or a scheme is removed and written from scratch.
 func (p *Proxy) forward(r *httputil.ProxyRequest) {
 	in, out := r.In.Header, r.Out.Header
 	trusted := p.trusts(r.In.RemoteAddr)
 	dropSpoofable(out, trusted)
 	dropSpoofable(r.Out.Trailer, trusted) // announced trailers; the others arrive at the end of the body
-	if way, ok := r.In.Context().Value(passingKey{}).(*passing); ok && way.body != nil {
-		way.body.atEnd = func() { dropSpoofable(r.Out.Trailer, trusted) }
+	if state, ok := r.In.Context().Value(requestStateKey{}).(*requestState); ok && state.body != nil {
+		state.body.atEnd = func() { dropSpoofable(r.Out.Trailer, trusted) }
 	}
 	if !trusted {
 		r.SetXForwarded()

@@ -61,15 +61,15 @@ type Options struct {
 // would send the most requests to an application that is down. A slot of an in-flight limit is held, and renewed, until the request
 // has ended.
 type Proxy struct {
-	gate      *gate.Gate
-	opts      Options
-	log       *slog.Logger
-	failures  *throttlelog.Logger // for messages that every request of an outage repeats
-	pass      *httputil.ReverseProxy
-	transport *http.Transport // nil if Options.Transport is set
-	answers   gate.Responder
-	trusted   atomic.Pointer[[]netip.Prefix]
-	slotLost  func(error) // logs that a slot could not be renewed or released; the request goes on
+	gate         *gate.Gate
+	opts         Options
+	log          *slog.Logger
+	failures     *throttlelog.Logger // for messages that every request of an outage repeats
+	pass         *httputil.ReverseProxy
+	transport    *http.Transport // nil if Options.Transport is set
+	responder    gate.Responder
+	trusted      atomic.Pointer[[]netip.Prefix]
+	logSlotError func(error) // logs that a slot could not be renewed or released; the request continues
 }
 
 // New returns a proxy whose requests the gate decides.
@@ -82,8 +82,8 @@ func New(g *gate.Gate, opts Options) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{gate: g, opts: opts, log: opts.Logger, failures: throttlelog.New(opts.Logger)}
-	p.answers.Dialect = opts.Headers
-	p.slotLost = func(err error) {
+	p.responder.Dialect = opts.Headers
+	p.logSlotError = func(err error) {
 		p.failures.Warn("proxy: a slot of an in-flight limit could not be renewed or released", err)
 	}
 	p.Trust(opts.Trusted)
@@ -95,7 +95,7 @@ func New(g *gate.Gate, opts Options) (*Proxy, error) {
 	p.pass = &httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
 		ModifyResponse: addLimitHeader,
-		ErrorHandler:   p.failed,
+		ErrorHandler:   p.forwardFailed,
 		Transport:      transport,
 		BufferPool:     &buffers{},
 		ErrorLog:       slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
@@ -160,42 +160,42 @@ func (p *Proxy) Close() {
 	}
 }
 
-// passing is the state of a request while it is forwarded.
-type passing struct {
+// requestState is the state of a request while it is forwarded.
+type requestState struct {
 	limits http.Header // limit headers for the response; may be nil
 	body   *body       // the client's body; may be nil
 }
 
-type passingKey struct{}
+type requestStateKey struct{}
 
 // ServeHTTP forwards the request, or refuses it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if refusal := unfit(r); refusal != nil {
+	if refusal := unsupported(r); refusal != nil {
 		refusal.Send(w)
 		return
 	}
-	v, held, err := p.gate.HoldRequest(r.Context(), r, p.slotLost)
-	defer held.Release(r.Context(), p.slotLost) // also after a websocket has ended, or the client has disconnected
+	v, held, err := p.gate.HoldRequest(r.Context(), r, p.logSlotError)
+	defer held.Release(r.Context(), p.logSlotError) // also after a websocket has ended, or the client has disconnected
 	switch {
 	case err != nil:
-		p.undecided(w, r, err)
+		p.gateFailed(w, r, err)
 	case !v.Decision.Allowed:
 		p.refuse(w, &v)
 	default:
-		way := &passing{limits: p.limitHeader(&v)}
-		ctx := context.WithValue(r.Context(), passingKey{}, way)
+		state := &requestState{limits: p.limitHeader(&v)}
+		ctx := context.WithValue(r.Context(), requestStateKey{}, state)
 		r = r.WithContext(ctx)
 		if r.Body != nil && r.Body != http.NoBody {
-			way.body = &body{ReadCloser: r.Body}
-			r.Body = way.body
+			state.body = &body{ReadCloser: r.Body}
+			r.Body = state.body
 		}
 		p.pass.ServeHTTP(w, r)
 	}
 }
 
-// unfit returns the response to a request that a reverse proxy does not support, or nil. Each of them could make the gate see a
-// different path than the application does.
-func unfit(r *http.Request) *problemjson.Document {
+// unsupported returns the response to a request that a reverse proxy does not support, or nil. Such a request could make the gate and
+// the application see different paths.
+func unsupported(r *http.Request) *problemjson.Document {
 	switch {
 	case r.Method == http.MethodConnect:
 		return &problemjson.Document{Status: http.StatusMethodNotAllowed, Detail: "Tunnels are not supported."}

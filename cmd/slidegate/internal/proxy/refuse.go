@@ -25,13 +25,13 @@ func (p *Proxy) limitHeader(v *gate.Verdict) http.Header {
 		return nil
 	}
 	h := make(http.Header, 3)
-	p.answers.WriteHeader(h, v)
+	p.responder.WriteHeader(h, v)
 	return h
 }
 
-// undecided responds to a request for which the gate returned an error. Outages are handled by the failure modes, so the cause is a
+// gateFailed responds to a request for which the gate returned an error. Outages are handled by the failure modes, so the cause is a
 // policy that the store cannot decide, or a client that has disconnected.
-func (p *Proxy) undecided(w http.ResponseWriter, r *http.Request, err error) {
+func (p *Proxy) gateFailed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		panic(http.ErrAbortHandler) // the client has disconnected
 	}
@@ -49,6 +49,6 @@ func (p *Proxy) refuse(w http.ResponseWriter, v *gate.Verdict) {
 		gate.Forbidden(v).Send(w)
 		return
 	}
-	p.answers.WriteHeader(w.Header(), v)
-	problemjson.Send(w, httplimit.RefusalStatus(&v.Decision), p.answers.Refusal(v, p.gate.RefusalTexts(v.Policy)))
+	p.responder.WriteHeader(w.Header(), v)
+	problemjson.Send(w, httplimit.RefusalStatus(&v.Decision), p.responder.Refusal(v, p.gate.RefusalTexts(v.Policy)))
 }

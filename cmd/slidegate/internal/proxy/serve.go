@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	maxHeaderBytes = 32 << 10
-	headerTimeout  = 10 * time.Second // to send the header of a request
-	betweenTimeout = 2 * time.Minute  // for the next request on a connection
+	maxHeaderBytes   = 32 << 10
+	headerTimeout    = 10 * time.Second // to send the header of a request
+	keepAliveTimeout = 2 * time.Minute  // for the next request on a connection
 )
 
-// Server serves a proxy, and slow clients cannot tie it up. It bounds how long clients take, but not how many there are: that is up
-// to the listener. The zero value is not usable; call NewServer.
+// Server serves a proxy, and slow clients cannot tie it up. It bounds how long clients take, but not how many there are; the
+// listener must do that. The zero value is not usable; call NewServer.
 type Server struct {
-	proxy *Proxy
-	http  *http.Server
-	busy  atomic.Int64 // requests in progress, including websockets
-	ended context.Context
-	cut   context.CancelFunc // aborts requests in progress
+	proxy       *Proxy
+	http        *http.Server
+	busy        atomic.Int64 // requests in progress, including websockets
+	baseContext context.Context
+	abort       context.CancelFunc // aborts requests in progress
 }
 
 // NewServer returns a server for the proxy. It serves TLS if secure is not nil. If around is not nil, NewServer calls it with the
 // handler and serves the handler it returns, which must call the given one.
-func (p *Proxy) NewServer(secure *tls.Config, around func(http.Handler) http.Handler) *Server {
+func (p *Proxy) NewServer(secure *tls.Config, wrap func(http.Handler) http.Handler) *Server {
 	s := &Server{proxy: p}
-	s.ended, s.cut = context.WithCancel(context.Background())
+	s.baseContext, s.abort = context.WithCancel(context.Background())
 	handler := p.withIdleDeadlines()
-	if around != nil {
-		handler = around(handler)
+	if wrap != nil {
+		handler = wrap(handler)
 	}
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,11 +45,11 @@ func (p *Proxy) NewServer(secure *tls.Config, around func(http.Handler) http.Han
 			defer s.busy.Add(-1)
 			handler.ServeHTTP(w, r)
 		}),
-		BaseContext:       func(net.Listener) context.Context { return s.ended },
+		BaseContext:       func(net.Listener) context.Context { return s.baseContext },
 		TLSConfig:         secure,
 		ReadHeaderTimeout: min(headerTimeout, p.opts.Idle),
 		WriteTimeout:      p.opts.Idle, // for responses that the server writes itself; see withIdleDeadlines for the rest
-		IdleTimeout:       betweenTimeout,
+		IdleTimeout:       keepAliveTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 		// OPTIONS * is treated like other requests: it is limited, and the application answers it.
@@ -81,12 +81,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if left := s.wait(ctx); err != nil || left > 0 {
 		s.proxy.log.Warn("proxy: requests were aborted at shutdown", slog.Int64("requests", left))
 	}
-	s.cut()
+	s.abort()
 	_ = s.http.Close() // aborts the remaining ones
 	s.wait(context.Background())
-	released, cancel := context.WithTimeout(context.Background(), store.FinishTime)
+	drainContext, cancel := context.WithTimeout(context.Background(), store.FinishTime)
 	defer cancel()
-	if err := s.proxy.gate.Drain(released); err != nil {
+	if err := s.proxy.gate.Drain(drainContext); err != nil {
 		s.proxy.log.Warn("proxy: some slots were not released and will expire", slog.Any("error", err))
 	}
 	return nil

@@ -5,22 +5,22 @@ import (
 	"net/http"
 )
 
-// Clients can claim an address, a host or a path in many headers, because some proxy writes each of them and some application
-// believes it. The names below are in lower case, with a hyphen for anything that is neither a letter nor a digit, because many
-// applications normalize names like that and take X_Forwarded_For for X-Forwarded-For.
+// Clients can claim an address, a host or a path in many headers: for each of these headers there is a proxy that writes it and
+// an application that believes it. The names below are in lower case, with a hyphen for anything that is neither a letter nor a
+// digit, because many applications normalize names in this way and treat X_Forwarded_For as X-Forwarded-For.
 var (
-	untoldPrefixes = [][]byte{
+	spoofablePrefixes = [][]byte{
 		[]byte("x-forwarded-"), []byte("x-original-"), []byte("x-real-"), []byte("x-appengine-"),
 	}
 	// Suffixes of names in which various networks name the client: Fastly-Client-IP, X-Azure-ClientIP, DO-Connecting-IP.
-	untoldSuffixes = [][]byte{
+	spoofableSuffixes = [][]byte{
 		[]byte("client-ip"), []byte("clientip"), []byte("client-addr"), []byte("client-address"), []byte("client-connection-ip"),
 		[]byte("connecting-ip"), []byte("connecting-ipv6"), []byte("forwarded-for"), []byte("originating-ip"),
 		[]byte("real-ip"), []byte("remote-addr"), []byte("remote-ip"), []byte("socketip"), []byte("src-ip"), []byte("user-ip"),
 		[]byte("source-ip"), []byte("sourceip"), []byte("peer-ip"), []byte("caller-ip"), []byte("trusted-ip"), []byte("remote-host"),
 		[]byte("viewer-address"), []byte("ip-authorization"),
 	}
-	untoldNames = map[string]bool{
+	spoofableNames = map[string]bool{
 		"forwarded": true, "x-forwarded": true, "x-cluster-client": true, "cf-pseudo-ipv4": true, "cf-visitor": true, "x-envoy-external-address": true,
 		"x-envoy-original-path": true, "x-envoy-original-host": true, "x-envoy-internal": true, "x-vercel-proxied-for": true,
 		"cloudfront-forwarded-proto": true, "x-coming-from": true, "x-host": true,
@@ -48,15 +48,15 @@ func spoofable(name string, trusted bool) bool {
 	if trusted && !odd {
 		return false
 	}
-	if untoldNames[string(plain)] {
+	if spoofableNames[string(plain)] {
 		return true
 	}
-	for _, prefix := range untoldPrefixes {
+	for _, prefix := range spoofablePrefixes {
 		if bytes.HasPrefix(plain, prefix) {
 			return true
 		}
 	}
-	for _, suffix := range untoldSuffixes {
+	for _, suffix := range spoofableSuffixes {
 		if bytes.HasSuffix(plain, suffix) {
 			return true
 		}
@@ -64,7 +64,7 @@ func spoofable(name string, trusted bool) bool {
 	return false
 }
 
-// dropSpoofable removes such headers or trailers.
+// dropSpoofable removes spoofable headers or trailers.
 func dropSpoofable(h http.Header, trusted bool) {
 	for name := range h {
 		if spoofable(name, trusted) {

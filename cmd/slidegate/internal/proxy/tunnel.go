@@ -42,7 +42,7 @@ func (t *tunnel) Write(part []byte) (int, error) {
 	return t.Conn.Write(part)
 }
 
-// CloseWrite passes on that the application has finished sending.
+// CloseWrite tells the client that the application has finished sending.
 func (t *tunnel) CloseWrite() error {
 	if half, ok := t.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -10,19 +10,19 @@ import (
 // policies.
 type against struct {
 	run   *run
-	first int // the number of its first group among all
+	first int // the index of its first group among all groups
 
-	requests    []request // of the batch, the parts of the replayed policies
-	others      []request // and the parts of the others
-	now, before []judged  // the decisions on each of them
+	requests    []request     // the parts of the batch under the replayed policies
+	others      []request     // the parts of the batch under the other policies
+	now, before []runDecision // the decisions of the two runs on the batch
 
 	denied, admitted change
 }
 
-// judged is the decision of a run on a request.
-type judged struct {
+// runDecision is the decision of a run on a request.
+type runDecision struct {
 	denied bool
-	blame  place
+	blame  keyRef
 }
 
 // change counts the requests that one of the two runs denies and the other does not.
@@ -37,12 +37,12 @@ func newAgainst(first int, groups []routing.Group, n *notes) (*against, error) {
 	return &against{run: r, first: first, denied: change{denials: newDenials(n)}, admitted: change{denials: newDenials(n)}}, err
 }
 
-// split separates the parts of a batch by run, and returns those of the replayed policies.
+// split separates the parts of a batch by run, and returns the parts of the replayed policies.
 func (a *against) split(batch []request) []request {
 	a.requests, a.others = a.requests[:0], a.others[:0]
 	a.now, a.before = a.now[:0], a.before[:0]
 	for len(batch) > 0 {
-		parts := batch[:chain(batch)]
+		parts := batch[:partCount(batch)]
 		batch = batch[len(parts):]
 		own := a.own(parts)
 		a.requests = append(a.requests, parts[:own]...)
@@ -69,11 +69,11 @@ func (a *against) own(parts []request) int {
 // each decides the requests of a batch by the other policies, and compares the decisions with those of the replayed
 // policies. A file with no policy for a request admits it.
 func (a *against) each(batch []request) {
-	a.run.each(a.others, func(_ *request, allowed bool) { a.before = append(a.before, judged{!allowed, a.run.blame}) })
+	a.run.each(a.others, func(_ *request, allowed bool) { a.before = append(a.before, runDecision{!allowed, a.run.blame}) })
 	for now, before := 0, 0; len(batch) > 0; {
-		parts := batch[:chain(batch)]
+		parts := batch[:partCount(batch)]
 		batch = batch[len(parts):]
-		var here, there judged
+		var here, there runDecision
 		own := a.own(parts)
 		if own > 0 {
 			here = a.now[now]
@@ -92,7 +92,7 @@ func (a *against) each(batch []request) {
 	}
 }
 
-func (c *change) add(at note, key place) {
+func (c *change) add(at note, key keyRef) {
 	c.requests++
 	c.denials.add(at, key)
 	for len(c.keys) <= key.group {
@@ -117,7 +117,7 @@ func (c *change) findings(names []*keys, groups []routing.Group, top int) (found
 	for group, counts := range c.keys {
 		for key, n := range counts {
 			if n > 0 {
-				all = append(all, KeyChange{at: place{group, uint32(key)}, Requests: n})
+				all = append(all, KeyChange{at: keyRef{group, uint32(key)}, Requests: n})
 			}
 		}
 	}

@@ -12,13 +12,13 @@ type census struct {
 	now     int64 // the bucket of the current time
 	expires [censusBuckets]population
 	alive   population
-	most    population // the most keys and the most bytes, not necessarily at the same time
+	peak    population // the most keys and the most bytes, not necessarily at the same time
 }
 
 type population struct{ keys, bytes int64 }
 
-// stay is a state in the census: its size, and when it expires. The zero value means no state.
-type stay struct {
+// liveState is a state in the census: its size, and when it expires. The zero value means no state.
+type liveState struct {
 	until rule.Micros
 	bytes int64
 }
@@ -29,19 +29,19 @@ func newCensus(horizon rule.Micros) *census {
 }
 
 // change records that the state of a key changed from before to after.
-func (c *census) change(now rule.Micros, before, after stay) {
+func (c *census) change(now rule.Micros, before, after liveState) {
 	c.advance(int64(now / c.width))
 	if before == after {
 		return
 	}
 	c.move(before, -1)
 	c.move(after, 1)
-	c.most.keys = max(c.most.keys, c.alive.keys)
-	c.most.bytes = max(c.most.bytes, c.alive.bytes)
+	c.peak.keys = max(c.peak.keys, c.alive.keys)
+	c.peak.bytes = max(c.peak.bytes, c.alive.bytes)
 }
 
 // move adds or removes a state, unless it has expired and so has been removed already.
-func (c *census) move(s stay, sign int64) {
+func (c *census) move(s liveState, sign int64) {
 	bucket := int64(s.until / c.width)
 	if bucket < c.now || s.bytes == 0 {
 		return

@@ -63,9 +63,9 @@ func TestCensusCountsLiveStates(t *testing.T) {
 			c := r.groups[0].measures[i].census
 			keys, bytes := crowd(t, &own, i, verdicts, 0)
 			mostKeys, mostBytes := crowd(t, &own, i, verdicts, c.width)
-			if c.most.keys < keys || c.most.keys > mostKeys || c.most.bytes < bytes || c.most.bytes > mostBytes {
+			if c.peak.keys < keys || c.peak.keys > mostKeys || c.peak.bytes < bytes || c.peak.bytes > mostBytes {
 				t.Fatalf("%v: got %+v, want %d to %d keys and %d to %d bytes\n%+v",
-					limits[i], c.most, keys, mostKeys, bytes, mostBytes, asks)
+					limits[i], c.peak, keys, mostKeys, bytes, mostBytes, asks)
 			}
 			checkEmptied(t, c)
 		}
@@ -146,19 +146,19 @@ func TestCensusByHand(t *testing.T) {
 	if c.width != 2 {
 		t.Fatalf("got buckets of width %d, want 2", c.width)
 	}
-	a, b := stay{until: 110, bytes: 8}, stay{until: 105, bytes: 100}
-	c.change(100, stay{}, a)
-	c.change(101, stay{}, b)
-	if c.most != (population{2, 108}) {
-		t.Fatalf("got %+v, want 2 keys of 108 bytes", c.most)
+	a, b := liveState{until: 110, bytes: 8}, liveState{until: 105, bytes: 100}
+	c.change(100, liveState{}, a)
+	c.change(101, liveState{}, b)
+	if c.peak != (population{2, 108}) {
+		t.Fatalf("got %+v, want 2 keys of 108 bytes", c.peak)
 	}
-	c.change(102, a, stay{until: 111, bytes: 16})
-	c.change(106, stay{}, stay{until: 107, bytes: 20}) // b expired in the bucket of 104 and 105
-	if c.most != (population{2, 116}) || c.alive != (population{2, 36}) {
-		t.Fatalf("got at most %+v, now %+v, want 2 of 116 bytes, now 2 of 36", c.most, c.alive)
+	c.change(102, a, liveState{until: 111, bytes: 16})
+	c.change(106, liveState{}, liveState{until: 107, bytes: 20}) // b expired in the bucket of 104 and 105
+	if c.peak != (population{2, 116}) || c.alive != (population{2, 36}) {
+		t.Fatalf("got at most %+v, now %+v, want 2 of 116 bytes, now 2 of 36", c.peak, c.alive)
 	}
-	c.change(106, b, stay{until: 120, bytes: 1}) // its old state has been removed already
-	if c.alive != (population{3, 37}) || c.most != (population{3, 116}) {
-		t.Fatalf("got at most %+v, now %+v, want 3 of 116 bytes, now 3 of 37", c.most, c.alive)
+	c.change(106, b, liveState{until: 120, bytes: 1}) // its old state has been removed already
+	if c.alive != (population{3, 37}) || c.peak != (population{3, 116}) {
+		t.Fatalf("got at most %+v, now %+v, want 3 of 116 bytes, now 3 of 37", c.peak, c.alive)
 	}
 }

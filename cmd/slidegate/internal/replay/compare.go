@@ -8,8 +8,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 )
 
-// rivals are the algorithms that a comparison includes.
-var rivals = []struct {
+// comparedAlgorithms lists the algorithms that a comparison includes.
+var comparedAlgorithms = []struct {
 	name  string
 	apply func(*slidegate.Limit)
 }{
@@ -23,30 +23,30 @@ var rivals = []struct {
 	{"token-bucket", func(l *slidegate.Limit) { l.Algorithm, l.Anchor = slidegate.TokenBucket, slidegate.AnchorClock }},
 }
 
-// compared returns one run per algorithm with the quotas and windows of the limits, and why some algorithms are
+// comparisonRuns returns one run per algorithm with the quotas and windows of the limits, and why some algorithms are
 // omitted. Calendar windows are the same in all runs: only a fixed window supports them.
-func compared(groups []routing.Group) (runs []*run, omitted []Omission) {
+func comparisonRuns(groups []routing.Group) (runs []*run, omitted []Omission) {
 	if first, all := calendarOnly(groups); all {
-		length := slidegate.Limit{Quota: first.Quota, Window: lengths[first.Calendar]}
+		length := slidegate.Limit{Quota: first.Quota, Window: periodLengths[first.Calendar]}
 		return nil, []Omission{{Name: "other algorithms", Why: first.String() + " is a calendar window, which only fixed-window supports; " +
 			"to compare, use a duration such as " + length.String()}}
 	}
-	for _, rival := range rivals {
-		those := slices.Clone(groups)
-		for i := range those {
-			those[i].Limits = slices.Clone(those[i].Limits)
-			for j, l := range those[i].Limits {
+	for _, algorithm := range comparedAlgorithms {
+		changed := slices.Clone(groups)
+		for i := range changed {
+			changed[i].Limits = slices.Clone(changed[i].Limits)
+			for j, l := range changed[i].Limits {
 				if l.Calendar != 0 {
 					continue
 				}
 				l = slidegate.Limit{Name: l.Name, Quota: l.Quota, Window: l.Window, Anchor: l.Anchor, CountDenied: l.CountDenied}
-				rival.apply(&l)
-				those[i].Limits[j] = l
+				algorithm.apply(&l)
+				changed[i].Limits[j] = l
 			}
 		}
-		r, err := newRun(rival.name, those, true)
+		r, err := newRun(algorithm.name, changed, true)
 		if err != nil {
-			omitted = append(omitted, Omission{Name: rival.name, Why: reason(err).Error()})
+			omitted = append(omitted, Omission{Name: algorithm.name, Why: reason(err).Error()})
 			continue
 		}
 		runs = append(runs, r)
@@ -54,8 +54,8 @@ func compared(groups []routing.Group) (runs []*run, omitted []Omission) {
 	return runs, omitted
 }
 
-// lengths are the approximate lengths of the calendar periods.
-var lengths = map[slidegate.Period]time.Duration{
+// periodLengths are the approximate lengths of the calendar periods.
+var periodLengths = map[slidegate.Period]time.Duration{
 	slidegate.CalendarDay: 24 * time.Hour, slidegate.CalendarWeek: 7 * 24 * time.Hour,
 	slidegate.CalendarMonth: 30 * 24 * time.Hour, slidegate.CalendarYear: 365 * 24 * time.Hour,
 }

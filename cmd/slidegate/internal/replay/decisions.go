@@ -62,8 +62,8 @@ func appendJSON(to, text []byte) []byte {
 	return append(to, '"')
 }
 
-// read appends the beginnings of further lines, in the order of the input.
-func (d *decisions) read(text []byte) {
+// addLines appends the beginnings of further lines, in the order of the input.
+func (d *decisions) addLines(text []byte) {
 	if d.from > len(d.text)/2 {
 		d.text = d.text[:copy(d.text, d.text[d.from:])]
 		d.from = 0
@@ -71,8 +71,8 @@ func (d *decisions) read(text []byte) {
 	d.text = append(d.text, text...)
 }
 
-// decided records the decision on a request whose beginning has been read.
-func (d *decisions) decided(seq int64, answers []rule.Answer) {
+// record records the decision on a request whose beginning has been read.
+func (d *decisions) record(seq int64, answers []rule.Answer) {
 	index, allowed := rule.Deciding(answers)
 	a := &answers[index]
 	own := decision{allowed, a.Remaining, a.RetryAfter, a.ResetAfter}
@@ -88,11 +88,11 @@ func (d *decisions) decided(seq int64, answers []rule.Answer) {
 }
 
 func (d *decisions) write(own decision) {
-	asked := d.text[d.from:]
-	asked = asked[:bytes.IndexByte(asked, '\n')]
-	d.from += len(asked) + 1
+	request := d.text[d.from:]
+	request = request[:bytes.IndexByte(request, '\n')]
+	d.from += len(request) + 1
 
-	line := append(d.line[:0], asked...)
+	line := append(d.line[:0], request...)
 	line = append(line, `,"allowed":`...)
 	line = strconv.AppendBool(line, own.allowed)
 	line = append(line, `,"remaining":`...)

@@ -201,12 +201,12 @@ func TestDecisionsReuseMemory(t *testing.T) {
 		asked = appendRequest(asked, &traffic.Line{Key: []byte("somebody"), Time: []byte("1")})
 	}
 	for batch := range int64(1_000) {
-		d.read(asked)
+		d.addLines(asked)
 		if batch == 0 {
 			continue
 		}
 		for i := range int64(100) { // pairs are swapped
-			d.decided((batch-1)*100+i^1, answers)
+			d.record((batch-1)*100+i^1, answers)
 		}
 		if len(d.waiting) != 0 {
 			t.Fatalf("after batch %d, %d decisions still wait", batch, len(d.waiting))

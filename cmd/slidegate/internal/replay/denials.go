@@ -8,11 +8,11 @@ import (
 // The counts of denied requests are bounded: if there are more different values than these, the rarer half is dropped,
 // and counted from zero if it occurs again.
 const (
-	maxValues      = 1 << 14 // per trait
-	maxKeyValues   = 16      // per trait of a key
-	maxProfiles    = 1 << 12 // keys
-	valuesNamed    = 5
-	keyValuesNamed = 3
+	maxValues    = 1 << 14 // per trait
+	maxKeyValues = 16      // per trait of a key
+	maxProfiles  = 1 << 12 // keys
+	topValues    = 5
+	topKeyValues = 3
 )
 
 // denials counts the traits of denied requests, for all keys together and for single keys.
@@ -20,7 +20,7 @@ type denials struct {
 	notes   *notes
 	all     [traitCount]valueCounts
 	counted int64
-	ofKeys  map[place]*keyProfile
+	byKey   map[keyRef]*keyProfile
 }
 
 // keyProfile counts the traits of the denied requests of one key.
@@ -30,24 +30,24 @@ type keyProfile struct {
 }
 
 func newDenials(n *notes) *denials {
-	d := &denials{notes: n, ofKeys: map[place]*keyProfile{}}
+	d := &denials{notes: n, byKey: map[keyRef]*keyProfile{}}
 	for i := range d.all {
 		d.all[i] = valueCounts{}
 	}
 	return d
 }
 
-// add counts a denied request, for the key because of which it was denied.
-func (d *denials) add(at note, key place) {
+// add counts a denied request, and attributes it to the key that caused the denial.
+func (d *denials) add(at note, key keyRef) {
 	if at == 0 {
 		return
 	}
 	d.counted++
-	own := d.ofKeys[key]
+	own := d.byKey[key]
 	if own == nil {
 		d.evict()
 		own = &keyProfile{}
-		d.ofKeys[key] = own
+		d.byKey[key] = own
 	}
 	own.counted++
 	for i, value := range d.notes.read(at) {
@@ -58,18 +58,18 @@ func (d *denials) add(at note, key place) {
 
 // evict drops the less denied half of the keys if there are too many.
 func (d *denials) evict() {
-	if len(d.ofKeys) < maxProfiles {
+	if len(d.byKey) < maxProfiles {
 		return
 	}
 	var counts []int64
-	for _, own := range d.ofKeys {
+	for _, own := range d.byKey {
 		counts = append(counts, own.counted)
 	}
 	slices.Sort(counts)
-	least, excess := counts[len(counts)/2], len(d.ofKeys)/2
-	for key, own := range d.ofKeys {
+	least, excess := counts[len(counts)/2], len(d.byKey)/2
+	for key, own := range d.byKey {
 		if own.counted < least || own.counted == least && excess > 0 {
-			delete(d.ofKeys, key)
+			delete(d.byKey, key)
 			excess--
 		}
 	}
@@ -79,20 +79,20 @@ func (d *denials) evict() {
 func (d *denials) findings() *Profile {
 	var lists [traitCount][]Value
 	for i := range d.all {
-		lists[i] = d.all[i].top(valuesNamed)
+		lists[i] = d.all[i].top(topValues)
 	}
 	return profile(d.counted, lists)
 }
 
 // key returns the profile of the denied requests of a key, or nil if it is unknown.
-func (d *denials) key(at place) *Profile {
-	own := d.ofKeys[at]
+func (d *denials) key(at keyRef) *Profile {
+	own := d.byKey[at]
 	if own == nil {
 		return nil
 	}
 	var lists [traitCount][]Value
 	for i := range own.traits {
-		lists[i] = own.traits[i].top(keyValuesNamed)
+		lists[i] = own.traits[i].top(topKeyValues)
 	}
 	return profile(own.counted, lists)
 }

@@ -85,15 +85,15 @@ func TestDeniedRequestsAreCounted(t *testing.T) {
 	if found.Denied == nil || found.Denied.Requests != found.Outcome.Denied || found.Outcome.Denied == 0 {
 		t.Fatalf("got %+v, want a profile of all %d denied requests", found.Denied, found.Outcome.Denied)
 	}
-	sameValues(t, "methods", found.Denied.Methods, want["method"], valuesNamed)
-	sameValues(t, "paths", found.Denied.Paths, want["path"], valuesNamed)
-	sameValues(t, "agents", found.Denied.Agents, want["agent"], valuesNamed)
-	sameValues(t, "statuses", found.Denied.Statuses, want["status"], valuesNamed)
+	sameValues(t, "methods", found.Denied.Methods, want["method"], topValues)
+	sameValues(t, "paths", found.Denied.Paths, want["path"], topValues)
+	sameValues(t, "agents", found.Denied.Agents, want["agent"], topValues)
+	sameValues(t, "statuses", found.Denied.Statuses, want["status"], topValues)
 	for _, key := range found.Outcome.TopDenied {
 		if key.Profile == nil || key.Profile.Requests != key.Denied {
 			t.Fatalf("%s: got %+v, want a profile of all %d", key.Key, key.Profile, key.Denied)
 		}
-		sameValues(t, key.Key, key.Profile.Paths, paths[key.Key], keyValuesNamed)
+		sameValues(t, key.Key, key.Profile.Paths, paths[key.Key], topKeyValues)
 	}
 }
 
@@ -135,23 +135,23 @@ func TestDenialsAreBounded(t *testing.T) {
 		}
 		at := n.add(&traffic.Details{Path: []byte(path)})
 		n.hold(at)
-		key := place{0, uint32(i)}
+		key := keyRef{0, uint32(i)}
 		if i%5 == 0 {
-			key = place{1, 7}
+			key = keyRef{1, 7}
 		}
 		d.add(at, key)
 		n.release(at)
-		if len(d.all[traitPath]) > maxValues || len(d.ofKeys) > maxProfiles || n.made > 1 {
-			t.Fatalf("after %d: %d values, %d keys, %d blocks", i, len(d.all[traitPath]), len(d.ofKeys), n.made)
+		if len(d.all[traitPath]) > maxValues || len(d.byKey) > maxProfiles || n.allocated > 1 {
+			t.Fatalf("after %d: %d values, %d keys, %d blocks", i, len(d.all[traitPath]), len(d.byKey), n.allocated)
 		}
-		for _, own := range d.ofKeys {
+		for _, own := range d.byKey {
 			if len(own.traits[traitPath].list) > maxKeyValues {
 				t.Fatalf("%d values of a key", len(own.traits[traitPath].list))
 			}
 			break
 		}
 	}
-	found, own := d.findings(), d.key(place{1, 7})
+	found, own := d.findings(), d.key(keyRef{1, 7})
 	if want := int64((5*maxValues + 2) / 3); found.Paths[0] != (Value{"/often", want}) {
 		t.Errorf("got first path %v, want /often %d times", found.Paths[0], want)
 	}
@@ -183,13 +183,13 @@ func TestNotes(t *testing.T) {
 			delete(held, at)
 		}
 	}
-	if n.made > 60 { // the oldest of them is much older than most
-		t.Errorf("%d blocks for 3000 notes", n.made)
+	if n.allocated > 60 { // the oldest of them is much older than most
+		t.Errorf("%d blocks for 3000 notes", n.allocated)
 	}
 	for at := n.add(&traffic.Details{Path: []byte("/")}); at != 0; at = n.add(&traffic.Details{Path: []byte("/")}) {
 		n.hold(at)
 	}
-	if n.made != maxNoteBlocks {
-		t.Errorf("got no note after %d blocks, want %d", n.made, maxNoteBlocks)
+	if n.allocated != maxNoteBlocks {
+		t.Errorf("got no note after %d blocks, want %d", n.allocated, maxNoteBlocks)
 	}
 }

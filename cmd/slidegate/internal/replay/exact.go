@@ -5,8 +5,8 @@ import "github.com/slidegate/slidegate/rule"
 // maxLimits is the maximum number of limits of a replay: each is one bit of request.fits.
 const maxLimits = 32
 
-// exact is an exact log of the same limits on the same traffic, which the algorithms are compared with. It consists of
-// tallies, and so supports larger quotas than the stores. For calendar windows it holds the units of the period.
+// exact is an exact log of the same limits on the same traffic, with which the algorithms are compared. It consists of
+// tallies, and so supports larger quotas than the stores do. For calendar windows it holds the units of the period.
 type exact struct {
 	groups []exactGroup
 	chunks chunks
@@ -40,11 +40,11 @@ func newExact(groups []group) *exact {
 // each sets fits in every request to the decisions of the exact log.
 func (e *exact) each(requests []request) {
 	for len(requests) > 0 {
-		some := requests[:whole(requests, warmSize)]
+		some := requests[:wholeRequests(requests, warmSize)]
 		requests = requests[len(some):]
 		e.warmUp(some)
 		for len(some) > 0 {
-			parts := some[:chain(some)]
+			parts := some[:partCount(some)]
 			some = some[len(parts):]
 			e.decide(parts)
 		}
@@ -80,7 +80,7 @@ func (e *exact) decide(parts []request) {
 		if g.group.refuses() {
 			all = false
 		}
-		if q.fits = e.look(g, q); !g.group.Shadow && q.cost > 0 {
+		if q.fits = e.admitting(g, q); !g.group.Shadow && q.cost > 0 {
 			all = all && q.fits == 1<<len(g.lanes)-1
 		}
 	}
@@ -112,8 +112,8 @@ func (e *exact) refused(parts []request) bool {
 	return false
 }
 
-// look returns which limits of a group admit the request; the first limit is the lowest bit.
-func (e *exact) look(g *exactGroup, q *request) (fits uint32) {
+// admitting returns which limits of a group admit the request; the first limit is the lowest bit.
+func (e *exact) admitting(g *exactGroup, q *request) (fits uint32) {
 	if q.cost == 0 {
 		return 0
 	}
@@ -129,7 +129,8 @@ func (e *exact) look(g *exactGroup, q *request) (fits uint32) {
 	return fits
 }
 
-// charge adds a request. If denials count, only the newest units up to the quota are kept: they alone fill it.
+// charge adds a request. If denials count, only the newest units up to the quota are kept, because they are enough to
+// fill it.
 func (l *exactLane) charge(c *chunks, q *request) {
 	t := &l.charged[q.key]
 	t.add(c, q.at, q.cost)

@@ -23,16 +23,16 @@ type batch struct {
 
 // feed reads the traffic, numbers its keys and sorts it, in a separate goroutine.
 type feed struct {
-	lines traffic.Lines
-	keys  []*keys // by group
-	notes *notes
-	order *order
-	echo  bool // fill batch.asked
-	full  chan *batch
-	spare chan *batch
-	own   int // how many groups, from the first, have their keys counted
-	total Traffic
-	err   error // why reading stopped before the end of the traffic; valid once full is closed
+	lines         traffic.Lines
+	keys          []*keys // by group
+	notes         *notes
+	order         *order
+	echo          bool // fill batch.lines
+	full          chan *batch
+	spare         chan *batch
+	countedGroups int // the number of groups, from the first, whose keys are counted
+	total         Traffic
+	err           error // why reading stopped before the end of the traffic; valid once full is closed
 
 	read  []request // requests whose keys have no numbers yet
 	lists []keyList // their keys, by group
@@ -41,12 +41,12 @@ type feed struct {
 // keyList holds keys of one group that are looked up together, and the indexes of their requests in feed.read.
 type keyList struct {
 	lookup
-	places []int
+	indexes []int
 }
 
 func newFeed(lines traffic.Lines, own, groups int, distance rule.Micros, echo bool) *feed {
 	const batches = 3 // one being filled, one waiting, one being decided
-	f := &feed{lines: lines, own: own, keys: make([]*keys, groups), lists: make([]keyList, groups), notes: &notes{}, order: newOrder(distance), echo: echo,
+	f := &feed{lines: lines, countedGroups: own, keys: make([]*keys, groups), lists: make([]keyList, groups), notes: &notes{}, order: newOrder(distance), echo: echo,
 		full: make(chan *batch, batches), spare: make(chan *batch, batches)}
 	for i := range f.keys {
 		f.keys[i] = newKeys()
@@ -70,33 +70,33 @@ func (f *feed) run(ctx context.Context) {
 			}
 			break
 		}
-		f.take(&line, b)
+		f.add(&line, b)
 		if len(f.read) >= lookupSize {
-			b = f.hand(b, false)
+			b = f.send(b, false)
 			f.err = ctx.Err()
 		}
 	}
-	f.hand(b, true)
+	f.send(b, true)
 	f.total.Order = f.order.found
-	for _, keys := range f.keys[:f.own] {
+	for _, keys := range f.keys[:f.countedGroups] {
 		f.total.Keys += int64(keys.len())
 	}
 }
 
-// take adds a request. Its key is numbered later, together with others.
-func (f *feed) take(line *traffic.Line, b *batch) {
+// add adds a request. Its key is numbered later, together with others.
+func (f *feed) add(line *traffic.Line, b *batch) {
 	if f.total.Requests == 0 {
 		f.total.From, f.total.To = line.At, line.At
 	}
 	f.total.From, f.total.To = min(f.total.From, line.At), max(f.total.To, line.At)
 	kept := f.notes.add(&line.About)
 	if line.Parts == nil {
-		f.note(0, line.Key, request{at: line.At, cost: line.Cost, seq: f.total.Requests, note: kept})
+		f.addPart(0, line.Key, request{at: line.At, cost: line.Cost, seq: f.total.Requests, note: kept})
 	}
 	for i := range line.Parts {
 		part := &line.Parts[i]
 		more := i+1 < len(line.Parts)
-		f.note(part.Group, part.Key, request{at: line.At, cost: part.Cost, seq: f.total.Requests, more: more, note: kept})
+		f.addPart(part.Group, part.Key, request{at: line.At, cost: part.Cost, seq: f.total.Requests, more: more, note: kept})
 	}
 	f.total.Requests++
 	f.total.Units += line.Cost
@@ -105,11 +105,11 @@ func (f *feed) take(line *traffic.Line, b *batch) {
 	}
 }
 
-// note adds a request, or a part of one, whose key belongs to a group.
-func (f *feed) note(group int, key []byte, q request) {
+// addPart adds a request, or a part of one, whose key belongs to a group.
+func (f *feed) addPart(group int, key []byte, q request) {
 	own := &f.lists[group]
 	own.add(key)
-	own.places = append(own.places, len(f.read))
+	own.indexes = append(own.indexes, len(f.read))
 	q.group = uint32(group)
 	f.notes.hold(q.note)
 	f.read = append(f.read, q)
@@ -119,11 +119,11 @@ func (f *feed) note(group int, key []byte, q request) {
 func (f *feed) number() {
 	for i := range f.read {
 		own := &f.lists[f.read[i].group]
-		if len(own.places) == 0 {
+		if len(own.indexes) == 0 {
 			continue // the keys of its group are numbered already
 		}
-		f.keys[f.read[i].group].numbers(&own.lookup, func(j int, number uint32) { f.read[own.places[j]].key = number })
-		own.places = own.places[:0]
+		f.keys[f.read[i].group].numbers(&own.lookup, func(j int, number uint32) { f.read[own.indexes[j]].key = number })
+		own.indexes = own.indexes[:0]
 		own.reset()
 	}
 	for i := range f.read {
@@ -132,9 +132,9 @@ func (f *feed) number() {
 	f.read = f.read[:0]
 }
 
-// hand sends the requests that are ready, one batch at a time, and returns the batch to fill next. The last batch is
+// send sends the requests that are ready, one batch at a time, and returns the batch to fill next. The last batch is
 // sent even if it has no requests: it may have beginnings of decisions' lines.
-func (f *feed) hand(b *batch, all bool) *batch {
+func (f *feed) send(b *batch, all bool) *batch {
 	f.number()
 	if !all && !f.order.full() && len(b.lines) < 1<<20 {
 		return b
@@ -161,5 +161,5 @@ func (f *feed) empty() *batch {
 	return b
 }
 
-// done returns a batch for reuse.
-func (f *feed) done(b *batch) { f.spare <- b }
+// recycle returns a batch for reuse.
+func (f *feed) recycle(b *batch) { f.spare <- b }

@@ -6,10 +6,10 @@ import "github.com/slidegate/slidegate/rule"
 // are in microseconds since the epoch, and durations in microseconds.
 type Findings struct {
 	Traffic     Traffic         `json:"traffic"`
-	Outcome     Outcome         `json:"outcome"`                // of the replayed limits
+	Outcome     Outcome         `json:"outcome"`                // the outcome of the replayed limits
 	Policies    []PolicyOutcome `json:"policies,omitempty"`     // one per policy, if policies of a file were replayed
 	Denied      *Profile        `json:"denied,omitempty"`       // the denied requests, if the log has their traits
-	Timeline    Timeline        `json:"timeline"`               // of the replayed limits
+	Timeline    Timeline        `json:"timeline"`               // the decisions of the replayed limits over time
 	Worst       []Trail         `json:"worst,omitempty"`        // the most denied keys, if trails were requested
 	Compare     []Outcome       `json:"compare,omitempty"`      // one per algorithm, on the same traffic
 	NotCompared []Omission      `json:"not_compared,omitempty"` // algorithms that do not support such limits, and why
@@ -25,20 +25,20 @@ type Traffic struct {
 	Units    int64       `json:"units"` // the sum of all costs
 	Keys     int64       `json:"keys"`
 	From     rule.Micros `json:"from"` // the time of the earliest request
-	To       rule.Micros `json:"to"`   // and of the latest
+	To       rule.Micros `json:"to"`   // the time of the latest request
 	Order    Order       `json:"order"`
 }
 
 // Order describes how far the traffic was out of order.
 type Order struct {
 	OutOfOrder int64       `json:"out_of_order"` // requests older than one read before them
-	Furthest   rule.Micros `json:"furthest"`     // the largest difference
+	Furthest   rule.Micros `json:"furthest"`     // the largest time by which a request was late
 	TooLate    int64       `json:"too_late"`     // requests that came too late to be sorted, and were decided as they came
 }
 
 // Outcome is the effect of one set of limits on the traffic.
 type Outcome struct {
-	Name     string         `json:"name"`   // in a comparison, what is compared: "sliding-log"
+	Name     string         `json:"name"`   // in a comparison, the algorithm: "sliding-log"
 	Limits   []LimitOutcome `json:"limits"` // one per limit
 	Admitted int64          `json:"admitted"`
 	Denied   int64          `json:"denied"`
@@ -54,12 +54,12 @@ type Outcome struct {
 type PolicyOutcome struct {
 	Name       string `json:"name"`
 	Shadow     bool   `json:"shadow,omitempty"` // its denials are counted only here
-	Requests   int64  `json:"requests"`         // that it applies to
-	Denied     int64  `json:"denied"`           // by its limits or its deny list
+	Requests   int64  `json:"requests"`         // requests that it applies to
+	Denied     int64  `json:"denied"`           // requests that its limits or its deny list denied
 	DenyList   int64  `json:"deny_list"`
 	AllowList  int64  `json:"allow_list"`
-	Unlimited  int64  `json:"unlimited"`  // of keys whose override, or requests whose plan, has no limits
-	Overridden int64  `json:"overridden"` // of keys whose override, or requests whose plan, has other limits
+	Unlimited  int64  `json:"unlimited"`  // requests of keys whose override has no limits, or with a plan that has none
+	Overridden int64  `json:"overridden"` // requests of keys whose override has other limits, or with a plan that has them
 }
 
 // LimitOutcome is the effect of one limit.
@@ -72,7 +72,7 @@ type LimitOutcome struct {
 	Quota    int64       `json:"quota"`
 	Window   rule.Micros `json:"window"`             // 0 with Calendar
 	Calendar string      `json:"calendar,omitempty"` // the period instead of Window: day, week, month or year
-	Zone     string      `json:"zone,omitempty"`     // of Calendar
+	Zone     string      `json:"zone,omitempty"`     // the time zone of Calendar
 	Denied   int64       `json:"denied"`             // requests that this limit denied
 	Highest  Highest     `json:"highest"`            // the most units admitted in any window
 	// WrongAdmitted and WrongDenied count the decisions that an exact log of the same quota and window made the other way
@@ -90,7 +90,7 @@ type Highest struct {
 	At    rule.Micros `json:"at"` // the window's end
 }
 
-// KeyOutcome is what happened to one key.
+// KeyOutcome is the effect on one key.
 type KeyOutcome struct {
 	Policy   string      `json:"policy,omitempty"`
 	Key      string      `json:"key"`
@@ -123,13 +123,13 @@ type Lockout struct {
 	Key    string      `json:"key"`
 	From   rule.Micros `json:"from"`
 	Length rule.Micros `json:"length"`
-	Ended  bool        `json:"ended"` // before the traffic did
+	Ended  bool        `json:"ended"` // whether it ended before the traffic did
 }
 
 // Timeline counts requests over time. There are at most a few hundred buckets, however long the traffic is.
 type Timeline struct {
 	From    rule.Micros `json:"from"`  // the start of the first bucket
-	Width   rule.Micros `json:"width"` // of each
+	Width   rule.Micros `json:"width"` // the width of each bucket
 	Buckets []Bucket    `json:"buckets"`
 }
 
@@ -166,7 +166,7 @@ type SweepPoint struct {
 // Suggestion is the smallest quota of the first limit that touches no more than a share of the keys.
 type Suggestion struct {
 	Percent float64 `json:"percent"` // the share of the keys that may be touched
-	Outcome Outcome `json:"outcome"` // of the suggested limit by itself
+	Outcome Outcome `json:"outcome"` // the outcome of the suggested limit alone
 	// Whole is the outcome with the suggested limit instead of the first one, together with the other limits, the
 	// overrides and the lists; nil if there are none.
 	Whole *Outcome `json:"whole,omitempty"`
@@ -183,10 +183,10 @@ func (s *Suggestion) Effective() *Outcome {
 // Comparison is the effect of other policies on the same traffic, and the difference. A request that no policy applies to
 // is admitted.
 type Comparison struct {
-	Outcome       Outcome         `json:"outcome"` // of the other policies
+	Outcome       Outcome         `json:"outcome"` // the outcome of the other policies
 	Policies      []PolicyOutcome `json:"policies"`
-	NewlyDenied   Change          `json:"newly_denied"`   // by the replayed policies, and not by the others
-	NewlyAdmitted Change          `json:"newly_admitted"` // the other way round
+	NewlyDenied   Change          `json:"newly_denied"`   // requests that the replayed policies deny and the others admit
+	NewlyAdmitted Change          `json:"newly_admitted"` // requests that the others deny and the replayed policies admit
 }
 
 // Change counts the requests that one set of policies denies and another does not.
@@ -197,9 +197,9 @@ type Change struct {
 	Profile  *Profile    `json:"profile,omitempty"`
 }
 
-// KeyChange is the number of such requests of one key.
+// KeyChange is the number of requests of one key that a Change counts.
 type KeyChange struct {
-	at       place
+	at       keyRef
 	Policy   string   `json:"policy"` // the policy that denies them
 	Key      string   `json:"key"`
 	Requests int64    `json:"requests"`

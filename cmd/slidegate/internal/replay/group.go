@@ -11,13 +11,13 @@ import (
 // group with few keys takes little memory.
 type group struct {
 	routing.Group
-	place    int // its index among the groups
+	index    int // its index among the groups
 	lanes    []lane
 	measures []*measure // one per lane, or none if only the counts are needed
 	keys     []keyRun
 
 	requests int64
-	denied   int64 // by this group, not by another policy of the same request
+	denied   int64 // requests that this group denied, not another policy of the same request
 }
 
 // onlyGroup returns a single group with limits for every key.
@@ -47,8 +47,8 @@ func (g *group) decides(cost int64) bool { return g.By == policy.ByLimits && !g.
 // refuses reports whether the group's keys are denied without consulting any limit.
 func (g *group) refuses() bool { return g.By == policy.ByDenyList && !g.Shadow }
 
-// several reports whether groups belong to more than one policy.
-func several(groups []routing.Group) bool {
+// hasSeveralPolicies reports whether groups belong to more than one policy.
+func hasSeveralPolicies(groups []routing.Group) bool {
 	for _, g := range groups {
 		if g.Policy != groups[0].Policy {
 			return true
@@ -57,8 +57,8 @@ func several(groups []routing.Group) bool {
 	return false
 }
 
-// chain returns the number of parts of the request that requests begins with.
-func chain(requests []request) int {
+// partCount returns the number of parts of the first request in requests.
+func partCount(requests []request) int {
 	n := 1
 	for requests[n-1].more {
 		n++
@@ -66,8 +66,8 @@ func chain(requests []request) int {
 	return n
 }
 
-// whole returns n, or a little more if n would separate the parts of a request.
-func whole(requests []request, n int) int {
+// wholeRequests returns n, or a little more if the first n elements would end within a request.
+func wholeRequests(requests []request, n int) int {
 	n = min(n, len(requests))
 	for n > 0 && n < len(requests) && requests[n-1].more {
 		n++
@@ -88,10 +88,10 @@ func (r *run) decideParts(parts []request) (allowed bool) {
 		q := &parts[i]
 		if g := &r.groups[q.group]; g.decides(q.cost) {
 			g.begin(q)
-			r.lend(g, q)
+			r.borrowStates(g, q)
 		}
 	}
-	allowed = r.settle(parts[0].at)
+	allowed = r.decideItems(parts[0].at)
 	live := len(r.answers)
 	from := 0
 	for i := range parts {
@@ -101,7 +101,7 @@ func (r *run) decideParts(parts []request) (allowed bool) {
 		case g.decides(q.cost):
 			own := r.answers[from : from+len(g.lanes)]
 			from += len(g.lanes)
-			g.end(q, own, allowed, r.itself)
+			g.end(q, own, allowed, r.exact)
 			r.countKey(g, q, own, allowed)
 		case g.By == policy.ByLimits && g.Shadow && q.cost > 0:
 			r.decideShadow(g, q)
@@ -137,43 +137,43 @@ func (r *run) decideShadow(g *group, q *request) {
 	r.items = r.items[:0]
 	live := len(r.answers)
 	g.begin(q)
-	r.lend(g, q)
+	r.borrowStates(g, q)
 	r.answers = append(r.answers, make([]rule.Answer, len(g.lanes))...)
 	own := r.answers[live:]
 	rule.Decide(rule.Take, r.items, q.at, own)
 	g.restore(q)
-	g.end(q, own, admitted(own), r.itself)
+	g.end(q, own, admitted(own), r.exact)
 	r.countKey(g, q, own, false)
 }
 
-// lend adds the states of q's key under the limits of a group to the items that are decided together.
-func (r *run) lend(g *group, q *request) {
+// borrowStates adds the states of q's key under the limits of a group to the items that are decided together.
+func (r *run) borrowStates(g *group, q *request) {
 	for i := range g.lanes {
 		l := &g.lanes[i]
 		l.reach(q.key)
 		r.items = append(r.items, rule.Item{Limit: &l.limit, State: l.borrow(q.key), Cost: q.cost})
 	}
-	r.lent = append(r.lent, lent{g, q.key})
+	r.borrowed = append(r.borrowed, borrowedKey{g, q.key})
 }
 
-// lent is a key whose states a decision has borrowed.
-type lent struct {
+// borrowedKey is a key whose states a decision has borrowed.
+type borrowedKey struct {
 	group *group
 	key   uint32
 }
 
-// settle decides all items together, all or nothing.
-func (r *run) settle(at rule.Micros) (allowed bool) {
+// decideItems decides all items together, all or nothing.
+func (r *run) decideItems(at rule.Micros) (allowed bool) {
 	for range r.items {
 		r.answers = append(r.answers, rule.Answer{})
 	}
 	if len(r.items) > 0 {
 		rule.Decide(rule.Take, r.items, at, r.answers)
 	}
-	for _, l := range r.lent {
+	for _, l := range r.borrowed {
 		l.group.restoreKey(l.key)
 	}
-	r.lent = r.lent[:0]
+	r.borrowed = r.borrowed[:0]
 	return admitted(r.answers)
 }
 
@@ -201,13 +201,13 @@ func (g *group) begin(q *request) {
 	}
 }
 
-// end passes the decisions of the limits, and of all limits together, to the measures. A run that is itself an exact
-// log is never wrong.
-func (g *group) end(q *request, answers []rule.Answer, allowed, itself bool) {
+// end passes the decisions of the limits, and of all limits together, to the measures. If exact is set, the run is an
+// exact log, and so is never wrong.
+func (g *group) end(q *request, answers []rule.Answer, allowed, exact bool) {
 	for i, m := range g.measures {
 		admits := answers[i].Allowed
 		fits := q.fits>>i&1 != 0
-		if itself {
+		if exact {
 			fits = admits
 		}
 		m.end(&g.lanes[i], q, fits, admits, allowed)

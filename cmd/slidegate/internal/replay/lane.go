@@ -4,11 +4,11 @@ import "github.com/slidegate/slidegate/rule"
 
 // lane is one limit with the states of all its keys.
 type lane struct {
-	limit rule.Limit
-	pairs []pair       // the states of undivided windows
-	logs  []rule.Log   // the states of logs
-	other []rule.State // all other states
-	lent  rule.State   // a pair or a log in the form that the rule expects
+	limit    rule.Limit
+	pairs    []pair       // the states of undivided windows
+	logs     []rule.Log   // the states of logs
+	other    []rule.State // all other states
+	borrowed rule.State   // a pair or a log in the form that the rule expects
 }
 
 // pair is the state of an undivided window: a rule.State without pointers.
@@ -19,18 +19,18 @@ type pair struct {
 
 func newLane(limit rule.Limit) lane { return lane{limit: limit} }
 
-// paired reports whether the states of this lane are pairs.
-func (l *lane) paired() bool { n := l.limit.Parts(); return n == 1 || n == 2 }
+// usesPairs reports whether the states of this lane are pairs.
+func (l *lane) usesPairs() bool { n := l.limit.Parts(); return n == 1 || n == 2 }
 
-// logged reports whether the states of this lane are logs.
-func (l *lane) logged() bool { return l.limit.Algorithm == rule.SlidingLog }
+// usesLogs reports whether the states of this lane are logs.
+func (l *lane) usesLogs() bool { return l.limit.Algorithm == rule.SlidingLog }
 
 // reach allocates the state of a key if needed.
 func (l *lane) reach(key uint32) {
 	switch {
-	case l.logged():
+	case l.usesLogs():
 		l.logs = reach(l.logs, key)
-	case !l.paired():
+	case !l.usesPairs():
 		l.other = reach(l.other, key)
 	case int(key) >= len(l.pairs):
 		old := len(l.pairs)
@@ -57,7 +57,7 @@ func (l *lane) warmUp(key uint32) int64 {
 // take decides a request under this limit alone.
 func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 	l.reach(key)
-	if cost > 0 && l.isShort() && l.pairs[key].start != rule.Absent {
+	if cost > 0 && l.canTakePair() && l.pairs[key].start != rule.Absent {
 		p := &l.pairs[key]
 		verdict, shift, current, previous, remaining, after, reset := l.limit.TakePair(p.start, p.counts[0], p.counts[1], now, cost)
 		if verdict == rule.Admitted {
@@ -74,36 +74,36 @@ func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 	return answer
 }
 
-// isShort reports whether TakePair may decide. It does not support windows that start with the first request after the
-// end of the last window, instead of at its end.
-func (l *lane) isShort() bool {
+// canTakePair reports whether TakePair may decide. TakePair does not support windows that start with the first request
+// after the end of the last window, instead of at its end.
+func (l *lane) canTakePair() bool {
 	return l.limit.IsPair() && (l.limit.Algorithm != rule.FixedWindow || l.limit.Anchor != rule.AnchorFirst)
 }
 
 // borrow returns the state of a key for the rule to change. Call restore afterwards.
 func (l *lane) borrow(key uint32) *rule.State {
 	switch {
-	case l.paired():
+	case l.usesPairs():
 		p := &l.pairs[key]
-		l.lent = rule.State{Start: p.start, Counts: p.counts[:l.limit.Parts()]}
-	case l.logged():
-		l.lent = rule.State{Log: l.logs[key]}
+		l.borrowed = rule.State{Start: p.start, Counts: p.counts[:l.limit.Parts()]}
+	case l.usesLogs():
+		l.borrowed = rule.State{Log: l.logs[key]}
 	default:
 		return &l.other[key]
 	}
-	return &l.lent
+	return &l.borrowed
 }
 
 func (l *lane) restore(key uint32) {
 	switch {
-	case l.paired():
+	case l.usesPairs():
 		p := &l.pairs[key]
-		p.start = l.lent.Start
-		if len(l.lent.Counts) > 0 && &l.lent.Counts[0] != &p.counts[0] {
-			copy(p.counts[:], l.lent.Counts)
+		p.start = l.borrowed.Start
+		if len(l.borrowed.Counts) > 0 && &l.borrowed.Counts[0] != &p.counts[0] {
+			copy(p.counts[:], l.borrowed.Counts)
 		}
-	case l.logged():
-		l.logs[key] = l.lent.Log
+	case l.usesLogs():
+		l.logs[key] = l.borrowed.Log
 	}
 }
 
@@ -115,9 +115,9 @@ func (l *lane) expires(key uint32) rule.Micros {
 			return p.start + rule.Micros(l.limit.Parts())*l.limit.Window
 		}
 		return 0
-	case l.logged():
+	case l.usesLogs():
 		return l.limit.Expires(&rule.State{Log: l.logs[key]})
-	case l.paired():
+	case l.usesPairs():
 		return l.limit.Expires(&rule.State{Start: l.pairs[key].start, Counts: l.pairs[key].counts[:1]})
 	default:
 		return l.limit.Expires(&l.other[key])
@@ -133,10 +133,10 @@ func (l *lane) horizon() rule.Micros {
 	return 4 * l.limit.Window
 }
 
-// stay returns the state of a key for the census. Its size is that of its times and counts, or of the times of all
-// units.
-func (l *lane) stay(key uint32) stay {
-	s := stay{until: l.expires(key)}
+// liveState returns the state of a key for the census. Its size is the size of its times and counts, or of the times of
+// all units.
+func (l *lane) liveState(key uint32) liveState {
+	s := liveState{until: l.expires(key)}
 	switch {
 	case s.until == 0:
 	case l.limit.Algorithm == rule.SlidingLog:

@@ -7,7 +7,7 @@ type measure struct {
 	admitted []tally // the exact admissions in the window before the last admission
 	chunks   chunks
 	census   *census
-	before   stay // the state of the key before the decision
+	before   liveState // the state of the key before the decision
 
 	highest       int64 // the most units admitted to a key in a window
 	highestKey    uint32
@@ -17,7 +17,7 @@ type measure struct {
 	wrongDenied   int64
 }
 
-// warmUp reads the counts of a key, and warmUpMore the chunks they refer to, to bring them into the cache.
+// warmUp reads the counts of a key, and warmUpChunks the chunks they refer to, to bring them into the cache.
 func (m *measure) warmUp(key uint32) int64 {
 	if int(key) < len(m.admitted) {
 		return m.admitted[key].sum
@@ -25,7 +25,7 @@ func (m *measure) warmUp(key uint32) int64 {
 	return 0
 }
 
-func (m *measure) warmUpMore(key uint32) int64 {
+func (m *measure) warmUpChunks(key uint32) int64 {
 	if int(key) < len(m.admitted) && m.admitted[key].head != 0 {
 		return int64(m.chunks.at(m.admitted[key].head).used)
 	}
@@ -35,15 +35,15 @@ func (m *measure) warmUpMore(key uint32) int64 {
 // begin must be called before a request is decided, and end after it.
 func (m *measure) begin(l *lane, q *request) {
 	l.reach(q.key)
-	m.before = l.stay(q.key)
+	m.before = l.liveState(q.key)
 }
 
-// end counts a request. It is passed whether the exact log admits the request, whether this limit does, and whether all
-// limits together did.
+// end counts a request. The argument fits reports whether the exact log admits it, admits whether this limit does, and
+// admitted whether all limits together did.
 func (m *measure) end(l *lane, q *request, fits, admits, admitted bool) {
-	looks := q.cost == 0 // even a peek moves back a state that a clock jump left in the future
+	isPeek := q.cost == 0 // it is not compared, but can move back a state that a clock jump left in the future
 	switch {
-	case looks:
+	case isPeek:
 	case admits && !fits:
 		m.wrongAdmitted++
 	case !admits && fits:
@@ -52,7 +52,7 @@ func (m *measure) end(l *lane, q *request, fits, admits, admitted bool) {
 	if !admits {
 		m.denied++
 	}
-	if admitted && !looks {
+	if admitted && !isPeek {
 		m.admitted = reach(m.admitted, q.key)
 		t := &m.admitted[q.key]
 		t.forgetFor(&m.chunks, q.at, &l.limit)
@@ -61,5 +61,5 @@ func (m *measure) end(l *lane, q *request, fits, admits, admitted bool) {
 			m.highest, m.highestKey, m.highestAt = t.sum, q.key, t.newest
 		}
 	}
-	m.census.change(q.at, m.before, l.stay(q.key))
+	m.census.change(q.at, m.before, l.liveState(q.key))
 }

@@ -18,21 +18,21 @@ const (
 	traitCount
 )
 
-// notes keeps the traits of requests until they are decided. They are copied, since the log line is no longer valid by
-// then, into blocks that are reused when all their requests are done. Only the feed writes notes; others may read the
-// notes of requests that they hold.
+// notes keeps the traits of requests until they are decided. They are copied into blocks, since the log line is no
+// longer valid by then. A block is reused when all its requests are done. Only the feed writes notes; others may read
+// the notes of requests that they hold.
 type notes struct {
-	blocks [maxNoteBlocks]*noteBlock
-	made   int
-	spare  []uint32
-	now    uint32 // the block being written
+	blocks    [maxNoteBlocks]*noteBlock
+	allocated int
+	spare     []uint32
+	current   uint32 // the block being written
 }
 
 // noteBlock holds the notes of some requests. Only the feed uses its counts.
 type noteBlock struct {
-	used  int
-	open  int // how many requests refer to it
-	bytes [noteBlockSize]byte
+	used       int
+	references int // how many requests refer to it
+	bytes      [noteBlockSize]byte
 }
 
 // note is the location of the traits of a request: the block's number plus one, and the offset. 0 means no note.
@@ -46,13 +46,13 @@ func (n *notes) add(about *traffic.Details) note {
 		return 0
 	}
 	const maxNote = traitCount * (1 + maxTrait)
-	if n.made == 0 || n.blocks[n.now].used+maxNote > noteBlockSize {
-		if !n.turn() {
+	if n.allocated == 0 || n.blocks[n.current].used+maxNote > noteBlockSize {
+		if !n.nextBlock() {
 			return 0
 		}
 	}
-	b := n.blocks[n.now]
-	at := note(n.now+1)<<32 | note(b.used)
+	b := n.blocks[n.current]
+	at := note(n.current+1)<<32 | note(b.used)
 	text := b.bytes[:b.used]
 	for _, trait := range [traitCount][]byte{about.Method, about.Path, about.Agent, about.Status} {
 		if trait == nil {
@@ -67,29 +67,29 @@ func (n *notes) add(about *traffic.Details) note {
 	return at
 }
 
-// turn starts another block, and reports whether one was available.
-func (n *notes) turn() bool {
-	if n.made > 0 && n.blocks[n.now].open == 0 {
-		n.blocks[n.now].used = 0
+// nextBlock starts another block, and reports whether one was available.
+func (n *notes) nextBlock() bool {
+	if n.allocated > 0 && n.blocks[n.current].references == 0 {
+		n.blocks[n.current].used = 0
 		return true
 	}
 	if last := len(n.spare) - 1; last >= 0 {
-		n.now, n.spare = n.spare[last], n.spare[:last]
+		n.current, n.spare = n.spare[last], n.spare[:last]
 		return true
 	}
-	if n.made == maxNoteBlocks {
+	if n.allocated == maxNoteBlocks {
 		return false
 	}
-	n.now = uint32(n.made)
-	n.blocks[n.made] = &noteBlock{}
-	n.made++
+	n.current = uint32(n.allocated)
+	n.blocks[n.allocated] = &noteBlock{}
+	n.allocated++
 	return true
 }
 
 // hold adds a reference to a note by a request or a part of one.
 func (n *notes) hold(at note) {
 	if at != 0 {
-		n.block(at).open++
+		n.block(at).references++
 	}
 }
 
@@ -99,7 +99,7 @@ func (n *notes) release(at note) {
 		return
 	}
 	b := n.block(at)
-	if b.open--; b.open == 0 && uint32(at>>32-1) != n.now {
+	if b.references--; b.references == 0 && uint32(at>>32-1) != n.current {
 		b.used = 0
 		n.spare = append(n.spare, uint32(at>>32-1))
 	}

@@ -12,13 +12,13 @@ const maxPending = 1 << 20
 
 // order sorts traffic that is slightly out of order. Servers log a request when it ends, with the time at which it
 // began, so a slow request follows quick ones that began later. A request waits until one that is later by the distance
-// has been read; requests that come even later are passed on as they come, and counted.
+// has been read. Requests that come too late to be sorted are passed on as they come, and counted.
 type order struct {
 	distance rule.Micros // 0: leave the traffic as it is
 
-	pending  []request
-	unsorted bool
-	enough   int // how many pending requests make it worthwhile to call release
+	pending   []request
+	unsorted  bool
+	threshold int // how many pending requests make it worthwhile to call release
 
 	latest   rule.Micros // the latest time of all requests read
 	released rule.Micros // the latest time of all requests passed on
@@ -26,11 +26,11 @@ type order struct {
 }
 
 func newOrder(distance rule.Micros) *order {
-	return &order{distance: distance, enough: batchSize}
+	return &order{distance: distance, threshold: batchSize}
 }
 
 func (o *order) add(r request) {
-	further := len(o.pending) > 0 && o.pending[len(o.pending)-1].more // it is a further part of a request
+	further := len(o.pending) > 0 && o.pending[len(o.pending)-1].more // r is a further part of the last request
 	if r.at < o.latest && !further {
 		o.found.OutOfOrder++
 		o.found.Furthest = max(o.found.Furthest, o.latest-r.at)
@@ -44,7 +44,7 @@ func (o *order) add(r request) {
 }
 
 // full reports whether it is time to call release.
-func (o *order) full() bool { return len(o.pending) >= o.enough }
+func (o *order) full() bool { return len(o.pending) >= o.threshold }
 
 // release calls pass with the requests that have waited long enough, or with all of them, in pieces of about batchSize
 // that keep the parts of a request together.
@@ -60,13 +60,13 @@ func (o *order) release(all bool, pass func([]request)) {
 		o.released = max(o.released, r.at)
 	}
 	for rest := ready; len(rest) > 0; {
-		piece := rest[:whole(rest, batchSize)]
+		piece := rest[:wholeRequests(rest, batchSize)]
 		rest = rest[len(piece):]
 		pass(piece)
 	}
 	left := copy(o.pending, o.pending[len(ready):])
 	o.pending = o.pending[:left]
-	o.enough = min(maxPending, max(batchSize, 2*left))
+	o.threshold = min(maxPending, max(batchSize, 2*left))
 }
 
 // ready returns how many of the pending requests, which are sorted, have waited long enough.
@@ -80,5 +80,5 @@ func (o *order) ready(all bool) int {
 	if len(o.pending) >= maxPending {
 		n = max(n, len(o.pending)-maxPending/2)
 	}
-	return whole(o.pending, n)
+	return wholeRequests(o.pending, n)
 }

@@ -182,7 +182,7 @@ func TestPendingIsBounded(t *testing.T) {
 	for name, distance := range map[string]rule.Micros{"none is old enough": second, "a few are": 1_000} {
 		t.Run(name, func(t *testing.T) {
 			o := newOrder(distance)
-			o.enough = maxPending
+			o.threshold = maxPending
 			var out []request
 			var passed, read int64
 			at := origin

@@ -31,7 +31,7 @@ type Options struct {
 	// it is one of the quotas of Sweep.
 	Suggest bool
 	Percent float64
-	// Top is how many of the most denied keys are reported, and Trails for how many of them there is a Trail.
+	// Top is the number of most denied keys to report, and Trails the number of those that get a Trail.
 	Top    int
 	Trails int
 	// Sort is how far out of order requests may be and still be sorted. 0 decides them in the order of the input.
@@ -65,9 +65,9 @@ func (o *Options) Check() error {
 		return invalid("Against", "cannot be combined with Decisions; write the decisions of one file at a time")
 	case o.Suggest && !(o.Percent >= 0 && o.Percent <= 100):
 		return invalid("Percent", "must be a percentage of keys from 0 to 100, got %v", o.Percent)
-	case o.Suggest && several(groups):
+	case o.Suggest && hasSeveralPolicies(groups):
 		return invalid("Suggest", "a quota can only be suggested for one policy; choose one from the file, such as %s", groups[0].Policy)
-	case len(o.Sweep) > 0 && several(groups):
+	case len(o.Sweep) > 0 && hasSeveralPolicies(groups):
 		return invalid("Sweep", "other quotas can only be tried for one policy; choose one from the file, such as %s", groups[0].Policy)
 	case o.Suggest && groups[0].Limits[0].Algorithm == slidegate.TokenBucket && len(o.Sweep) == 0:
 		return invalid("Suggest", "a token bucket refills at the rate of its quota, so a quota can only be chosen from a sweep; add one, such as 10..1000")
@@ -123,20 +123,20 @@ func address(limit slidegate.Limit) string {
 
 // replay is a replay in progress.
 type replay struct {
-	opts   *Options
-	groups []routing.Group
-	feed   *feed
-	exact  *exact // nil if not needed, because it would be compared with itself
-	main   *run
-	line   timeline
-	denied *denials
-	other  *against // nil without Against
-	rivals []*run
-	sweep  []*run
-	alone  []*run // the quotas of the sweep for the first limit alone, to suggest one of them
-	demand *demand
-	spool  *spool
-	out    *decisions
+	opts        *Options
+	groups      []routing.Group
+	feed        *feed
+	exact       *exact // nil if not needed: the main run is exact itself
+	main        *run
+	line        timeline
+	denied      *denials
+	against     *against // nil without Against
+	comparisons []*run
+	sweep       []*run
+	alone       []*run // the quotas of the sweep for the first limit alone, to suggest one of them
+	demand      *demand
+	spool       *spool
+	out         *decisions
 
 	found Findings
 }
@@ -152,13 +152,13 @@ func Run(ctx context.Context, lines traffic.Lines, opts Options) (*Findings, err
 	if r.spool != nil {
 		defer r.spool.close()
 	}
-	err = r.pass(ctx)
+	err = r.firstPass(ctx)
 	if r.feed.total.Requests == 0 {
 		return nil, err
 	}
 	r.found.Interrupted = err != nil
 	r.collect()
-	return &r.found, errors.Join(err, r.again(ctx))
+	return &r.found, errors.Join(err, r.secondPass(ctx))
 }
 
 // prepare sets up everything that processes the traffic.
@@ -174,17 +174,17 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 		return nil, err
 	}
 	if len(opts.Against) > 0 {
-		if r.other, err = newAgainst(len(groups), opts.Against, r.feed.notes); err != nil {
+		if r.against, err = newAgainst(len(groups), opts.Against, r.feed.notes); err != nil {
 			return nil, err
 		}
 	}
-	if opts.Compare || !r.main.itself {
+	if opts.Compare || !r.main.exact {
 		r.exact = newExact(r.main.groups)
 	}
 	if opts.Compare {
-		r.rivals, r.found.NotCompared = compared(groups)
+		r.comparisons, r.found.NotCompared = comparisonRuns(groups)
 	}
-	if r.sweep, err = swept(groups, opts.Sweep); err != nil {
+	if r.sweep, err = sweepRuns(groups, opts.Sweep); err != nil {
 		return nil, err
 	}
 	first := groups[0].Limits[:1]
@@ -195,14 +195,14 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	case len(groups[0].Limits) == 1 && len(groups) == 1:
 		r.alone = r.sweep
 	default:
-		if r.alone, err = swept(onlyGroup(first), opts.Sweep); err != nil {
+		if r.alone, err = sweepRuns(onlyGroup(first), opts.Sweep); err != nil {
 			return nil, err
 		}
 	}
 	if opts.Decisions != nil {
 		r.out = newDecisions(opts.Decisions)
 	}
-	if several(groups) {
+	if hasSeveralPolicies(groups) {
 		opts.Trails = 0 // a trail belongs to one key under the limits of one policy
 	}
 	if opts.Suggest || opts.Trails > 0 {
@@ -211,36 +211,36 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	return r, err
 }
 
-// pass reads the traffic once.
-func (r *replay) pass(ctx context.Context) error {
+// firstPass reads the traffic once.
+func (r *replay) firstPass(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go r.feed.run(ctx)
-	side := newSide(r.side())
-	defer side.close()
+	workers := newWorkers(r.sideTasks())
+	defer workers.close()
 	var failed error
 	var decided int64
 	for b := range r.feed.full {
 		if failed == nil {
 			requests := b.requests
-			if r.other != nil {
-				requests = r.other.split(b.requests)
+			if r.against != nil {
+				requests = r.against.split(b.requests)
 			}
 			if r.exact != nil {
 				r.exact.each(requests)
 			}
-			side.begin(requests)
+			workers.begin(requests)
 			failed = r.decide(b, requests)
-			side.wait()
-			if r.other != nil {
-				r.other.each(b.requests)
+			workers.wait()
+			if r.against != nil {
+				r.against.each(b.requests)
 			}
 			if failed != nil {
 				stop()
 			}
 		}
 		decided += int64(len(b.requests))
-		r.feed.done(b)
+		r.feed.recycle(b)
 		if r.opts.Progress != nil {
 			r.opts.Progress(decided)
 		}
@@ -259,7 +259,7 @@ func (r *replay) pass(ctx context.Context) error {
 // decide applies the replayed limits to the requests of a batch.
 func (r *replay) decide(b *batch, requests []request) error {
 	if r.out != nil {
-		r.out.read(b.lines)
+		r.out.addLines(b.lines)
 	}
 	r.main.each(requests, func(q *request, allowed bool) {
 		bucket := r.line.at(q.at)
@@ -269,11 +269,11 @@ func (r *replay) decide(b *batch, requests []request) error {
 			bucket.Denied++
 			r.denied.add(q.note, r.main.blame)
 		}
-		if r.other != nil {
-			r.other.now = append(r.other.now, judged{!allowed, r.main.blame})
+		if r.against != nil {
+			r.against.now = append(r.against.now, runDecision{!allowed, r.main.blame})
 		}
 		if r.out != nil {
-			r.out.decided(q.seq, r.main.answers)
+			r.out.record(q.seq, r.main.answers)
 		}
 	})
 	if r.out != nil && r.out.err != nil {
@@ -285,26 +285,26 @@ func (r *replay) decide(b *batch, requests []request) error {
 	return nil
 }
 
-// side returns the other tasks that process the traffic, each independently.
-func (r *replay) side() (tasks []func([]request)) {
-	for _, other := range slices.Concat(r.rivals, r.sweep) {
+// sideTasks returns the tasks that process the traffic beside the main run, independently of one another.
+func (r *replay) sideTasks() (tasks []func([]request)) {
+	for _, other := range slices.Concat(r.comparisons, r.sweep) {
 		tasks = append(tasks, func(requests []request) {
 			other.each(requests, func(*request, bool) {})
 		})
 	}
 	if len(r.alone) > 0 && r.alone[0] != r.sweep[0] {
 		for _, other := range r.alone {
-			tasks = append(tasks, ofFirstGroup(func(one []request) { other.decide(one) }))
+			tasks = append(tasks, forFirstGroup(func(one []request) { other.decide(one) }))
 		}
 	}
 	if r.demand != nil {
-		tasks = append(tasks, ofFirstGroup(func(one []request) { r.demand.add(&one[0]) }))
+		tasks = append(tasks, forFirstGroup(func(one []request) { r.demand.add(&one[0]) }))
 	}
 	return tasks
 }
 
-// ofFirstGroup returns a task that calls do with each request of the first group alone, without its other parts.
-func ofFirstGroup(do func(one []request)) func([]request) {
+// forFirstGroup returns a task that calls do with each request of the first group alone, without its other parts.
+func forFirstGroup(do func(one []request)) func([]request) {
 	return func(requests []request) {
 		for i := range requests {
 			if requests[i].group == 0 {
@@ -324,21 +324,21 @@ func (r *replay) collect() {
 		f.Outcome.TopDenied[i].Profile = r.denied.key(key)
 	}
 	f.Denied = r.denied.findings()
-	if r.other != nil {
-		f.Against = r.other.findings(names, r.groups, r.opts)
+	if r.against != nil {
+		f.Against = r.against.findings(names, r.groups, r.opts)
 	}
 	f.Policies = r.main.policies()
 	f.Timeline = r.line.findings()
-	for _, rival := range r.rivals {
-		f.Compare = append(f.Compare, rival.outcome(names, 0))
+	for _, other := range r.comparisons {
+		f.Compare = append(f.Compare, other.outcome(names, 0))
 	}
 	if len(r.sweep) > 0 {
 		f.Sweep = sweepFindings(r.sweep)
 	}
 }
 
-// again reads the spool to find what can only be found once the whole traffic is known.
-func (r *replay) again(ctx context.Context) error {
+// secondPass reads the spool for the findings that require the whole traffic.
+func (r *replay) secondPass(ctx context.Context) error {
 	if r.spool == nil || r.found.Interrupted && ctx.Err() != nil {
 		return nil
 	}
@@ -346,15 +346,15 @@ func (r *replay) again(ctx context.Context) error {
 		return err
 	}
 	worst := r.main.worstIn(1, r.opts.Trails)
-	followed, err := newTrails(r.groups[0].Limits, r.found.Timeline, worst)
+	trails, err := newTrails(r.groups[0].Limits, r.found.Timeline, worst)
 	if err != nil {
 		return err
 	}
-	trial, untried := r.trial()
+	trial, trialErr := r.trial()
 	var read int64
 	err = r.spool.each(func(q *request) error {
 		if q.group == 0 {
-			followed.add(q)
+			trails.add(q)
 		}
 		if trial != nil {
 			trial.decide(q)
@@ -368,11 +368,11 @@ func (r *replay) again(ctx context.Context) error {
 		return err
 	}
 	names := r.feed.keys
-	r.found.Worst = followed.findings(worst, names[0], r.main)
+	r.found.Worst = trails.findings(worst, names[0], r.main)
 	if trial != nil {
 		r.found.Suggestion = trial.findings(names, r.opts)
 	}
-	return untried
+	return trialErr
 }
 
 // invalid returns the error of an option.
@@ -380,7 +380,7 @@ func invalid(option, format string, args ...any) error {
 	return &config.OptionError{Package: "replay", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
-// reason returns the reason of a limit error, without the name of the package.
+// reason returns the error without the name of the package, if it is about a limit.
 func reason(err error) error {
 	var wrong *slidegate.LimitError
 	if errors.As(err, &wrong) {

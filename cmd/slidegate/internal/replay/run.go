@@ -12,7 +12,7 @@ import (
 type run struct {
 	name   string
 	groups []group
-	itself bool // all its limits count exactly, so it is never wrong
+	exact  bool // all its limits count exactly, so it is never wrong
 
 	admitted, denied           int64
 	unitsAdmitted, unitsDenied int64
@@ -20,22 +20,22 @@ type run struct {
 	lockout                    lockout
 	latest                     rule.Micros // the latest time of all requests
 
-	blamed bool  // the last request was denied
-	blame  place // the first key because of which it was denied
+	blamed bool   // the last request was denied
+	blame  keyRef // the first key that caused the denial
 
-	answers []rule.Answer
-	items   []rule.Item
-	lent    []lent
-	warm    int64 // prevents the compiler from removing reads that only warm the cache
+	answers  []rule.Answer
+	items    []rule.Item
+	borrowed []borrowedKey
+	warm     int64 // prevents the compiler from removing reads that only warm the cache
 }
 
 // keyRun holds the counts of one key.
 type keyRun struct {
 	requests    int64
 	denied      int64
-	lockedSince rule.Micros // the first of consecutive denials
+	lockedSince rule.Micros // the time of the first of consecutive denials
 	opens       rule.Micros // when the last of them would be admitted; 0 if not locked out
-	lockout     rule.Micros // the longest so far
+	lockout     rule.Micros // the longest lock-out so far
 }
 
 // lockout is the longest lock-out of all keys.
@@ -44,21 +44,21 @@ type lockout struct {
 	key    uint32
 	from   rule.Micros
 	length rule.Micros
-	over   bool
+	ended  bool
 }
 
 // newRun returns a run over the limits of groups. If measured is set, it measures their accuracy, and requests must
 // pass through an exact log first.
 func newRun(name string, groups []routing.Group, measured bool) (*run, error) {
-	r := &run{name: name, itself: true, groups: make([]group, len(groups))}
+	r := &run{name: name, exact: true, groups: make([]group, len(groups))}
 	for i, given := range groups {
 		var err error
 		if r.groups[i], err = newGroup(given, measured); err != nil {
 			return nil, err
 		}
-		r.groups[i].place = i
+		r.groups[i].index = i
 		for j := range r.groups[i].lanes {
-			r.itself = r.itself && isExact(&r.groups[i].lanes[j].limit)
+			r.exact = r.exact && isExact(&r.groups[i].lanes[j].limit)
 		}
 	}
 	return r, nil
@@ -76,11 +76,11 @@ const warmSize = 16
 // cache; reading those of several requests in advance fetches them in parallel.
 func (r *run) each(requests []request, decided func(q *request, allowed bool)) {
 	for len(requests) > 0 {
-		some := requests[:whole(requests, warmSize)]
+		some := requests[:wholeRequests(requests, warmSize)]
 		requests = requests[len(some):]
 		r.warmUp(some)
 		for len(some) > 0 {
-			parts := some[:chain(some)]
+			parts := some[:partCount(some)]
 			some = some[len(parts):]
 			decided(&parts[0], r.decide(parts))
 		}
@@ -102,7 +102,7 @@ func (r *run) warmUp(some []request) {
 	}
 	for i := range some {
 		for _, m := range r.groups[some[i].group].measures {
-			r.warm += m.warmUpMore(some[i].key)
+			r.warm += m.warmUpChunks(some[i].key)
 		}
 	}
 }
@@ -121,10 +121,10 @@ func (r *run) decide(parts []request) (allowed bool) {
 		allowed = r.answers[0].Allowed
 	} else {
 		r.answers, r.items = r.answers[:0], r.items[:0]
-		r.lend(g, q)
-		allowed = r.settle(q.at)
+		r.borrowStates(g, q)
+		allowed = r.decideItems(q.at)
 	}
-	g.end(q, r.answers, allowed, r.itself)
+	g.end(q, r.answers, allowed, r.exact)
 	if q.cost == 0 && g.Policy != "" {
 		allowed = true // as in the service, a policy never denies a request that costs nothing
 	}
@@ -164,7 +164,7 @@ func (r *run) countKey(g *group, q *request, answers []rule.Answer, allowed bool
 		return
 	}
 	if !r.blamed {
-		r.blamed, r.blame = true, place{g.place, q.key}
+		r.blamed, r.blame = true, keyRef{g.index, q.key}
 	}
 	if k.denied == 1 {
 		r.touched++
@@ -175,11 +175,11 @@ func (r *run) countKey(g *group, q *request, answers []rule.Answer, allowed bool
 	if k.opens == 0 {
 		k.lockedSince = q.at
 	}
-	k.opens = max(k.opens, q.at+wait(answers))
+	k.opens = max(k.opens, q.at+longestWait(answers))
 }
 
-// wait returns how long a request with these answers has to wait, or 0 if it would never be admitted.
-func wait(answers []rule.Answer) (longest rule.Micros) {
+// longestWait returns how long a request with these answers has to wait, or 0 if it would never be admitted.
+func longestWait(answers []rule.Answer) (longest rule.Micros) {
 	for i := range answers {
 		if a := &answers[i]; !a.Allowed && a.RetryAfter != rule.Never {
 			longest = max(longest, a.RetryAfter)
@@ -189,18 +189,18 @@ func wait(answers []rule.Answer) (longest rule.Micros) {
 }
 
 // unlock ends the lock-out of a key at the time it is, or would have been, admitted.
-func (r *run) unlock(g *group, key uint32, now rule.Micros, over bool) {
+func (r *run) unlock(g *group, key uint32, now rule.Micros, ended bool) {
 	k := &g.keys[key]
 	length := min(now, k.opens) - k.lockedSince
 	k.lockout = max(k.lockout, length)
 	if l := &r.lockout; length > l.length {
-		*l = lockout{group: g, key: key, from: k.lockedSince, length: length, over: over}
+		*l = lockout{group: g, key: key, from: k.lockedSince, length: length, ended: ended}
 	}
 	k.opens = 0
 }
 
-// close ends the lock-outs that last beyond the traffic.
-func (r *run) close() {
+// endLockouts ends the lock-outs that outlast the traffic.
+func (r *run) endLockouts() {
 	for i := range r.groups {
 		g := &r.groups[i]
 		for key := range g.keys {
@@ -211,9 +211,10 @@ func (r *run) close() {
 	}
 }
 
-// outcome returns the outcome of the run, with the most denied keys. The names of keys are by group.
+// outcome returns the outcome of the run, with the most denied keys. The argument names has the names of keys by
+// group.
 func (r *run) outcome(names []*keys, top int) Outcome {
-	r.close()
+	r.endLockouts()
 	o := Outcome{
 		Name: r.name, Admitted: r.admitted, Denied: r.denied,
 		UnitsAdmitted: r.unitsAdmitted, UnitsDenied: r.unitsDenied, KeysTouched: r.touched,
@@ -223,7 +224,7 @@ func (r *run) outcome(names []*keys, top int) Outcome {
 		o.Limits = append(o.Limits, r.groups[i].outcomes(names[i])...)
 	}
 	if l := r.lockout; l.length > 0 {
-		o.Lockout = Lockout{Policy: l.group.Policy, Key: names[l.group.place].name(l.key), From: l.from, Length: l.length, Ended: l.over}
+		o.Lockout = Lockout{Policy: l.group.Policy, Key: names[l.group.index].name(l.key), From: l.from, Length: l.length, Ended: l.ended}
 	}
 	for _, w := range r.worst(top) {
 		g := &r.groups[w.group]
@@ -251,7 +252,7 @@ func (g *group) outcomes(names *keys) (all []LimitOutcome) {
 			if m.highest > 0 {
 				found.Highest = Highest{Units: m.highest, Key: names.name(m.highestKey), At: m.highestAt}
 			}
-			found.LiveKeys, found.StateBytes = m.census.most.keys, m.census.most.bytes
+			found.LiveKeys, found.StateBytes = m.census.peak.keys, m.census.peak.bytes
 		}
 		all = append(all, found)
 	}
@@ -285,28 +286,28 @@ func (r *run) policies() (all []PolicyOutcome) {
 	return all
 }
 
-// place is a key of a group.
-type place struct {
+// keyRef identifies a key by its group and its number.
+type keyRef struct {
 	group int
 	key   uint32
 }
 
 // worst returns up to n denied keys, the most denied first; among equals, the one that came first.
-func (r *run) worst(n int) []place { return r.worstIn(len(r.groups), n) }
+func (r *run) worst(n int) []keyRef { return r.worstIn(len(r.groups), n) }
 
 // worstIn is like worst, for the first groups only.
-func (r *run) worstIn(groups, n int) (list []place) {
-	denied := func(p place) int64 { return r.groups[p.group].keys[p.key].denied }
+func (r *run) worstIn(groups, n int) (list []keyRef) {
+	denied := func(p keyRef) int64 { return r.groups[p.group].keys[p.key].denied }
 	for i := range groups {
 		if r.groups[i].Shadow {
 			continue
 		}
 		for key := range r.groups[i].keys {
-			own := place{i, uint32(key)}
+			own := keyRef{i, uint32(key)}
 			if denied(own) == 0 || n == 0 || len(list) == n && denied(own) <= denied(list[n-1]) {
 				continue
 			}
-			at, _ := slices.BinarySearchFunc(list, denied(own), func(p place, count int64) int {
+			at, _ := slices.BinarySearchFunc(list, denied(own), func(p keyRef, count int64) int {
 				if denied(p) >= count {
 					return -1
 				}

@@ -59,7 +59,7 @@ func (s *spool) each(visit func(*request) error) error {
 	in := bufio.NewReaderSize(s.file, 1<<18)
 	var q request
 	for {
-		later, err := binary.ReadVarint(in)
+		delta, err := binary.ReadVarint(in)
 		if err == io.EOF {
 			return nil
 		}
@@ -73,7 +73,7 @@ func (s *spool) each(visit func(*request) error) error {
 		if err := errors.Join(err, err1, err2, err3); err != nil {
 			return fmt.Errorf("replay: temporary file for the traffic: %w", err)
 		}
-		q.at += rule.Micros(later)
+		q.at += rule.Micros(delta)
 		q.key, q.cost, q.group = uint32(key), int64(cost), uint32(group)
 		if err := visit(&q); err != nil {
 			return err

@@ -7,10 +7,10 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// demand finds the smallest quota for every key that would never have refused it. As long as a key is not refused, a
-// limit counts the same whatever its quota, so this is the maximum of the units used and requested together if
-// everything is admitted: one pass covers all quotas. This does not hold for a token bucket, whose refill depends on
-// the quota.
+// demand finds, for every key, the smallest quota that would never have refused it. As long as a key is not refused,
+// a limit counts the same whatever its quota. So the smallest quota is the maximum of the units used and requested
+// together if everything is admitted, and one pass covers all quotas. This does not hold for a token bucket, whose
+// refill depends on the quota.
 type demand struct {
 	lane    lane
 	tallies []tally // for a sliding log, whose state holds no more than its quota
@@ -22,7 +22,7 @@ func newDemand(limit rule.Limit) *demand { return &demand{lane: newLane(limit)} 
 
 func (d *demand) add(q *request) {
 	d.peaks = reach(d.peaks, q.key)
-	var asked int64
+	var needed int64
 	limit := &d.lane.limit
 	if limit.Algorithm == rule.SlidingLog {
 		if q.cost == 0 {
@@ -32,22 +32,22 @@ func (d *demand) add(q *request) {
 		t := &d.tallies[q.key]
 		t.forget(&d.chunks, q.at, limit.Window)
 		t.add(&d.chunks, q.at, q.cost)
-		asked = t.sum
+		needed = t.sum
 	} else {
 		d.lane.reach(q.key)
 		state := d.lane.borrow(q.key)
 		view := limit.Look(state, q.at)
-		asked = limit.Capacity() - view.Room + q.cost
+		needed = limit.Capacity() - view.Room + q.cost
 		if q.cost > 0 {
 			limit.Charge(state, &view, q.cost)
 		}
 		d.lane.restore(q.key)
 	}
-	d.peaks[q.key] = max(d.peaks[q.key], asked)
+	d.peaks[q.key] = max(d.peaks[q.key], needed)
 }
 
-// smallest returns the smallest quota that refuses requests of at most allowed keys.
-func (d *demand) smallest(allowed int) int64 {
+// smallestQuota returns the smallest quota that refuses requests of at most allowed keys.
+func (d *demand) smallestQuota(allowed int) int64 {
 	peaks := slices.Clone(d.peaks)
 	slices.SortFunc(peaks, func(a, b int64) int { return int(max(-1, min(1, b-a))) })
 	if allowed >= len(peaks) {
@@ -56,13 +56,13 @@ func (d *demand) smallest(allowed int) int64 {
 	return min(max(1, peaks[allowed]), rule.MaxQuota)
 }
 
-// touchable returns the largest number of keys that is at most percent of keys.
-func touchable(percent float64, keys int) int {
+// maxTouched returns the largest number of keys that is at most percent of keys.
+func maxTouched(percent float64, keys int) int {
 	return int(math.Floor(percent / 100 * float64(keys) * (1 + 1e-12)))
 }
 
-// fromSweep returns the smallest quota of a sweep that touches at most allowed keys.
-func fromSweep(runs []*run, allowed int64) (int64, error) {
+// quotaFromSweep returns the smallest quota of a sweep that touches at most allowed keys.
+func quotaFromSweep(runs []*run, allowed int64) (int64, error) {
 	for _, r := range runs {
 		if r.touched <= allowed {
 			return r.groups[0].Limits[0].Quota, nil

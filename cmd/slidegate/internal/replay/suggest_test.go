@@ -180,13 +180,13 @@ func TestTouchable(t *testing.T) {
 		{0, 1_000_000, 0}, {100, 7, 7}, {100, 1_000_003, 1_000_003}, {50, 3, 1}, {1, 99, 0}, {1, 100, 1},
 		{0.1, 1000, 1}, {0.3, 1000, 3}, {29, 100, 29}, {57, 100, 57}, {33.333, 3, 0}, {33.34, 3, 1}, {1.1, 1000, 11}, {100, 0, 0},
 	} {
-		if got := touchable(c.percent, c.keys); got != c.want {
+		if got := maxTouched(c.percent, c.keys); got != c.want {
 			t.Errorf("%v%% of %d keys: got %d, want %d", c.percent, c.keys, got, c.want)
 		}
 	}
 	for keys := range 2_000 { // in tenths of a percent, which floats cannot hold
 		for tenths := range 1_001 {
-			if got := touchable(float64(tenths)/10, keys); got != tenths*keys/1000 {
+			if got := maxTouched(float64(tenths)/10, keys); got != tenths*keys/1000 {
 				t.Fatalf("%v%% of %d keys: got %d, want %d", float64(tenths)/10, keys, got, tenths*keys/1000)
 			}
 		}
@@ -196,7 +196,7 @@ func TestTouchable(t *testing.T) {
 func TestSmallestQuotaOfPeaks(t *testing.T) {
 	d := &demand{peaks: []int64{3, 9, 0, 9, 5}}
 	for allowed, want := range []int64{9, 9, 5, 3, 1, 1, 1} {
-		if got := d.smallest(allowed); got != want {
+		if got := d.smallestQuota(allowed); got != want {
 			t.Errorf("for %d keys: got %d, want %d", allowed, got, want)
 		}
 	}

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	maxSweep      = 200 // quotas in one sweep
-	steppedPoints = 24  // the approximate number of quotas of a range without a step
+	maxSweep    = 200 // quotas in one sweep
+	rangePoints = 24  // the approximate number of quotas of a range without a step
 )
 
 // ParseSweep parses the quotas of a sweep: a range, which is divided into round numbers (10..1000), a range with a step
 // (10..1000:10), or a list (10,20,50).
 func ParseSweep(text string) ([]int64, error) {
-	from, to, ranged := strings.Cut(text, "..")
+	from, to, isRange := strings.Cut(text, "..")
 	var quotas []int64
-	if !ranged {
+	if !isRange {
 		for item := range strings.SplitSeq(text, ",") {
 			n, err := sweepQuota(item)
 			if err != nil {
@@ -31,7 +31,7 @@ func ParseSweep(text string) ([]int64, error) {
 			quotas = append(quotas, n)
 		}
 	} else {
-		to, step, stepped := strings.Cut(to, ":")
+		to, step, hasStep := strings.Cut(to, ":")
 		low, err := sweepQuota(from)
 		if err != nil {
 			return nil, err
@@ -43,7 +43,7 @@ func ParseSweep(text string) ([]int64, error) {
 		if high <= low {
 			return nil, invalid("Sweep", "%d..%d: the smaller quota must come first", low, high)
 		}
-		if !stepped {
+		if !hasStep {
 			return SweepRange(low, high), nil
 		}
 		by, err := sweepQuota(step)
@@ -79,9 +79,9 @@ func SweepRange(low, high int64) []int64 {
 		return []int64{low}
 	}
 	quotas := []int64{low}
-	factor := math.Pow(float64(high)/float64(low), 1.0/(steppedPoints-1))
-	for i := 1; i < steppedPoints-1; i++ {
-		n := rounded(float64(low) * math.Pow(factor, float64(i)))
+	factor := math.Pow(float64(high)/float64(low), 1.0/(rangePoints-1))
+	for i := 1; i < rangePoints-1; i++ {
+		n := roundTwoDigits(float64(low) * math.Pow(factor, float64(i)))
 		if n > quotas[len(quotas)-1] && n < high {
 			quotas = append(quotas, n)
 		}
@@ -89,22 +89,22 @@ func SweepRange(low, high int64) []int64 {
 	return append(quotas, high)
 }
 
-// rounded returns x rounded to two significant digits.
-func rounded(x float64) int64 {
+// roundTwoDigits returns x rounded to two significant digits.
+func roundTwoDigits(x float64) int64 {
 	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
 	return int64(math.Round(math.Round(x/max(1, unit)) * max(1, unit)))
 }
 
-// swept returns one run per quota of the first limit, with the other limits unchanged.
-func swept(groups []routing.Group, quotas []int64) ([]*run, error) {
+// sweepRuns returns one run per quota of the first limit, with the other limits unchanged.
+func sweepRuns(groups []routing.Group, quotas []int64) ([]*run, error) {
 	var runs []*run
 	for _, quota := range quotas {
-		those := slices.Clone(groups)
-		those[0].Limits = slices.Clone(those[0].Limits)
-		those[0].Limits[0] = withQuota(those[0].Limits[0], quota)
-		r, err := newRun("", those, false)
+		changed := slices.Clone(groups)
+		changed[0].Limits = slices.Clone(changed[0].Limits)
+		changed[0].Limits[0] = withQuota(changed[0].Limits[0], quota)
+		r, err := newRun("", changed, false)
 		if err != nil {
-			return nil, invalid("Sweep", "quota %d: %w", quota, otherQuota(groups[0].Limits[0], err))
+			return nil, invalid("Sweep", "quota %d: %w", quota, quotaError(groups[0].Limits[0], err))
 		}
 		runs = append(runs, r)
 	}
@@ -122,8 +122,8 @@ func withQuota(limit slidegate.Limit, quota int64) slidegate.Limit {
 	return routing.WithAlgorithmOf(other, limit)
 }
 
-// otherQuota returns the error for a limit that does not support another quota.
-func otherQuota(limit slidegate.Limit, err error) error {
+// quotaError returns the error for a limit that does not support another quota.
+func quotaError(limit slidegate.Limit, err error) error {
 	bound, _ := slidegate.Bind("", limit) // it was checked
 	if limit.Algorithm == slidegate.DefaultAlgorithm && bound.Rule().Algorithm == rule.SlidingLog {
 		named := limit
@@ -148,7 +148,7 @@ func sweepFindings(runs []*run) *Sweep {
 // knee returns the index of the point at which the curve of denials over the logarithm of the quota bends most: the one
 // furthest below the straight line between its ends. It is -1 for a curve that hardly bends.
 func knee(points []SweepPoint) int {
-	const least = 0.1 // of the height of the curve
+	const least = 0.1 // the smallest bend that counts, as a share of the height of the curve
 	last := len(points) - 1
 	if last < 2 || points[0].Denied == points[last].Denied {
 		return -1

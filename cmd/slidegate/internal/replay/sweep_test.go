@@ -126,10 +126,10 @@ func TestSweepRangeRises(t *testing.T) {
 		t.Helper()
 		quotas := SweepRange(low, high)
 		checkRises(t, quotas)
-		if quotas[0] != low || quotas[len(quotas)-1] != high || len(quotas) > steppedPoints {
-			t.Fatalf("%d..%d: got %v, want at most %d quotas from one end to the other", low, high, quotas, steppedPoints)
+		if quotas[0] != low || quotas[len(quotas)-1] != high || len(quotas) > rangePoints {
+			t.Fatalf("%d..%d: got %v, want at most %d quotas from one end to the other", low, high, quotas, rangePoints)
 		}
-		factor := math.Pow(float64(high)/float64(low), 1.0/(steppedPoints-1))
+		factor := math.Pow(float64(high)/float64(low), 1.0/(rangePoints-1))
 		for i := 1; i < len(quotas)-1; i++ {
 			if digits := strings.TrimRight(strconv.FormatInt(quotas[i], 10), "0"); len(digits) > 2 {
 				t.Fatalf("%d..%d: %d is not a round number", low, high, quotas[i])
@@ -151,8 +151,8 @@ func TestSweepRangeRises(t *testing.T) {
 	if got, want := SweepRange(10, 1000)[:7], []int64{10, 12, 15, 18, 22, 27, 33}; !slices.Equal(got, want) {
 		t.Errorf("10..1000: got %v at the beginning, want %v", got, want)
 	}
-	if got := SweepRange(10, 1000); len(got) != steppedPoints {
-		t.Errorf("10..1000: got %d quotas, want %d", len(got), steppedPoints)
+	if got := SweepRange(10, 1000); len(got) != rangePoints {
+		t.Errorf("10..1000: got %d quotas, want %d", len(got), rangePoints)
 	}
 }
 

@@ -6,14 +6,14 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// tally is the exact count of the units of one key in the window that ends at the last one. The limits are measured by
-// it, whatever their quota. The zero value is empty. Entries are a few bytes each: the time since the previous entry
-// and, unless it is 1, the number of units. The oldest entry is held in fields, so most keys need no chunk.
+// tally is the exact count of the units of one key in the window that ends at the newest unit. Limits are measured
+// against it, whatever their quota. The zero value is empty. Entries are a few bytes each: the time since the previous
+// entry and, unless it is 1, the number of units. The oldest entry is held in fields, so most keys need no chunk.
 type tally struct {
 	sum    int64       // units in the window
 	oldest rule.Micros // the time of the oldest entry
-	newest rule.Micros // and of the newest
-	units  int64       // of the oldest entry; 0 when there is none
+	newest rule.Micros // the time of the newest entry
+	units  int64       // the units of the oldest entry; 0 if there are no entries
 	head   uint32      // the chunk with the entries after the oldest, 0 if there are none
 	tail   uint32
 	read   uint8 // the offset of the next entry in head
@@ -31,26 +31,26 @@ type chunk struct {
 
 // chunks allocates chunks for tallies. The zero value is ready to use.
 type chunks struct {
-	blocks []*[blockSize]chunk
-	made   uint32 // chunks taken from blocks; the first chunk is never used, because 0 means none
-	free   uint32 // the head of the free list
+	blocks    []*[blockSize]chunk
+	allocated uint32 // chunks taken from blocks; the first chunk is never used, because 0 means none
+	free      uint32 // the head of the free list
 }
 
 const blockSize = 1 << 12
 
 func (c *chunks) at(n uint32) *chunk { return &c.blocks[n/blockSize][n%blockSize] }
 
-func (c *chunks) lend() uint32 {
+func (c *chunks) alloc() uint32 {
 	if n := c.free; n != 0 {
 		c.free = c.at(n).next
 		*c.at(n) = chunk{}
 		return n
 	}
-	c.made++
-	if int(c.made/blockSize) >= len(c.blocks) {
+	c.allocated++
+	if int(c.allocated/blockSize) >= len(c.blocks) {
 		c.blocks = append(c.blocks, new([blockSize]chunk))
 	}
-	return c.made
+	return c.allocated
 }
 
 func (c *chunks) release(n uint32) {
@@ -59,7 +59,7 @@ func (c *chunks) release(n uint32) {
 }
 
 // forget drops the entries that have left the window at now. If the newest entry is more than a window ahead, the clock
-// had jumped; the entries are moved back to now, as in the rule.
+// has jumped; the entries are moved back to now, as in the rule.
 func (t *tally) forget(c *chunks, now, window rule.Micros) {
 	if ahead := t.newest - now; t.units != 0 && ahead > window {
 		t.oldest -= ahead
@@ -145,12 +145,12 @@ func (t *tally) push(c *chunks, later uint64, units int64) {
 		n += binary.PutUvarint(entry[n:], uint64(units))
 	}
 	if t.tail == 0 {
-		t.head = c.lend()
+		t.head = c.alloc()
 		t.tail, t.read = t.head, 0
 	}
 	tail := c.at(t.tail)
 	if int(tail.used)+n > chunkSize {
-		tail.next = c.lend()
+		tail.next = c.alloc()
 		t.tail = tail.next
 		tail = c.at(t.tail)
 	}

@@ -97,8 +97,8 @@ func TestTallyIsAPlainCount(t *testing.T) {
 				t.Fatalf("got %+v for an empty tally", tallies[i])
 			}
 		}
-		if free := countFree(&lent); free != int(lent.made) {
-			t.Fatalf("got %d free chunks of %d, want all", free, lent.made)
+		if free := countFree(&lent); free != int(lent.allocated) {
+			t.Fatalf("got %d free chunks of %d, want all", free, lent.allocated)
 		}
 	})
 }
@@ -143,8 +143,8 @@ func TestTalliesReleaseChunks(t *testing.T) {
 		}
 	}
 	// 99 entries of 2 bytes, 29 to a chunk, lie in at most 5 chunks: the first may be nearly read and the last nearly empty.
-	if most := uint32(5 * len(tallies)); lent.made > most {
-		t.Errorf("got %d chunks, want at most %d", lent.made, most)
+	if most := uint32(5 * len(tallies)); lent.allocated > most {
+		t.Errorf("got %d chunks, want at most %d", lent.allocated, most)
 	}
 }
 

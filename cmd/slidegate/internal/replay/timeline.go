@@ -47,11 +47,11 @@ func (t *timeline) at(now rule.Micros) *Bucket {
 		t.widen()
 		index = int64(now / widths[t.width])
 	}
-	place := max(0, index-t.first)
-	for int64(len(t.buckets)) <= place {
+	offset := max(0, index-t.first)
+	for int64(len(t.buckets)) <= offset {
 		t.buckets = append(t.buckets, Bucket{})
 	}
-	return &t.buckets[place]
+	return &t.buckets[offset]
 }
 
 func (t *timeline) widen() {
@@ -59,10 +59,10 @@ func (t *timeline) widen() {
 	first := t.first / factor
 	wide := t.buckets[:0]
 	for i, b := range t.buckets {
-		place := (t.first+int64(i))/factor - first
-		if place < int64(len(wide)) {
-			wide[place].Admitted += b.Admitted
-			wide[place].Denied += b.Denied
+		offset := (t.first+int64(i))/factor - first
+		if offset < int64(len(wide)) {
+			wide[offset].Admitted += b.Admitted
+			wide[offset].Denied += b.Denied
 		} else {
 			wide = append(wide, b)
 		}

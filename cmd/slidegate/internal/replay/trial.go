@@ -14,18 +14,18 @@ func (r *replay) trial() (*trial, error) {
 	if !r.opts.Suggest {
 		return nil, nil
 	}
-	quota, err := r.smallest()
+	quota, err := r.smallestQuota()
 	if err != nil {
 		return nil, err
 	}
 	limit := withQuota(r.groups[0].Limits[0], quota)
 	alone, err := newRun("", onlyGroup([]slidegate.Limit{limit}), true)
 	if err != nil {
-		return nil, invalid("Suggest", "the quota would be %d: %w", quota, otherQuota(r.groups[0].Limits[0], err))
+		return nil, invalid("Suggest", "the quota would be %d: %w", quota, quotaError(r.groups[0].Limits[0], err))
 	}
 	t := &trial{alone: alone, log: newExact(alone.groups)}
 	if len(r.groups) > 1 || len(r.groups[0].Limits) > 1 {
-		runs, err := swept(r.groups, []int64{quota})
+		runs, err := sweepRuns(r.groups, []int64{quota})
 		if err != nil {
 			return nil, err
 		}
@@ -34,13 +34,13 @@ func (r *replay) trial() (*trial, error) {
 	return t, nil
 }
 
-// smallest returns the smallest quota that touches no more keys than allowed.
-func (r *replay) smallest() (int64, error) {
-	allowed := touchable(r.opts.Percent, r.feed.keys[0].len())
+// smallestQuota returns the smallest quota that touches no more keys than allowed.
+func (r *replay) smallestQuota() (int64, error) {
+	allowed := maxTouched(r.opts.Percent, r.feed.keys[0].len())
 	if r.demand != nil {
-		return r.demand.smallest(allowed), nil
+		return r.demand.smallestQuota(allowed), nil
 	}
-	return fromSweep(r.alone, int64(allowed))
+	return quotaFromSweep(r.alone, int64(allowed))
 }
 
 // decide tries the limit on one request.

@@ -21,14 +21,14 @@ func (s *Server) openApplication() (err error) {
 }
 
 // openProxy prepares the listener of the proxy. It checks neither the host nor a token: both are up to the application.
-func (s *Server) openProxy(d *listener, secure *tls.Config) error {
-	server := s.proxy.NewServer(secure, func(passes http.Handler) http.Handler {
-		return d.requests.http(addresses.CloseWhenDraining(s.drained, s.telemetry.traced(passes)))
+func (s *Server) openProxy(ln *listener, secure *tls.Config) error {
+	server := s.proxy.NewServer(secure, func(next http.Handler) http.Handler {
+		return ln.requests.http(addresses.CloseWhenDraining(s.drained, s.telemetry.traced(next)))
 	})
-	server.ConnState(d.conns.ConnState)
-	d.serve = server.Serve
-	d.stop = func(ctx context.Context) error {
-		d.conns.Settle(ctx)
+	server.ConnState(ln.conns.ConnState)
+	ln.serve = server.Serve
+	ln.stop = func(ctx context.Context) error {
+		ln.conns.Settle(ctx)
 		return server.Shutdown(ctx)
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 
 // certificates holds the files of a TLS as last read. It is safe for concurrent use; nil means no TLS.
 type certificates struct {
-	files TLS
-	now   atomic.Pointer[tls.Config]
+	files   TLS
+	current atomic.Pointer[tls.Config]
 }
 
 func newCertificates(files TLS) (*certificates, error) {
@@ -19,7 +19,7 @@ func newCertificates(files TLS) (*certificates, error) {
 		return nil, err
 	}
 	c := &certificates{files: files}
-	c.now.Store(read)
+	c.current.Store(read)
 	return c, nil
 }
 
@@ -31,9 +31,9 @@ func (c *certificates) config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: protocols,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			now := c.now.Load().Clone()
-			now.NextProtos = protocols
-			return now, nil
+			current := c.current.Load().Clone()
+			current.NextProtos = protocols
+			return current, nil
 		},
 	}
 }
@@ -47,11 +47,11 @@ func (c *certificates) reload() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	was := c.now.Swap(read)
-	same := slices.EqualFunc(was.Certificates, read.Certificates, func(a, b tls.Certificate) bool {
+	previous := c.current.Swap(read)
+	same := slices.EqualFunc(previous.Certificates, read.Certificates, func(a, b tls.Certificate) bool {
 		return slices.EqualFunc(a.Certificate, b.Certificate, slices.Equal)
 	})
-	return !same || !was.ClientCAs.Equal(read.ClientCAs), nil
+	return !same || !previous.ClientCAs.Equal(read.ClientCAs), nil
 }
 
 // paths returns the files that are set.
@@ -65,6 +65,6 @@ func (c *certificates) logReload(log *slog.Logger, changed bool, err error) {
 	case err != nil:
 		log.Error("certificates not reloaded; the old ones stay in use", slog.Any("error", err))
 	case changed:
-		log.Info("certificates reloaded", slog.Time("expires", c.now.Load().Certificates[0].Leaf.NotAfter))
+		log.Info("certificates reloaded", slog.Time("expires", c.current.Load().Certificates[0].Leaf.NotAfter))
 	}
 }

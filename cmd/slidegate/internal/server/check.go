@@ -33,12 +33,12 @@ func Check(c Checked) error {
 	}
 	defer func() { _ = opened.Close() }() // nothing is connected
 	quiet := slog.New(slog.DiscardHandler)
-	made, err := gate.New(c.File, opened.Stores, gate.Options{MeterProvider: noop.NewMeterProvider(), Requests: c.Requests})
+	g, err := gate.New(c.File, opened.Stores, gate.Options{MeterProvider: noop.NewMeterProvider(), Requests: c.Requests})
 	if err != nil {
 		return config.Locate(err, c.Sources...)
 	}
-	defer func() { _ = made.Close() }()
-	if _, err := forward.New(made, forward.Options{Trusted: c.File.Service.TrustedProxies, Logger: quiet}); err != nil {
+	defer func() { _ = g.Close() }()
+	if _, err := forward.New(g, forward.Options{Trusted: c.File.Service.TrustedProxies, Logger: quiet}); err != nil {
 		return config.Locate(err, c.Sources...)
 	}
 	return nil
@@ -58,20 +58,20 @@ func CheckDomains(domains ...*envoy.Domain) error {
 	return err
 }
 
-// unset matches a reference to an environment variable or a file that config.ParseOffline left in the URL of a store.
-var unset = regexp.MustCompile(`\$\{[^}]+\}`)
+// unresolved matches a reference to an environment variable or a file that config.ParseOffline left in the URL of a store.
+var unresolved = regexp.MustCompile(`\$\{[^}]+\}`)
 
-// openOffline opens a store without connecting to it. An unset variable is replaced by 1, which is valid as a host, a port, a user
-// or a password. If a variable stands for anything else, too little is known about the store to reject it, and openOffline returns
-// a store in memory, which supports every limit.
+// openOffline opens a store without connecting to it. An unresolved reference is replaced by 1, which is valid as a host, a port,
+// a user or a password. If a reference stands for anything else, too little is known about the store to reject it, and
+// openOffline returns a store in memory, which supports every limit.
 func openOffline(url string) (*stores.Opened, error) {
-	opened, err := stores.OpenOffline(unset.ReplaceAllString(url, "1"))
+	opened, err := stores.OpenOffline(unresolved.ReplaceAllString(url, "1"))
 	if err == nil {
 		return opened, nil
 	}
 	scheme, rest, _ := strings.Cut(url, "://")
 	end := strings.IndexAny(rest, "/?")
-	if unset.MatchString(scheme) || end >= 0 && unset.MatchString(rest[end:]) {
+	if unresolved.MatchString(scheme) || end >= 0 && unresolved.MatchString(rest[end:]) {
 		return stores.OpenOffline("memory:")
 	}
 	return nil, err

@@ -17,18 +17,18 @@ import (
 // openEnvoy creates the Envoy service, if there are rules or a listener for it.
 func (s *Server) openEnvoy() error {
 	domains, err := loadDomains(s.opts.Envoy)
-	if err != nil || s.opts.GRPC == "" && !s.wantsRules() {
+	if err != nil || s.opts.GRPC == "" && !s.rulesConfigured() {
 		return err
 	}
 	s.local, s.domains = domains, domains
-	answers := s.opts.EnvoyAnswers
-	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == ""
-	answers.OnRefused, answers.Await = s.refused, s.opts.EnvoyXDS.Address != ""
+	options := s.opts.EnvoyAnswers
+	options.Logger, options.MeterProvider, options.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == ""
+	options.OnRefused, options.Await = s.refused, s.opts.EnvoyXDS.Address != ""
 	st := s.stores.Unanswered
-	if !answers.ClosedIsError {
+	if !options.ClosedIsError {
 		st = s.fallback(config.FailClosed)
 	}
-	if s.envoy, err = envoy.New(st, domains, answers); err != nil || !answers.Await {
+	if s.envoy, err = envoy.New(st, domains, options); err != nil || !options.Await {
 		return err
 	}
 	from := s.opts.EnvoyXDS
@@ -37,8 +37,10 @@ func (s *Server) openEnvoy() error {
 	return err
 }
 
-// wantsRules reports whether rules for Envoy are configured, in files or from a management server.
-func (s *Server) wantsRules() bool { return len(s.opts.Envoy) > 0 || s.opts.EnvoyXDS.Address != "" }
+// rulesConfigured reports whether rules for Envoy are configured, in files or from a management server.
+func (s *Server) rulesConfigured() bool {
+	return len(s.opts.Envoy) > 0 || s.opts.EnvoyXDS.Address != ""
+}
 
 // setRemote replaces the rules that the management server sent before. On an error, nothing changes.
 func (s *Server) setRemote(domains []*envoy.Domain) error {

@@ -9,7 +9,7 @@ import (
 // SetTimeouts sets how long a client may take for a request's header, for the whole request, for the response, and between
 // requests. The defaults are too long for tests.
 func (o *Options) SetTimeouts(header, request, answer, idle time.Duration) {
-	o.timeouts = timeouts{header: header, request: request, answer: answer, idle: idle}
+	o.timeouts = timeouts{header: header, request: request, response: answer, idle: idle}
 }
 
 // File returns the file given to New.

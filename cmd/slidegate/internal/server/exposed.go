@@ -21,23 +21,23 @@ func onLoopback(at net.Addr) bool {
 // warnIfOpen logs a warning if a listener can be reached from outside and requires neither a token nor a certificate.
 // The metrics and proxy listeners are meant to be open: metrics contain no keys and change nothing, and the application
 // authenticates its own clients.
-func (s *Server) warnIfOpen(d *listener) {
-	if d.name == "admin" && !onLoopback(d.conns.Addr()) && s.admins.none() && s.NeedsToken() {
+func (s *Server) warnIfOpen(ln *listener) {
+	if ln.name == "admin" && !onLoopback(ln.conns.Addr()) && s.admins.empty() && s.NeedsToken() {
 		s.log.Warn("the admin listener can be reached from outside with client tokens: any client can read and change the quota of others; "+
-			"set --admin-tokens-file, or listen on 127.0.0.1", slog.String("listener", d.name))
+			"set --admin-tokens-file, or listen on 127.0.0.1", slog.String("listener", ln.name))
 	}
-	if d.name == "admin" && !s.admins.none() {
+	if ln.name == "admin" && !s.admins.empty() {
 		return
 	}
-	if d.name == "metrics" || d.name == "proxy" || s.NeedsToken() || s.opts.TLS.ClientCA != "" || onLoopback(d.conns.Addr()) {
+	if ln.name == "metrics" || ln.name == "proxy" || s.NeedsToken() || s.opts.TLS.ClientCA != "" || onLoopback(ln.conns.Addr()) {
 		return
 	}
 	s.log.Warn("the listener can be reached from outside and requires no token: anyone who reaches it can use up or refund the quota of others; "+
-		"set --tokens-file, or listen on 127.0.0.1", slog.String("listener", d.name))
+		"set --tokens-file, or listen on 127.0.0.1", slog.String("listener", ln.name))
 }
 
-// anyHost are the paths that are served under any Host. Load balancers request the first three. Proxies request the last and
-// forward the Host of the request to be checked; they are trusted by other means.
+// anyHost lists the paths that are served under any Host. Load balancers request the first three. Proxies request the last
+// one with the Host of the request to be checked; forward-auth checks by other means whether they are trusted.
 var anyHost = map[string]bool{"/healthz": true, "/readyz": true, "/healthcheck": true, forward.Path: true}
 
 // checkHost makes a listener on loopback answer only requests for names of this machine, unless it requires tokens. A web page

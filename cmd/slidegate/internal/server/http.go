@@ -11,14 +11,14 @@ import (
 
 // timeouts bounds how long a client may take.
 type timeouts struct {
-	header  time.Duration // from the first byte of a request, or from the connection, to the end of its header
-	request time.Duration // to the end of its body
-	answer  time.Duration // to the end of the response
-	idle    time.Duration // between requests
+	header   time.Duration // from the first byte of a request, or from the connection, to the end of its header
+	request  time.Duration // to the end of its body
+	response time.Duration // to the end of the response
+	idle     time.Duration // between requests
 }
 
 // The first two are equal, which saves setting a second deadline for every request.
-var defaultTimeouts = timeouts{header: 10 * time.Second, request: 10 * time.Second, answer: 15 * time.Second, idle: 2 * time.Minute}
+var defaultTimeouts = timeouts{header: 10 * time.Second, request: 10 * time.Second, response: 15 * time.Second, idle: 2 * time.Minute}
 
 // newHTTP returns an HTTP server that slow clients cannot tie up: reading a request, answering it and waiting for the next
 // one are all bounded.
@@ -28,7 +28,7 @@ func newHTTP(handler http.Handler, secure *tls.Config, wait timeouts, log *slog.
 		TLSConfig:         secure,
 		ReadHeaderTimeout: wait.header,
 		ReadTimeout:       wait.request,
-		WriteTimeout:      wait.answer,
+		WriteTimeout:      wait.response,
 		IdleTimeout:       wait.idle,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -42,19 +42,19 @@ func (s *Server) public() http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, "This is a Slidegate rate limiter. Use POST /v1/allow; /v1/openapi.json describes it and all other requests.\n")
 	})
-	var more []string
+	var tags []string
 	if s.envoy != nil {
-		more = append(more, "envoy")
+		tags = append(tags, "envoy")
 	}
 	if s.hasRules() {
-		more = append(more, "rules")
+		tags = append(tags, "rules")
 	}
-	api := s.tokens.require(s.api.Handler(more...))
-	mux.Handle("/", api) // its 404 lists the valid paths
+	api := s.tokens.require(s.api.Handler(tags...))
+	mux.Handle("/", api) // its 404 response lists the valid paths
 	for _, path := range []string{"acquire", "allow", "cancel", "charge", "openapi.json", "peek", "release", "renew", "reserve", "settle"} {
-		mux.Handle("/v1/"+path, api) // for the names of spans
+		mux.Handle("/v1/"+path, api) // separate paths, for the names of spans
 	}
-	mux.Handle("/v1/refund", s.tokens.require(s.requireAdmin(s.api.Handler(more...))))
+	mux.Handle("/v1/refund", s.tokens.require(s.requireAdmin(s.api.Handler(tags...))))
 	mux.Handle("/v1/check", s.forward) // see Options.Tokens
 	if s.envoy != nil {
 		if s.hasRules() {
@@ -65,8 +65,8 @@ func (s *Server) public() http.Handler {
 	return s.telemetry.traced(mux)
 }
 
-// hasRules reports whether /json is served. Without rules it would answer OK to every request.
-func (s *Server) hasRules() bool { return s.envoy != nil && s.wantsRules() }
+// hasRules reports whether /json is served. Without rules, the response to every request would be OK.
+func (s *Server) hasRules() bool { return s.envoy != nil && s.rulesConfigured() }
 
 // admin returns the handler for operators. It may show keys.
 func (s *Server) admin() http.Handler {
@@ -85,15 +85,16 @@ func (s *Server) operations() http.Handler {
 	mux.Handle("/", s.api.AdminHandler())
 	mux.HandleFunc("GET /v1/top", s.listTop)
 	mux.HandleFunc("GET /v1/config", s.showConfig)
-	// Its requests have no body whose type would make a browser send a preflight request, so a web page could trigger it.
+	// A request to reload has no body whose type would make a browser send a preflight request, so a web page could
+	// trigger it.
 	mux.Handle("POST /v1/reload", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serveReload)))
 	mux.Handle("/metrics", s.telemetry.page())
 	s.rulings.Routes(mux, nil)
 	return mux
 }
 
-// measures returns the handler for metrics collectors, which need no token.
-func (s *Server) measures() http.Handler {
+// metricsHandler returns the handler for metrics collectors, which need no token.
+func (s *Server) metricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	s.health(mux)
 	mux.Handle("GET /metrics", s.telemetry.page())

@@ -28,30 +28,30 @@ func (s *Server) openListeners() error {
 		private = nil
 	}
 	web := []string{"h2", "http/1.1"}
-	for _, d := range []struct {
+	for _, one := range []struct {
 		name, option, address string
 		open                  func(*listener, *tls.Config) error
 		secure                *certificates
 		protocols             []string
 	}{
-		{"http", "HTTP", s.opts.HTTP, func(d *listener, c *tls.Config) error { return s.openHTTP(d, s.public(), c) }, secure, web},
+		{"http", "HTTP", s.opts.HTTP, func(ln *listener, c *tls.Config) error { return s.openHTTP(ln, s.public(), c) }, secure, web},
 		{"grpc", "GRPC", s.opts.GRPC, s.openGRPC, secure, []string{"h2"}},
 		{"resp", "RESP", s.opts.RESP, s.openRESP, secure, nil},
 		{"proxy", "Proxy", s.opts.Proxy, s.openProxy, secure, web},
-		{"admin", "Admin", s.opts.Admin, func(d *listener, c *tls.Config) error { return s.openHTTP(d, s.admin(), c) }, private, web},
-		{"metrics", "Metrics", s.opts.Metrics, func(d *listener, c *tls.Config) error { return s.openHTTP(d, s.measures(), c) }, nil, web},
+		{"admin", "Admin", s.opts.Admin, func(ln *listener, c *tls.Config) error { return s.openHTTP(ln, s.admin(), c) }, private, web},
+		{"metrics", "Metrics", s.opts.Metrics, func(ln *listener, c *tls.Config) error { return s.openHTTP(ln, s.metricsHandler(), c) }, nil, web},
 	} {
-		if d.address == "" {
+		if one.address == "" {
 			continue
 		}
-		socket, err := s.socket(d.name, d.option, d.address)
+		socket, err := s.socket(one.name, one.option, one.address)
 		if err != nil {
 			return err
 		}
-		made := &listener{name: d.name, option: d.option, socket: socket, conns: s.bound(socket)}
-		s.listeners = append(s.listeners, made)
-		s.warnIfOpen(made)
-		if err := d.open(made, d.secure.config(d.protocols...)); err != nil {
+		ln := &listener{name: one.name, option: one.option, socket: socket, conns: s.bound(socket)}
+		s.listeners = append(s.listeners, ln)
+		s.warnIfOpen(ln)
+		if err := one.open(ln, one.secure.config(one.protocols...)); err != nil {
 			return err
 		}
 	}
@@ -61,11 +61,11 @@ func (s *Server) openListeners() error {
 	return s.telemetry.watchListeners(s.listeners)
 }
 
-func (s *Server) openHTTP(d *listener, handler http.Handler, secure *tls.Config) error {
-	handler = d.requests.http(addresses.CloseWhenDraining(s.drained, s.checkHost(d.conns.Addr(), handler)))
+func (s *Server) openHTTP(ln *listener, handler http.Handler, secure *tls.Config) error {
+	handler = ln.requests.http(addresses.CloseWhenDraining(s.drained, s.checkHost(ln.conns.Addr(), handler)))
 	server := newHTTP(handler, secure, s.opts.timeouts, s.log)
-	server.ConnState = d.conns.ConnState
-	d.serve = func(l net.Listener) (err error) {
+	server.ConnState = ln.conns.ConnState
+	ln.serve = func(l net.Listener) (err error) {
 		if secure != nil {
 			err = server.ServeTLS(l, "", "")
 		} else {
@@ -76,8 +76,8 @@ func (s *Server) openHTTP(d *listener, handler http.Handler, secure *tls.Config)
 		}
 		return err
 	}
-	d.stop = func(ctx context.Context) error {
-		d.conns.Settle(ctx)
+	ln.stop = func(ctx context.Context) error {
+		ln.conns.Settle(ctx)
 		err := server.Shutdown(ctx)
 		if err != nil {
 			_ = server.Close() // the remaining clients have had their time
@@ -87,8 +87,8 @@ func (s *Server) openHTTP(d *listener, handler http.Handler, secure *tls.Config)
 	return nil
 }
 
-func (s *Server) openGRPC(d *listener, secure *tls.Config) error {
-	options := append(slices.Concat(s.telemetry.tracedGRPC(), []grpc.ServerOption{s.grpcOptions(&d.requests)}, s.tokens.interceptors()),
+func (s *Server) openGRPC(ln *listener, secure *tls.Config) error {
+	options := append(slices.Concat(s.telemetry.tracedGRPC(), []grpc.ServerOption{s.grpcOptions(&ln.requests)}, s.tokens.interceptors()),
 		grpc.ChainStreamInterceptor(s.endWithListeners),
 		// A goroutine per request would have to grow its stack each time, which costs as much as several decisions.
 		grpc.NumStreamWorkers(uint32(32*runtime.GOMAXPROCS(0))),
@@ -102,8 +102,8 @@ func (s *Server) openGRPC(d *listener, secure *tls.Config) error {
 	}
 	server := grpc.NewServer(options...)
 	s.envoy.Register(server)
-	d.serve = server.Serve
-	d.stop = func(ctx context.Context) error {
+	ln.serve = server.Serve
+	ln.stop = func(ctx context.Context) error {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -127,19 +127,19 @@ func (s *Server) endWithListeners(server any, stream grpc.ServerStream, _ *grpc.
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
-	return next(server, &shortStream{stream, ctx})
+	return next(server, &contextStream{stream, ctx})
 }
 
-// shortStream is a stream with its own context.
-type shortStream struct {
+// contextStream is a stream with its own context.
+type contextStream struct {
 	grpc.ServerStream
 	ctx context.Context
 }
 
 // Context returns a context that ends when the stream should.
-func (s *shortStream) Context() context.Context { return s.ctx }
+func (s *contextStream) Context() context.Context { return s.ctx }
 
-func (s *Server) openRESP(d *listener, secure *tls.Config) error {
+func (s *Server) openRESP(ln *listener, secure *tls.Config) error {
 	throttle, err := slidegate.NewPerCall(s.fallback(config.FailOpen), "cl.throttle")
 	if err != nil {
 		return err
@@ -154,12 +154,12 @@ func (s *Server) openRESP(d *listener, secure *tls.Config) error {
 		return err
 	}
 	s.resp = server
-	d.serve = func(l net.Listener) error {
+	ln.serve = func(l net.Listener) error {
 		if secure != nil {
 			l = tls.NewListener(l, secure)
 		}
 		return server.Serve(l)
 	}
-	d.stop = server.Shutdown
+	ln.stop = server.Shutdown
 	return nil
 }

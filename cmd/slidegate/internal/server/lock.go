@@ -14,7 +14,8 @@ type fileLock struct{ file *os.File }
 // errLocked is returned if another process holds the lock.
 var errLocked = errors.New("locked by another process")
 
-// lockState locks the state at path. The lock is a separate file beside it, since the state itself is replaced at every save.
+// lockState locks the state at path. The lock is a separate file next to it, since the state file itself is replaced at every
+// save.
 func lockState(path string) (*fileLock, error) {
 	name := path + ".lock"
 	for {
@@ -30,29 +31,29 @@ func lockState(path string) (*fileLock, error) {
 			}
 			return nil, invalid("State", "%s: %w", name, err)
 		}
-		if !isAt(file, name) { // the previous holder has removed it in the meantime
+		if !isSameFile(file, name) { // the previous holder has removed it in the meantime
 			file.Close()
 			continue
 		}
-		if err := note(file); err != nil {
+		if err := writeHolder(file); err != nil {
 			return nil, err
 		}
 		return &fileLock{file}, nil
 	}
 }
 
-// isAt reports whether an open file is still the one with this name.
-func isAt(file *os.File, name string) bool {
+// isSameFile reports whether an open file is still the one with this name.
+func isSameFile(file *os.File, name string) bool {
 	own, err := file.Stat()
 	if err != nil {
 		return false
 	}
-	there, err := os.Stat(name)
-	return err == nil && os.SameFile(own, there)
+	current, err := os.Stat(name)
+	return err == nil && os.SameFile(own, current)
 }
 
-// note writes the holder of the lock into its file.
-func note(file *os.File) error {
+// writeHolder writes the holder of the lock into its file.
+func writeHolder(file *os.File) error {
 	err := file.Truncate(0)
 	if err == nil {
 		_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)

@@ -16,8 +16,8 @@ func (s *Server) notify(lines ...string) {
 	}
 }
 
-// stayAlive sends watchdog messages to systemd, as often as systemd expects them, until stop is called.
-func (s *Server) stayAlive() (stop func()) {
+// startWatchdog sends watchdog messages to systemd, as often as systemd expects them, until stop is called.
+func (s *Server) startWatchdog() (stop func()) {
 	every := systemd.WatchdogEvery()
 	if every == 0 {
 		return func() {}

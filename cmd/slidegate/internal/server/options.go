@@ -26,13 +26,13 @@ type Options struct {
 	// Paths are the files and folders that File was read from; see config.Load. They are watched, and all of them are read again when
 	// one changes. Paths is empty if File was not read from files.
 	Paths []string
-	// Envoy are files in the format of envoyproxy/ratelimit, or folders of such files. They are watched too. Files of the same domain
-	// are merged.
+	// Envoy lists files in the format of envoyproxy/ratelimit, or folders of such files. They are watched too. Files of the same
+	// domain are merged.
 	Envoy []string
-	// EnvoyXDS is a management server that sends rules, which are merged with the rules of the files; there is none if its Address is
-	// empty. The server sets its Logger and MeterProvider.
+	// EnvoyXDS configures a management server that sends rules, which are merged with the rules of the files. If its Address is
+	// empty, there is no management server. The server sets its Logger and MeterProvider.
 	EnvoyXDS xds.Options
-	// EnvoyAnswers configures the answers to Envoy. The server sets its Logger, MeterProvider and ClosedIsError.
+	// EnvoyAnswers configures the responses to Envoy. The server sets its Logger, MeterProvider and ClosedIsError.
 	EnvoyAnswers envoy.Options
 
 	// LeaseThrottle leases units for busy keys of CL.THROTTLE; policies have their own field for this. It has no effect with a store
@@ -53,8 +53,9 @@ type Options struct {
 	// cannot send a token. They contain no keys. The admin listener serves /metrics too.
 	Metrics string
 
-	// Sockets are sockets that are already open, by the name of their listener: http, grpc, resp, proxy, admin or metrics. They
-	// replace addresses. The process that opened them, such as systemd, keeps them open and passes them to the next process.
+	// Sockets holds sockets that are already open, by the name of their listener: http, grpc, resp, proxy, admin or metrics.
+	// They replace addresses. The process that opened them, such as systemd, keeps them open and passes them to the next
+	// process.
 	Sockets map[string]net.Listener
 	// ReusePort lets another process listen on the same ports, if that process sets it too.
 	ReusePort bool
@@ -93,8 +94,8 @@ type Options struct {
 	// MaxConnections is how many connections each listener holds at a time; 0 means 65,536. Further ones are closed immediately.
 	MaxConnections int
 	// MaxConnectionsPerAddress is how many connections one address may hold; 0 means a quarter of MaxConnections. IPv6 addresses are
-	// counted by their /64 network. The file's trusted_proxies have no such limit, nor has this machine if the file does not
-	// set them.
+	// counted by their /64 network. The limit does not apply to the file's trusted_proxies or, if the file does not set them, to
+	// this machine.
 	MaxConnectionsPerAddress int
 	// DrainDelay is how long, at a graceful shutdown, listeners stay open after /readyz and gRPC's health service have begun to report
 	// that the service is not ready. During that time, each HTTP response closes its connection.
@@ -203,7 +204,7 @@ func (o Options) validate() (Options, error) {
 
 // checkAdmin rejects an admin listener that anyone can reach.
 func (s *Server) checkAdmin() error {
-	if o := &s.opts; o.Admin != "" && !isLoopback(o.Admin) && s.operators().none() {
+	if o := &s.opts; o.Admin != "" && !isLoopback(o.Admin) && s.operators().empty() {
 		return invalid("Admin", "%s can be reached from outside, and shows keys; give tokens, or listen on 127.0.0.1", o.Admin)
 	}
 	return nil

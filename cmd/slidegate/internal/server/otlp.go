@@ -23,9 +23,10 @@ const (
 	anyProtocol = "OTEL_EXPORTER_OTLP_PROTOCOL"
 )
 
-// wanted reports whether a signal is to be sent. It returns an error if the signal cannot be sent as the variables demand: otherwise
-// the exporter would send HTTP to a gRPC port, or to a collector on this machine that was never configured, and fail only later.
-func (s signal) wanted() (bool, error) {
+// enabled reports whether a signal is to be sent. It returns an error if the signal cannot be sent as the variables demand. Without
+// this check, the exporter would send HTTP to a gRPC port, or to a collector on this machine that was never configured, and fail only
+// later.
+func (s signal) enabled() (bool, error) {
 	switch name := os.Getenv(s.exporter); strings.ToLower(strings.TrimSpace(name)) {
 	case "", "otlp":
 	case "none":

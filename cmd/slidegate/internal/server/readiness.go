@@ -14,8 +14,8 @@ const (
 	pingTimeout = 200 * time.Millisecond
 )
 
-// errSilent means that the store did not answer a ping in time.
-var errSilent = errors.New("the store did not answer a ping in time")
+// errPingTimeout means that the store did not answer a ping in time.
+var errPingTimeout = errors.New("the store did not answer a ping in time")
 
 // readiness tracks whether the store can be reached. It pings the store in the background, so that check returns immediately even
 // if the store hangs, and logs changes. It is safe for concurrent use. Use newReadiness to create one.
@@ -46,7 +46,7 @@ func (r *readiness) close() {
 	}
 }
 
-// check returns nil if the last ping reached the store. It waits only for the first ping, for about pingTimeout at most.
+// check returns nil if the last ping reached the store. It waits only for the first ping, for at most about pingTimeout.
 func (r *readiness) check() error {
 	<-r.first
 	r.mu.Lock()
@@ -59,19 +59,19 @@ func (r *readiness) watch() {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	for {
-		answered := make(chan error, 1)
+		result := make(chan error, 1)
 		go func() {
 			limited, cancel := context.WithTimeout(r.end, pingTimeout)
 			defer cancel()
-			answered <- r.ping(limited)
+			result <- r.ping(limited)
 		}()
 		late := time.NewTimer(pingTimeout)
 		select {
-		case err := <-answered:
-			r.learn(err)
+		case err := <-result:
+			r.record(err)
 		case <-late.C: // a hanging store is not pinged again until it answers
-			r.learn(errSilent)
-			r.learn(<-answered)
+			r.record(errPingTimeout)
+			r.record(<-result)
 		}
 		late.Stop()
 		select {
@@ -82,8 +82,8 @@ func (r *readiness) watch() {
 	}
 }
 
-// learn stores the result of a ping, and logs a change.
-func (r *readiness) learn(err error) {
+// record stores the result of a ping, and logs a change.
+func (r *readiness) record(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.last

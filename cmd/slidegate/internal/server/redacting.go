@@ -11,31 +11,31 @@ import (
 // host and path it requested, which keys are made of.
 type redactingExporter struct{ trace.SpanExporter }
 
-// ExportSpans exports the spans without these attributes.
+// ExportSpans exports the spans with only the safe attributes.
 func (e redactingExporter) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
-	bare := make([]trace.ReadOnlySpan, len(spans))
+	redacted := make([]trace.ReadOnlySpan, len(spans))
 	for i, span := range spans {
-		bare[i] = bareSpan{span}
+		redacted[i] = redactedSpan{span}
 	}
-	return e.SpanExporter.ExportSpans(ctx, bare)
+	return e.SpanExporter.ExportSpans(ctx, redacted)
 }
 
-// harmless are the attributes with a bounded set of values that identify no client.
-var harmless = map[attribute.Key]bool{
+// safeAttributes lists the attributes that have a bounded set of values and identify no client.
+var safeAttributes = map[attribute.Key]bool{
 	"http.request.method": true, "http.response.status_code": true, "http.route": true, "url.scheme": true,
 	"network.protocol.name": true, "network.protocol.version": true, "error.type": true,
 	"rpc.system": true, "rpc.system.name": true, "rpc.service": true, "rpc.method": true,
 	"rpc.grpc.status_code": true, "rpc.response.status_code": true,
 }
 
-// bareSpan is a span with only the harmless attributes.
-type bareSpan struct{ trace.ReadOnlySpan }
+// redactedSpan is a span with only the safe attributes.
+type redactedSpan struct{ trace.ReadOnlySpan }
 
-// Attributes returns the harmless attributes.
-func (s bareSpan) Attributes() []attribute.KeyValue {
+// Attributes returns the safe attributes.
+func (s redactedSpan) Attributes() []attribute.KeyValue {
 	var all []attribute.KeyValue
 	for _, a := range s.ReadOnlySpan.Attributes() {
-		if harmless[a.Key] {
+		if safeAttributes[a.Key] {
 			all = append(all, a)
 		}
 	}

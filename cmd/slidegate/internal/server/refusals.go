@@ -36,7 +36,7 @@ type refusalLog struct {
 	second  time.Time // start of the current second
 	lines   int       // logged in the current second
 	recent  map[topName]time.Time
-	leftOut int64
+	omitted int64
 }
 
 func newRefusalLog(mode string, log *slog.Logger, limits func(policy, key string) []slidegate.Limit) *refusalLog {
@@ -56,7 +56,7 @@ func (r *refusalLog) add(policy, key, rule string) {
 	if len(key) > maxTopKeySize {
 		key = key[:maxTopKeySize]
 	}
-	leftOut, ok := r.admit(topName{policy, key})
+	omitted, ok := r.admit(topName{policy, key})
 	if !ok {
 		return
 	}
@@ -72,11 +72,11 @@ func (r *refusalLog) add(policy, key, rule string) {
 	for _, limit := range r.limits(policy, key) {
 		limits = append(limits, limit.String())
 	}
-	r.log.Info("refused", append(attrs, slog.String("limits", strings.Join(limits, ", ")), slog.Int64("left_out", leftOut))...)
+	r.log.Info("refused", append(attrs, slog.String("limits", strings.Join(limits, ", ")), slog.Int64("left_out", omitted))...)
 }
 
 // admit reports whether a refusal is logged, and how many were left out before it.
-func (r *refusalLog) admit(name topName) (leftOut int64, ok bool) {
+func (r *refusalLog) admit(name topName) (omitted int64, ok bool) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,14 +90,14 @@ func (r *refusalLog) admit(name topName) (leftOut int64, ok bool) {
 	}
 	last, known := r.recent[name]
 	if known && now.Sub(last) < refusalEvery || r.lines == refusalLines {
-		r.leftOut++
+		r.omitted++
 		return 0, false
 	}
 	r.lines++
 	name.key = strings.Clone(name.key) // the caller may reuse its memory
 	r.recent[name] = now
-	leftOut, r.leftOut = r.leftOut, 0
-	return leftOut, true
+	omitted, r.omitted = r.omitted, 0
+	return omitted, true
 }
 
 func (r *refusalLog) hash(key string) string {
@@ -113,9 +113,9 @@ func (r *refusalLog) close() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.leftOut > 0 {
-		r.log.Info("refused: the rest", slog.Int64("left_out", r.leftOut))
-		r.leftOut = 0
+	if r.omitted > 0 {
+		r.log.Info("refused: the rest", slog.Int64("left_out", r.omitted))
+		r.omitted = 0
 	}
 }
 

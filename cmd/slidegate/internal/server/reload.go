@@ -18,11 +18,11 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// A changed file is not read until nothing has happened in its folder for settle, since editors write files in several steps, but
-// at the latest after patience, since some folders never come to rest.
+// A changed file is read once nothing has happened in its folder for quietPeriod, since editors write files in several steps, and
+// after maxDelay at the latest, since some folders are never quiet.
 const (
-	settle   = 100 * time.Millisecond
-	patience = time.Second
+	quietPeriod = 100 * time.Millisecond
+	maxDelay    = time.Second
 )
 
 // Reload reads the files again. On an error, nothing changes.
@@ -41,7 +41,7 @@ func (s *Server) ReloadChanges() (changes Changes, err error) {
 		s.log.Error("files not reloaded; the previous configuration stays in force", slog.Any("error", err))
 	}
 	err = errors.Join(err, s.reloadSecrets(&changes))
-	s.reloads.done(changes.any(), err)
+	s.reloads.record(changes.any(), err)
 	status := ""
 	if err != nil {
 		status = "a file was not reloaded: " + err.Error()
@@ -53,19 +53,19 @@ func (s *Server) ReloadChanges() (changes Changes, err error) {
 // reloadSecrets reads the tokens and the certificates again. Each of them is kept if its new content is invalid, independently of
 // the others: a revoked token must not stay valid because of a mistake in the policies.
 func (s *Server) reloadSecrets(changes *Changes) error {
-	var wrong []error
-	for _, some := range []struct {
+	var errs []error
+	for _, set := range []struct {
 		tokens *tokens
 		name   string
 	}{{s.tokens, "tokens"}, {s.admins, "admin tokens"}} {
-		changed, err := some.tokens.reload()
+		changed, err := set.tokens.reload()
 		switch {
 		case err != nil:
-			wrong = append(wrong, err)
-			s.log.Error(some.name+" not reloaded; the previous ones stay valid", slog.Any("error", err))
+			errs = append(errs, err)
+			s.log.Error(set.name+" not reloaded; the previous ones stay valid", slog.Any("error", err))
 		case changed:
 			changes.Tokens = true
-			s.log.Info(some.name+" reloaded", slog.Int("tokens", len(some.tokens.texts())))
+			s.log.Info(set.name+" reloaded", slog.Int("tokens", len(set.tokens.texts())))
 		}
 	}
 	if changes.Tokens && s.resp != nil {
@@ -74,10 +74,10 @@ func (s *Server) reloadSecrets(changes *Changes) error {
 	var err error
 	changes.Certificates, err = s.certificates.reload()
 	s.certificates.logReload(s.log, changes.Certificates, err)
-	return errors.Join(append(wrong, err)...)
+	return errors.Join(append(errs, err)...)
 }
 
-// reload reads all policies and rules before it changes anything, and records what changed.
+// reload reads all policies and rules before it changes anything. It records what changed.
 func (s *Server) reload(changes *Changes) error {
 	hash := s.hashFiles() // before reading them: a file that changes in between is read again
 	var file *config.File
@@ -139,7 +139,7 @@ func (s *Server) watch(ctx context.Context) {
 	if err == nil {
 		defer watcher.Close()
 		for _, path := range paths {
-			if info, notThere := os.Stat(path); notThere != nil || !info.IsDir() {
+			if info, statErr := os.Stat(path); statErr != nil || !info.IsDir() {
 				path = filepath.Dir(path)
 			}
 			err = errors.Join(err, watcher.Add(path))
@@ -150,14 +150,14 @@ func (s *Server) watch(ctx context.Context) {
 		return
 	}
 	seen := s.began
-	changed := time.NewTimer(settle)
+	changed := time.NewTimer(quietPeriod)
 	changed.Stop()
 	var first time.Time // time of the first event since the last look at the files; zero if there was none
 	wait := func() {
 		if first.IsZero() {
 			first = time.Now()
 		}
-		changed.Reset(max(0, min(settle, patience-time.Since(first))))
+		changed.Reset(max(0, min(quietPeriod, maxDelay-time.Since(first))))
 	}
 	wait() // a file may have changed between New and now
 	for {
@@ -202,7 +202,7 @@ type stamp struct {
 }
 
 func stamps(paths []string) []stamp {
-	files, _ := yamlfile.Files(paths...) // an empty folder is a state too
+	files, _ := yamlfile.Files(paths...) // an empty folder has no stamps, which is not an error here
 	all := make([]stamp, len(files))
 	for i, path := range files {
 		info, err := os.Stat(path)

@@ -18,12 +18,12 @@ import (
 // reloads counts reloads by outcome.
 type reloads struct {
 	ok, unchanged, failed atomic.Int64
-	bad                   atomic.Bool  // whether the last one failed
-	good                  atomic.Int64 // time of the last success, in Unix milliseconds
+	lastFailed            atomic.Bool  // whether the last one failed
+	lastSuccess           atomic.Int64 // time of the last success, in Unix milliseconds
 }
 
-// done records a reload.
-func (r *reloads) done(changed bool, err error) {
+// record records a reload.
+func (r *reloads) record(changed bool, err error) {
 	switch {
 	case err != nil:
 		r.failed.Add(1)
@@ -32,15 +32,15 @@ func (r *reloads) done(changed bool, err error) {
 	default:
 		r.unchanged.Add(1)
 	}
-	r.bad.Store(err != nil)
+	r.lastFailed.Store(err != nil)
 	if err == nil {
-		r.good.Store(time.Now().UnixMilli())
+		r.lastSuccess.Store(time.Now().UnixMilli())
 	}
 }
 
 func newReloads(meters metric.MeterProvider) (*reloads, error) {
 	r := &reloads{}
-	r.good.Store(time.Now().UnixMilli()) // the start counts as the first success
+	r.lastSuccess.Store(time.Now().UnixMilli()) // the start counts as the first success
 	meter := meters.Meter(scope)
 	outcome := func(name string) metric.ObserveOption {
 		return metric.WithAttributes(attribute.String("outcome", name))
@@ -56,8 +56,8 @@ func newReloads(meters metric.MeterProvider) (*reloads, error) {
 	return r, err
 }
 
-// hashFiles returns a short hash of the contents of the files, which is the same on all instances with the same files, wherever the
-// files are. Without files, it hashes the flags. It covers neither tokens and certificates nor the values of variables.
+// hashFiles returns a short hash of the contents of the files. It is the same on all instances with the same files, wherever the
+// files are. Without files, it hashes the flags. It does not cover tokens, certificates and the values of variables.
 func (s *Server) hashFiles() string {
 	sum := sha256.New()
 	paths, _ := yamlfile.Files(s.opts.Paths...)

@@ -24,7 +24,8 @@ type requests struct {
 	status [600]atomic.Int64 // by HTTP status or gRPC code; index 0 counts those out of range
 }
 
-// usualHTTP and usualGRPC are the statuses that are reported from the start, so that their first event is visible as an increase.
+// usualHTTP, usualProxied and usualGRPC list the statuses that are reported from the start, so that their first event is visible
+// as an increase.
 var (
 	usualHTTP    = []int{200, 400, 401, 403, 404, 429, 500, 503}
 	usualProxied = append(slices.Clone(usualHTTP), 502, 504) // sent by the proxy when the application does not respond
@@ -74,24 +75,24 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (s *Server) grpcOptions(q *requests) grpc.ServerOption {
 	return grpc.ChainUnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		began := time.Now()
-		answer, err := next(ctx, request)
+		response, err := next(ctx, request)
 		q.add(int(status.Code(err)))
 		if req, ok := request.(*rls.RateLimitRequest); ok {
 			if of := (*s.domainLatency.Load())[req.GetDomain()]; of != nil {
 				of.Record(time.Since(began))
 			}
 		}
-		return answer, err
+		return response, err
 	})
 }
 
 // timeDomains enables latency measurement for the domains in force.
 func (s *Server) timeDomains() {
-	made := map[string]*latency.Histogram{}
+	histograms := map[string]*latency.Histogram{}
 	for _, d := range s.domains {
-		made[d.Name()] = s.telemetry.latency.Of("grpc", "envoy:"+d.Name())
+		histograms[d.Name()] = s.telemetry.latency.Of("grpc", "envoy:"+d.Name())
 	}
-	s.domainLatency.Store(&made)
+	s.domainLatency.Store(&histograms)
 }
 
 // watchRequests reports how many requests each listener has answered, by status.
@@ -100,9 +101,9 @@ func (s *Server) watchRequests() error {
 	_, err := meter.Int64ObservableCounter("slidegate.requests", metric.WithUnit("{request}"),
 		metric.WithDescription("Responses of a listener, by status: HTTP status, gRPC code, or ok and error for RESP."),
 		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
-			for _, d := range s.listeners {
-				s.observeListener(d, func(status string, n int64) {
-					to.Observe(n, metric.WithAttributes(attribute.String("listener", d.name), attribute.String("status", status)))
+			for _, ln := range s.listeners {
+				s.observeListener(ln, func(status string, n int64) {
+					to.Observe(n, metric.WithAttributes(attribute.String("listener", ln.name), attribute.String("status", status)))
 				})
 			}
 			return nil
@@ -110,15 +111,15 @@ func (s *Server) watchRequests() error {
 	return err
 }
 
-func (s *Server) observeListener(d *listener, report func(status string, n int64)) {
-	if d.name == "resp" {
+func (s *Server) observeListener(ln *listener, report func(status string, n int64)) {
+	if ln.name == "resp" {
 		ok, failed := s.resp.Replies()
 		report("ok", ok)
 		report("error", failed)
 		return
 	}
 	usual, text := []int{http.StatusOK}, strconv.Itoa
-	switch d.name {
+	switch ln.name {
 	case "http":
 		usual = usualHTTP
 	case "proxy":
@@ -130,8 +131,8 @@ func (s *Server) observeListener(d *listener, report func(status string, n int64
 	for _, status := range usual {
 		counts[status] = 0
 	}
-	for status := range d.requests.status {
-		if n := d.requests.status[status].Load(); n > 0 {
+	for status := range ln.requests.status {
+		if n := ln.requests.status[status].Load(); n > 0 {
 			counts[status] = n
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 )
 
-// keeper returns what keeps the key that signs reservations; nil if the key ends with this process, as the counts do.
+// keeper returns the keeper of the key that signs reservations; nil if the key ends with this process, as the counts
+// do.
 func (s *Server) keeper() seal.Keeper {
 	switch {
 	case len(s.opts.ReservationKey) > 0:
@@ -29,14 +30,14 @@ func keepInFile(path string) seal.Keeper {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return kept, err
 		}
-		return proposed, writeWhole(path, proposed)
+		return proposed, writeAtomic(path, proposed)
 	}
 }
 
-// writeWhole writes a file under another name first, so that it is never seen incomplete.
-func writeWhole(path string, content []byte) error {
-	if err := os.WriteFile(path+unfinished, content, 0o600); err != nil {
+// writeAtomic writes a file under another name and then renames it, so that no reader sees an incomplete file.
+func writeAtomic(path string, content []byte) error {
+	if err := os.WriteFile(path+partialSuffix, content, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(path+unfinished, path)
+	return os.Rename(path+partialSuffix, path)
 }

@@ -16,7 +16,7 @@ func (s *Server) openRulings(ctx context.Context) error {
 		return invalid("State", "%w", err)
 	}
 	s.rulings, err = rulings.New(keeper, rulings.Options{
-		Resolve: s.resolveRuling, Note: s.rulingNote, OnChange: s.rule, Logger: s.log, MeterProvider: s.telemetry.meters,
+		Resolve: s.resolveRuling, Note: s.rulingNote, OnChange: s.applyRulings, Logger: s.log, MeterProvider: s.telemetry.meters,
 	})
 	if err != nil {
 		return err
@@ -25,15 +25,15 @@ func (s *Server) openRulings(ctx context.Context) error {
 	return nil
 }
 
-// rule puts rulings in force.
-func (s *Server) rule(table *rulings.Table) {
+// applyRulings puts rulings in force.
+func (s *Server) applyRulings(table *rulings.Table) {
 	s.gate.SetRulings(table)
 	if s.envoy != nil {
 		s.envoy.SetRulings(table)
 	}
 }
 
-// rulingsKeeper returns what stores rulings: the store, a file beside the state, or this process.
+// rulingsKeeper returns the keeper of rulings: the store, a file next to the state file, or this process.
 func (s *Server) rulingsKeeper() (rulings.Keeper, error) {
 	switch {
 	case s.stores.Rulings != nil:

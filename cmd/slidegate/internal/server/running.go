@@ -89,11 +89,11 @@ func (s *Server) serveReload(w http.ResponseWriter, _ *http.Request) {
 	sendJSON(w, struct {
 		Changes
 		running
-	}{changes.listed(), s.running(false)})
+	}{changes.withoutNil(), s.running(false)})
 }
 
-// listed replaces nil lists by empty ones, so that clients need not handle null.
-func (c Changes) listed() Changes {
+// withoutNil replaces nil lists by empty ones, so that clients need not handle null.
+func (c Changes) withoutNil() Changes {
 	for _, list := range []*[]string{&c.Added, &c.Removed, &c.Changed} {
 		if *list == nil {
 			*list = []string{}
@@ -102,9 +102,9 @@ func (c Changes) listed() Changes {
 	return c
 }
 
-func sendJSON(w http.ResponseWriter, answer any) {
+func sendJSON(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(answer) // the client may be gone
+	_ = encoder.Encode(body) // the client may be gone
 }

@@ -34,8 +34,8 @@ import (
 type Server struct {
 	opts      Options
 	log       *slog.Logger
-	tokens    *tokens // of clients
-	admins    *tokens // of operators; empty if client tokens are accepted
+	tokens    *tokens // the tokens of clients
+	admins    *tokens // the tokens of operators; empty if client tokens are accepted
 	telemetry *telemetry
 	stores    *stores.Opened
 	state     *state // nil without a state file
@@ -54,7 +54,7 @@ type Server struct {
 
 	certificates *certificates // nil without TLS
 
-	file      *config.File // in force; guarded by reloading
+	file      *config.File // the file in force; guarded by reloading
 	loaded    time.Time    // when file came into force; guarded by reloading
 	domains   []*envoy.Domain
 	local     []*envoy.Domain        // the domains that were read from files
@@ -65,14 +65,14 @@ type Server struct {
 	reloads   *reloads
 	reloading sync.Mutex
 
-	domainLatency atomic.Pointer[map[string]*latency.Histogram] // of Envoy's domains
+	domainLatency atomic.Pointer[map[string]*latency.Histogram] // the latency of Envoy's domains, by name
 
-	drained   context.Context // ends when the drain begins
-	drain     context.CancelFunc
-	closing   context.Context // ends when the listeners close
-	shut      context.CancelFunc
-	forced    context.Context // ends when the drain must be over
-	forceStop context.CancelFunc
+	drained      context.Context // ends when the drain begins
+	drain        context.CancelFunc
+	closing      context.Context // ends when the listeners close
+	beginClosing context.CancelFunc
+	forced       context.Context // ends when the drain must be over
+	forceStop    context.CancelFunc
 }
 
 // listener is one address and the server behind it.
@@ -82,7 +82,7 @@ type listener struct {
 	socket   *addresses.Listener
 	conns    *connlimit.Listener // on socket
 	serve    func(net.Listener) error
-	stop     func(context.Context) error // answers requests in progress, then closes
+	stop     func(context.Context) error // finishes requests in progress, then closes
 	requests requests                    // not used by RESP, which has its own counters
 }
 
@@ -108,7 +108,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	}
 	s.began = stamps(s.paths())
 	s.drained, s.drain = context.WithCancel(context.Background())
-	s.closing, s.shut = context.WithCancel(context.Background())
+	s.closing, s.beginClosing = context.WithCancel(context.Background())
 	s.forced, s.forceStop = context.WithCancel(context.Background())
 	if err = s.located(s.open(ctx)); err == nil {
 		err = s.openListeners()
@@ -169,7 +169,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 	return s.openApplication()
 }
 
-// fallback returns the store with the failure mode that the file sets for all policies, or usual if the file sets none.
+// fallback returns the store with the failure mode that the file sets for all policies, or with the mode usual if the
+// file sets none.
 func (s *Server) fallback(usual string) store.Store {
 	switch cmp.Or(s.opts.File.Service.Failure, usual) {
 	case config.FailClosed:
@@ -205,14 +206,14 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	s.ready = newReadiness(s.forced, s.stores.Ping, s.log)
 	if kind == "memcached" {
 		s.log.Warn("memcached may lose entries, so it keeps only counts: rulings belong to this process, in memory or beside --state FILE, "+
-			"and so is the key that signs reservations, unless --reservation-key-file names one", slog.String("store", kind))
+			"and so does the key that signs reservations, unless --reservation-key-file names one", slog.String("store", kind))
 	}
 	if s.opts.State == "" || s.stores.Memory == nil {
 		return nil
 	}
 	s.state = &state{path: s.opts.State, store: s.stores.Memory, log: s.log}
-	s.state.sweep()
-	return s.state.save() // to fail now rather than at the end
+	s.state.removeLeftovers()
+	return s.state.save() // an unusable file must fail now, not at shutdown
 }
 
 // restore returns the store saved in the file of Options.State.
@@ -224,7 +225,7 @@ func (s *Server) restore(url string) (*memstore.Store, error) {
 	}
 	restored, err := restore(s.opts.State, memory)
 	if err == nil && earlier {
-		s.logEarlier(s.opts.File)
+		s.logLostCounts(s.opts.File)
 	}
 	return restored, err
 }
@@ -238,9 +239,9 @@ func (s *Server) Domains() []*envoy.Domain {
 
 // Address returns the address of a listener (http, grpc, resp, proxy, admin or metrics); empty if it is not open.
 func (s *Server) Address(name string) string {
-	for _, d := range s.listeners {
-		if d.name == name {
-			return addresses.Text(d.conns.Addr())
+	for _, ln := range s.listeners {
+		if ln.name == name {
+			return addresses.Text(ln.conns.Addr())
 		}
 	}
 	return ""
@@ -253,15 +254,15 @@ func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var serving, others sync.WaitGroup
-	for _, d := range s.listeners {
+	for _, ln := range s.listeners {
 		serving.Go(func() {
-			if err := d.serve(d.conns); err != nil {
-				cancel(invalid(d.option, "%w", err))
+			if err := ln.serve(ln.conns); err != nil {
+				cancel(invalid(ln.option, "%w", err))
 			}
 		})
 	}
 	s.notify(systemd.Ready)
-	defer s.stayAlive()()
+	defer s.startWatchdog()()
 	others.Go(func() { s.watch(ctx) })
 	if s.xds != nil {
 		others.Go(func() { s.xds.Run(ctx) })
@@ -271,7 +272,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer closed()
 	others.Go(func() { s.rulings.Run(open) })
 	if s.state != nil {
-		others.Go(func() { s.state.keep(ctx, s.opts.StateEvery) })
+		others.Go(func() { s.state.saveRegularly(ctx, s.opts.StateEvery) })
 	}
 	<-ctx.Done()
 	err := context.Cause(ctx)
@@ -285,7 +286,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.drain()
 	s.linger()
-	s.shut()
+	s.beginClosing()
 	limit, done := context.WithTimeout(s.forced, s.opts.Drain)
 	defer done()
 	s.telemetry.flush() // the listeners' metrics end with them
@@ -313,13 +314,13 @@ func (s *Server) ForceStop() { s.forceStop() }
 func (s *Server) stopListeners(ctx context.Context) error {
 	errs := make([]error, len(s.listeners))
 	var all sync.WaitGroup
-	for i, d := range s.listeners {
+	for i, ln := range s.listeners {
 		all.Go(func() {
-			d.socket.Quiesce(ctx)
-			if err := d.stop(ctx); err != nil && ctx.Err() == nil {
-				errs[i] = invalid(d.option, "%w", err)
+			ln.socket.Quiesce(ctx)
+			if err := ln.stop(ctx); err != nil && ctx.Err() == nil {
+				errs[i] = invalid(ln.option, "%w", err)
 			} else if err != nil {
-				s.log.Warn("some requests were aborted: they took longer than the time to drain", slog.String("listener", d.name))
+				s.log.Warn("some requests were aborted: they took longer than the time to drain", slog.String("listener", ln.name))
 			}
 		})
 	}
@@ -331,10 +332,10 @@ func (s *Server) stopListeners(ctx context.Context) error {
 func (s *Server) close() error {
 	var all []error
 	s.drain()
-	s.shut()
+	s.beginClosing()
 	s.forceStop()
-	for _, d := range s.listeners {
-		_ = d.conns.Close() // it may already be closed
+	for _, ln := range s.listeners {
+		_ = ln.conns.Close() // it may already be closed
 	}
 	if s.state != nil {
 		all = append(all, s.state.save())

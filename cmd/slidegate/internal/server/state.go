@@ -45,26 +45,26 @@ func restore(path string, opts memstore.Options) (*memstore.Store, error) {
 	return store, nil
 }
 
-// sweep removes files left behind by a process that was killed while writing.
-func (s *state) sweep() {
-	left, _ := filepath.Glob(globQuoted(s.path) + ".*" + unfinished)
+// removeLeftovers removes the partial files of processes that were killed while writing.
+func (s *state) removeLeftovers() {
+	left, _ := filepath.Glob(quoteGlob(s.path) + ".*" + partialSuffix)
 	for _, path := range left {
 		_ = os.Remove(path) // a leftover file is harmless
 	}
 }
 
-// globQuoted returns a path that filepath.Glob takes literally.
-func globQuoted(path string) string {
+// quoteGlob returns a path that filepath.Glob takes literally.
+func quoteGlob(path string) string {
 	return strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`).Replace(path)
 }
 
-// unfinished is the suffix of files that are not completely written.
-const unfinished = ".new"
+// partialSuffix is the suffix of files that are not completely written.
+const partialSuffix = ".new"
 
-// save writes the file under another name first, so that there is always a complete one.
+// save writes the file under another name and then renames it, so that there is always a complete file.
 func (s *state) save() error {
 	folder := filepath.Dir(s.path)
-	file, err := os.CreateTemp(folder, filepath.Base(s.path)+".*"+unfinished)
+	file, err := os.CreateTemp(folder, filepath.Base(s.path)+".*"+partialSuffix)
 	if err != nil {
 		return invalid("State", "%w", err)
 	}
@@ -99,8 +99,8 @@ func syncFolder(path string) error {
 	return folder.Sync()
 }
 
-// keep saves regularly until ctx ends. The final save is up to the caller.
-func (s *state) keep(ctx context.Context, every time.Duration) {
+// saveRegularly saves regularly until ctx ends. The final save is up to the caller.
+func (s *state) saveRegularly(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {

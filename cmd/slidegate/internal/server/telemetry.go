@@ -63,20 +63,20 @@ func newTelemetry(ctx context.Context, opts *Options) (*telemetry, error) {
 
 // send creates the exporters of metrics and traces to a collector, as the environment variables configure them.
 func (t *telemetry) send(ctx context.Context, res *resource.Resource) (readers []sdkmetric.Option, err error) {
-	metricsWanted, wrongMetrics := metricSignal.wanted()
-	tracesWanted, wrongTraces := traceSignal.wanted()
-	if err := cmp.Or(wrongMetrics, wrongTraces); err != nil {
+	sendMetrics, metricsErr := metricSignal.enabled()
+	sendTraces, tracesErr := traceSignal.enabled()
+	if err := cmp.Or(metricsErr, tracesErr); err != nil {
 		return nil, err
 	}
-	t.otlp = metricsWanted || tracesWanted
-	if metricsWanted {
+	t.otlp = sendMetrics || sendTraces
+	if sendMetrics {
 		metrics, err := otlpmetrichttp.New(ctx)
 		if err != nil {
 			return nil, invalid("OTLP", "%w", err)
 		}
 		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics, sdkmetric.WithProducer(t.latency))))
 	}
-	if tracesWanted {
+	if sendTraces {
 		traces, err := otlptracehttp.New(ctx)
 		if err != nil {
 			return nil, invalid("OTLP", "%w", err)
@@ -99,7 +99,7 @@ func (t *telemetry) traced(next http.Handler) http.Handler {
 	return otelhttp.NewHandler(next, "slidegate", otelhttp.WithTracerProvider(t.traces), otelhttp.WithMeterProvider(noop.NewMeterProvider()))
 }
 
-// tracedGRPC is traced for gRPC.
+// tracedGRPC returns the options that create spans for gRPC requests, if traces are sent.
 func (t *telemetry) tracedGRPC() []grpc.ServerOption {
 	if t.traces == nil {
 		return nil
@@ -122,17 +122,17 @@ func (t *telemetry) watchListeners(listeners []*listener) error {
 		return err
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for _, d := range listeners {
-			name := metric.WithAttributes(attribute.String("listener", d.name))
-			o.ObserveInt64(open, d.conns.Open(), name)
-			o.ObserveInt64(refused, d.conns.Refused(), name)
+		for _, ln := range listeners {
+			name := metric.WithAttributes(attribute.String("listener", ln.name))
+			o.ObserveInt64(open, ln.conns.Open(), name)
+			o.ObserveInt64(refused, ln.conns.Refused(), name)
 		}
 		return nil
 	}, open, refused)
 	return err
 }
 
-// flushTimeout is how long shutdown waits for a collector, so that one that is down does not delay it.
+// flushTimeout is how long shutdown waits for a collector. A collector that is down must not delay shutdown further.
 const flushTimeout = time.Second
 
 // flush sends the metrics to the collector, if there is one. It must run before the observed components are closed, since their

@@ -26,11 +26,11 @@ const (
 
 // tokens is a set of accepted tokens. They are compared by their hashes, in constant time. It is safe for concurrent use.
 type tokens struct {
-	option string   // the option of given; the option of file has the suffix File
-	given  []string // in addition to the file
-	file   string   // empty if there is none
-	also   *tokens  // also accepted; may be nil
-	now    atomic.Pointer[tokenSet]
+	option  string   // the option of given; the option of file has the suffix File
+	given   []string // in addition to the file
+	file    string   // empty if there is none
+	also    *tokens  // also accepted; may be nil
+	current atomic.Pointer[tokenSet]
 }
 
 // tokenSet is the tokens as last read.
@@ -42,7 +42,7 @@ type tokenSet struct {
 func newTokens(option string, given []string, file string, also *tokens) (*tokens, error) {
 	t := &tokens{option: option, given: given, file: file, also: also}
 	set, err := t.read()
-	t.now.Store(set)
+	t.current.Store(set)
 	return t, err
 }
 
@@ -79,17 +79,17 @@ func (t *tokens) reload() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	was := t.now.Swap(set)
-	return !slices.Equal(was.sums, set.sums), nil
+	previous := t.current.Swap(set)
+	return !slices.Equal(previous.sums, set.sums), nil
 }
 
 // NeedsToken reports whether clients must send a token.
-func (s *Server) NeedsToken() bool { return !s.tokens.none() }
+func (s *Server) NeedsToken() bool { return !s.tokens.empty() }
 
-// none reports whether no token is required.
-func (t *tokens) none() bool { return len(t.now.Load().sums) == 0 }
+// empty reports whether there are no tokens, so that none is required.
+func (t *tokens) empty() bool { return len(t.current.Load().sums) == 0 }
 
-// kind names these tokens in messages to clients that sent none of them.
+// kind names these tokens in messages to clients that sent no valid one.
 func (t *tokens) kind() string {
 	if t.option == adminTokens {
 		return "an admin token"
@@ -98,12 +98,12 @@ func (t *tokens) kind() string {
 }
 
 // texts returns the tokens themselves.
-func (t *tokens) texts() []string { return t.now.Load().texts }
+func (t *tokens) texts() []string { return t.current.Load().texts }
 
 func (t *tokens) has(token string) bool {
 	sum := sha256.Sum256([]byte(token))
 	found := 0
-	sums := t.now.Load().sums
+	sums := t.current.Load().sums
 	for i := range sums {
 		found |= subtle.ConstantTimeCompare(sum[:], sums[i][:])
 	}
@@ -122,7 +122,7 @@ func bearer(authorization string) string {
 
 // require passes only requests with a token to next.
 func (t *tokens) require(next http.Handler) http.Handler {
-	if t.none() {
+	if t.empty() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -145,16 +145,16 @@ func tokenOf(r *http.Request) string {
 
 // operators returns the tokens of operators, which are the client tokens if there are no admin tokens.
 func (s *Server) operators() *tokens {
-	if s.admins.none() {
+	if s.admins.empty() {
 		return s.tokens
 	}
 	return s.admins
 }
 
-// requireAdmin passes only requests with an admin token to next, if there are admin tokens. It protects operations that clients may
-// use if there are none.
+// requireAdmin passes only requests with an admin token to next, if there are admin tokens. If there are none, clients may use the
+// operations that it protects.
 func (s *Server) requireAdmin(next http.Handler) http.Handler {
-	if s.admins.none() {
+	if s.admins.empty() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -185,10 +185,10 @@ func (t *tokens) check(ctx context.Context, method string) error {
 	return status.Error(codes.Unauthenticated, "a token is required: send the metadata authorization: Bearer TOKEN")
 }
 
-// interceptors applies check to all methods of a gRPC server. It returns none if no token is required, since they slow down every
-// request.
+// interceptors returns options that apply check to all methods of a gRPC server. It returns nil if no token is required, since
+// interceptors slow down every request.
 func (t *tokens) interceptors() []grpc.ServerOption {
-	if t.none() {
+	if t.empty() {
 		return nil
 	}
 	unary := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {

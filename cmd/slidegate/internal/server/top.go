@@ -24,20 +24,20 @@ type refusedKey struct {
 	Policy string `json:"policy"`
 	Key    string `json:"key"`            // its first 256 bytes; the text of an Envoy descriptor
 	Rule   string `json:"rule,omitempty"` // the Envoy rule that refused it last: its name, or its path of keys
-	// Refused is the number of refusals, and TooMany by how much it may be too high: the count inherited from evicted keys.
+	// Refused is the number of refusals. It may be too high by up to TooMany, the count inherited from evicted keys.
 	Refused int64     `json:"refused"`
 	TooMany int64     `json:"too_many"`
 	Last    time.Time `json:"last"`
-	Limits  []string  `json:"limits"` // that apply to the key now; empty if none do any more
+	Limits  []string  `json:"limits"` // the limits that apply to the key now; empty if none do any more
 }
 
 // topKeys tracks the most refused keys in bounded memory, to show operators which clients are refused. It is a sketch: a key that
 // was refused often is certainly in it, and its count is too high by at most TooMany. It is safe for concurrent use. The zero
 // value is empty and ready to use.
 type topKeys struct {
-	mu    sync.Mutex
-	known map[topName]*topEntry
-	least topHeap
+	mu      sync.Mutex
+	entries map[topName]*topEntry
+	least   topHeap
 }
 
 type topName struct{ policy, key string }
@@ -56,23 +56,23 @@ func (t *topKeys) add(policy, key, rule string) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.known[topName{policy, key}]
+	p := t.entries[topName{policy, key}]
 	switch {
 	case p != nil:
 	case len(t.least) < maxTopKeys:
 		key = strings.Clone(key) // the caller may reuse its memory
-		if t.known == nil {
-			t.known = make(map[topName]*topEntry, maxTopKeys)
+		if t.entries == nil {
+			t.entries = make(map[topName]*topEntry, maxTopKeys)
 		}
 		p = &topEntry{refusedKey: refusedKey{Policy: policy, Key: key}}
-		t.known[topName{policy, key}] = p
+		t.entries[topName{policy, key}] = p
 		heap.Push(&t.least, p)
 	default:
 		key = strings.Clone(key)
 		p = t.least[0]
-		delete(t.known, topName{p.Policy, p.Key})
+		delete(t.entries, topName{p.Policy, p.Key})
 		p.Policy, p.Key, p.TooMany = policy, key, p.Refused
-		t.known[topName{policy, key}] = p
+		t.entries[topName{policy, key}] = p
 	}
 	p.Refused++
 	p.Last, p.Rule = now, rule

@@ -49,8 +49,8 @@ func TestTopFlood(t *testing.T) {
 			t.Errorf("got %+v, want %d refusals within the error", k, n)
 		}
 	}
-	if len(top.known) != maxTopKeys || len(top.least) != maxTopKeys {
-		t.Errorf("got %d and %d remembered keys", len(top.known), len(top.least))
+	if len(top.entries) != maxTopKeys || len(top.least) != maxTopKeys {
+		t.Errorf("got %d and %d remembered keys", len(top.entries), len(top.least))
 	}
 }
 

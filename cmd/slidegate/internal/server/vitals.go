@@ -22,10 +22,10 @@ func (s *Server) watchVitals() error {
 		to.Observe(1, metric.WithAttributes(attribute.String("hash", *s.hash.Load())))
 	})
 	v.gauge("slidegate.config.last_reload_successful", "", "Whether the last reload of the files succeeded: 1 or 0.", func(to metric.Float64Observer) {
-		to.Observe(oneIf(!s.reloads.bad.Load()))
+		to.Observe(oneIf(!s.reloads.lastFailed.Load()))
 	})
 	v.gauge("slidegate.config.last_reload_success_timestamp", "s", "When the files were last read without an error, in seconds since 1970.", func(to metric.Float64Observer) {
-		to.Observe(float64(s.reloads.good.Load()) / 1000)
+		to.Observe(float64(s.reloads.lastSuccess.Load()) / 1000)
 	})
 	store := metric.WithAttributes(attribute.String("store", s.stores.Open.Traits().Name))
 	v.gauge("slidegate.store.up", "", "Whether the store answered its last ping, which was sent within the last half second: 1 or 0.", func(to metric.Float64Observer) {

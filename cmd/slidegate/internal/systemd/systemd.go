@@ -17,7 +17,7 @@ import (
 const firstSocket = 3
 
 // Listeners returns the sockets that systemd opened for this process, by their FileDescriptorName=; nil if there are none. A single
-// socket without one of the known names gets the first of them, since without FileDescriptorName= a socket has the name of its unit.
+// socket whose name is not known gets the first known name, since a socket without FileDescriptorName= has the name of its unit.
 // Call it only once: it unsets the variables, so that no child process mistakes the sockets for its own.
 func Listeners(known ...string) (map[string]net.Listener, error) {
 	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")
@@ -40,15 +40,15 @@ func Listeners(known ...string) (map[string]net.Listener, error) {
 }
 
 func listeners(n int, names string, known []string) (map[string]net.Listener, error) {
-	called := strings.Split(names, ":")
+	split := strings.Split(names, ":")
 	all := make(map[string]net.Listener, n)
 	var errs []error
 	for i := range n {
 		fd := firstSocket + i
 		syscall.CloseOnExec(fd)
 		name := ""
-		if i < len(called) {
-			name = called[i]
+		if i < len(split) {
+			name = split[i]
 		}
 		if !isOneOf(name, known) && n == 1 {
 			name = known[0]
@@ -111,7 +111,8 @@ func Notify(lines ...string) error {
 	return nil
 }
 
-// WatchdogEvery returns how often Alive should be sent, which is twice as often as systemd requires; 0 if it does not require it.
+// WatchdogEvery returns the interval at which Alive should be sent, which is half of what systemd allows; 0 if systemd does not
+// expect it.
 func WatchdogEvery() time.Duration {
 	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return 0

@@ -13,24 +13,24 @@ import (
 // Patience is how long anything may take on a busy machine.
 const Patience = 30 * time.Second
 
-// Eventually waits until is returns true; it calls it every few milliseconds. It fails the test if that takes longer than Patience.
-// The failure contains what was waited for.
-func Eventually(t testing.TB, what string, is func() bool) {
+// Eventually waits until condition returns true, and calls it every few milliseconds. It fails the test if that takes longer than
+// Patience. The failure message contains what.
+func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	if !eventually(Patience, is) {
+	if !eventually(Patience, condition) {
 		t.Fatalf("not true after %v: %s", Patience, what)
 	}
 }
 
-// eventually reports whether is returned true in time.
-func eventually(patience time.Duration, is func() bool) bool {
+// eventually reports whether condition returned true in time.
+func eventually(patience time.Duration, condition func() bool) bool {
 	late := time.After(patience)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for !is() {
+	for !condition() {
 		select {
 		case <-late:
-			return is()
+			return condition()
 		case <-tick.C:
 		}
 	}

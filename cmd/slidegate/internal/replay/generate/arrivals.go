@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// few is the maximum number of arrival times that are drawn and sorted directly.
-const few = 16
+// maxDirect is the maximum number of arrival times that are drawn and sorted directly.
+const maxDirect = 16
 
 // arrivals yields independent uniform arrival times in order, each a fraction of the whole in units of 1/2^64, by halving
 // as the package comment describes.
 type arrivals struct {
 	rng     *rand.PCG
-	waiting []half      // right halves, the next one last; at most one per level
-	sorted  [few]uint64 // the arrival times of the current interval
-	next    int         // the index in sorted of the next arrival time
-	end     int         // the number of arrival times in sorted
+	pending []half            // right halves, the next one last; at most one per level
+	sorted  [maxDirect]uint64 // the arrival times of the current interval
+	next    int               // the index in sorted of the next arrival time
+	end     int               // the number of arrival times in sorted
 }
 
 // half is an interval whose arrival times have not been drawn yet.
@@ -27,14 +27,14 @@ type half struct {
 }
 
 func newArrivals(rng *rand.PCG, requests int64) arrivals {
-	waiting := make([]half, 0, 65)
-	return arrivals{rng: rng, waiting: append(waiting, half{bits: 64, requests: requests})}
+	pending := make([]half, 0, 65)
+	return arrivals{rng: rng, pending: append(pending, half{bits: 64, requests: requests})}
 }
 
 // moment returns the next arrival time, or false after the last one.
 func (a *arrivals) moment() (uint64, bool) {
 	for a.next == a.end {
-		if len(a.waiting) == 0 {
+		if len(a.pending) == 0 {
 			return 0, false
 		}
 		a.fill()
@@ -45,13 +45,13 @@ func (a *arrivals) moment() (uint64, bool) {
 
 // fill descends to the leftmost interval with few arrival times, and draws them.
 func (a *arrivals) fill() {
-	last := len(a.waiting) - 1
-	h := a.waiting[last]
-	a.waiting = a.waiting[:last]
-	for h.requests > few { // there are far fewer requests than possible times, so this ends long before an interval has length 1
+	last := len(a.pending) - 1
+	h := a.pending[last]
+	a.pending = a.pending[:last]
+	for h.requests > maxDirect { // there are far fewer requests than possible times, so this ends long before an interval has length 1
 		h.bits--
 		left := heads(a.rng, h.requests)
-		a.waiting = append(a.waiting, half{h.start + 1<<h.bits, h.bits, h.requests - left})
+		a.pending = append(a.pending, half{h.start + 1<<h.bits, h.bits, h.requests - left})
 		h.requests = left
 	}
 	a.next, a.end = 0, int(h.requests)

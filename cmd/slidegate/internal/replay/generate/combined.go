@@ -18,8 +18,8 @@ import (
 //	192.0.2.1 - user-0001 [05/Jan/2026:00:00:00 +0000] "GET /api/v1/products HTTP/1.1" 200 5120 "-" "okhttp/4.12.0"
 //
 // Each key has a unique address, for IPv6 in a unique network, and always the same user agent. Users and edge bursters
-// are logged in, scrapers and bots are not. The format has whole seconds and no cost, so fractions and costs are lost. It
-// stops after a whole line when ctx is done, and returns the cause.
+// are logged in, scrapers and bots are not. The format has whole seconds and no cost, so fractions and costs are lost.
+// WriteCombined stops after a whole line when ctx is done, and returns the cause.
 func WriteCombined(ctx context.Context, w io.Writer, t *Traffic) error {
 	l := accessLog{traffic: t, rng: random(t.options.Seed, forLogs), second: -1}
 	return write(ctx, w, t, l.appendLine)
@@ -29,7 +29,7 @@ func WriteCombined(ctx context.Context, w io.Writer, t *Traffic) error {
 type accessLog struct {
 	traffic *Traffic
 	rng     *rand.PCG
-	second  rule.Micros // of date, since the Unix epoch
+	second  rule.Micros // the second that date is for, since the Unix epoch
 	date    []byte
 }
 
@@ -66,15 +66,15 @@ func (l *accessLog) appendDate(b []byte, at rule.Micros) []byte {
 // dice is a random number from which several small choices are drawn.
 type dice uint64
 
-// roll picks one of n, and keeps the remaining randomness for the next roll. The product of the n of a line must stay
-// well below 2^64.
+// roll picks a number below n, and keeps the remaining randomness for the next roll. The product of the n of a line
+// must stay well below 2^64.
 func (d *dice) roll(n uint64) uint64 {
 	picked, rest := bits.Mul64(uint64(*d), n)
 	*d = dice(rest)
 	return picked
 }
 
-// agent returns the key's user agent, which is always the same.
+// agent returns the user agent of the key, which never changes.
 func (w keyID) agent() string {
 	switch w.kind {
 	case scraper:

@@ -22,8 +22,8 @@ type piece struct {
 	weight     uint64 // its share of the requests is weight/total
 }
 
-// stretch maps uniform arrival times to the times of a curve. They must not decrease, so that their pieces do not
-// decrease either and no search is needed.
+// stretch maps uniform arrival times to the times of a curve. The arrival times must not decrease: then their pieces
+// do not decrease either, and no search is needed.
 type stretch struct {
 	curve  curve
 	total  uint64
@@ -49,34 +49,34 @@ func (s *stretch) at(moment uint64) rule.Micros {
 	return s.piece.start + scale(within, s.piece.end-s.piece.start)
 }
 
-// scale returns a share, in units of 1/2^64, of n, rounded down; so it is less than n. With a random share it picks one
-// of n.
+// scale returns a share of n, rounded down, where the share is in units of 1/2^64. The result is less than n, so a
+// random share picks a random number below n.
 func scale[N ~int64](share uint64, n N) N {
 	high, _ := bits.Mul64(share, uint64(n))
 	return N(high)
 }
 
-// rows is a curve of a few pieces of equal weight.
-type rows []piece
+// equalPieces is a curve of a few pieces of equal weight.
+type equalPieces []piece
 
-func (r rows) total() uint64       { return uint64(len(r)) }
-func (r rows) piece(i int64) piece { return r[i] }
+func (r equalPieces) total() uint64       { return uint64(len(r)) }
+func (r equalPieces) piece(i int64) piece { return r[i] }
 
 // flat returns a curve with a constant rate.
-func flat(from, to rule.Micros) rows { return rows{{from, to, 1}} }
+func flat(from, to rule.Micros) equalPieces { return equalPieces{{from, to, 1}} }
 
 // attack returns the curve of a botnet: it starts after a fifth of the span and stops a tenth before its end.
-func attack(from, to rule.Micros) rows {
+func attack(from, to rule.Micros) equalPieces {
 	span := to - from
 	return flat(from+span/5, to-span/10)
 }
 
 // raids returns the curve of a scraper: it is active once in each third of the span, for a quarter of the third, at a
 // random time.
-func raids(rng *rand.PCG, from, to rule.Micros) rows {
+func raids(rng *rand.PCG, from, to rule.Micros) equalPieces {
 	third := (to - from) / 3
 	length := third / 4
-	var r rows
+	var r equalPieces
 	for i := range rule.Micros(3) {
 		start := from + i*third + scale(rng.Uint64(), third-length+1)
 		r = append(r, piece{start, start + length, 1})

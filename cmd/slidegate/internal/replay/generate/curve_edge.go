@@ -8,7 +8,7 @@ import (
 
 const (
 	burstRequests = 120 // the number of requests of a burst on both sides of the boundary, if there are enough keys
-	fewestEdges   = 20  // the minimum number of edge keys, unless there are fewer users
+	minEdgeKeys   = 20  // the minimum number of edge keys, unless there are fewer users
 	burstPart     = 25  // a burst extends from 1/25 (4 %) of a window before the boundary to 1/25 after it
 )
 
@@ -32,7 +32,7 @@ func planEdges(o Options, requests int64) edgePlan {
 	bursts := max(1, requests/burstRequests)
 	p.used = min(p.boundaries, bursts)
 	p.group = bursts / p.used
-	p.keys = min(int64(o.Keys), max(fewestEdges, 4*p.group))
+	p.keys = min(int64(o.Keys), max(minEdgeKeys, 4*p.group))
 	// A key that bursts at a boundary is quiet at the next one, so that there are never two bursts in one fixed window.
 	p.group = min(p.group, max(1, p.keys/2))
 	return p
@@ -43,8 +43,8 @@ func (p edgePlan) total() uint64 { return uint64(p.used) }
 func (p edgePlan) piece(i int64) piece {
 	// The middle of the i-th of p.used equal parts of all boundaries.
 	high, low := bits.Mul64(uint64(2*i+1), uint64(p.boundaries))
-	place, _ := bits.Div64(high, low, uint64(2*p.used))
-	boundary := rule.Micros(p.first+int64(place)) * p.window
+	index, _ := bits.Div64(high, low, uint64(2*p.used))
+	boundary := rule.Micros(p.first+int64(index)) * p.window
 	reach := p.window / burstPart
 	return piece{max(p.from, boundary-reach), min(p.to, boundary+reach), 1}
 }

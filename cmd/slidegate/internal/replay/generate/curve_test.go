@@ -26,7 +26,7 @@ func TestStretch(t *testing.T) {
 		times [5]rule.Micros // at the beginning, a quarter, a half, three quarters, and the end
 	}{
 		{"flat", flat(1_000, 1_100), [5]rule.Micros{1_000, 1_025, 1_050, 1_075, 1_099}},
-		{"two", rows{{0, 100, 1}, {200, 300, 1}}, [5]rule.Micros{0, 50, 200, 250, 299}},
+		{"two", equalPieces{{0, 100, 1}, {200, 300, 1}}, [5]rule.Micros{0, 50, 200, 250, 299}},
 		{"weights", steps{{0, 100, 1}, {100, 200, 3}}, [5]rule.Micros{0, 100, 133, 166, 199}},
 		{"nothing in between", steps{{0, 100, 4}, {100, 200, 0}, {200, 300, 4}}, [5]rule.Micros{0, 50, 200, 250, 299}},
 	} {

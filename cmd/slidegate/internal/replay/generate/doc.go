@@ -11,11 +11,11 @@
 // The arrivals of many independent clients are a Poisson process, which, given their number n, is the same as n
 // independent uniform arrival times, sorted. To sort them without storing them, an interval is halved: the number of its
 // n arrivals that fall into the left half is the number of heads in n coin tosses, which is the number of ones in n
-// random bits. The left half is then processed in the same way, and the right half after it. In an interval with few
-// arrivals they are drawn and sorted directly. At most one right half per level is pending, so the memory is constant.
-// This costs one random number per request and a few bits per level, and it is exact: it uses only integers, without
-// rounding, and no request falls outside of the span.
+// random bits. The left half is then processed in the same way, and the right half after it. The arrivals of an interval
+// that has only a few are drawn and sorted directly. At most one right half per level is pending, so the memory is
+// constant. This costs one random number per request and a few bits per level, and it is exact: it uses only integers,
+// without rounding, and no request falls outside of the span.
 //
-// These arrival times are uniform. The curve maps them to the span: it is a sequence of pieces, each with a weight, and
-// an arrival time, as a share of the total weight, is mapped to the time at which that share is reached.
+// These arrival times are uniform. The curve maps them to the span: it is a sequence of pieces, each with a weight. An
+// arrival time is a share of the total weight, and is mapped to the time at which that share is reached.
 package generate

@@ -7,7 +7,7 @@ type endpoint struct {
 	numbered bool   // a number follows the path
 	page     bool   // shown in a browser, so there may be a referer
 	status   uint64 // on success
-	bytes    uint64 // of the response, on average
+	bytes    uint64 // the average size of the response
 }
 
 // endpoints are requested by Zipf's law, the first one most often.
@@ -54,7 +54,8 @@ var endpoints = [...]endpoint{
 	{"GET", "/robots.txt", false, true, 200, 118},
 }
 
-// The indexes in endpoints of what a scraper and a bot request: all products one by one, and the login.
+// The indexes in endpoints of the requests of a scraper, which reads all products one by one, and of a bot, which
+// tries to log in.
 const (
 	oneProduct = 1
 	login      = 17
@@ -62,31 +63,31 @@ const (
 
 // pickEndpoint picks the endpoint of a request of this kind of key.
 func pickEndpoint(k kind, d *dice) *endpoint {
-	place := int(byChance[d.roll(uint64(len(byChance)))])
+	index := int(endpointByChance[d.roll(uint64(len(endpointByChance)))])
 	switch {
 	case k == scraper:
-		place = oneProduct
+		index = oneProduct
 	case k == bot && d.roll(2) == 0:
-		place = login
+		index = login
 	}
-	return &endpoints[place]
+	return &endpoints[index]
 }
 
-// byChance holds the indexes in endpoints, each in proportion to its probability by Zipf's law.
-var byChance = func() (table [1024]uint8) {
+// endpointByChance holds the indexes in endpoints, each in proportion to its probability by Zipf's law.
+var endpointByChance = func() (table [1024]uint8) {
 	var chance [len(endpoints)]int64
 	var sum, reached int64
 	for i := range chance {
 		chance[i] = 1_000_000 / int64(i+1)
 		sum += chance[i]
 	}
-	place := 0
+	index := 0
 	for i := range table {
-		for int64(i)*sum >= (reached+chance[place])*int64(len(table)) {
-			reached += chance[place]
-			place++
+		for int64(i)*sum >= (reached+chance[index])*int64(len(table)) {
+			reached += chance[index]
+			index++
 		}
-		table[i] = uint8(place)
+		table[i] = uint8(index)
 	}
 	return table
 }()

@@ -17,7 +17,7 @@ const (
 	kinds // the number of kinds
 )
 
-// prefixes are the prefixes of the keys, and digits the minimum numbers of digits that follow.
+// prefixes holds the prefixes of the keys, and digits the minimum number of digits that follow each.
 var (
 	prefixes = [kinds]string{"user-", "bot-", "edge-", "scraper-"}
 	digits   = [kinds]int{4, 5, 2, 1}
@@ -62,7 +62,7 @@ const network64Bits = 30
 // scatter is odd, so that multiplying by it maps different numbers to different networks, which look random.
 const scatter = 0x2545f491
 
-// address returns the address of the key, which is always the same and unique, in the ranges reserved for documentation.
+// address returns the address of the key, from the ranges reserved for documentation. It is unique and never changes.
 func (w keyID) address() netip.Addr {
 	if b := &blocks[w.kind]; w.number <= b.keys {
 		return netip.AddrFrom4([4]byte{b.network[0], b.network[1], b.network[2], byte(b.skip + w.number)})

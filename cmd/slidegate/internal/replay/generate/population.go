@@ -21,7 +21,8 @@ type population struct {
 // never is later than any request.
 const never = rule.Micros(math.MaxInt64)
 
-// picker picks the key of a request, a number from 1; during is the index of the curve's piece that contains the request.
+// picker picks the key of a request, as a number from 1. The argument during is the index of the curve's piece that
+// contains the request.
 type picker interface {
 	key(rng *rand.PCG, during int64) int64
 }
@@ -48,23 +49,23 @@ func (z *byRank) key(rng *rand.PCG, _ int64) int64 { return z.pick(rng) }
 
 // inTurn picks every key once before any key again, in an order that looks random: its step is coprime to the number of
 // keys.
-type inTurn struct{ keys, step, place int64 }
+type inTurn struct{ keys, step, position int64 }
 
 func newInTurn(rng *rand.PCG, keys int64) *inTurn {
-	t := &inTurn{keys: keys, place: scale(rng.Uint64(), keys), step: 1 + scale(rng.Uint64(), keys)}
-	for divisor(t.step, keys) != 1 {
+	t := &inTurn{keys: keys, position: scale(rng.Uint64(), keys), step: 1 + scale(rng.Uint64(), keys)}
+	for gcd(t.step, keys) != 1 {
 		t.step++
 	}
 	return t
 }
 
 func (t *inTurn) key(*rand.PCG, int64) int64 {
-	t.place = (t.place + t.step) % t.keys
-	return t.place + 1
+	t.position = (t.position + t.step) % t.keys
+	return t.position + 1
 }
 
-// divisor returns the greatest common divisor of a and b.
-func divisor(a, b int64) int64 {
+// gcd returns the greatest common divisor of a and b.
+func gcd(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
 	}

@@ -17,7 +17,7 @@ type Traffic struct {
 	costs       *rand.PCG
 	last        keyID  // the key of the last request
 	key         []byte // the same as text
-	time        []byte // of the last request
+	time        []byte // the time of the last request, as text
 }
 
 var _ traffic.Lines = (*Traffic)(nil)

@@ -133,7 +133,7 @@ func checkMix(t *testing.T, count map[string]int) {
 
 func TestByChanceHasAllEndpoints(t *testing.T) {
 	var count [len(endpoints)]int
-	for _, place := range byChance {
+	for _, place := range endpointByChance {
 		count[place]++
 	}
 	// The harmonic number of 40 is 4.2785: the k-th has 1024 / 4.2785 / k = 239.3 / k places, rounded either way.

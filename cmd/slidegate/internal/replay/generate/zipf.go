@@ -12,16 +12,16 @@ import (
 // rounding.
 type zipf struct {
 	n       float64
-	low     float64 // beyond(n + 1/2)
-	width   float64 // up to beyond(3/2) + 1, where 1 is the weight of the number 1
+	low     float64 // tailArea(n + 1/2)
+	width   float64 // up to tailArea(3/2) + 1, where 1 is the weight of the number 1
 	squeeze float64 // a number that exceeds its x by at most this is accepted without further checks
 }
 
 func newZipf(n int64) zipf {
 	z := zipf{n: float64(n)}
-	z.low = beyond(z.n + 0.5)
-	z.width = beyond(1.5) + 1 - z.low
-	z.squeeze = 2 - inverse(beyond(2.5)+weight(2))
+	z.low = tailArea(z.n + 0.5)
+	z.width = tailArea(1.5) + 1 - z.low
+	z.squeeze = 2 - inverse(tailArea(2.5)+weight(2))
 	return z
 }
 
@@ -31,7 +31,7 @@ func (z *zipf) pick(rng *rand.PCG) int64 {
 		area := z.low + float64(share*z.width)
 		x := inverse(area)
 		k := min(max(math.Floor(x+0.5), 1), z.n)
-		if k-x <= z.squeeze || area <= beyond(k+0.5)+weight(k) {
+		if k-x <= z.squeeze || area <= tailArea(k+0.5)+weight(k) {
 			return int64(k)
 		}
 	}
@@ -39,10 +39,10 @@ func (z *zipf) pick(rng *rand.PCG) int64 {
 
 func weight(x float64) float64 { return 1 / (x * eighthRoot(x)) }
 
-// beyond is the area under weight from x to infinity.
-func beyond(x float64) float64 { return 8 / eighthRoot(x) }
+// tailArea is the area under weight from x to infinity.
+func tailArea(x float64) float64 { return 8 / eighthRoot(x) }
 
-// inverse returns the x for which beyond(x) is area.
+// inverse returns the x for which tailArea(x) is area.
 func inverse(area float64) float64 {
 	root := 8 / area
 	square := root * root

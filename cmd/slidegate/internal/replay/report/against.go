@@ -40,15 +40,15 @@ type policyChange struct {
 
 // policyChanges pairs the policies of the two files: first those of the new file, in its order, then those that were removed.
 func policyChanges(f *replay.Findings) (all []policyChange) {
-	places := map[string]int{}
+	indexes := map[string]int{}
 	for i := range f.Policies {
 		p := &f.Policies[i]
-		places[p.Name] = len(all)
+		indexes[p.Name] = len(all)
 		all = append(all, policyChange{Name: p.Name, After: p})
 	}
 	for i := range f.Against.Policies {
 		p := &f.Against.Policies[i]
-		if at, ok := places[p.Name]; ok {
+		if at, ok := indexes[p.Name]; ok {
 			all[at].Before = p
 			continue
 		}

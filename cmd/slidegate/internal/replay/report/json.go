@@ -25,7 +25,7 @@ func JSON(w io.Writer, d *Document) error {
 		Command string           `json:"command"`
 		Sources []traffic.Source `json:"sources"`
 		Notes   []string         `json:"notes,omitempty"`
-		Policy  string           `json:"suggested_policy,omitempty"` // for a file
+		Policy  string           `json:"suggested_policy,omitempty"` // the suggestion, as a policy for a file
 		*replay.Findings
 	}{d.Title, d.Command, sources, d.notes(), d.paste(), d.Findings})
 }

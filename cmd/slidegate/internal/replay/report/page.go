@@ -102,7 +102,7 @@ func newPage(d *Document) *page {
 		p.Choices = choiceWords(f.Outcome.Limits[0].Limit)
 	}
 	if f.Suggestion != nil {
-		p.Advice, p.TopSuggested = suggested(f), topKeys(f, f.Suggestion.Outcome.TopDenied)
+		p.Advice, p.TopSuggested = suggestionText(f), topKeys(f, f.Suggestion.Outcome.TopDenied)
 		p.Paste = d.paste()
 	}
 	return p
@@ -133,7 +133,7 @@ func figures(f *replay.Findings) []figure {
 	return append(all, lockout)
 }
 
-// mark says whether a cell is the best or the worst of its column.
+// mark marks a cell as the best or the worst of its column.
 type mark string
 
 const (
@@ -161,7 +161,7 @@ func compareRows(f *replay.Findings) []compareRow {
 		if l := worstLimit(o); l != nil {
 			rows[i].Highest, rows[i].Quota = l.Highest.Units, l.Quota
 		}
-		rows[i].Asked = sameWay(o, &f.Outcome)
+		rows[i].Asked = sameCounting(o, &f.Outcome)
 	}
 	markColumn(rows, func(r *compareRow) (int64, *mark) {
 		if r.Highest <= r.Quota { // within the quota, a lower value is no better
@@ -175,8 +175,8 @@ func compareRows(f *replay.Findings) []compareRow {
 	return rows
 }
 
-// sameWay reports whether the limits of two outcomes count in the same way.
-func sameWay(a, b *replay.Outcome) bool {
+// sameCounting reports whether the limits of two outcomes count in the same way.
+func sameCounting(a, b *replay.Outcome) bool {
 	if len(a.Limits) != len(b.Limits) || len(a.Limits) == 0 {
 		return false
 	}

@@ -168,8 +168,8 @@ func excess(o *replay.Outcome) string {
 		times(l.Highest.Units, l.Quota) + " the quota of " + number(l.Quota) + "." + exactHint(l)
 }
 
-// exactHint names a limit that would not have leaked, for a limit that weights its windows. Such a limit counts in the
-// same few bytes for every quota, which is why it is the default for larger ones.
+// exactHint names an exact limit to use in place of a sliding window that exceeded its quota. A sliding window takes
+// the same few bytes for every quota, which is why it is the default for larger quotas.
 func exactHint(l *replay.LimitOutcome) string {
 	limit, err := slidegate.ParseLimit(l.Limit)
 	if err != nil {
@@ -183,8 +183,8 @@ func exactHint(l *replay.LimitOutcome) string {
 	return " A sliding window estimates in a few bytes per key; " + exact.String() + " never exceeds its quota."
 }
 
-// suggested describes the suggestion and its effect.
-func suggested(f *replay.Findings) string {
+// suggestionText describes the suggestion and its effect.
+func suggestionText(f *replay.Findings) string {
 	s := f.Suggestion
 	o := &s.Outcome
 	name := limitTexts(o)

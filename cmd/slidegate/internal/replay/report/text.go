@@ -212,7 +212,7 @@ func textSuggestion(b *strings.Builder, d *Document) {
 		return
 	}
 	heading(b, "Suggestion")
-	wrap(b, "  "+suggested(f))
+	wrap(b, "  "+suggestionText(f))
 	textPaste(b, d)
 	textTop(b, "Most denied keys under the suggestion", f, f.Suggestion.Outcome.TopDenied)
 }

@@ -10,9 +10,9 @@ import (
 
 // The maximum widths of texts from the traffic, in columns.
 const (
-	keyWidth  = 40 // of a key in a table or a sentence
+	keyWidth  = 40 // the width of a key in a table or a sentence
 	hintWidth = 400
-	lineWidth = 72 // of an unreadable line
+	lineWidth = 72 // the width of an unreadable line
 )
 
 // visible returns text in a form that shows every byte and is safe to print to a terminal: unprintable characters, such
@@ -22,12 +22,12 @@ func visible(text string, width int) string {
 	if text == "" {
 		return `""`
 	}
-	// A long text is cut before it is escaped, so that megabytes take no longer than a short text.
+	// A long text is cut before it is escaped, so that megabytes take no longer than a few kilobytes.
 	if most := 8 * width; len(text) > 2*most {
 		head, tail := text[:most], text[len(text)-most:]
-		return middle(escape(head)+"…"+escape(tail), width)
+		return shorten(escape(head)+"…"+escape(tail), width)
 	}
-	return middle(escape(text), width)
+	return shorten(escape(text), width)
 }
 
 // escape escapes unprintable characters as in a Go string.
@@ -52,18 +52,18 @@ func escape(text string) string {
 // columns returns the width of text in a terminal.
 func columns(text string) int { return uniseg.StringWidth(text) }
 
-// middle shortens text to at most width columns by replacing its middle with an ellipsis.
-func middle(text string, width int) string {
+// shorten shortens text to at most width columns by replacing its middle with an ellipsis.
+func shorten(text string, width int) string {
 	if columns(text) <= width {
 		return text
 	}
 	front := (width - 1 + 1) / 2
 	back := width - 1 - front
-	return upTo(text, front) + "…" + endOf(text, back)
+	return prefixColumns(text, front) + "…" + suffixColumns(text, back)
 }
 
-// upTo returns the longest beginning of text of at most width columns, in whole characters.
-func upTo(text string, width int) string {
+// prefixColumns returns the longest beginning of text of at most width columns, in whole characters.
+func prefixColumns(text string, width int) string {
 	used, end, state := 0, 0, -1
 	for rest := text; rest != ""; {
 		var cluster string
@@ -78,8 +78,8 @@ func upTo(text string, width int) string {
 	return text[:end]
 }
 
-// endOf returns the longest end of text of at most width columns, in whole characters.
-func endOf(text string, width int) string {
+// suffixColumns returns the longest end of text of at most width columns, in whole characters.
+func suffixColumns(text string, width int) string {
 	left, state := columns(text), -1
 	for left > width && text != "" {
 		var wide int

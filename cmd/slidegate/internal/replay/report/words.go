@@ -48,7 +48,7 @@ func percent(part, whole int64) string {
 	return percentText(100 * float64(part) / float64(whole))
 }
 
-// percentText is percent for a percentage, neither 0 nor 100.
+// percentText formats a percentage other than 0 and 100 as percent does.
 func percentText(p float64) string {
 	switch {
 	case p < 0.01:

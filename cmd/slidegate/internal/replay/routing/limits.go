@@ -7,23 +7,23 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// leaveOutSlots removes the in-flight limits from a policy: replay does not know how long requests took.
-func (f *compiled) leaveOutSlots() error {
+// removeSlots removes the in-flight limits from a policy: replay does not know how long requests took.
+func (f *compiled) removeSlots() error {
 	f.Limits = f.rates(f.Limits)
 	f.Overrides = slices.Clone(f.Overrides)
-	none := len(f.Limits) == 0
+	empty := len(f.Limits) == 0
 	for i := range f.Overrides {
 		override := &f.Overrides[i]
 		override.Limits = f.rates(override.Limits)
-		none = none || !override.Unlimited && len(override.Limits) == 0
+		empty = empty || !override.Unlimited && len(override.Limits) == 0
 	}
 	f.Plans = slices.Clone(f.Plans)
 	for i := range f.Plans {
 		plan := &f.Plans[i]
 		plan.Limits = f.rates(plan.Limits)
-		none = none || !plan.Unlimited && len(plan.Limits) == 0
+		empty = empty || !plan.Unlimited && len(plan.Limits) == 0
 	}
-	if f.slots && none {
+	if f.slots && empty {
 		return errors.New("in-flight limits cannot be replayed, because replay does not know how long requests took, " +
 			"and there are no other limits; replay another policy of the file with --policy")
 	}
@@ -59,7 +59,7 @@ func WithAlgorithmOf(limit slidegate.Limit, bases ...slidegate.Limit) slidegate.
 	return limit
 }
 
-func likeAll(limits, bases []slidegate.Limit) []slidegate.Limit {
+func withAlgorithmsOf(limits, bases []slidegate.Limit) []slidegate.Limit {
 	all := slices.Clone(limits)
 	for i := range all {
 		all[i] = WithAlgorithmOf(all[i], bases...)

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// Known says what a log records about requests.
+// Known reports which properties of a request a log records.
 type Known struct{ Method, Host, Path, Address bool }
 
 // Request is a recorded request. A field that this request does not have is nil.
@@ -47,8 +47,8 @@ func NewPatterns(match []config.Route) (*Patterns, error) {
 	return &Patterns{p}, err
 }
 
-// Matches reports whether one of the patterns matches r, in a log that records what known says.
-func (p *Patterns) Matches(r Request, known Known) bool { return len(p.places(r, known)) > 0 }
+// Matches reports whether one of the patterns matches r, a request from a log that records the properties in known.
+func (p *Patterns) Matches(r Request, known Known) bool { return len(p.indexes(r, known)) > 0 }
 
 // Applied is a policy that applies to a request.
 type Applied struct {
@@ -56,25 +56,26 @@ type Applied struct {
 	Route  int // the index in the policy's Match of the pattern that determines the cost; -1 if there is none
 }
 
-// maxRemembered is the maximum number of different requests for which a Finder caches the policies.
-const maxRemembered = 1 << 15
+// maxCached is the maximum number of different requests for which a Finder caches the policies.
+const maxCached = 1 << 15
 
 // Finder finds the policies that apply to the requests of one log. It is not safe for concurrent use. The zero value is
 // not usable; call NewFinder.
 type Finder struct {
-	policies   *Policies
-	taken      []int     // the replayed policies
-	all        []Applied // the result of Find if no policy has a pattern
-	known      Known
-	matches    bool // a policy has a pattern
-	remembered map[string][]Applied
-	name       []byte
+	policies *Policies
+	replayed []int     // the replayed policies
+	all      []Applied // the result of Find if no policy has a pattern
+	known    Known
+	matches  bool // a policy has a pattern
+	cache    map[string][]Applied
+	name     []byte
 }
 
-// NewFinder returns a Finder over the policies with the indexes taken, for a log that records what known says.
-func (p *Policies) NewFinder(known Known, taken []int) *Finder {
-	f := &Finder{policies: p, taken: taken, known: known, remembered: map[string][]Applied{}}
-	for _, i := range taken {
+// NewFinder returns a Finder over the policies with the indexes replayed, for a log that records the properties in
+// known.
+func (p *Policies) NewFinder(known Known, replayed []int) *Finder {
+	f := &Finder{policies: p, replayed: replayed, known: known, cache: map[string][]Applied{}}
+	for _, i := range replayed {
 		f.matches = f.matches || p.list[i].matcher != nil
 		f.all = append(f.all, Applied{i, -1})
 	}
@@ -89,69 +90,70 @@ func (f *Finder) Find(r Request) []Applied {
 	f.name = append(append(f.name[:0], r.Method...), ' ')
 	f.name = append(append(f.name, r.Host...), ' ')
 	f.name = append(f.name, r.Path...)
-	found, ok := f.remembered[string(f.name)]
+	found, ok := f.cache[string(f.name)]
 	if !ok {
 		found = f.find(r)
-		if len(f.remembered) >= maxRemembered {
-			clear(f.remembered)
+		if len(f.cache) >= maxCached {
+			clear(f.cache)
 		}
-		f.remembered[string(f.name)] = found
+		f.cache[string(f.name)] = found
 	}
 	return found
 }
 
 func (f *Finder) find(r Request) (found []Applied) {
-	for _, i := range f.taken {
+	for _, i := range f.replayed {
 		c := f.policies.list[i]
 		if c.matcher == nil {
 			found = append(found, Applied{i, -1})
-		} else if places := c.places(r, f.known); len(places) > 0 {
-			found = append(found, Applied{i, c.costliest(places)})
+		} else if indexes := c.indexes(r, f.known); len(indexes) > 0 {
+			found = append(found, Applied{i, c.costliest(indexes)})
 		}
 	}
 	return found
 }
 
-// costliest returns the index of the pattern with the highest cost, as the service does if a path can be read in several
-// ways.
-func (f *compiled) costliest(places []int) int {
-	most, units := places[0], int64(-1)
-	for _, place := range places {
-		if fixed, ok := f.CostAt(place).Fixed(); ok && fixed > units {
-			most, units = place, fixed
+// costliest returns the index of the pattern with the highest cost, which is the one that the service uses if a path can
+// be read in several ways.
+func (f *compiled) costliest(indexes []int) int {
+	most, units := indexes[0], int64(-1)
+	for _, index := range indexes {
+		if fixed, ok := f.CostAt(index).Fixed(); ok && fixed > units {
+			most, units = index, fixed
 		}
 	}
 	return most
 }
 
-// places returns the indexes of the patterns that match r. They are assumed to match what the log does not record.
-func (p *pattern) places(r Request, known Known) (places []int) {
-	for _, made := range p.samples {
+// matching returns the indexes of the patterns that match r. Patterns are assumed to match what the log does not
+// record.
+func (p *pattern) indexes(r Request, known Known) (indexes []int) {
+	for _, request := range p.samples {
 		if known.Method {
 			if r.Method == nil {
 				return nil
 			}
-			made.method = string(r.Method)
+			request.method = string(r.Method)
 		}
 		if known.Host {
-			made.host = string(r.Host)
+			request.host = string(r.Host)
 		}
 		if known.Path {
-			made.path = string(r.Path)
+			request.path = string(r.Path)
 		}
-		target, ok := Target(made.path)
+		target, ok := Target(request.path)
 		if !ok {
 			return nil
 		}
 		if target.Host != "" && !known.Host { // a request to a proxy has the host in its target
-			made.host = target.Host
+			request.host = target.Host
 		}
-		asked := &http.Request{Method: made.method, Host: made.host, URL: target, RequestURI: made.path}
-		if places = p.matcher.AppendIndexes(places, asked); len(places) > 0 {
+		httpRequest := &http.Request{Method: request.method, Host: request.host, URL: target, RequestURI: request.path}
+		if indexes = p.matcher.AppendIndexes(indexes, httpRequest); len(indexes) > 0 {
 			break
 		}
 	}
-	return places
+	return indexes
 }
 
 // Target parses a request target as the service does: without the fragment, which servers ignore when they route.
@@ -161,10 +163,10 @@ func Target(path string) (target *url.URL, ok bool) {
 	return target, err == nil
 }
 
-// Notes returns what a log that records what known says does not show about the policies, one sentence each: figures
-// that depend on it may differ from those of the service.
-func (p *Policies) Notes(known Known, taken []int) (notes []string) {
-	for _, i := range taken {
+// Notes returns what a log that records only the properties in known does not show about the policies, one sentence
+// each. Figures that depend on it may differ from those of the service.
+func (p *Policies) Notes(known Known, replayed []int) (notes []string) {
+	for _, i := range replayed {
 		c := p.list[i]
 		var unknown []string
 		for _, part := range []struct {
@@ -182,7 +184,7 @@ func (p *Policies) Notes(known Known, taken []int) (notes []string) {
 		if !known.Address && len(c.Allow.Addresses)+len(c.Deny.Addresses) > 0 {
 			notes = append(notes, "The log has no addresses, so the addresses on the lists of the policy "+c.Name+" matched no request.")
 		}
-		if c.revealed {
+		if c.shadowEnforced {
 			notes = append(notes, "The policy "+c.Name+" is a shadow policy: the service refuses nothing because of it. The figures show what it would refuse.")
 		}
 		if c.slots {

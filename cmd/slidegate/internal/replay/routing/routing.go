@@ -1,6 +1,6 @@
 // Package routing finds which policies of a file apply to a recorded request, and which limits each of them has for its
 // key. It uses the code of the service: the patterns of httplimit, and the lists and overrides of package policy. A
-// pattern is assumed to match what the log does not record, and Notes says so.
+// pattern is assumed to match what the log does not record; Notes reports this.
 package routing
 
 import (
@@ -20,7 +20,7 @@ import (
 // Keys that a list decides, or that are unlimited, form a group without limits.
 type Group struct {
 	Policy   string    // empty if the limits do not belong to a policy
-	By       policy.By // what decides: policy.ByLimits, or what decides instead
+	By       policy.By // what decides: the limits (policy.ByLimits), a list, or an override or plan without limits
 	Shadow   bool      // denials by the group are counted, but deny no request
 	Override string    // the key or pattern of the override that has the limits
 	Plan     string    // the name of the plan that has the limits
@@ -30,16 +30,16 @@ type Group struct {
 // Policies holds the policies of a file that are replayed. It is immutable and safe for concurrent use. The zero value
 // is not usable; call New.
 type Policies struct {
-	list   []*compiled
-	set    *policy.Set
-	groups []Group
-	known  clientip.Grouping // the address groups of the file
+	list     []*compiled
+	set      *policy.Set
+	groups   []Group
+	grouping clientip.Grouping // the address groups of the file
 }
 
 // Grouping returns which addresses are one client: the given grouping, with unset fields taken from the file.
 func (p *Policies) Grouping(given clientip.Grouping) clientip.Grouping {
 	return clientip.Grouping{
-		V4: cmp.Or(given.V4, p.known.V4), V6: cmp.Or(given.V6, p.known.V6), KeepEmbedded: given.KeepEmbedded || p.known.KeepEmbedded,
+		V4: cmp.Or(given.V4, p.grouping.V4), V6: cmp.Or(given.V6, p.grouping.V6), KeepEmbedded: given.KeepEmbedded || p.grouping.KeepEmbedded,
 	}
 }
 
@@ -47,14 +47,14 @@ func (p *Policies) Grouping(given clientip.Grouping) clientip.Grouping {
 type compiled struct {
 	config.Policy
 	pattern
-	own       int            // its group
-	overrides map[string]int // the groups of overrides, by their key or pattern
-	plans     map[string]int // the groups of plans that requests name, by name
-	find      func(value string) (config.Plan, bool)
-	listed    [byCount]int // the groups of keys that are not decided by limits, by what decides
-	bare      bool         // every key is in the group own
-	revealed  bool         // it is a shadow policy, but denies requests in the replay
-	slots     bool         // it has in-flight limits, which are left out
+	own            int            // the group of keys without an override or a plan
+	overrides      map[string]int // the groups of overrides, by their key or pattern
+	plans          map[string]int // the groups of plans that requests name, by name
+	find           func(value string) (config.Plan, bool)
+	listGroups     [byCount]int // the groups of keys that are not decided by limits, by what decides
+	singleGroup    bool         // every key is in the group own
+	shadowEnforced bool         // it is a shadow policy, but denies requests in the replay
+	slots          bool         // it has in-flight limits, which are left out
 }
 
 const byCount = policy.ByUnlimited + 1
@@ -70,17 +70,17 @@ func New(file *config.File, name string) (*Policies, error) {
 		}
 		chosen.Policies = []config.Policy{*one}
 	}
-	p := &Policies{known: file.Service.AddressGroups}
+	p := &Policies{grouping: file.Service.AddressGroups}
 	var rules []policy.Policy
 	for i := range chosen.Policies {
 		one := chosen.Policies[i]
-		revealed := one.Shadow && len(chosen.Policies) == 1
-		one.Shadow = one.Shadow && !revealed
+		shadowEnforced := one.Shadow && len(chosen.Policies) == 1
+		one.Shadow = one.Shadow && !shadowEnforced
 		c, err := p.add(one)
 		if err != nil {
 			return nil, err
 		}
-		c.revealed = revealed
+		c.shadowEnforced = shadowEnforced
 		p.list = append(p.list, c)
 		one = c.Policy
 		rules = append(rules, policy.Policy{
@@ -96,14 +96,14 @@ func New(file *config.File, name string) (*Policies, error) {
 	return p, err
 }
 
-// add prepares a policy and its groups.
+// add compiles a policy, and adds its groups.
 func (p *Policies) add(given config.Policy) (c *compiled, err error) {
 	given.Overrides = given.AllOverrides()
 	c = &compiled{Policy: given, overrides: map[string]int{}, plans: map[string]int{}, find: given.FindPlan()}
 	if c.pattern, err = newPattern(&given); err != nil {
 		return nil, fmt.Errorf("routing: policy %q: %w", given.Name, err)
 	}
-	if err := c.leaveOutSlots(); err != nil {
+	if err := c.removeSlots(); err != nil {
 		return nil, fmt.Errorf("routing: policy %q: %w", given.Name, err)
 	}
 	given = c.Policy
@@ -113,20 +113,20 @@ func (p *Policies) add(given config.Policy) (c *compiled, err error) {
 		if override.Unlimited {
 			continue
 		}
-		group.Override, group.Limits = override.Key, likeAll(override.Limits, given.Limits)
+		group.Override, group.Limits = override.Key, withAlgorithmsOf(override.Limits, given.Limits)
 		c.overrides[override.Key] = p.group(group)
 	}
 	group.Override = ""
 	for _, plan := range given.RequestPlans() {
 		if !plan.Unlimited {
-			group.Plan, group.Limits = plan.Name, likeAll(plan.Limits, given.Limits)
+			group.Plan, group.Limits = plan.Name, withAlgorithmsOf(plan.Limits, given.Limits)
 			c.plans[plan.Name] = p.group(group)
 		}
 	}
 	for by := policy.ByLimits + 1; by < byCount; by++ {
-		c.listed[by] = p.group(Group{Policy: given.Name, Shadow: given.Shadow, By: by})
+		c.listGroups[by] = p.group(Group{Policy: given.Name, Shadow: given.Shadow, By: by})
 	}
-	c.bare = len(given.Overrides) == 0 && len(given.Plans) == 0 && given.Allow.IsZero() && given.Deny.IsZero()
+	c.singleGroup = len(given.Overrides) == 0 && len(given.Plans) == 0 && given.Allow.IsZero() && given.Deny.IsZero()
 	return c, nil
 }
 
@@ -135,8 +135,8 @@ func (p *Policies) group(g Group) int {
 	return len(p.groups) - 1
 }
 
-// Groups returns the groups of all policies. The first is that of the first policy's limits. They are shared and must not
-// be modified.
+// Groups returns the groups of all policies. The first group is the one with the limits of the first policy. They are
+// shared and must not be modified.
 func (p *Policies) Groups() []Group { return p.groups }
 
 // Len returns the number of policies.
@@ -145,11 +145,11 @@ func (p *Policies) Len() int { return len(p.list) }
 // Policy returns one of the policies.
 func (p *Policies) Policy(i int) config.Policy { return p.list[i].Policy }
 
-// Of returns the group of a key under a policy. The address of the client is for the lists; the zero value is on none.
-// The plan is the value by which the request names its plan, or empty.
+// Of returns the group of a key under a policy. The address of the client is looked up in the lists; the zero Addr is
+// on no list. The plan is the value with which the request names its plan, or empty.
 func (p *Policies) Of(i int, key []byte, address netip.Addr, plan []byte) (group int) {
 	c := p.list[i]
-	if c.bare {
+	if c.singleGroup {
 		return c.own
 	}
 	part := policy.Part{Policy: i, Key: string(key), Address: address}
@@ -158,7 +158,7 @@ func (p *Policies) Of(i int, key []byte, address netip.Addr, plan []byte) (group
 	}
 	by, override, _ := p.set.Route(part)
 	if by != policy.ByLimits {
-		return c.listed[by]
+		return c.listGroups[by]
 	}
 	if group, ok := c.overrides[override]; ok && (override != "" || len(key) == 0) {
 		return group

@@ -13,7 +13,7 @@ import (
 //	200 200 34 366 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.46.0" - - arn:aws:... "Root=1-58337262-..." "-" "-" 0
 //	2018-07-02T22:22:48.364000Z "forward" "-" "-"
 //
-// The first time is that of the response; requests are counted by the later field, the time at which the request was
+// The first time is the time of the response. Requests are counted at the time in a later field, when the request was
 // received.
 type albParser struct {
 	wants   wants
@@ -39,11 +39,11 @@ func newALBParser(w wants) parser {
 func (p *albParser) parse(line []byte, e *entry) (why string) {
 	p.scratch = p.scratch[:0]
 	first, rest := word(line)
-	answered := first
+	timeText := first
 	if len(first) > 0 && first[0]-'0' > 9 {
-		answered, rest = word(rest)
+		timeText, rest = word(rest)
 	}
-	at, ok := p.clock.rfc3339(answered)
+	at, ok := p.clock.rfc3339(timeText)
 	if !ok {
 		return "time: no time such as 2018-07-02T22:23:00.186641Z after the type"
 	}
@@ -70,15 +70,15 @@ func (p *albParser) parse(line []byte, e *entry) (why string) {
 	for _, i := range p.agent {
 		e.values[i] = p.scratch.unescape(present(agent))
 	}
-	if came, text := p.received(rest); text != nil {
-		at, answered = came, text
+	if receivedAt, text := p.received(rest); text != nil {
+		at, timeText = receivedAt, text
 	}
-	p.time = append(append(append(p.time[:0], '"'), answered...), '"')
+	p.time = append(append(append(p.time[:0], '"'), timeText...), '"')
 	e.time = p.time
 	return e.setTime(at)
 }
 
-// parseResponse parses the status that the client got, that of the target, and the bytes received and sent.
+// parseResponse parses the status that the client got, the status of the target, and the bytes received and sent.
 func (p *albParser) parseResponse(rest []byte, e *entry) (after []byte, why string) {
 	code, rest := word(rest)
 	if !isCount(code, 3) {

@@ -9,17 +9,18 @@ import (
 //
 //	127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b=c HTTP/1.0" 200 2326 "http://example.com/" "Mozilla/4.08"
 //
-// The rest of the line is ignored: many servers and configurations add fields there. A line that is cut off after its
-// status, as by a full disk or a syslog server with a maximum length, is still a request: the fields cut off are missing.
+// The rest of the line is ignored: many servers and configurations add fields there. A line may be cut off after its
+// status, by a full disk or by a syslog server with a maximum length. It is still a request, which lacks the fields that
+// were cut off.
 type clfParser struct {
-	combined bool
-	whole    bool // reject lines that are cut off
-	wants    wants
-	clock    clock
-	time     []byte
-	scratch  scratch
-	referer  []int // the indexes of the headers in the values
-	agent    []int
+	combined     bool
+	requireWhole bool // reject lines that are cut off
+	wants        wants
+	clock        clock
+	time         []byte
+	scratch      scratch
+	referer      []int // the indexes of the headers in the values
+	agent        []int
 }
 
 // clfFields are the fields of both formats.
@@ -46,7 +47,7 @@ var clfHeaders = []string{"Referer", "User-Agent"}
 
 func (p *clfParser) parse(line []byte, e *entry) (why string) {
 	p.scratch = p.scratch[:0]
-	rest, why := p.parseWho(line, e)
+	rest, why := p.parseClient(line, e)
 	if why != "" {
 		return why
 	}
@@ -64,7 +65,7 @@ func (p *clfParser) parse(line []byte, e *entry) (why string) {
 	}
 	e.values[fieldStatus], e.values[fieldBytes] = present(code), nil
 	size, rest := word(rest)
-	if !isCount(size, 19) && (len(size) > 0 || rest != nil || p.whole) {
+	if !isCount(size, 19) && (len(size) > 0 || rest != nil || p.requireWhole) {
 		return "bytes: no number after the status"
 	}
 	if len(size) > 0 && (rest != nil || !p.combined) {
@@ -76,8 +77,8 @@ func (p *clfParser) parse(line []byte, e *entry) (why string) {
 	return ""
 }
 
-// parseWho parses the address, the identity, which is not used, and the user name, which may contain spaces.
-func (p *clfParser) parseWho(line []byte, e *entry) (rest []byte, why string) {
+// parseClient parses the address, the identity, which is not used, and the user name, which may contain spaces.
+func (p *clfParser) parseClient(line []byte, e *entry) (rest []byte, why string) {
 	who, rest := word(line)
 	identity, rest := word(rest)
 	if len(who) == 0 || len(identity) == 0 {
@@ -85,8 +86,8 @@ func (p *clfParser) parseWho(line []byte, e *entry) (rest []byte, why string) {
 	}
 	name, rest := word(rest)
 	if len(rest) > 0 && rest[0] != '[' {
-		// With a host before the address, the address would be read as the identity, and all clients of a host would be
-		// one.
+		// In a log with a host before the address, the host would be read as the address, and all clients of a host
+		// would be one.
 		end := bytes.Index(rest, []byte(" ["))
 		if len(identity) != 1 || end < 0 {
 			return nil, "address: more than address, identity and user before the time"
@@ -136,11 +137,11 @@ func requestLine(request []byte) (verb, target []byte) {
 
 func (p *clfParser) parseHeaders(rest []byte, e *entry) (why string) {
 	referer, after, ok := quoted(rest)
-	if !ok && (p.whole || !isCut(rest)) {
+	if !ok && (p.requireWhole || !isCut(rest)) {
 		return "referer: no quoted referer after the bytes"
 	}
 	agent, _, ok := quoted(after)
-	if !ok && (p.whole || !isCut(after)) {
+	if !ok && (p.requireWhole || !isCut(after)) {
 		return "user agent: no quoted user agent after the referer"
 	}
 	for _, i := range p.referer {
@@ -152,7 +153,7 @@ func (p *clfParser) parseHeaders(rest []byte, e *entry) (why string) {
 	return ""
 }
 
-// isCut reports whether the line ends here, or within the quoted text that text begins with.
+// isCut reports whether text, the rest of a line, is empty or begins with a quoted text that does not end.
 func isCut(text []byte) bool { return len(text) == 0 || text[0] == '"' && closingQuote(text) < 0 }
 
 // word splits text at the next space.
@@ -163,7 +164,7 @@ func word(text []byte) (first, rest []byte) {
 	return text, nil
 }
 
-// quoted returns the quoted text that text begins with, without its quotes, and the rest after a space.
+// quoted returns the quoted text at the start of text, without its quotes, and the rest after a space.
 func quoted(text []byte) (inside, rest []byte, ok bool) {
 	if len(text) == 0 || text[0] != '"' {
 		return nil, nil, false
@@ -179,7 +180,7 @@ func quoted(text []byte) (inside, rest []byte, ok bool) {
 	return inside, rest[1:], rest[0] == ' '
 }
 
-// closingQuote returns the index of the quote that closes the one text begins with, or -1.
+// closingQuote returns the index of the quote that closes the quote at the start of text, or -1.
 func closingQuote(text []byte) int {
 	for end := 1; ; end++ {
 		i := bytes.IndexByte(text[end:], '"')

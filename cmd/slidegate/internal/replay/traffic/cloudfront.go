@@ -35,7 +35,8 @@ var cloudfrontFields = setOf(fieldAddress, fieldMethod, fieldPath, fieldQuery, f
 // cloudfrontHeaders are the headers that such a log may have.
 var cloudfrontHeaders = []string{"Referer", "User-Agent", "Cookie", "X-Forwarded-For"}
 
-// cloudfrontNames are the columns of the fields. The host in the request is preferred to that of the distribution.
+// cloudfrontNames are the columns of the fields. The host in the request is preferred to the host of the
+// distribution.
 var cloudfrontNames = [fieldCount][]string{
 	fieldAddress: {"c-ip"},
 	fieldMethod:  {"cs-method"},
@@ -46,14 +47,14 @@ var cloudfrontNames = [fieldCount][]string{
 	fieldBytes:   {"sc-bytes"},
 }
 
-// usualColumns are the columns of a log without a #Fields line.
-const usualColumns = "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) " +
+// defaultColumns are the columns of a log without a #Fields line.
+const defaultColumns = "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) " +
 	"cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken " +
 	"x-forwarded-for"
 
 func newCloudFrontParser(w wants) parser {
 	p := &cloudfrontParser{wants: w}
-	p.comment([]byte(usualColumns))
+	p.comment([]byte(defaultColumns))
 	return p
 }
 
@@ -63,23 +64,23 @@ func (p *cloudfrontParser) comment(line []byte) {
 	if !ok {
 		return
 	}
-	places := map[string]int{}
+	indexes := map[string]int{}
 	for i, name := range strings.Fields(string(names)) {
-		places[strings.ToLower(name)] = i
+		indexes[strings.ToLower(name)] = i
 	}
 	p.columns = p.columns[:0]
 	p.day, p.hour, p.stamp = -1, -1, -1
-	p.need(&p.day, places, "date")
-	p.need(&p.hour, places, "time")
-	p.need(&p.stamp, places, "timestamp(ms)", "timestamp")
+	p.setColumn(&p.day, indexes, "date")
+	p.setColumn(&p.hour, indexes, "time")
+	p.setColumn(&p.stamp, indexes, "timestamp(ms)", "timestamp")
 	for f := range fieldCount {
 		if p.wants.fields.has(f) {
-			p.want(int(f), false, places, cloudfrontNames[f]...)
+			p.addColumn(int(f), false, indexes, cloudfrontNames[f]...)
 		}
 	}
 	for i, extra := range p.wants.extras {
 		name := textproto.CanonicalMIMEHeaderKey(extra.Name)
-		p.want(int(fieldCount)+i, true, places, "cs("+name+")", name)
+		p.addColumn(int(fieldCount)+i, true, indexes, "cs("+name+")", name)
 	}
 	last := max(p.day, p.hour, p.stamp)
 	for _, c := range p.columns {
@@ -88,19 +89,19 @@ func (p *cloudfrontParser) comment(line []byte) {
 	p.values = make([][]byte, last+1)
 }
 
-// need sets column to the first of the names that exists.
-func (p *cloudfrontParser) need(column *int, places map[string]int, names ...string) {
+// setColumn sets column to the first of the names that exists.
+func (p *cloudfrontParser) setColumn(column *int, indexes map[string]int, names ...string) {
 	for _, name := range names {
-		if i, ok := places[strings.ToLower(name)]; ok {
+		if i, ok := indexes[strings.ToLower(name)]; ok {
 			*column = i
 			return
 		}
 	}
 }
 
-func (p *cloudfrontParser) want(into int, decoded bool, places map[string]int, names ...string) {
+func (p *cloudfrontParser) addColumn(into int, decoded bool, indexes map[string]int, names ...string) {
 	from := -1
-	if p.need(&from, places, names...); from >= 0 {
+	if p.setColumn(&from, indexes, names...); from >= 0 {
 		p.columns = append(p.columns, cloudfrontColumn{from: from, into: into, decoded: decoded})
 	}
 }
@@ -152,7 +153,7 @@ func (p *cloudfrontParser) parseStamp(e *entry) (why string) {
 	if p.stamp < 0 {
 		return "time: #Fields names neither date and time nor timestamp"
 	}
-	at, ok := p.clock.when(p.values[p.stamp])
+	at, ok := p.clock.parse(p.values[p.stamp])
 	if !ok {
 		return "time: want seconds or milliseconds since 1970"
 	}

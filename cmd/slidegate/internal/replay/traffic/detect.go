@@ -22,22 +22,22 @@ var detectionOrder = []Format{
 func detect(lines [][]byte, opts *Options) (Format, error) {
 	best, most := FormatAuto, 0
 	for _, format := range detectionOrder {
-		if n := readable(lines, format, opts); n > most {
+		if n := countReadable(lines, format, opts); n > most {
 			best, most = format, n
 		}
 	}
 	switch {
 	case most == 0:
 		return FormatAuto, noFormat(lines)
-	case best == FormatCommon && 2*readable(lines, FormatCombined, opts) >= most:
+	case best == FormatCommon && 2*countReadable(lines, FormatCombined, opts) >= most:
 		return FormatCombined, nil // some of its lines are cut off
 	}
 	return best, nil
 }
 
-// readable counts the lines that a format matches. The fields of the key and the cost do not matter yet, except that
+// countReadable counts the lines that a format matches. The fields of the key and the cost do not matter yet, except that
 // lines of FormatLines must have a key, unless the key is built from something else.
-func readable(lines [][]byte, format Format, opts *Options) int {
+func countReadable(lines [][]byte, format Format, opts *Options) int {
 	var given map[string]string
 	if format == FormatJSON {
 		given = opts.Fields // the others are detected by their default names
@@ -55,7 +55,7 @@ func readable(lines [][]byte, format Format, opts *Options) int {
 		return 0
 	}
 	if text, ok := parser.(*clfParser); ok {
-		text.whole = text.combined // otherwise a common log would look like a combined log that is cut off
+		text.requireWhole = text.combined // otherwise a common log would look like a combined log that is cut off
 	}
 	n, e := 0, newEntry(p.wants)
 	for _, line := range lines {
@@ -102,7 +102,7 @@ func noFormat(lines [][]byte) error {
 		what = fmt.Sprintf("any of the first %d lines", len(lines))
 	}
 	return invalid("Format", "no known format matches %s (%s); name one (%s); json reads any JSON log "+
-		"if its time field is given", what, shown(lines[0]), strings.Join(FormatNames(), ", "))
+		"if its time field is given", what, printable(lines[0]), strings.Join(FormatNames(), ", "))
 }
 
 // isBinary reports whether text contains a NUL, or is mostly unprintable.
@@ -121,9 +121,9 @@ func isBinary(text []byte) bool {
 	return odd*2 > len(text)
 }
 
-// shown returns the beginning of a line, escaped so that it is safe to print.
-func shown(line []byte) string {
-	line = line[:min(len(line), bytesShown)]
+// printable returns the beginning of a line, escaped so that it is safe to print.
+func printable(line []byte) string {
+	line = line[:min(len(line), maxPrinted)]
 	var b strings.Builder
 	for len(line) > 0 {
 		r, size := utf8.DecodeRune(line)

@@ -61,7 +61,7 @@ type entry struct {
 	values [][]byte
 }
 
-// wants is what key, cost and filter need from each request.
+// wants holds the fields that the key, the cost and the filter need from each request.
 type wants struct {
 	fields fieldSet
 	extras []config.Field // headers and paths
@@ -122,8 +122,8 @@ func (e *entry) setTarget(target []byte, found bool) {
 	}
 }
 
-// listed returns "a, b and c".
-func listed(names []string) string {
+// joinNames returns "a, b and c".
+func joinNames(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}

@@ -29,7 +29,7 @@ func (s *scratch) unescape(text []byte) []byte {
 	return s.from(start)
 }
 
-// escaped decodes the escape that text begins with. An invalid one is kept literally.
+// escaped decodes the escape at the start of text. An invalid escape is kept literally.
 func escaped(text []byte) (c byte, size int) {
 	switch c := text[1]; c {
 	case '"', '\\':

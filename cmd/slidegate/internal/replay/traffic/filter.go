@@ -26,14 +26,14 @@ var filterParts = []struct {
 
 // choices holds the patterns for one field: one of take must match, if there are any, and none of drop.
 type choices struct {
-	take, drop []pattern
+	include, exclude []pattern
 }
 
 // pattern matches a text, or a range of statuses.
 type pattern struct {
 	text     []byte
-	parts    [][]byte // of a path: the texts between the "*", each of which matches any sequence of characters
-	from, to int      // of a status
+	parts    [][]byte // for a path: the texts between the "*", each of which matches any sequence of characters
+	from, to int      // for a status: the range
 }
 
 // ParseFilter returns a filter from lists of patterns; an empty list selects everything. A pattern that begins with "!"
@@ -59,9 +59,9 @@ func (c *choices) parse(option string, items []string, parse func(string) (patte
 			return invalid(option, "%q: %s", item, why)
 		}
 		if excludes {
-			c.drop = append(c.drop, p)
+			c.exclude = append(c.exclude, p)
 		} else {
-			c.take = append(c.take, p)
+			c.include = append(c.include, p)
 		}
 	}
 	return nil
@@ -123,28 +123,28 @@ func (f *Filter) wants() fieldSet {
 	return set
 }
 
-// takes reports whether f selects e. A missing field matches no pattern.
-func (f *Filter) takes(e *entry) bool {
-	return f.methods.allow(e.values[fieldMethod], matchMethod) &&
-		f.paths.allow(e.values[fieldPath], matchPath) &&
-		f.statuses.allow(e.values[fieldStatus], matchStatus)
+// selects reports whether f selects e. A missing field matches no pattern.
+func (f *Filter) selects(e *entry) bool {
+	return f.methods.selects(e.values[fieldMethod], matchMethod) &&
+		f.paths.selects(e.values[fieldPath], matchPath) &&
+		f.statuses.selects(e.values[fieldStatus], matchStatus)
 }
 
-func (c *choices) empty() bool { return len(c.take)+len(c.drop) == 0 }
+func (c *choices) empty() bool { return len(c.include)+len(c.exclude) == 0 }
 
-func (c *choices) allow(value []byte, match func(*pattern, []byte) bool) bool {
-	taken := len(c.take) == 0
-	for i := range c.take {
-		if value != nil && match(&c.take[i], value) {
-			taken = true
+func (c *choices) selects(value []byte, match func(*pattern, []byte) bool) bool {
+	included := len(c.include) == 0
+	for i := range c.include {
+		if value != nil && match(&c.include[i], value) {
+			included = true
 			break
 		}
 	}
-	if !taken {
+	if !included {
 		return false
 	}
-	for i := range c.drop {
-		if value != nil && match(&c.drop[i], value) {
+	for i := range c.exclude {
+		if value != nil && match(&c.exclude[i], value) {
 			return false
 		}
 	}

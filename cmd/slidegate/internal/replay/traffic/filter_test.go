@@ -42,7 +42,7 @@ func TestFilter(t *testing.T) {
 			e := newEntry(wants{})
 			verb, target, _ := strings.Cut(request, " ")
 			e.values[fieldMethod], e.values[fieldPath], e.values[fieldStatus] = present([]byte(verb)), present([]byte(target)), present([]byte(statuses[i]))
-			if f.takes(e) {
+			if f.selects(e) {
 				got += string(rune('0' + i))
 			}
 		}

@@ -140,11 +140,11 @@ func (s shape) known() routing.Known {
 	return routing.Known{Method: has.has(fieldMethod), Host: has.has(fieldHost), Path: has.has(fieldPath), Address: has.has(fieldAddress)}
 }
 
-// lacks returns the error for a field that an option (the key, the cost or a filter) needs and the format does not have.
-func (s shape) lacks(option, name string) error {
+// missingField returns the error for a field that an option (the key, the cost or a filter) needs and the format does not have.
+func (s shape) missingField(option, name string) error {
 	has := "no such fields"
-	if names := s.offers(option); len(names) > 0 {
-		has = listed(names)
+	if names := s.available(option); len(names) > 0 {
+		has = joinNames(names)
 	}
 	if s.table != nil && !strings.Contains(name, ":") {
 		has += fmt.Sprintf(" (or give the path of the %s with fields: %s=PATH)", name, name)
@@ -152,11 +152,11 @@ func (s shape) lacks(option, name string) error {
 	return invalid(option, "the format %s has no %s; it has %s", s.format, name, has)
 }
 
-// offers lists the fields that the format has for an option.
-func (s shape) offers(option string) []string {
+// available lists the fields that the format has for an option.
+func (s shape) available(option string) []string {
 	switch option {
 	case "Cost":
-		return append((s.fields() & setOf(fieldBytes)).names(), s.offersMembers()...)
+		return append((s.fields() & setOf(fieldBytes)).names(), s.availableMembers()...)
 	case filterMethod, filterPath, filterStatus:
 		return (s.fields() & setOf(fieldMethod, fieldPath, fieldStatus)).names()
 	}
@@ -167,10 +167,10 @@ func (s shape) offers(option string) []string {
 	if s.table != nil && s.table.headers != nil {
 		names = append(names, "header:NAME")
 	}
-	return append(names, s.offersMembers()...)
+	return append(names, s.availableMembers()...)
 }
 
-func (s shape) offersMembers() []string {
+func (s shape) availableMembers() []string {
 	if s.table == nil {
 		return nil
 	}

@@ -22,7 +22,7 @@ func newHAProxyParser(w wants) parser { return &haproxyParser{wants: w} }
 
 func (p *haproxyParser) parse(line []byte, e *entry) (why string) {
 	p.scratch = p.scratch[:0]
-	rest, why := p.parseWho(line, e)
+	rest, why := p.parseClient(line, e)
 	if why != "" {
 		return why
 	}
@@ -47,8 +47,8 @@ func (p *haproxyParser) parse(line []byte, e *entry) (why string) {
 	return p.parseRequest(rest, e)
 }
 
-// parseWho finds the time, and the address before it, after any prefix.
-func (p *haproxyParser) parseWho(line []byte, e *entry) (rest []byte, why string) {
+// parseClient finds the time, and the address before it, after any prefix.
+func (p *haproxyParser) parseClient(line []byte, e *entry) (rest []byte, why string) {
 	begin := timeInBrackets(line)
 	if begin < 0 {
 		return nil, "time: no [06/Feb/2009:12:14:14.655] after the address"
@@ -71,14 +71,14 @@ func (p *haproxyParser) parseWho(line []byte, e *entry) (rest []byte, why string
 
 // timeInBrackets returns the index of the opening bracket of a time in brackets that follows a space, or -1.
 func timeInBrackets(line []byte) int {
-	const least = len("[06/Feb/2009:12:14:14]")
+	const minLength = len("[06/Feb/2009:12:14:14]")
 	for from := 1; ; {
 		i := bytes.IndexByte(line[min(from, len(line)):], '[')
 		if i < 0 {
 			return -1
 		}
 		i += from
-		if rest := line[i:]; len(rest) >= least && rest[3] == '/' && rest[7] == '/' && line[i-1] == ' ' && bytes.IndexByte(rest, ']') > 0 {
+		if rest := line[i:]; len(rest) >= minLength && rest[3] == '/' && rest[7] == '/' && line[i-1] == ' ' && bytes.IndexByte(rest, ']') > 0 {
 			return i
 		}
 		from = i + 1
@@ -107,7 +107,7 @@ func (p *haproxyParser) parseRequest(rest []byte, e *entry) (why string) {
 	request := bytes.TrimSuffix(rest[begin+1:end], []byte{'\\'})
 	verb, target := requestLine(request)
 	if verb == nil {
-		verb, target = cutRequest(request)
+		verb, target = truncatedRequest(request)
 	}
 	e.values[fieldMethod] = verb
 	_, target = splitTarget(target)
@@ -115,8 +115,8 @@ func (p *haproxyParser) parseRequest(rest []byte, e *entry) (why string) {
 	return ""
 }
 
-// cutRequest splits a request without a protocol: HAProxy truncates requests to about a thousand bytes.
-func cutRequest(request []byte) (verb, target []byte) {
+// truncatedRequest splits a request without a protocol: HAProxy truncates requests to about a thousand bytes.
+func truncatedRequest(request []byte) (verb, target []byte) {
 	verb, target = word(request)
 	if !isMethod(verb) || len(target) == 0 || target[0] != '/' && !bytes.Contains(target, []byte("://")) {
 		return nil, nil

@@ -11,16 +11,16 @@ import (
 
 // jsonParser parses logs with one JSON object per line.
 type jsonParser struct {
-	table *jsonTable
-	scan  jsonscan.Scanner
-	clock clock
-	time  []int // slots in order of preference, as in the others
-	signs []int
-	found []wanted
+	table  *jsonTable
+	scan   jsonscan.Scanner
+	clock  clock
+	time   []int // slots in order of preference, as are all lists of slots here
+	signs  []int
+	values []wantedValue
 }
 
-// wanted is a value to extract from a line.
-type wanted struct {
+// wantedValue is a value to extract from a line.
+type wantedValue struct {
 	into  int // the index in the values of an entry
 	slots []int
 }
@@ -44,14 +44,14 @@ func newJSONParser(table *jsonTable, w wants) (*jsonParser, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", fieldNames[f], err)
 		}
-		p.found = append(p.found, wanted{into: int(f), slots: slots})
+		p.values = append(p.values, wantedValue{into: int(f), slots: slots})
 	}
 	for i, extra := range w.extras {
 		slots, err := p.extraSlots(extra)
 		if err != nil {
 			return nil, err
 		}
-		p.found = append(p.found, wanted{into: int(fieldCount) + i, slots: slots})
+		p.values = append(p.values, wantedValue{into: int(fieldCount) + i, slots: slots})
 	}
 	return p, nil
 }
@@ -90,14 +90,14 @@ func (p *jsonParser) parse(line []byte, e *entry) (why string) {
 	if why := p.parseTime(e); why != "" {
 		return why
 	}
-	for i := range p.found {
-		w := &p.found[i]
+	for i := range p.values {
+		w := &p.values[i]
 		raw := p.first(w.slots)
-		if p.table.ours && w.into < int(fieldCount) && len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
+		if p.table.isLines && w.into < int(fieldCount) && len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
 			return fieldNames[w.into] + ": must be a string or a number"
 		}
 		text := p.scan.Text(raw)
-		if !p.table.ours && w.into != int(fieldBytes) {
+		if !p.table.isLines && w.into != int(fieldBytes) {
 			text = present(text)
 		}
 		if w.into == int(fieldPath) {
@@ -115,14 +115,14 @@ func (p *jsonParser) parseTime(e *entry) (why string) {
 		return "time: " + strings.Join(p.table.time, " or ") + " is missing"
 	}
 	e.time = raw
-	if p.table.ours && raw[0] != '"' {
+	if p.table.isLines && raw[0] != '"' {
 		at, _, ok := decimal(raw, 3)
 		if !ok {
 			return "time: " + p.table.time[0] + " must be milliseconds since 1970 or a string"
 		}
 		return e.setTime(rule.Micros(at))
 	}
-	at, ok := p.clock.when(p.scan.Text(raw))
+	at, ok := p.clock.parse(p.scan.Text(raw))
 	if !ok {
 		return "time: want a time such as 2006-01-02T15:04:05Z, with a zone, or a number since 1970"
 	}
@@ -137,7 +137,7 @@ func (p *jsonParser) first(slots []int) []byte {
 		raw := p.scan.Raw(slot)
 		switch {
 		case len(raw) == 0 || raw[0] == 'n':
-		case !p.table.ours && (string(raw) == `""` || string(raw) == `"-"`):
+		case !p.table.isLines && (string(raw) == `""` || string(raw) == `"-"`):
 			placeholder = raw
 		default:
 			return raw

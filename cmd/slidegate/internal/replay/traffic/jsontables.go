@@ -15,8 +15,8 @@ type jsonTable struct {
 	signs []string
 	// headers returns the paths of a header, each as a list of names. It is nil if the log has no headers.
 	headers func(name string) [][]string
-	// ours is set for FormatLines: a bare number is in milliseconds, and "-" is a key like any other.
-	ours bool
+	// isLines is set for FormatLines: a bare number is in milliseconds, and "-" is a key like any other.
+	isLines bool
 }
 
 // caddyTable is for the access log of Caddy 2. Its client_ip is the address of the client behind the proxies that Caddy
@@ -81,9 +81,9 @@ var envoyTable = jsonTable{
 
 // linesTable is for FormatLines: {"t": 1767643391854, "key": "alice", "cost": 3}.
 var linesTable = jsonTable{
-	time:  []string{"t"},
-	names: [fieldCount][]string{fieldKey: {"key"}, fieldCost: {"cost"}},
-	ours:  true,
+	time:    []string{"t"},
+	names:   [fieldCount][]string{fieldKey: {"key"}, fieldCost: {"cost"}},
+	isLines: true,
 }
 
 // jsonLogTable is for any other log in JSON: Options.Fields has the paths.

@@ -35,7 +35,7 @@ func (p *linesParser) parse(line []byte, e *entry) (why string) {
 }
 
 // quick parses a line of the usual form, with the members in any order and spaces where JSON allows them. It returns
-// false if the line has another form or is invalid. The last of duplicate members counts, as always.
+// false if the line has another form or is invalid. The last of duplicate members counts, as in the JSON parser.
 func (p *linesParser) quick(line []byte, e *entry) bool {
 	q := quickLine{line: line, cost: 1}
 	if !q.object() || q.time == nil || q.key == nil && p.needKey || q.at <= 0 || q.at > rule.MaxNow {

@@ -9,26 +9,26 @@ func Merge(readers ...Lines) Lines {
 	if len(readers) == 1 {
 		return readers[0]
 	}
-	return &merged{waiting: readers}
+	return &merged{unread: readers}
 }
 
 // merged keeps the next line of each reader in a heap, the earliest on top.
 type merged struct {
-	waiting []Lines // not read from yet
-	heap    []*head
-	given   bool // the line at the top was returned, and is valid until the next call
-	err     error
+	unread   []Lines // not read from yet
+	heap     []*head
+	returned bool // the line at the top was returned, and is valid until the next call
+	err      error
 }
 
 // head is a reader with its next line.
 type head struct {
 	line  Line
-	place int // among the arguments
+	index int // among the arguments
 	from  Lines
 }
 
 func (h *head) before(other *head) bool {
-	return h.line.At < other.line.At || h.line.At == other.line.At && h.place < other.place
+	return h.line.At < other.line.At || h.line.At == other.line.At && h.index < other.index
 }
 
 // Next implements Lines.
@@ -40,14 +40,14 @@ func (m *merged) Next(line *Line) error {
 		return m.err
 	}
 	*line = m.heap[0].line
-	m.given = true
+	m.returned = true
 	return nil
 }
 
 // advance moves the next line to the top.
 func (m *merged) advance() error {
-	for i, reader := range m.waiting {
-		h := &head{place: i, from: reader}
+	for i, reader := range m.unread {
+		h := &head{index: i, from: reader}
 		switch err := reader.Next(&h.line); err {
 		case nil:
 			m.heap = append(m.heap, h)
@@ -56,13 +56,13 @@ func (m *merged) advance() error {
 			return err
 		}
 	}
-	if m.waiting != nil {
-		m.waiting = nil
+	if m.unread != nil {
+		m.unread = nil
 		for i := len(m.heap)/2 - 1; i >= 0; i-- {
 			m.sink(i)
 		}
 	}
-	if m.given {
+	if m.returned {
 		if err := m.replaceTop(); err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (m *merged) advance() error {
 
 // replaceTop reads the next line of the reader at the top.
 func (m *merged) replaceTop() error {
-	m.given = false
+	m.returned = false
 	top := m.heap[0]
 	if err := top.from.Next(&top.line); err == io.EOF {
 		last := len(m.heap) - 1

@@ -30,8 +30,8 @@ type Options struct {
 	Cost config.Cost
 	// IgnoreOwnCost applies Cost to FormatLines even if it is zero; every line then costs 1.
 	IgnoreOwnCost bool
-	// Grouping says which addresses are one client, if the key contains the address. A value that is not an address is
-	// used unchanged.
+	// Grouping determines which addresses count as one client, if the key contains the address. A value that is not an
+	// address is used unchanged.
 	Grouping clientip.Grouping
 	// Filter selects requests.
 	Filter Filter
@@ -46,7 +46,7 @@ type Options struct {
 	About bool
 	// Policies are the policies to replay; it may be nil. They determine keys and costs unless Key and Cost are set. A
 	// request that none of them applies to is skipped. If there are several, those whose key or cost the log does not
-	// have are left out, and Source.Notes says so.
+	// have are left out, with a note in Source.Notes.
 	Policies *routing.Policies
 	// Against are other policies that are applied to the requests separately; it may be nil. The groups of their parts
 	// follow those of Policies. AgainstName is their name in the notes.
@@ -142,7 +142,7 @@ func sizeOf(file *os.File) (int64, error) {
 func (r *Reader) begin(opts *Options) error {
 	plain, err := r.in.unpack()
 	if err != nil {
-		return r.failed(err)
+		return r.readError(err)
 	}
 	r.lines = newScanner(plain)
 	format, err := r.lookAhead(opts)
@@ -179,7 +179,7 @@ func (r *Reader) lookAhead(opts *Options) (Format, error) {
 	}
 	failed := r.lines.err
 	if failed != nil && failed != io.EOF && bytes.IndexByte(text, '\n') < 0 {
-		return 0, r.failed(failed)
+		return 0, r.readError(failed)
 	}
 	if failed == io.EOF && isBlank(text) {
 		return 0, errEmpty
@@ -190,12 +190,12 @@ func (r *Reader) lookAhead(opts *Options) (Format, error) {
 	return detect(firstLines(text, failed == io.EOF), opts)
 }
 
-// failed returns a read error with an explanation.
-func (r *Reader) failed(err error) error {
+// readError adds an explanation to a read error.
+func (r *Reader) readError(err error) error {
 	if r.in.packing == "" && r.in.failed == nil {
 		return err
 	}
-	return &cutError{r.in.whyCut(err), err}
+	return &cutError{r.in.cutReason(err), err}
 }
 
 // invalid returns the error of an option.

@@ -15,7 +15,7 @@ type plan struct {
 	key      keyer
 	cost     coster
 	splitter *splitter // used instead of key and cost if policies are replayed
-	other    *splitter // of Options.Against; nil if there are none
+	other    *splitter // the splitter of Options.Against; nil if that is nil
 	about    *about    // nil if not requested
 	notes    []string
 }
@@ -26,7 +26,7 @@ func planFor(s shape, opts *Options) (*plan, error) {
 	filtered := opts.Filter.wants()
 	for _, part := range filterParts {
 		if filtered.has(part.field) && !s.fields().has(part.field) {
-			return nil, s.lacks(part.option, fieldNames[part.field])
+			return nil, s.missingField(part.option, fieldNames[part.field])
 		}
 	}
 	p.wants.fields = filtered
@@ -60,7 +60,7 @@ func (p *plan) planKey(s shape, template config.Template, grouping clientip.Grou
 	for _, part := range parts {
 		slot, ok := p.want(s, part)
 		if !ok {
-			return k, s.lacks("Key", part.String())
+			return k, s.missingField("Key", part.String())
 		}
 		k.slots = append(k.slots, slot)
 	}
@@ -80,7 +80,7 @@ func (p *plan) planCost(s shape, cost config.Cost, ignoreOwn bool) (c coster, er
 	}
 	slot, ok := p.want(s, from)
 	if !ok {
-		return c, s.lacks("Cost", from.String())
+		return c, s.missingField("Cost", from.String())
 	}
 	c = coster{source: costValue, value: slot, name: from.String()}
 	switch from.Kind {

@@ -8,8 +8,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 )
 
-// examplesKept is the number of unreadable lines in a Source.
-const examplesKept = 5
+// maxExamples is the number of unreadable lines in a Source.
+const maxExamples = 5
 
 // Reader reads the requests of one log. It is not safe for concurrent use, except for BytesRead. The zero value is not
 // usable; call Open or NewReader.
@@ -27,7 +27,7 @@ type Reader struct {
 	entry  *entry
 	plan   *plan
 	parts  []Part
-	err    error // what Next returns from then on
+	err    error // returned by Next once it is set
 }
 
 // Next fills line with the next request. It skips and counts lines that the filter excludes or that are unreadable. It
@@ -36,7 +36,7 @@ func (r *Reader) Next(line *Line) error {
 	for r.err == nil {
 		text, tooLong, err := r.lines.next()
 		if err != nil {
-			r.err = r.end(err)
+			r.err = r.finalError(err)
 			break
 		}
 		if isBlank(text) || isComment(r.parser, text) {
@@ -44,7 +44,7 @@ func (r *Reader) Next(line *Line) error {
 		}
 		r.source.Lines++
 		if tooLong {
-			r.spoil(text, "line: longer than 1 MiB")
+			r.countUnreadable(text, "line: longer than 1 MiB")
 			continue
 		}
 		taken, why := r.take(text, line)
@@ -52,7 +52,7 @@ func (r *Reader) Next(line *Line) error {
 			return nil
 		}
 		if why != "" {
-			r.spoil(text, why)
+			r.countUnreadable(text, why)
 		}
 	}
 	return r.err
@@ -63,7 +63,7 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 	if why := r.parser.parse(text, r.entry); why != "" {
 		return false, why
 	}
-	if r.filter != nil && !r.pass() {
+	if r.filter != nil && !r.selected() {
 		r.source.Filtered++
 		return false, ""
 	}
@@ -71,7 +71,7 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 		line.About = r.plan.about.of(r.entry)
 	}
 	if r.plan.splitter != nil {
-		return r.face(line)
+		return r.takeParts(line)
 	}
 	units, why := r.plan.cost.of(r.entry)
 	if why != "" {
@@ -86,17 +86,18 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 	return true, ""
 }
 
-// pass reports whether the filter selects the entry, and counts the entry if the patterns it is compared with differ.
-func (r *Reader) pass() bool {
-	taken := r.filter.takes(r.entry)
-	if r.match != nil && r.match.Matches(r.entry.request(), r.known) != taken {
+// selected reports whether the filter selects the entry. It also counts the entries for which the filter and the patterns
+// it is compared with differ.
+func (r *Reader) selected() bool {
+	selected := r.filter.selects(r.entry)
+	if r.match != nil && r.match.Matches(r.entry.request(), r.known) != selected {
 		r.source.Differing++
 	}
-	return taken
+	return selected
 }
 
-// face fills line with the entry, with one part per policy that applies.
-func (r *Reader) face(line *Line) (taken bool, why string) {
+// takeParts fills line with the entry, one part per policy that applies. Its results are like those of take.
+func (r *Reader) takeParts(line *Line) (taken bool, why string) {
 	parts, missing, why := r.plan.splitter.of(r.entry)
 	if r.plan.other != nil && why == "" {
 		var others []Part
@@ -119,18 +120,18 @@ func (r *Reader) face(line *Line) (taken bool, why string) {
 	return true, ""
 }
 
-// spoil counts an unreadable line.
-func (r *Reader) spoil(text []byte, why string) {
+// countUnreadable counts an unreadable line.
+func (r *Reader) countUnreadable(text []byte, why string) {
 	r.source.Unreadable++
-	if len(r.source.Examples) < examplesKept {
-		r.source.Examples = append(r.source.Examples, BadLine{Number: r.lines.number, Text: shown(text), Why: why})
+	if len(r.source.Examples) < maxExamples {
+		r.source.Examples = append(r.source.Examples, BadLine{Number: r.lines.number, Text: printable(text), Why: why})
 	}
 }
 
-// end returns the error of Next after reading has ended with err.
-func (r *Reader) end(err error) error {
+// finalError returns the error of Next after reading has ended with err.
+func (r *Reader) finalError(err error) error {
 	if err != io.EOF {
-		r.source.Cut = r.in.whyCut(err)
+		r.source.Cut = r.in.cutReason(err)
 		return inLog(r.source.Name, &cutError{r.source.Cut, err})
 	}
 	if r.source.Lines == 0 {
@@ -160,7 +161,7 @@ func (r *Reader) Source() Source { return r.source }
 
 // BytesRead returns how many bytes of the file, compressed if it is, have been read so far. It is safe for concurrent
 // use.
-func (r *Reader) BytesRead() int64 { return r.in.taken.Load() }
+func (r *Reader) BytesRead() int64 { return r.in.bytesRead.Load() }
 
 // Size returns the size of the file, compressed if it is, or -1 if it is unknown.
 func (r *Reader) Size() int64 { return r.size }

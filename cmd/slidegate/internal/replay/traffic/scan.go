@@ -9,17 +9,17 @@ const (
 	maxLine     = 1 << 20   // bytes; a longer line is skipped without being buffered
 	firstBuffer = 256 << 10 // bytes; the buffer grows only for longer lines
 	roomToRead  = 64 << 10  // with less free space at the end of the buffer, its content is moved to the front before more is read
-	bytesShown  = 120       // of a line, in examples
+	maxPrinted  = 120       // bytes of a line in examples
 )
 
 // scanner splits its input into lines. It reuses one buffer, so a line is valid until the next call.
 type scanner struct {
 	from       io.Reader
 	buf        []byte
-	start, end int   // of the buffered text that has not been returned yet
+	start, end int   // the bounds of the buffered text that has not been returned yet
 	err        error // why nothing more can be read, io.EOF included
 	number     int64 // the number of the last line returned, from 1
-	head       [bytesShown]byte
+	head       [maxPrinted]byte
 }
 
 func newScanner(from io.Reader) *scanner {
@@ -56,7 +56,7 @@ func (s *scanner) next() (line []byte, tooLong bool, err error) {
 		line = line[:n-1]
 	}
 	if len(line) > maxLine {
-		return line[:bytesShown], true, nil
+		return line[:maxPrinted], true, nil
 	}
 	return line, false, nil
 }
@@ -107,8 +107,9 @@ func (s *scanner) fill() {
 	s.err = io.ErrNoProgress
 }
 
-// ahead reads until the given number of lines is buffered, or firstBuffer bytes with at least one whole line, or more
-// bytes than a line may have, or reading ends. It returns the buffered text, which next still returns.
+// ahead reads until one of these is true: the given number of lines is buffered, firstBuffer bytes with at least one
+// whole line are, more bytes than a line may have are, or reading has ended. It returns the buffered text, which next
+// still returns.
 func (s *scanner) ahead(lines int) []byte {
 	counted, found := s.start, 0
 	for {

@@ -28,7 +28,7 @@ func scanAll(s *scanner) (lines []string, err error) {
 
 func TestLines(t *testing.T) {
 	longest := strings.Repeat("x", maxLine)
-	head := strings.Repeat("x", bytesShown) + "..."
+	head := strings.Repeat("x", maxPrinted) + "..."
 	for name, test := range map[string]struct {
 		text string
 		want []string

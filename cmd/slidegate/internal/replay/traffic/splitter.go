@@ -17,13 +17,13 @@ type splitter struct {
 	policies *routing.Policies
 	finder   *routing.Finder
 	known    routing.Known
-	makers   []maker // by policy
+	builders []partBuilder // by policy
 	parts    []Part
 	first    int // the number of the first group
 }
 
-// maker builds the key and the cost of requests under one policy.
-type maker struct {
+// partBuilder builds the key and the cost of requests under one policy.
+type partBuilder struct {
 	key    keyer
 	cost   coster
 	routes []coster // the costs of the policy's patterns
@@ -31,7 +31,7 @@ type maker struct {
 }
 
 // planOf returns the value by which a request names its plan.
-func (m *maker) planOf(e *entry) []byte {
+func (m *partBuilder) planOf(e *entry) []byte {
 	if m.plan < 0 {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (m *maker) planOf(e *entry) []byte {
 
 // costAt returns the cost of requests that match the pattern at index route, or the cost of the policy if route is
 // negative.
-func (m *maker) costAt(route int) *coster {
+func (m *partBuilder) costAt(route int) *coster {
 	if route < 0 {
 		return &m.cost
 	}
@@ -64,32 +64,32 @@ func (p *plan) planPolicies(s shape, opts *Options) (err error) {
 }
 
 func (p *plan) planSplitter(s shape, opts *Options, policies *routing.Policies) (*splitter, error) {
-	f := &splitter{policies: policies, makers: make([]maker, policies.Len())}
-	var taken []int
-	var refused error
-	for i := range f.makers {
+	f := &splitter{policies: policies, builders: make([]partBuilder, policies.Len())}
+	var replayed []int
+	var firstErr error
+	for i := range f.builders {
 		own := policies.Policy(i)
-		made, err := p.planPolicy(s, opts, own, policies.Grouping(opts.Grouping))
+		builder, err := p.planPolicy(s, opts, own, policies.Grouping(opts.Grouping))
 		if err != nil {
-			refused = cmp.Or(refused, err)
-			p.notes = append(p.notes, leftOut(own, err))
+			firstErr = cmp.Or(firstErr, err)
+			p.notes = append(p.notes, omissionNote(own, err))
 			continue
 		}
-		f.makers[i] = made
-		taken = append(taken, i)
+		f.builders[i] = builder
+		replayed = append(replayed, i)
 	}
-	if len(taken) == 0 {
-		return nil, refused
+	if len(replayed) == 0 {
+		return nil, firstErr
 	}
 	f.known = s.known()
 	p.wants.fields |= s.fields() & setOf(fieldMethod, fieldHost, fieldPath, fieldAddress)
-	f.finder = policies.NewFinder(f.known, taken)
-	p.notes = append(p.notes, policies.Notes(f.known, taken)...)
+	f.finder = policies.NewFinder(f.known, replayed)
+	p.notes = append(p.notes, policies.Notes(f.known, replayed)...)
 	return f, nil
 }
 
 // planPolicy determines how the key and the cost of one policy are built. On an error it leaves p unchanged.
-func (p *plan) planPolicy(s shape, opts *Options, own config.Policy, grouping clientip.Grouping) (m maker, err error) {
+func (p *plan) planPolicy(s shape, opts *Options, own config.Policy, grouping clientip.Grouping) (m partBuilder, err error) {
 	trial := *p
 	template, cost := own.Key, own.Cost
 	if !opts.Key.IsZero() {
@@ -115,13 +115,13 @@ func (p *plan) planPolicy(s shape, opts *Options, own config.Policy, grouping cl
 		}
 		m.routes = append(m.routes, planned)
 	}
-	m.plan = trial.planPlan(s, &own)
+	m.plan = trial.planRequestPlan(s, &own)
 	*p = trial
 	return m, nil
 }
 
-// planPlan returns the index of the plan in the values of an entry, or -1, with a note, if the log does not have it.
-func (p *plan) planPlan(s shape, own *config.Policy) (slot int) {
+// planRequestPlan returns the index of the plan in the values of an entry, or -1, with a note, if the log does not have it.
+func (p *plan) planRequestPlan(s shape, own *config.Policy) (slot int) {
 	if len(own.RequestPlans()) == 0 {
 		return -1
 	}
@@ -147,8 +147,8 @@ func (p *plan) planOwnCost(s shape, policy string, cost config.Cost, chosen, ign
 	return p.planCost(s, cost, ignoreOwn)
 }
 
-// leftOut returns the note about a policy that cannot be replayed on the log.
-func leftOut(p config.Policy, err error) string {
+// omissionNote returns the note about a policy that cannot be replayed on the log.
+func omissionNote(p config.Policy, err error) string {
 	var wrong *config.OptionError
 	if errors.As(err, &wrong) {
 		err = wrong.Err
@@ -167,7 +167,7 @@ func (f *splitter) of(e *entry) (parts []Part, missing bool, why string) {
 	}
 	for _, one := range applied {
 		i := one.Policy
-		m := &f.makers[i]
+		m := &f.builders[i]
 		cost, why := m.costAt(one.Route).of(e)
 		if why != "" {
 			return nil, false, why
@@ -182,7 +182,7 @@ func (f *splitter) of(e *entry) (parts []Part, missing bool, why string) {
 // ApplyAll applies all policies, and all policies of against unless it is nil, to synthetic traffic, which has only keys
 // and costs. It also returns notes for the report.
 func ApplyAll(lines Lines, policies, against *routing.Policies) (Lines, []string) {
-	f := &appliedAll{lines: lines}
+	f := &policyLines{lines: lines}
 	var notes []string
 	for _, own := range []*routing.Policies{policies, against} {
 		if own == nil {
@@ -198,14 +198,14 @@ func ApplyAll(lines Lines, policies, against *routing.Policies) (Lines, []string
 	return f, notes
 }
 
-type appliedAll struct {
+type policyLines struct {
 	lines    Lines
 	policies []*routing.Policies
 	parts    []Part
 }
 
 // Next implements Lines.
-func (f *appliedAll) Next(line *Line) error {
+func (f *policyLines) Next(line *Line) error {
 	if err := f.lines.Next(line); err != nil {
 		return err
 	}

@@ -17,17 +17,17 @@ const maxWindow = 128 << 20
 
 // input is a file that is read once: it counts the bytes read and decompresses them.
 type input struct {
-	from    io.Reader
-	taken   atomic.Int64
-	failed  error // the error of from, except io.EOF
-	packing string
-	release func() // frees the decompressor
+	from      io.Reader
+	bytesRead atomic.Int64
+	failed    error // the error of from, except io.EOF
+	packing   string
+	release   func() // frees the decompressor
 }
 
 // Read reads from the file without decompressing.
 func (in *input) Read(p []byte) (int, error) {
 	n, err := in.from.Read(p)
-	in.taken.Add(int64(n))
+	in.bytesRead.Add(int64(n))
 	if err != nil && err != io.EOF {
 		in.failed = err
 	}
@@ -83,8 +83,8 @@ func isZstd(magic []byte) bool {
 		len(magic) >= 4 && magic[0]&0xF0 == 0x50 && bytes.Equal(magic[1:4], []byte{0x2A, 0x4D, 0x18})
 }
 
-// whyCut explains why reading ended early with err.
-func (in *input) whyCut(err error) string {
+// cutReason explains why reading ended early with err.
+func (in *input) cutReason(err error) string {
 	switch {
 	case in.failed != nil || in.packing == "":
 		return fmt.Sprintf("reading failed: %v", err)

@@ -2,10 +2,10 @@ package traffic
 
 import "github.com/slidegate/slidegate/rule"
 
-// when parses a time: in RFC 3339 or the Common Log Format, or a number, whose magnitude determines its unit. Seconds,
+// parse parses a time in RFC 3339 or in the Common Log Format, or a number whose magnitude determines its unit. Seconds,
 // milliseconds, microseconds and nanoseconds since the epoch differ by factors of a thousand, so for times since 1973 the
 // unit is unambiguous.
-func (c *clock) when(text []byte) (rule.Micros, bool) {
+func (c *clock) parse(text []byte) (rule.Micros, bool) {
 	if at, ok := c.rfc3339(text); ok {
 		return at, true
 	}
@@ -108,7 +108,7 @@ func exponent(text []byte) (power int, ok bool) {
 	return sign * power, len(text) > 0
 }
 
-// shift multiplies by ten to the power of scale, and reports whether the result is exact, and whether it fits.
+// shift multiplies number by ten to the power of scale. It reports whether the result is exact, and whether it fits.
 func shift(number uint64, scale int) (result uint64, exact, ok bool) {
 	if number == 0 {
 		return 0, true, true

@@ -12,11 +12,11 @@ const namespacePrefix = "envoy/"
 // The kinds of fields in an address.
 const (
 	plainValue  = 'v'
-	sharedValue = 's' // a pattern, which no sent value can be confused with
+	sharedValue = 's' // a pattern, so that no value that Envoy sends can be confused with it
 )
 
 // appendAddress writes the address of a descriptor's counts: its entries, each with its length, so that no two lists of
-// entries have the same address. Path has the nodes that the entries matched, if they were looked up.
+// entries have the same address. The argument path has the nodes that the entries matched, if they were looked up.
 func appendAddress(to []byte, entries []*common.RateLimitDescriptor_Entry, path []*node) []byte {
 	for i, entry := range entries {
 		to = appendField(to, entry.GetKey())

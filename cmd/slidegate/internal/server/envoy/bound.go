@@ -22,7 +22,7 @@ type bound struct {
 	tally   *tally
 }
 
-// binder binds limits to the store, and remembers the bindings, so that a reload keeps what stores computed for each
+// binder binds limits to the store, and caches the bindings, so that a reload keeps what stores computed for each
 // limit. It is safe for concurrent use.
 type binder struct {
 	store store.Store
@@ -36,8 +36,8 @@ type binding struct {
 	limit  slidegate.Limit
 }
 
-// maxKnown bounds the limits that a binder remembers, and maxOverrides the limits from descriptors that a domain
-// remembers; others still work and are bound again each time.
+// maxKnown bounds the limits that a binder caches, and maxOverrides the limits from descriptors that a domain caches;
+// others still work and are bound again each time.
 const (
 	maxKnown     = 16_384
 	maxOverrides = 4096
@@ -51,11 +51,11 @@ func (b *binder) bind(domain string, limit slidegate.Limit) (*store.Limit, error
 	if known != nil {
 		return known, nil
 	}
-	made, err := slidegate.Bind(namespacePrefix+domain, limit)
+	bound, err := slidegate.Bind(namespacePrefix+domain, limit)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.store.Check(made); err != nil {
+	if err := b.store.Check(bound); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
@@ -64,9 +64,9 @@ func (b *binder) bind(domain string, limit slidegate.Limit) (*store.Limit, error
 		return earlier, nil
 	}
 	if len(b.known) < maxKnown {
-		b.known[key] = made
+		b.known[key] = bound
 	}
-	return made, nil
+	return bound, nil
 }
 
 // rule binds a rule.
@@ -80,7 +80,7 @@ func (b *binder) rule(domain, title string, s *spec, tally *tally) (*bound, erro
 		return r, nil
 	}
 	var err error
-	if r.limit, err = b.bind(domain, s.counted()); err != nil {
+	if r.limit, err = b.bind(domain, s.storeLimit()); err != nil {
 		return nil, err
 	}
 	r.current = &rls.RateLimitResponse_RateLimit{Name: s.name, RequestsPerUnit: uint32(s.limit.Quota), Unit: s.unit}
@@ -93,16 +93,16 @@ func (b *binder) rule(domain, title string, s *spec, tally *tally) (*bound, erro
 // domain is a Domain in service.
 type domain struct {
 	*Domain
-	policy    string // its name for operators
+	policy    string // the name that operators use for it: rulings.EnvoyPrefix and the domain
 	root      *level
-	group     string // of the counts: those charged all or nothing must be on one node of the store
+	group     string // the group of the counts, since those charged all or nothing must be on one node of the store
 	tallyOver *tally // for limits that come with descriptors
 
 	tallyRuled *tally // for rulings about descriptors that no rule matches
 
 	mu           sync.RWMutex
 	overrides    map[override]*bound
-	underRulings map[ruledBy]*bound
+	underRulings map[rulingBinding]*bound
 }
 
 // override is a limit that came with a descriptor.
@@ -117,7 +117,7 @@ func (s *Service) domain(given *Domain) (*domain, error) {
 	d := &domain{
 		Domain: given, policy: rulings.EnvoyPrefix + given.name,
 		tallyOver: s.metrics.tallyOf(given.name, overrideRule), tallyRuled: s.metrics.tallyOf(given.name, rulingRule),
-		overrides: map[override]*bound{}, underRulings: map[ruledBy]*bound{},
+		overrides: map[override]*bound{}, underRulings: map[rulingBinding]*bound{},
 	}
 	if given.charging == ChargeAll {
 		d.group = given.name
@@ -129,32 +129,32 @@ func (s *Service) domain(given *Domain) (*domain, error) {
 	return d, nil
 }
 
-// level copies a list of descriptors with its rules bound, since the result of Parse may be in service elsewhere. Path
-// is the path of the list: rules without a name are named by their path, as in the original, which contains nothing
-// that clients sent.
+// level copies a list of descriptors with its rules bound, since the result of Parse may be in service elsewhere. The
+// argument path is the path of the list. Rules without a name are named by their path, as in the original; a path
+// contains nothing that clients sent.
 func (s *Service) level(domain, path string, given *level) (*level, error) {
 	if given == nil {
 		return nil, nil
 	}
 	l := newLevel()
-	place := func(n *node) error {
-		made := *n
+	addNode := func(n *node) error {
+		copied := *n
 		below := path + "." + n.pair.String()
 		var err error
 		if n.rule != nil {
 			title := cmp.Or(n.rule.name, below)
-			if made.bound, err = s.binder.rule(domain, title, n.rule, s.metrics.tallyOf(domain, title)); err != nil {
+			if copied.bound, err = s.binder.rule(domain, title, n.rule, s.metrics.tallyOf(domain, title)); err != nil {
 				return err
 			}
-			made.bound.path = below
+			copied.bound.path = below
 		}
-		if made.next, err = s.level(domain, below, n.next); err == nil {
-			l.add(&made)
+		if copied.next, err = s.level(domain, below, n.next); err == nil {
+			l.add(&copied)
 		}
 		return err
 	}
 	for n := range given.all() {
-		if err := place(n); err != nil {
+		if err := addNode(n); err != nil {
 			return nil, err
 		}
 	}
@@ -170,7 +170,7 @@ func (d *domain) override(b *binder, known *windows, o override) (*bound, error)
 	if earlier != nil {
 		return earlier, nil
 	}
-	made, err := b.rule(d.name, overrideRule, &spec{
+	rule, err := b.rule(d.name, overrideRule, &spec{
 		unit: o.unit, multiplier: o.multiplier,
 		limit: slidegate.Limit{
 			Quota: int64(o.quota), Window: times(lengthOf(o.unit), int64(o.multiplier)),
@@ -180,13 +180,13 @@ func (d *domain) override(b *binder, known *windows, o override) (*bound, error)
 	if err != nil {
 		return nil, err
 	}
-	if !known.admit(made.spec.limit.Window) {
-		return made, errWindows
+	if !known.admit(rule.spec.limit.Window) {
+		return rule, errWindows
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.overrides) < maxOverrides {
-		d.overrides[o] = made
+		d.overrides[o] = rule
 	}
-	return made, nil
+	return rule, nil
 }

@@ -22,7 +22,7 @@ type work struct {
 	path      []*node
 	replacing []string
 	ends      []int  // where the address of each descriptor ends
-	addresses []byte // of all descriptors
+	addresses []byte // the addresses of all descriptors, concatenated
 	requests  []store.Request
 	charges   []store.Charge
 	answers   []rule.Answer
@@ -33,9 +33,9 @@ type work struct {
 type item struct {
 	rule      *bound // nil if no limit applies
 	unlimited bool
-	refused   *bound // a limit that came with the descriptor and cannot be counted; rule is then nil
-	blocked   *ruled // a ruling that blocks the descriptor; rule and refused are then nil
-	by        *bound // with blocked, the matching rule; nil if none
+	refused   *bound          // a limit that came with the descriptor and cannot be counted; rule is then nil
+	blocked   *preparedRuling // a ruling that blocks the descriptor; rule and refused are then nil
+	by        *bound          // with blocked, the matching rule; nil if none
 	hits      int64
 	refund    bool
 	address   string
@@ -48,44 +48,44 @@ type item struct {
 // failure_mode_deny.
 func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
 	if err := check(request); err != nil {
-		return nil, s.invalid(ctx, err)
+		return nil, s.requestError(ctx, err)
 	}
 	w := s.work.Get().(*work)
-	defer s.putBack(w)
+	defer s.recycle(w)
 	d := (*s.domains.Load())[request.GetDomain()]
 	if d == nil && s.waiting.Load() {
-		return nil, s.failed(ctx, errAwaited)
+		return nil, s.storeError(ctx, errNoRules)
 	}
 	w.domain = d
 	if err := s.match(ctx, w, d, request); err != nil {
-		return nil, s.invalid(ctx, err)
+		return nil, s.requestError(ctx, err)
 	}
 	w.replace()
 	if err := s.plan(w, d); err != nil {
-		return nil, s.invalid(ctx, err)
+		return nil, s.requestError(ctx, err)
 	}
 	if len(w.requests) > 0 {
 		if err := s.store.Apply(ctx, w.requests); err != nil {
-			return nil, s.failed(ctx, err)
+			return nil, s.storeError(ctx, err)
 		}
-		if s.opts.ClosedIsError && slices.ContainsFunc(w.answers, closed) {
-			return nil, s.failed(ctx, errClosed)
+		if s.opts.ClosedIsError && slices.ContainsFunc(w.answers, isFallbackClosed) {
+			return nil, s.storeError(ctx, errClosed)
 		}
 	}
 	return s.respond(ctx, w, request), nil
 }
 
-// errAwaited is the error before the first rules.
-var errAwaited = errors.New("the management server has sent no rules yet")
+// errNoRules is the error for unknown domains until the first rules arrive.
+var errNoRules = errors.New("the management server has sent no rules yet")
 
 // errClosed stands in for an answer that the store did not give.
 var errClosed = errors.New("it is down, or too slow")
 
-// closed reports whether an answer is a denial by the failure mode.
-func closed(a rule.Answer) bool { return a.Flags.FallbackClosed() }
+// isFallbackClosed reports whether an answer is a denial by the failure mode.
+func isFallbackClosed(a rule.Answer) bool { return a.Flags.FallbackClosed() }
 
-// putBack returns work to the pool without its references, unless it has grown unusually large.
-func (s *Service) putBack(w *work) {
+// recycle returns work to the pool without its references, unless it has grown unusually large.
+func (s *Service) recycle(w *work) {
 	if cap(w.addresses) > 1<<14 {
 		return
 	}
@@ -98,12 +98,12 @@ func (s *Service) putBack(w *work) {
 	s.work.Put(w)
 }
 
-func (s *Service) invalid(ctx context.Context, err error) error {
+func (s *Service) requestError(ctx context.Context, err error) error {
 	s.metrics.errors.Add(ctx, 1, s.metrics.invalid...)
 	return status.Error(codes.InvalidArgument, err.Error())
 }
 
-func (s *Service) failed(ctx context.Context, err error) error {
+func (s *Service) storeError(ctx context.Context, err error) error {
 	s.metrics.errors.Add(ctx, 1, s.metrics.store...)
 	code := codes.Unavailable
 	switch {
@@ -114,7 +114,7 @@ func (s *Service) failed(ctx context.Context, err error) error {
 	case errors.Is(err, store.ErrUnsupported):
 		code = codes.FailedPrecondition
 	}
-	if errors.Is(err, errAwaited) {
+	if errors.Is(err, errNoRules) {
 		return status.Errorf(code, "envoy: %v", err)
 	}
 	return status.Errorf(code, "envoy: the store did not answer: %v", err)
@@ -151,8 +151,8 @@ func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.Ra
 			w.replacing = append(w.replacing, a.rule.replaces...)
 		}
 		if ruled != nil {
-			if r := find(ruled, descriptor.GetEntries(), &w.text); r != nil {
-				s.obey(ctx, d, a, r)
+			if r := findRuling(ruled, descriptor.GetEntries(), &w.text); r != nil {
+				s.applyRuling(ctx, d, a, r)
 			}
 		}
 		if a.rule != nil && a.rule.unlimited {
@@ -171,8 +171,8 @@ func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.Ra
 	return nil
 }
 
-// refuse denies a descriptor whose limit cannot be counted, and only that one. It is not an error of the request: by
-// default, Envoy admits a request without an answer, which would lift all of its limits.
+// refuse denies a descriptor whose limit cannot be counted, and only that one. The request does not fail: by default,
+// Envoy admits a request that gets an error, which would lift all of its limits.
 func (s *Service) refuse(ctx context.Context, a *item) {
 	a.refused, a.rule = a.rule, nil
 	s.metrics.errors.Add(ctx, 1, s.metrics.windows...)
@@ -208,7 +208,7 @@ func (s *Service) plan(w *work, d *domain) error {
 			continue
 		}
 		a.request = a.rule.requestFor(a.hits, a.refund)
-		banned = banned || a.together(d) && a.rule.spec.limit.Quota == 0
+		banned = banned || a.chargedTogether(d) && a.rule.spec.limit.Quota == 0
 	}
 	if d != nil && d.charging == ChargeAll {
 		if err := s.planTogether(w, d, banned); err != nil {
@@ -217,31 +217,31 @@ func (s *Service) plan(w *work, d *domain) error {
 	}
 	for i := range w.items {
 		if a := &w.items[i]; a.rule != nil && a.answer < 0 {
-			w.alone(a, d)
+			w.addSeparate(a, d)
 		}
 	}
 	return nil
 }
 
-// together reports whether a descriptor is charged only if all others are. Rules that deny nothing by themselves are
-// separate, and so are refunds.
-func (a *item) together(d *domain) bool {
+// chargedTogether reports whether a descriptor is charged only if all others are. Rules in shadow mode and in quota mode
+// are charged separately, and so are refunds.
+func (a *item) chargedTogether(d *domain) bool {
 	return d.charging == ChargeAll && !a.refund && a.hits > 0 && !a.rule.shadow && !a.rule.quotaMode
 }
 
-// alone adds a request for one descriptor.
-func (w *work) alone(a *item, d *domain) {
+// addSeparate adds a request for one descriptor.
+func (w *work) addSeparate(a *item, d *domain) {
 	charge := store.Charge{Limit: a.rule.limit, Key: a.address, Cost: a.request.cost}
 	if a.request.op == rule.GiveBack {
 		charge.At = rule.Oldest
 	}
 	a.answer = len(w.charges)
 	w.charges = append(w.charges, charge)
-	w.request(a.request.op, d.group, a.answer)
+	w.addRequest(a.request.op, d.group, a.answer)
 }
 
-// request adds a request for the charges from start on.
-func (w *work) request(op rule.Op, group string, start int) {
+// addRequest adds a request for the charges from start on.
+func (w *work) addRequest(op rule.Op, group string, start int) {
 	end := len(w.charges)
 	w.requests = append(w.requests, store.Request{
 		Op: op, Group: group, Charges: w.charges[start:end:end], Answers: w.answers[start:end:end],
@@ -249,15 +249,15 @@ func (w *work) request(op rule.Op, group string, start int) {
 }
 
 // planTogether builds one request for the descriptors that are charged all or nothing. If one of them is denied by a
-// limit of 0, the others are only peeked at.
+// limit of 0, the others are only peeked at, not charged.
 func (s *Service) planTogether(w *work, d *domain, banned bool) error {
 	for i := range w.items {
 		a := &w.items[i]
-		if a.rule == nil || !a.together(d) {
+		if a.rule == nil || !a.chargedTogether(d) {
 			continue
 		}
 		if a.rule.spec.limit.Quota == 0 {
-			a.request = storeRequest{rule.Peek, 1, alwaysOver} // by itself, for its times
+			a.request = storeRequest{rule.Peek, 1, alwaysOver} // separately, for its times
 			continue
 		}
 		a.request = storeRequest{rule.Take, a.hits, asAnswered}
@@ -279,13 +279,12 @@ func (s *Service) planTogether(w *work, d *domain, banned bool) error {
 		if banned {
 			op = rule.Peek
 		}
-		w.request(op, d.group, 0)
+		w.addRequest(op, d.group, 0)
 	}
 	return nil
 }
 
-// sameAddress returns the index of the charge with the address of a, since the costs of one address add up; -1 if there
-// is none.
+// sameAddress returns the index of the charge with the address of a, or -1. The costs of one address add up.
 func (w *work) sameAddress(a *item) int {
 	return slices.IndexFunc(w.charges, func(c store.Charge) bool {
 		return c.Key == a.address && (c.Limit == a.rule.limit || c.Limit.Prefix() == a.rule.limit.Prefix())

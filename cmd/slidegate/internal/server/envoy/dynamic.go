@@ -56,12 +56,12 @@ func limitText(limit *common.RateLimitDescriptor_RateLimitOverride) string {
 // belongs to the rules.
 func merge(into, from map[string]*structpb.Value) {
 	for name, value := range from {
-		have, there := into[name]
+		existing, ok := into[name]
 		switch {
-		case !there:
+		case !ok:
 			into[name] = proto.CloneOf(value)
-		case have.GetStructValue() != nil:
-			merge(have.GetStructValue().GetFields(), value.GetStructValue().GetFields())
+		case existing.GetStructValue() != nil:
+			merge(existing.GetStructValue().GetFields(), value.GetStructValue().GetFields())
 		}
 	}
 }

@@ -20,9 +20,9 @@ import (
 // file without additions. The error joins all problems, at most ten, each with its field.
 func FromConfig(given *rlsconfig.RateLimitConfig) (*Domain, error) {
 	c := &converter{from: "resource " + errtext.Quote(given.GetName())}
-	d := &Domain{name: given.GetDomain(), at: place{file: c.from}}
+	d := &Domain{name: given.GetDomain(), at: location{file: c.from}}
 	if d.name == "" {
-		c.wrong("domain", "must not be empty")
+		c.addProblem("domain", "must not be empty")
 	}
 	d.root = c.level("descriptors", given.GetDescriptors(), 1)
 	if err := c.problems.Join(c.from); err != nil {
@@ -37,7 +37,7 @@ type converter struct {
 	problems yamlfile.Problems
 }
 
-func (c *converter) wrong(field, format string, args ...any) {
+func (c *converter) addProblem(field, format string, args ...any) {
 	c.problems.Addf(yamlfile.Position{}, "%s: %w", field, fmt.Errorf(format, args...))
 }
 
@@ -46,7 +46,7 @@ func (c *converter) level(field string, given []*rlsconfig.RateLimitDescriptor, 
 		return nil
 	}
 	if depth > yamlfile.MaxDepth {
-		c.wrong(field, "descriptors are nested more than %d deep", yamlfile.MaxDepth)
+		c.addProblem(field, "descriptors are nested more than %d deep", yamlfile.MaxDepth)
 		return nil
 	}
 	l := newLevel()
@@ -55,11 +55,11 @@ func (c *converter) level(field string, given []*rlsconfig.RateLimitDescriptor, 
 		n := c.node(at, one, depth)
 		switch {
 		case n.key == "":
-			c.wrong(at+".key", "must not be empty")
+			c.addProblem(at+".key", "must not be empty")
 		case strings.Contains(n.key, "*"):
-			c.wrong(at+".key", "%s contains a *, which only values can have", errtext.Quote(n.key))
-		case l.same(n.pair) != nil:
-			c.wrong(at, "duplicate key and value; another descriptor has them")
+			c.addProblem(at+".key", "%s contains a *, which only values can have", errtext.Quote(n.key))
+		case l.lookup(n.pair) != nil:
+			c.addProblem(at, "duplicate key and value; another descriptor has them")
 		default:
 			l.add(n)
 		}
@@ -68,7 +68,7 @@ func (c *converter) level(field string, given []*rlsconfig.RateLimitDescriptor, 
 }
 
 func (c *converter) node(at string, given *rlsconfig.RateLimitDescriptor, depth int) *node {
-	n := &node{pair: pair{given.GetKey(), given.GetValue()}, place: place{file: c.from}}
+	n := &node{pair: pair{given.GetKey(), given.GetValue()}, location: location{file: c.from}}
 	n.next = c.level(at+".descriptors", given.GetDescriptors(), depth+1)
 	if given.GetRateLimit() == nil {
 		return n
@@ -77,7 +77,7 @@ func (c *converter) node(at string, given *rlsconfig.RateLimitDescriptor, depth 
 	n.rule.shadow = given.GetShadowMode()
 	var err error
 	if n.rule.quotaMode, n.rule.metadata, err = newerFields(given); err != nil {
-		c.wrong(at+".metadata", "%w", err)
+		c.addProblem(at+".metadata", "%w", err)
 	}
 	return n
 }
@@ -88,9 +88,9 @@ func (c *converter) rule(at string, given *rlsconfig.RateLimitPolicy) *spec {
 		field := fmt.Sprintf("%s.replaces[%d].name", at, i)
 		switch {
 		case other.GetName() == "":
-			c.wrong(field, "must not be empty")
+			c.addProblem(field, "must not be empty")
 		case other.GetName() == s.name:
-			c.wrong(field, "%s is this rate_limit's own name", errtext.Quote(s.name))
+			c.addProblem(field, "%s is this rate_limit's own name", errtext.Quote(s.name))
 		}
 		s.replaces = append(s.replaces, other.GetName())
 	}
@@ -98,9 +98,9 @@ func (c *converter) rule(at string, given *rlsconfig.RateLimitPolicy) *spec {
 	known := slices.ContainsFunc(units, func(u timeUnit) bool { return u.unit == s.unit })
 	switch {
 	case s.unlimited && known:
-		c.wrong(at+".unit", "has no effect when unlimited")
+		c.addProblem(at+".unit", "has no effect when unlimited")
 	case !s.unlimited && !known:
-		c.wrong(at+".unit", "must be one of %s", strings.ToUpper(strings.Join(unitNames, ", ")))
+		c.addProblem(at+".unit", "must be one of %s", strings.ToUpper(strings.Join(unitNames, ", ")))
 	case !s.unlimited:
 		s.limit = slidegate.Limit{
 			Quota: int64(given.GetRequestsPerUnit()), Window: lengthOf(s.unit), Algorithm: slidegate.FixedWindow, CountDenied: true,
@@ -109,13 +109,14 @@ func (c *converter) rule(at string, given *rlsconfig.RateLimitPolicy) *spec {
 	return s
 }
 
-// The numbers of descriptor fields that the Go module of its types lacks.
+// The numbers of descriptor fields that the Go type lacks.
 const (
 	quotaModeField = 7
 	metadataField  = 8
 )
 
-// newerFields reads the descriptor fields that its Go type lacks, from the bytes that protobuf keeps.
+// newerFields reads the fields of a descriptor that its Go type lacks, from the bytes that protobuf keeps for unknown
+// fields.
 func newerFields(given *rlsconfig.RateLimitDescriptor) (quotaMode bool, metadata *structpb.Struct, err error) {
 	for rest := given.ProtoReflect().GetUnknown(); len(rest) > 0; {
 		number, kind, n := protowire.ConsumeTag(rest)

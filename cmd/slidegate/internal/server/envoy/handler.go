@@ -16,8 +16,8 @@ const maxBody = 1 << 20
 
 // Handler returns what the original serves over HTTP: POST /json, with the request and the response in protobuf's JSON
 // and the status 200 or 429; and /healthcheck, with the status 200, or 500 after Drain and while rules are awaited. An
-// invalid request gets the status 400, and one that the store does not answer 500. A request that a page of another
-// site makes a browser send gets the status 403, and one whose Content-Type is not JSON 415.
+// invalid request gets the status 400, and a request that the store does not answer gets 500. A request that a page of
+// another site makes a browser send gets 403, and a request whose Content-Type is not JSON gets 415.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /json", s.serveJSON)
@@ -25,14 +25,14 @@ func (s *Service) Handler() http.Handler {
 	return mux
 }
 
-// crossOrigin detects requests from pages of another site by what browsers add: Sec-Fetch-Site or Origin, one of which
-// they send with every POST.
+// crossOrigin detects requests from pages of another site by the headers Sec-Fetch-Site and Origin, one of which
+// browsers send with every POST.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// acceptable rejects requests that a web page could make a browser send without a preflight. The type of curl -d is
-// accepted as JSON, as in the original, since that is how it is usually called; an HTML form has the same type, and an
-// Origin.
-func acceptable(r *http.Request) (status int, problem string) {
+// checkJSONRequest rejects requests that a web page could make a browser send without a preflight. The type that curl -d
+// sends is accepted as JSON, as in the original, since that is how it is usually called. An HTML form has the same type,
+// but browsers send an Origin with it.
+func checkJSONRequest(r *http.Request) (status int, problem string) {
 	if err := crossOrigin.Check(r); err != nil {
 		return http.StatusForbidden, "envoy: cross-origin requests to /json are not allowed"
 	}
@@ -48,7 +48,7 @@ func acceptable(r *http.Request) (status int, problem string) {
 }
 
 func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
-	if status, problem := acceptable(r); problem != "" {
+	if status, problem := checkJSONRequest(r); problem != "" {
 		http.Error(w, problem, status)
 		return
 	}

@@ -23,9 +23,9 @@ type target struct {
 	domain  *domain
 	entries []*entry
 	path    []*node
-	base    *bound // the matching rule; nil if none
-	rule    *bound // base, or base under a ruling; nil if there is no limit
-	ruling  *ruled // nil if there is none
+	base    *bound          // the matching rule; nil if none
+	rule    *bound          // base, or base under a ruling; nil if there is no limit
+	ruling  *preparedRuling // nil if there is none
 	address string
 }
 
@@ -50,7 +50,7 @@ func (s *Service) target(policy, text string) (*target, error) {
 	t := &target{domain: d, entries: entries}
 	t.base, t.path = d.root.match(entries, nil)
 	t.address = string(appendAddress(nil, entries, t.path))
-	t.rule, t.ruling = t.base, find(s.rulingsOf(d), entries, new([]byte))
+	t.rule, t.ruling = t.base, findRuling(s.rulingsOf(d), entries, new([]byte))
 	switch {
 	case t.ruling != nil && t.ruling.Kind == rulings.Limits:
 		t.rule = s.underRuling(d, t.base, t.ruling)
@@ -66,8 +66,8 @@ func (s *Service) target(policy, text string) (*target, error) {
 // blocked reports whether a ruling blocks the descriptor.
 func (t *target) blocked() bool { return t.ruling != nil && t.ruling.Kind == rulings.Block }
 
-// why returns why no rule matches.
-func (t *target) why() string {
+// noRuleReason describes why no rule matches.
+func (t *target) noRuleReason() string {
 	at := t.domain.name
 	for _, n := range t.path {
 		at += "." + n.pair.String()
@@ -106,7 +106,7 @@ func (s *Service) query(ctx context.Context, t *target, op rule.Op, queries []li
 	for i := range queries {
 		q := &queries[i]
 		q.answer = answers[i]
-		if q.request.reading == alwaysOver {
+		if q.request.interpretation == alwaysOver {
 			q.answer.Allowed, q.answer.RetryAfter = false, rule.Never
 		}
 		if q.rule.spec.limit.Quota == 0 {
@@ -116,8 +116,8 @@ func (s *Service) query(ctx context.Context, t *target, op rule.Op, queries []li
 	return nil
 }
 
-// Peek returns what a request with only this descriptor would get, and charges nothing. The ask's policy is
-// rulings.EnvoyPrefix and a domain, its key the text of the descriptor.
+// Peek returns what a request with only this descriptor would get, and charges nothing. The policy of req is
+// rulings.EnvoyPrefix and a domain, and its key is the text of the descriptor.
 func (s *Service) Peek(ctx context.Context, req gate.Request) (v gate.Verdict, err error) {
 	t, err := s.target(req.Policy, req.Key)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *Service) Explain(ctx context.Context, req gate.Request) (gate.Explanati
 	}
 	var queries []limitQuery
 	if t.base == nil {
-		e.Note = t.why()
+		e.Note = t.noRuleReason()
 	} else {
 		e.Rule, e.Path, e.QuotaMode, e.Shadow = t.base.title, t.base.path, t.base.quotaMode, t.base.shadow || s.opts.Shadow
 	}
@@ -180,7 +180,7 @@ func (s *Service) Explain(ctx context.Context, req gate.Request) (gate.Explanati
 	if limited {
 		queries = append(queries, limitQuery{rule: t.rule, request: t.rule.requestFor(req.Cost, false)})
 	}
-	for _, b := range t.domain.brought() {
+	for _, b := range t.domain.descriptorLimits() {
 		queries = append(queries, limitQuery{rule: b, request: b.requestFor(req.Cost, false)})
 	}
 	if err := s.query(ctx, t, rule.Peek, queries); err != nil {
@@ -188,12 +188,12 @@ func (s *Service) Explain(ctx context.Context, req gate.Request) (gate.Explanati
 	}
 	for i := range queries {
 		q := &queries[i]
-		said := gate.ExplainLimit(q.rule.spec.limit, &q.answer)
+		explained := gate.ExplainLimit(q.rule.spec.limit, &q.answer)
 		switch {
 		case i == 0 && limited:
-			e.By, e.Refused, e.Source, e.Limits = gate.ByLimits, !said.Allowed, gate.SourceOf(q.answer.Flags), []gate.ExplainedLimit{said}
+			e.By, e.Refused, e.Source, e.Limits = gate.ByLimits, !explained.Allowed, gate.SourceOf(q.answer.Flags), []gate.ExplainedLimit{explained}
 		case q.answer.ResetAfter > 0: // something is counted
-			e.Brought = append(e.Brought, said)
+			e.Brought = append(e.Brought, explained)
 		}
 	}
 	e.Allowed = !e.Refused || e.Shadow
@@ -207,7 +207,7 @@ func (s *Service) Reset(ctx context.Context, req gate.Request) error {
 		return err
 	}
 	var queries []limitQuery
-	for _, b := range append([]*bound{t.rule, t.base}, t.domain.brought()...) {
+	for _, b := range append([]*bound{t.rule, t.base}, t.domain.descriptorLimits()...) {
 		if b == nil || b.limit == nil {
 			continue
 		}
@@ -217,12 +217,12 @@ func (s *Service) Reset(ctx context.Context, req gate.Request) error {
 		}
 	}
 	if t.base == nil && len(queries) == 0 {
-		return fmt.Errorf("envoy: %w: %s", gate.ErrKey, t.why())
+		return fmt.Errorf("envoy: %w: %s", gate.ErrKey, t.noRuleReason())
 	}
 	if err := s.query(ctx, t, rule.Reset, queries); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(queries, func(q limitQuery) bool { return closed(q.answer) }) {
+	if slices.ContainsFunc(queries, func(q limitQuery) bool { return isFallbackClosed(q.answer) }) {
 		return errClosed
 	}
 	return nil
@@ -237,16 +237,16 @@ func (s *Service) LimitsOf(policy, text string) []slidegate.Limit {
 	return []slidegate.Limit{t.rule.spec.limit}
 }
 
-// maxBrought bounds the limits from descriptors that are shown to operators.
-const maxBrought = 256
+// maxDescriptorLimits bounds the limits from descriptors that are shown to operators.
+const maxDescriptorLimits = 256
 
-// brought returns limits that came with descriptors of the domain, the largest first.
-func (d *domain) brought() []*bound {
+// descriptorLimits returns limits that came with descriptors of the domain, the largest first.
+func (d *domain) descriptorLimits() []*bound {
 	d.mu.RLock()
 	all := slices.Collect(maps.Values(d.overrides))
 	d.mu.RUnlock()
 	slices.SortFunc(all, func(a, b *bound) int {
 		return cmp.Or(cmp.Compare(b.spec.limit.Quota, a.spec.limit.Quota), cmp.Compare(a.spec.limit.Window, b.spec.limit.Window))
 	})
-	return all[:min(len(all), maxBrought)]
+	return all[:min(len(all), maxDescriptorLimits)]
 }

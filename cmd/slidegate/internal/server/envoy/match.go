@@ -17,16 +17,16 @@ type spec struct {
 	replaces   []string
 	unlimited  bool
 	shadow     bool // over the limit is reported as OK
-	quotaMode  bool // over the limit denies the request only if all such rules of it are over
+	quotaMode  bool // over the limit denies a request only if all its rules in quota mode are over
 	metadata   *structpb.Struct
 	unit       rls.RateLimitResponse_RateLimit_Unit
 	multiplier uint32
 	limit      slidegate.Limit // its quota is 0 if everything is denied
 }
 
-// counted returns the limit for the store. It has no name, so that a renamed rule, and a limit that comes with the
+// storeLimit returns the limit for the store. It has no name, so that a renamed rule, and a limit that comes with the
 // descriptor, continue the same counts, as in the original.
-func (s *spec) counted() slidegate.Limit {
+func (s *spec) storeLimit() slidegate.Limit {
 	limit := s.limit
 	limit.Quota = max(1, limit.Quota)
 	return limit
@@ -46,7 +46,7 @@ func (p pair) String() string {
 // node is one descriptor of a file.
 type node struct {
 	pair
-	place
+	location
 	shared bool  // all matching values share one count
 	rule   *spec // nil without a rate_limit
 	next   *level

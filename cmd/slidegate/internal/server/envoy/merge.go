@@ -10,28 +10,28 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// place is the position that something was read from.
-type place struct {
+// location is a position in a file.
+type location struct {
 	file              string
 	yamlfile.Position // zero if unknown
 }
 
-// String returns the place in the form that editors read.
-func (p place) String() string {
+// String returns the location in the form that editors read.
+func (p location) String() string {
 	if p.Position == (yamlfile.Position{}) {
 		return p.file
 	}
 	return fmt.Sprintf("%s:%d:%d", p.file, p.Line, p.Column)
 }
 
-// problem returns an error at a place.
-func (p place) problem(format string, args ...any) error {
+// problem returns an error about the location.
+func (p location) problem(format string, args ...any) error {
 	return &yamlfile.Error{File: p.file, At: p.Position, Err: fmt.Errorf(format, args...)}
 }
 
-// Merge merges domains of the same name, in the given order, which is the order in which values with a * are tried.
-// Descriptors of the same key and value become one. If both have a rate_limit, the error names both places; a domain
-// that is charged in two ways is also an error.
+// Merge merges domains of the same name. Values with a * are tried in the given order. Descriptors of the same key
+// and value become one. If both have a rate_limit, the error names both locations; a domain that is charged in two
+// ways is also an error.
 func Merge(domains []*Domain) ([]*Domain, error) {
 	var merged []*Domain
 	var all []error
@@ -64,38 +64,38 @@ func (m *merger) level(path string, a, b *level) *level {
 		}
 		return a
 	}
-	made := newLevel()
+	merged := newLevel()
 	for n := range a.all() {
-		if same := b.same(n.pair); same != nil {
+		if same := b.lookup(n.pair); same != nil {
 			n = m.node(path+"."+n.pair.String(), n, same)
 		}
-		made.add(n)
+		merged.add(n)
 	}
 	for n := range b.all() {
-		if a.same(n.pair) == nil {
-			made.add(n)
+		if a.lookup(n.pair) == nil {
+			merged.add(n)
 		}
 	}
-	return made
+	return merged
 }
 
 func (m *merger) node(path string, a, b *node) *node {
 	switch {
 	case a.rule != nil && b.rule != nil:
-		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has a rate_limit here and in %s; keep one", path, a.place))
+		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has a rate_limit here and in %s; keep one", path, a.location))
 	case a.shared != b.shared:
-		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has share_threshold here or in %s, and not in both; write the same in both", path, a.place))
+		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has share_threshold here or in %s, and not in both; write the same in both", path, a.location))
 	}
-	made := *a
-	if made.rule == nil {
-		made.place, made.rule = b.place, b.rule
+	merged := *a
+	if merged.rule == nil {
+		merged.location, merged.rule = b.location, b.rule
 	}
-	made.next = m.level(path, a.next, b.next)
-	return &made
+	merged.next = m.level(path, a.next, b.next)
+	return &merged
 }
 
-// same returns the descriptor of that key and value; nil if there is none.
-func (l *level) same(p pair) *node {
+// lookup returns the descriptor with exactly this key and value, or nil.
+func (l *level) lookup(p pair) *node {
 	if !strings.Contains(p.value, "*") {
 		return l.exact[p]
 	}

@@ -17,7 +17,7 @@ type windows struct {
 	warned time.Time // when too many windows were last logged
 }
 
-// errWindows is the error for a limit whose window is one too many.
+// errWindows is the error for a limit whose window would exceed the maximum number of windows.
 var errWindows = errors.New("envoy: descriptors have too many different windows")
 
 // admit reports whether a window may be used. Windows of one unit always may: there are few of them, and nearly all

@@ -15,7 +15,7 @@ type Charging uint8
 
 // Values of Charging.
 const (
-	// ChargeEach charges every descriptor by itself, whatever happens to the others, as the original does.
+	// ChargeEach charges every descriptor separately, whatever happens to the others, as the original does.
 	ChargeEach Charging = iota
 	// ChargeAll charges all descriptors or, if one of them is over its limit, none.
 	ChargeAll
@@ -30,7 +30,7 @@ func (c Charging) String() string { return chargingNames[c] }
 // several. It is immutable and safe to share.
 type Domain struct {
 	name     string
-	at       place // of its file, or of charging if the file sets it
+	at       location // the location of charging if the file sets it, otherwise the file
 	charging Charging
 	root     *level
 }
@@ -75,7 +75,7 @@ func Parse(name string, text []byte) (*Domain, error) {
 
 // read reads a whole file. The result is only valid if there are no problems.
 func (r *reader) read(text []byte) *Domain {
-	d := &Domain{at: place{file: r.file}}
+	d := &Domain{at: location{file: r.file}}
 	root, at := r.Document(text, "write domain: and descriptors:", "a file has one domain, so put this into another file")
 	if root == nil {
 		return d
@@ -134,11 +134,11 @@ func (r *reader) level(f yamlfile.Field) *level {
 	return l
 }
 
-// descriptor reads one descriptor. If it cannot be placed, it reports a problem and returns nil.
+// descriptor reads one descriptor. If it has no valid key, descriptor reports a problem and returns nil.
 func (r *reader) descriptor(item ast.Node) *node {
 	at := yamlfile.PositionOf(item)
 	before := len(r.Problems)
-	n := &node{place: place{r.file, at}}
+	n := &node{location: location{r.file, at}}
 	var shadow, quota bool
 	var metadata yamlfile.Field
 	var rateLimit, share *yamlfile.Field
@@ -166,7 +166,7 @@ func (r *reader) descriptor(item ast.Node) *node {
 			r.boolean(f) // our metrics never contain values
 		}
 	}
-	if rateLimit != nil && r.given(*rateLimit) {
+	if rateLimit != nil && r.hasValue(*rateLimit) {
 		n.rule = r.rateLimit(*rateLimit)
 		n.rule.shadow, n.rule.quotaMode = shadow, quota
 		n.rule.metadata = r.metadata(metadata)

@@ -66,7 +66,7 @@ func (r *reader) rateLimit(block yamlfile.Field) *spec {
 	if s.unlimited || len(r.Problems) > before {
 		return s
 	}
-	if err := s.counted().Check(); err != nil {
+	if err := s.storeLimit().Check(); err != nil {
 		r.Problems.Add(block.At, err)
 	}
 	return s
@@ -105,7 +105,7 @@ func (r *reader) limitField(s *spec, f yamlfile.Field) {
 	case "burst":
 		s.limit.Burst = r.integer(f, 1, rule.MaxQuota)
 	case "zone":
-		if !r.given(f) {
+		if !r.hasValue(f) {
 			return
 		}
 		var ok bool
@@ -127,7 +127,7 @@ func (r *reader) algorithm(f yamlfile.Field) slidegate.Algorithm {
 
 // unit reads the unit, in any case, as the original does.
 func (r *reader) unit(s *spec, f yamlfile.Field) {
-	if !r.given(f) {
+	if !r.hasValue(f) {
 		return
 	}
 	text, ok := r.Text(f)
@@ -184,7 +184,7 @@ func (r *reader) calendar(s *spec, given map[string]yamlfile.Field) {
 
 // window reads a duration of whole seconds: responses express windows in units, and no unit is shorter.
 func (r *reader) window(f yamlfile.Field) time.Duration {
-	if !r.given(f) {
+	if !r.hasValue(f) {
 		return 0
 	}
 	text, ok := r.Text(f)

@@ -20,7 +20,7 @@ type reader struct {
 
 // mapping returns the fields of a mapping in the order of the file, followed by those that it merges with <<; the value
 // of a field written without one is nil. It reports and omits duplicate fields, unknown fields (unless known is nil)
-// and fields whose value cannot be used. What names the mapping in errors.
+// and fields whose value cannot be used. The argument what names the mapping in errors.
 func (r *reader) mapping(node ast.Node, what string, known []string) (fields []yamlfile.Field) {
 	given, merged := r.Fields(node)
 	have := map[string]bool{}
@@ -103,8 +103,8 @@ func (r *reader) items(f yamlfile.Field) (items []ast.Node) {
 	return items
 }
 
-// given reports a problem for a field without a value, which cannot be intended.
-func (r *reader) given(f yamlfile.Field) bool {
+// hasValue reports whether a field has a value. If it has none, which cannot be intended, it records a problem.
+func (r *reader) hasValue(f yamlfile.Field) bool {
 	if f.Value == nil {
 		r.Problems.Addf(f.At, "%s has no value; write one, or leave it out", errtext.Quote(f.Name))
 	}
@@ -112,14 +112,14 @@ func (r *reader) given(f yamlfile.Field) bool {
 }
 
 // word reads one of several words.
-func (r *reader) word(f yamlfile.Field, what string, among []string) int {
-	if !r.given(f) {
+func (r *reader) word(f yamlfile.Field, what string, names []string) int {
+	if !r.hasValue(f) {
 		return 0
 	}
 	text, ok := r.Text(f)
-	i := slices.Index(among, text)
+	i := slices.Index(names, text)
 	if ok && i < 0 {
-		r.Problems.Addf(f.ValueAt(), "%s: %w", f.Name, errtext.Unknown(text, what, among))
+		r.Problems.Addf(f.ValueAt(), "%s: %w", f.Name, errtext.Unknown(text, what, names))
 	}
 	return max(i, 0)
 }

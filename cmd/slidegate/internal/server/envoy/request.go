@@ -15,12 +15,12 @@ import (
 // The bounds of a request. Envoy builds descriptors from a route's configuration, so a request beyond them is a
 // mistake.
 const (
-	MaxDescriptors = 64      // in a request
-	MaxEntries     = 32      // in a descriptor
-	MaxBytes       = 1 << 16 // keys and values of a descriptor together
+	MaxDescriptors = 64      // maximum number of descriptors in a request
+	MaxEntries     = 32      // maximum number of entries in a descriptor
+	MaxBytes       = 1 << 16 // maximum size of all keys and values of a descriptor
 )
 
-// check validates a request by itself.
+// check validates a request without looking at the rules.
 func check(request *rls.RateLimitRequest) error {
 	switch n := len(request.GetDescriptors()); {
 	case request.GetDomain() == "":
@@ -72,20 +72,20 @@ func overrideOf(limit *common.RateLimitDescriptor_RateLimitOverride) (override, 
 	return o, nil
 }
 
-// reading is how to interpret the store's answer.
-type reading uint8
+// interpretation is how to interpret the store's answer.
+type interpretation uint8
 
 const (
-	asAnswered reading = iota // over if denied
-	alwaysOver                // the hits exceed the limit by themselves
-	neverOver                 // a refund
+	asAnswered interpretation = iota // over if denied
+	alwaysOver                       // the hits alone exceed the limit
+	neverOver                        // a refund
 )
 
 // storeRequest is the request to the store about a descriptor.
 type storeRequest struct {
-	op      rule.Op
-	cost    int64
-	reading reading
+	op             rule.Op
+	cost           int64
+	interpretation interpretation
 }
 
 // requestFor returns the request about a descriptor whose answer matches the original's counter, which adds the hits and is

@@ -24,11 +24,11 @@ const (
 type outcome struct {
 	any        bool // a rule is over its limit, whether or not that denies anything
 	over       bool // an ordinary rule is over its limit
-	quotas     int  // rules in quota mode,
-	quotasOver int  // and how many of them are over their limits
+	quotas     int  // the number of rules in quota mode
+	quotasOver int  // the number of those that are over their limits
 	// The status that the headers report: the one over its limit that takes longest to admit, or the one with the least
 	// remaining.
-	tells      *rls.RateLimitResponse_DescriptorStatus
+	reported   *rls.RateLimitResponse_DescriptorStatus
 	retryAfter rule.Micros // when the request would be admitted
 	quotaRetry rule.Micros // when the first of the rules in quota mode would admit it
 }
@@ -93,23 +93,23 @@ func (s *Service) reportRefused(w *work, request *rls.RateLimitRequest, refused 
 
 // status builds the status of a descriptor, and adds it to the outcome.
 func (o *outcome) status(ctx context.Context, a *item, answer *rule.Answer) *rls.RateLimitResponse_DescriptorStatus {
-	over := a.request.reading == alwaysOver || a.request.reading == asAnswered && !answer.Allowed
+	over := a.request.interpretation == alwaysOver || a.request.interpretation == asAnswered && !answer.Allowed
 	retryAfter := answer.RetryAfter
-	if a.request.reading == alwaysOver {
+	if a.request.interpretation == alwaysOver {
 		retryAfter = rule.Never
 	}
 	remaining := answer.Remaining
-	if a.rule.spec.limit.Quota == 0 || a.request.reading == alwaysOver {
+	if a.rule.spec.limit.Quota == 0 || a.request.interpretation == alwaysOver {
 		remaining = 0
 	}
-	made := new(struct { // one allocation, since nearly every request needs it
+	memory := new(struct { // one allocation, since nearly every request needs it
 		status rls.RateLimitResponse_DescriptorStatus
 		reset  durationpb.Duration
 	})
-	st := &made.status
+	st := &memory.status
 	st.Code, st.CurrentLimit, st.LimitRemaining = codeOK, a.rule.current, uint32(min(remaining, math.MaxUint32))
-	made.reset.Seconds = secondsUp(untilReset(a.rule, answer, over))
-	st.DurationUntilReset = &made.reset
+	memory.reset.Seconds = secondsUp(untilReset(a.rule, answer, over))
+	st.DurationUntilReset = &memory.reset
 	a.over = over
 	o.any = o.any || over
 	switch {
@@ -134,7 +134,7 @@ func (o *outcome) refused(ctx context.Context, a *item) *rls.RateLimitResponse_D
 		Code: codeOver, CurrentLimit: b.current, DurationUntilReset: durationpb.New(b.spec.limit.Window),
 	}
 	if !o.over || o.retryAfter != rule.Never {
-		o.tells, o.retryAfter = st, rule.Never
+		o.reported, o.retryAfter = st, rule.Never
 	}
 	o.over = true
 	return st
@@ -155,7 +155,7 @@ func (o *outcome) blocked(ctx context.Context, d *domain, a *item) *rls.RateLimi
 		st.DurationUntilReset = &durationpb.Duration{Seconds: secondsUp(retryAfter)}
 	}
 	if !o.over || retryAfter > o.retryAfter {
-		o.tells, o.retryAfter = st, retryAfter
+		o.reported, o.retryAfter = st, retryAfter
 	}
 	o.over = true
 	return st
@@ -167,11 +167,11 @@ func (o *outcome) add(a *item, st *rls.RateLimitResponse_DescriptorStatus, retry
 	switch {
 	case over && !a.rule.quotaMode:
 		if !o.over || retryAfter > o.retryAfter {
-			o.tells, o.retryAfter = st, retryAfter
+			o.reported, o.retryAfter = st, retryAfter
 		}
 		o.over = true
-	case !o.over && (o.tells == nil || st.LimitRemaining < o.tells.LimitRemaining):
-		o.tells = st
+	case !o.over && (o.reported == nil || st.LimitRemaining < o.reported.LimitRemaining):
+		o.reported = st
 	}
 	if a.rule.quotaMode {
 		o.quotas++
@@ -182,9 +182,9 @@ func (o *outcome) add(a *item, st *rls.RateLimitResponse_DescriptorStatus, retry
 	}
 }
 
-// untilReset returns how long it takes until a limit resets: for a window that is fixed to the clock, until its end,
-// whether or not anything was counted. Other limits do not reset at a time: for one that denies it is the time until it
-// admits, for one that admits the time until all of its quota is free.
+// untilReset returns how long it takes until a limit resets. For a window that is fixed to the clock, it is the time
+// until its end, whether or not anything was counted. Other limits do not reset at one time: for a limit that denies,
+// it is the time until it admits, and for a limit that admits, the time until all of its quota is free.
 func untilReset(b *bound, answer *rule.Answer, over bool) rule.Micros {
 	limit := b.limit.Rule()
 	at := max(answer.At, -answer.At)
@@ -208,21 +208,21 @@ func secondsUp(m rule.Micros) int64 {
 
 // headers adds the configured headers.
 func (s *Service) headers(response *rls.RateLimitResponse, o *outcome) {
-	if o.tells == nil || !s.opts.ResponseHeaders && !s.opts.RequestHeaders {
+	if o.reported == nil || !s.opts.ResponseHeaders && !s.opts.RequestHeaders {
 		return
 	}
-	made := new(headerValues)
-	made.add("RateLimit-Limit", int64(o.tells.CurrentLimit.GetRequestsPerUnit()))
-	made.add("RateLimit-Remaining", int64(o.tells.GetLimitRemaining()))
-	made.add("RateLimit-Reset", o.tells.GetDurationUntilReset().GetSeconds())
+	headers := new(headerValues)
+	headers.add("RateLimit-Limit", int64(o.reported.CurrentLimit.GetRequestsPerUnit()))
+	headers.add("RateLimit-Remaining", int64(o.reported.GetLimitRemaining()))
+	headers.add("RateLimit-Reset", o.reported.GetDurationUntilReset().GetSeconds())
 	if s.opts.RequestHeaders {
-		response.RequestHeadersToAdd = made.list()
+		response.RequestHeadersToAdd = headers.list()
 	}
 	if s.opts.ResponseHeaders {
 		if response.OverallCode == codeOver && o.retryAfter != rule.Never {
-			made.add("Retry-After", secondsUp(o.retryAfter))
+			headers.add("Retry-After", secondsUp(o.retryAfter))
 		}
-		response.ResponseHeadersToAdd = made.list()
+		response.ResponseHeadersToAdd = headers.list()
 	}
 }
 

@@ -12,17 +12,18 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
-// rulingRule stands in for a rule, in metrics and for operators, if a ruling blocks a descriptor that no rule matches.
+// rulingRule is used in place of the name of a rule, in metrics and for operators, if a ruling decides about a
+// descriptor and no rule does.
 const rulingRule = "ruling"
 
-// ruled is a ruling about a descriptor, ready to be applied.
-type ruled struct {
+// preparedRuling is a ruling about a descriptor, with its limit parsed.
+type preparedRuling struct {
 	rulings.Ruling
 	limit slidegate.Limit // for the kind Limits
 }
 
-// ruledTable holds the rulings by domain, and by the text of the descriptor.
-type ruledTable map[*domain]map[string]*ruled
+// preparedRulings holds the rulings by domain, and by the text of the descriptor.
+type preparedRulings map[*domain]map[string]*preparedRuling
 
 // SetRulings puts rulings into force in place of the previous ones: those whose policy is rulings.EnvoyPrefix and a domain. A
 // ruling about a domain without rules is applied once it has some. A ruling that is invalid, or has more than one
@@ -31,19 +32,19 @@ func (s *Service) SetRulings(table *rulings.Table) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
 	s.table = table
-	s.ruleLocked()
+	s.prepareRulingsLocked()
 }
 
-// ruleLocked prepares the rulings about domains in service.
-func (s *Service) ruleLocked() {
+// prepareRulingsLocked prepares the rulings about domains in service.
+func (s *Service) prepareRulingsLocked() {
 	if s.table.Empty() {
-		s.ruled.Store(nil)
+		s.prepared.Store(nil)
 		return
 	}
-	made := ruledTable{}
+	table := preparedRulings{}
 	for _, d := range *s.domains.Load() {
 		for _, r := range s.table.Of(d.policy, time.Now()) {
-			one := &ruled{Ruling: r}
+			one := &preparedRuling{Ruling: r}
 			if r.Kind == rulings.Limits {
 				var err error
 				if one.limit, err = limitOfRuling(&r); err != nil {
@@ -51,31 +52,31 @@ func (s *Service) ruleLocked() {
 					continue
 				}
 			}
-			if made[d] == nil {
-				made[d] = map[string]*ruled{}
+			if table[d] == nil {
+				table[d] = map[string]*preparedRuling{}
 			}
-			made[d][r.Key] = one
+			table[d][r.Key] = one
 		}
 	}
-	if len(made) == 0 {
-		s.ruled.Store(nil)
+	if len(table) == 0 {
+		s.prepared.Store(nil)
 		return
 	}
-	s.ruled.Store(&made)
+	s.prepared.Store(&table)
 }
 
 // rulingsOf returns the rulings about descriptors of a domain; nil if there are none, which is the usual case.
-func (s *Service) rulingsOf(d *domain) map[string]*ruled {
-	table := s.ruled.Load()
+func (s *Service) rulingsOf(d *domain) map[string]*preparedRuling {
+	table := s.prepared.Load()
 	if table == nil {
 		return nil
 	}
 	return (*table)[d]
 }
 
-// find returns the ruling in force about a descriptor; nil if there is none. It writes the text of the descriptor to
+// findRuling returns the ruling in force about a descriptor; nil if there is none. It writes the text of the descriptor to
 // the buffer.
-func find(all map[string]*ruled, entries []*entry, buffer *[]byte) *ruled {
+func findRuling(all map[string]*preparedRuling, entries []*entry, buffer *[]byte) *preparedRuling {
 	if len(all) == 0 {
 		return nil
 	}
@@ -86,8 +87,8 @@ func find(all map[string]*ruled, entries []*entry, buffer *[]byte) *ruled {
 	return nil
 }
 
-// obey applies a ruling to a descriptor. Refunds are made even if the descriptor is blocked.
-func (s *Service) obey(ctx context.Context, d *domain, a *item, r *ruled) {
+// applyRuling applies a ruling to a descriptor. Refunds are made even if the descriptor is blocked.
+func (s *Service) applyRuling(ctx context.Context, d *domain, a *item, r *preparedRuling) {
 	switch {
 	case r.Kind == rulings.Block && !a.refund:
 		a.blocked, a.by, a.rule, a.refused = r, firstOf(a.rule, a.refused), nil, nil
@@ -106,27 +107,27 @@ func firstOf(a, b *bound) *bound {
 	return b
 }
 
-// ruledBy is the limit of a ruling in place of a rule.
-type ruledBy struct {
+// rulingBinding is the limit of a ruling in place of a rule.
+type rulingBinding struct {
 	rule  *bound // nil if no rule matches
 	limit slidegate.Limit
 }
 
 // underRuling returns the rule with the limit of a ruling, or unchanged if it cannot have that limit.
-func (s *Service) underRuling(d *domain, base *bound, r *ruled) *bound {
-	key := ruledBy{base, r.limit}
+func (s *Service) underRuling(d *domain, base *bound, r *preparedRuling) *bound {
+	key := rulingBinding{base, r.limit}
 	d.mu.RLock()
-	made := d.underRulings[key]
+	rule := d.underRulings[key]
 	d.mu.RUnlock()
-	if made != nil {
-		return made
+	if rule != nil {
+		return rule
 	}
-	made, err := s.bindRuling(d, base, r.limit)
+	rule, err := s.bindRuling(d, base, r.limit)
 	if err != nil {
 		s.opts.Logger.Error("envoy: ruling cannot be applied; the rule stays in force", "domain", d.name, "error", err)
-		made = base
+		rule = base
 	}
-	if made == nil {
+	if rule == nil {
 		return nil
 	}
 	d.mu.Lock()
@@ -134,8 +135,8 @@ func (s *Service) underRuling(d *domain, base *bound, r *ruled) *bound {
 	if len(d.underRulings) >= maxOverrides {
 		clear(d.underRulings)
 	}
-	d.underRulings[key] = made
-	return made
+	d.underRulings[key] = rule
+	return rule
 }
 
 func (s *Service) bindRuling(d *domain, base *bound, limit slidegate.Limit) (*bound, error) {
@@ -143,18 +144,18 @@ func (s *Service) bindRuling(d *domain, base *bound, limit slidegate.Limit) (*bo
 	if base != nil {
 		title, tally, from = base.title, base.tally, base.spec
 	}
-	changed, err := from.under(limit, d.charging)
+	changed, err := from.withLimit(limit, d.charging)
 	if err != nil {
 		return nil, err
 	}
-	made, err := s.binder.rule(d.name, title, changed, tally)
+	rule, err := s.binder.rule(d.name, title, changed, tally)
 	if err == nil && base != nil {
-		made.path = base.path
+		rule.path = base.path
 	}
-	return made, err
+	return rule, err
 }
 
-// limitOfRuling returns the limit of a ruling. There must be one, since a descriptor has one count.
+// limitOfRuling returns the limit of a ruling. There must be exactly one, since a descriptor has one count.
 func limitOfRuling(r *rulings.Ruling) (limit slidegate.Limit, err error) {
 	if len(r.Limits) != 1 {
 		return limit, fmt.Errorf("an Envoy descriptor has one limit, not %d; give one", len(r.Limits))
@@ -162,9 +163,9 @@ func limitOfRuling(r *rulings.Ruling) (limit slidegate.Limit, err error) {
 	return slidegate.ParseLimit(r.Limits[0])
 }
 
-// under returns the rule with another limit. A limit that only sets a quota and a window counts as the rule does, so
+// withLimit returns the rule with another limit. A limit that only sets a quota and a window counts as the rule does, so
 // that the counts are kept if the window is the same.
-func (s *spec) under(limit slidegate.Limit, charging Charging) (*spec, error) {
+func (s *spec) withLimit(limit slidegate.Limit, charging Charging) (*spec, error) {
 	plain := slidegate.Limit{Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Calendar: limit.Calendar, Zone: limit.Zone}
 	if limit == plain {
 		limit = slidegate.Limit{Algorithm: slidegate.FixedWindow, CountDenied: charging == ChargeEach}
@@ -175,8 +176,8 @@ func (s *spec) under(limit slidegate.Limit, charging Charging) (*spec, error) {
 		limit.Quota, limit.Window, limit.Calendar, limit.Zone = plain.Quota, plain.Window, plain.Calendar, plain.Zone
 	}
 	limit.Name = ""
-	made := *s
-	made.unlimited, made.limit = false, limit
+	changed := *s
+	changed.unlimited, changed.limit = false, limit
 	switch {
 	case limit.Algorithm == slidegate.InFlight:
 		return nil, errors.New("in-flight is not supported for Envoy, which does not report when a request has ended")
@@ -185,15 +186,15 @@ func (s *spec) under(limit slidegate.Limit, charging Charging) (*spec, error) {
 	case limit.Calendar != 0:
 		for i, period := range calendarUnits {
 			if period == limit.Calendar {
-				made.unit, made.multiplier = units[i].unit, 1
+				changed.unit, changed.multiplier = units[i].unit, 1
 			}
 		}
 	case limit.Window <= 0 || limit.Window%time.Second != 0 || limit.Window/time.Second > math.MaxUint32:
 		return nil, errors.New("the window must be a whole number of seconds, as in Envoy's protocol")
 	default:
-		made.unit, made.multiplier = unitOf(limit.Window)
+		changed.unit, changed.multiplier = unitOf(limit.Window)
 	}
-	return &made, limit.Check()
+	return &changed, limit.Check()
 }
 
 // ResolveRuling checks a ruling about a descriptor and normalizes its key. An error is about the returned field.
@@ -216,7 +217,7 @@ func (s *Service) ResolveRuling(r *rulings.Ruling) (field string, err error) {
 	return "limits", err
 }
 
-// RulingNote returns why a ruling has no effect, or "" if it has.
+// RulingNote returns why a ruling has no effect, or "" if it has one.
 func (s *Service) RulingNote(r *rulings.Ruling) string {
 	t, err := s.target(r.Policy, r.Key)
 	switch {

@@ -20,22 +20,22 @@ var (
 )
 
 // booleanOf returns the value of an unquoted boolean, and whether it is one.
-func booleanOf(node ast.Node) (is, ok bool) {
+func booleanOf(node ast.Node) (value, ok bool) {
 	text, isText, scalar := yamlfile.Scalar(node)
 	if !scalar || isText {
 		return false, false
 	}
-	is = slices.Contains(trueWords, text)
-	return is, is || slices.Contains(falseWords, text)
+	value = slices.Contains(trueWords, text)
+	return value, value || slices.Contains(falseWords, text)
 }
 
 // boolean returns true or false; false if there is no value.
 func (r *reader) boolean(f yamlfile.Field) bool {
-	is, ok := booleanOf(f.Value)
+	value, ok := booleanOf(f.Value)
 	if !ok && f.Value != nil {
 		r.Problems.Addf(f.ValueAt(), "%s: must be true or false, not %s", f.Name, yamlfile.Describe(f.Value))
 	}
-	return is
+	return value
 }
 
 // ambiguous reports whether a number has a leading 0: YAML 1.1 reads it as octal, and YAML 1.2 as decimal.
@@ -51,7 +51,7 @@ func parseInteger(text string) (int64, error) {
 
 // integer returns the integer value of a field, from low to high.
 func (r *reader) integer(f yamlfile.Field, low, high int64) int64 {
-	if !r.given(f) {
+	if !r.hasValue(f) {
 		return low
 	}
 	text, isText, ok := yamlfile.Scalar(f.Value)

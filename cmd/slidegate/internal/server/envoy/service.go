@@ -45,8 +45,8 @@ type Options struct {
 	// service, not counting windows of one unit: each is a shape of limits, and a store keeps state for each. A
 	// descriptor with a further window is over its limit. 0 means 64.
 	MaxWindows int
-	// Await says that a management server will send the rules: until RulesReceived is called, the service is not healthy, and
-	// requests about unknown domains are errors, so that Envoy follows its failure_mode_deny.
+	// Await means that a management server will send the rules. Until RulesReceived is called, the service is not healthy,
+	// and requests about unknown domains fail, so that Envoy follows its failure_mode_deny.
 	Await bool
 	// OnRefused is called with every descriptor that is over its limit, even if the rule or the service is in shadow
 	// mode: the domain after rulings.EnvoyPrefix, the text of the descriptor, and the label of its rule. It must be
@@ -69,14 +69,14 @@ type Service struct {
 	windows     *windows
 	health      *health.Server
 	drained     atomic.Bool
-	waiting     atomic.Bool // for rules; see Options.Await
+	waiting     atomic.Bool // no rules have been received yet; see Options.Await
 	work        sync.Pool   // of *work
 
-	reload  sync.Mutex
-	domains atomic.Pointer[map[string]*domain]
-	ruled   atomic.Pointer[ruledTable] // nil if there are no rulings
-	table   *rulings.Table             // the source of ruled; guarded by reload
-	release func()                     // releases the capacity that the store holds for the domains; guarded by reload
+	reload   sync.Mutex
+	domains  atomic.Pointer[map[string]*domain]
+	prepared atomic.Pointer[preparedRulings] // nil if there are no rulings
+	table    *rulings.Table                  // the source of ruled; guarded by reload
+	release  func()                          // releases the capacity that the store holds for the domains; guarded by reload
 }
 
 var _ rls.RateLimitServiceServer = (*Service)(nil)
@@ -87,7 +87,7 @@ var healthNames = []string{"", "ratelimit", rls.RateLimitService_ServiceDesc.Ser
 // New returns a service over a store. Domains of the same name are merged, as by Merge.
 func New(st store.Store, domains []*Domain, opts Options) (*Service, error) {
 	if st == nil {
-		return nil, errors.New("envoy: store: must not be nil; memstore.New makes one")
+		return nil, errors.New("envoy: store: must not be nil; call memstore.New, for example")
 	}
 	m, err := newMetrics(opts.MeterProvider)
 	if err != nil {
@@ -136,8 +136,8 @@ func (s *Service) RulesReceived() {
 // Waiting reports whether the awaited rules have not arrived yet.
 func (s *Service) Waiting() bool { return s.waiting.Load() }
 
-// Reload replaces the domains in service, all or, on an error, none. Counts are kept if a limit's algorithm, window,
-// segments and anchor and the domain's charging are unchanged.
+// Reload replaces the domains in service, all or nothing: on an error, nothing changes. Counts are kept if a limit's
+// algorithm, window, segments and anchor and the domain's charging are unchanged.
 func (s *Service) Reload(domains []*Domain) error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
@@ -160,15 +160,15 @@ func (s *Service) Reload(domains []*Domain) error {
 			s.opts.Logger.Warn("envoy: charging: all keeps all counts of the domain in one entry of the store, which has room for a few thousand and is changed by one "+
 				"process at a time; use it for small domains, or write each", "domain", given.name, "store", traits.Name)
 		}
-		made, err := s.domain(given)
+		d, err := s.domain(given)
 		if err != nil {
 			return err
 		}
-		next[given.name] = made
+		next[given.name] = d
 	}
 	release := prepare(s.store, next)
 	before := s.domains.Swap(&next)
-	s.ruleLocked()
+	s.prepareRulingsLocked()
 	if s.release != nil {
 		s.release()
 	}

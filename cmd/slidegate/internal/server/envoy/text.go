@@ -43,7 +43,7 @@ func appendEscaped(to []byte, text string) []byte {
 	return to
 }
 
-// parseText parses the output of appendText. A key by itself has an empty value, and anything may be percent-encoded.
+// parseText parses the output of appendText. A key without = has an empty value, and anything may be percent-encoded.
 // Errors do not repeat the text, which is a key.
 func parseText(text string) (entries []*entry, err error) {
 	for part := range strings.SplitSeq(text, ",") {

@@ -58,10 +58,10 @@ type Options struct {
 
 // Handler serves proxies. It is safe for concurrent use. The zero value is not usable; call New.
 type Handler struct {
-	gate    *gate.Gate
-	opts    Options
-	trusted atomic.Pointer[[]netip.Prefix] // points to nil if no list was given
-	answers gate.Responder
+	gate      *gate.Gate
+	opts      Options
+	trusted   atomic.Pointer[[]netip.Prefix] // points to nil if no list was given
+	responder gate.Responder
 
 	storeLog, peerLog, requestLog *throttlelog.Logger
 }
@@ -69,7 +69,7 @@ type Handler struct {
 // New returns a handler for a gate.
 func New(g *gate.Gate, opts Options) (*Handler, error) {
 	if g == nil {
-		return nil, errors.New("forward: gate: must not be nil; gate.New makes one")
+		return nil, errors.New("forward: gate: must not be nil; call gate.New")
 	}
 	if opts.Mode == "" {
 		opts.Mode = Forwarded
@@ -85,8 +85,8 @@ func New(g *gate.Gate, opts Options) (*Handler, error) {
 
 // Trust sets which proxies may call without a token from now on. The service calls it with the trusted proxies of a
 // reloaded file. If proxies is nil, which is a file without a list, callers on the loopback interface are trusted,
-// unless the service has tokens: then it is meant for callers that have one, and anything on the same machine that
-// forwards requests to it would be a way around the tokens.
+// unless the service has tokens: then callers are expected to send one, and any program on the same machine that
+// forwards requests would be a way around the tokens.
 func (h *Handler) Trust(proxies []netip.Prefix) {
 	proxies = slices.Clone(proxies) // nil stays nil
 	h.trusted.Store(&proxies)
@@ -105,8 +105,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !h.trusts(r.RemoteAddr) && !h.authorized(r, q.token) {
-		h.peerLog.Warn("forward: request from an untrusted proxy; "+h.howToTrust(), nil)
-		sendProblem(w, http.StatusForbidden, "the caller is not a trusted proxy; "+h.howToTrust())
+		h.peerLog.Warn("forward: request from an untrusted proxy; "+h.trustAdvice(), nil)
+		sendProblem(w, http.StatusForbidden, "the caller is not a trusted proxy; "+h.trustAdvice())
 		return
 	}
 	original, err := rebuild(r, q.mode)
@@ -115,7 +115,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v, err := h.check(r.Context(), original, q.policy)
-	h.answer(w, q.mode, &v, err)
+	h.respond(w, q.mode, &v, err)
 }
 
 // check applies the policies that match the request, or the named one.
@@ -140,11 +140,11 @@ func (h *Handler) readQuery(r *http.Request) (q query, err error) {
 		return q, nil
 	}
 	fields, err := parseQuery(raw)
-	if passedOn(r) {
+	if isClientQuery(r) {
 		_, hasMode := fields["mode"]
 		_, hasPolicy := fields["policy"]
 		if hasMode || hasPolicy {
-			return q, errPassedOn
+			return q, errClientQuery
 		}
 		return q, nil
 	}
@@ -167,8 +167,8 @@ func (h *Handler) readQuery(r *http.Request) (q query, err error) {
 // queryNames lists the fields of the query.
 var queryNames = []string{"mode", "policy", "token"}
 
-// nearest returns a suggestion for an unknown field.
-func nearest(name string) string {
+// suggestion returns a suggestion for an unknown field.
+func suggestion(name string) string {
 	if near, ok := errtext.Nearest(name, queryNames); ok {
 		return "; did you mean " + near + "?"
 	}

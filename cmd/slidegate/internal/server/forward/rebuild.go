@@ -26,19 +26,19 @@ func parseQuery(raw string) (fields map[string]string, err error) {
 			err = fmt.Errorf("forward: %s: duplicate field; keep one", name)
 		}
 		if !slices.Contains(queryNames, name) && err == nil {
-			err = fmt.Errorf("forward: %q is not a field of this query%s (want mode, policy or token)", name, nearest(name))
+			err = fmt.Errorf("forward: %q is not a field of this query%s (want mode, policy or token)", name, suggestion(name))
 		}
 		fields[name] = given[0]
 	}
 	return fields, err
 }
 
-var errPassedOn = errors.New("forward: the proxy passes on the client's query, which contains a mode or a policy; " +
+var errClientQuery = errors.New("forward: the proxy passes on the client's query, which contains a mode or a policy; " +
 	"end the address with a question mark: " + Path + "?")
 
-// passedOn reports whether the query is the client's: Caddy passes it on unless configured otherwise. Only the
+// isClientQuery reports whether the query is the client's: Caddy passes it on unless configured otherwise. Only the
 // configuration may choose the policy, so such a query is ignored.
-func passedOn(r *http.Request) bool {
+func isClientQuery(r *http.Request) bool {
 	for _, uri := range r.Header["X-Forwarded-Uri"] {
 		if _, query, _ := strings.Cut(uri, "?"); query == r.URL.RawQuery {
 			return true
@@ -47,8 +47,8 @@ func passedOn(r *http.Request) bool {
 	return false
 }
 
-// onThisMachine is the address of callers without one, which are connected over a Unix socket.
-var onThisMachine = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+// loopbackAddr stands in for the address of a caller on a Unix socket, which has none.
+var loopbackAddr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // trusts reports whether a peer is a trusted proxy by its address. Any other peer could forge the headers.
 func (h *Handler) trusts(peer string) bool {
@@ -57,13 +57,13 @@ func (h *Handler) trusts(peer string) bool {
 		if !h.opts.TrustUnix || peer != "" && peer[0] != '@' && peer[0] != '/' {
 			return false
 		}
-		addr = onThisMachine
+		addr = loopbackAddr
 	}
-	named := *h.trusted.Load()
-	if named == nil {
+	prefixes := *h.trusted.Load()
+	if prefixes == nil {
 		return addr.IsLoopback() && h.opts.ValidToken == nil
 	}
-	for _, proxies := range named {
+	for _, proxies := range prefixes {
 		if proxies.Contains(addr) || contains4(proxies, addr) {
 			return true
 		}
@@ -76,12 +76,12 @@ const tokenHeader = "X-Slidegate-Token"
 
 // authorized reports whether the caller sent a valid token. Clients' own headers may be passed on together with those
 // of the proxy, so an invalid token in one place does not rule out a valid one in another.
-func (h *Handler) authorized(r *http.Request, inQuery string) bool {
+func (h *Handler) authorized(r *http.Request, queryToken string) bool {
 	valid := h.opts.ValidToken
 	if valid == nil {
 		return false
 	}
-	if inQuery != "" && valid(inQuery) || slices.ContainsFunc(r.Header[tokenHeader], valid) {
+	if queryToken != "" && valid(queryToken) || slices.ContainsFunc(r.Header[tokenHeader], valid) {
 		return true
 	}
 	return slices.ContainsFunc(r.Header["Authorization"], func(line string) bool {
@@ -90,8 +90,8 @@ func (h *Handler) authorized(r *http.Request, inQuery string) bool {
 	})
 }
 
-// howToTrust returns what to do about an untrusted caller.
-func (h *Handler) howToTrust() string {
+// trustAdvice returns what to do about an untrusted caller.
+func (h *Handler) trustAdvice() string {
 	if h.opts.ValidToken == nil {
 		return "add its address to trusted_proxies"
 	}
@@ -113,18 +113,18 @@ var requestHeaders = map[Mode]headerNames{
 
 // rebuild converts the proxy's request to the one that the proxy received, as if this program ran in place of the
 // proxy: the peer is the proxy's peer, which is the last entry of X-Forwarded-For, and the header is what that peer
-// sent. So a client that forges entries remains one client, whether or not the proxy passes them on; and if the proxy's
-// peer is a trusted proxy, the gate looks further by the same rule. If the proxy does not name its peer, the proxy
-// itself is the client, and everything behind it shares its quota.
+// sent. So a client that forges entries remains one client, whether or not the proxy passes them on. If the proxy's
+// peer is a trusted proxy too, the gate continues with the entry before it, by the same rule. If the proxy does not
+// name its peer, the proxy itself is the client, and everything behind it shares its quota.
 func rebuild(r *http.Request, mode Mode) (*http.Request, error) {
-	method, err := only(r.Header, requestHeaders[mode].method)
+	method, err := singleHeader(r.Header, requestHeaders[mode].method)
 	if err != nil {
 		return nil, err
 	}
 	if !isToken(method) {
 		return nil, fmt.Errorf("forward: %s: not a method", requestHeaders[mode].method)
 	}
-	uri, err := only(r.Header, requestHeaders[mode].uri)
+	uri, err := singleHeader(r.Header, requestHeaders[mode].uri)
 	if err != nil {
 		return nil, err
 	}
@@ -148,13 +148,13 @@ func rebuild(r *http.Request, mode Mode) (*http.Request, error) {
 	delete(original.Header, tokenHeader) // the proxy's token must not become part of a key
 	// Proxies serve the same site as SHOP.example and shop.example., which must not be a way around its policy.
 	original.Host = httplimit.CanonicalHost(original.Host)
-	stepBack(original)
+	setPeer(original)
 	return original, nil
 }
 
-// only returns the value of a header that must occur once. A duplicate means that the proxy adds to what the client
-// sent.
-func only(h http.Header, name string) (string, error) {
+// singleHeader returns the value of a header that must occur once. A duplicate means that the proxy adds its value to what
+// the client sent.
+func singleHeader(h http.Header, name string) (string, error) {
 	switch lines := h[name]; {
 	case len(lines) == 0 || lines[0] == "":
 		return "", fmt.Errorf("forward: %s: is missing; have the proxy set it (docs/forward-auth.md), and check the mode", name)
@@ -167,8 +167,8 @@ func only(h http.Header, name string) (string, error) {
 
 const forwardedFor = "X-Forwarded-For"
 
-// stepBack makes the last entry of X-Forwarded-For the peer.
-func stepBack(r *http.Request) {
+// setPeer makes the last entry of X-Forwarded-For the peer.
+func setPeer(r *http.Request) {
 	lines := r.Header[forwardedFor]
 	delete(r.Header, forwardedFor)
 	if len(lines) == 0 {

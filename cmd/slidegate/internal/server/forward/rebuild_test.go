@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 )
 
-// stepBack replaces the peer with the proxy's peer.
+// setPeer replaces the peer with the proxy's peer.
 func TestStepBack(t *testing.T) {
 	for _, c := range []struct {
 		lines []string
@@ -32,7 +32,7 @@ func TestStepBack(t *testing.T) {
 		if c.lines != nil {
 			r.Header[forwardedFor] = given
 		}
-		stepBack(r)
+		setPeer(r)
 		if got := strings.Join(r.Header[forwardedFor], "|"); r.RemoteAddr != c.peer || got != c.left {
 			t.Errorf("%q: got %s and %q, want %s and %q", c.lines, r.RemoteAddr, got, c.peer, c.left)
 		}
@@ -64,7 +64,7 @@ func TestRebuildWithoutFragment(t *testing.T) {
 	}
 }
 
-// If the proxy is trusted, the client found after stepBack is the same as before, whatever the header says.
+// If the proxy is trusted, the client found after setPeer is the same as before, whatever the header says.
 func FuzzSameClient(f *testing.F) {
 	for _, line := range []string{"", "203.0.113.7", "6.6.6.6, 203.0.113.7", "6.6.6.6, 203.0.113.7, 10.0.0.2", "10.0.0.9, 10.0.0.2", "x, 10.0.0.2", ",", "[::1]:80"} {
 		f.Add(line, "")
@@ -81,7 +81,7 @@ func FuzzSameClient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second string) {
 		before := &http.Request{RemoteAddr: "10.0.0.1:5", Header: http.Header{forwardedFor: {first, second}}}
 		after := &http.Request{RemoteAddr: "10.0.0.1:5", Header: http.Header{forwardedFor: {first, second}}}
-		stepBack(after)
+		setPeer(after)
 		got, want := source.Key(after), source.Key(before)
 		// If all entries are proxies, any of them may be the client, as long as it is a proxy.
 		if got != want && !(strings.HasPrefix(got, "10.") && strings.HasPrefix(want, "10.")) {

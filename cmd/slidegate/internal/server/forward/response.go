@@ -9,26 +9,26 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// answer sends the gate's verdict to the proxy. Only 2xx admits a request. Traefik and Caddy pass the body on to the
+// respond sends the gate's verdict to the proxy. Only 2xx admits a request. Traefik and Caddy pass the body on to the
 // client.
-func (h *Handler) answer(w http.ResponseWriter, mode Mode, v *gate.Verdict, err error) {
+func (h *Handler) respond(w http.ResponseWriter, mode Mode, v *gate.Verdict, err error) {
 	status := statusOf(v)
 	if err != nil {
 		status = statusOfError(err)
 		v = &gate.Verdict{Decision: httplimit.Undecided()} // adds no headers
 	}
-	h.answers.WriteHeader(w.Header(), v)
+	h.responder.WriteHeader(w.Header(), v)
 	var body []byte
 	switch status {
 	case http.StatusOK:
 		w.WriteHeader(status)
 		return
 	case http.StatusTooManyRequests:
-		body = h.answers.Refusal(v, h.gate.RefusalTexts(v.Policy))
+		body = h.responder.Refusal(v, h.gate.RefusalTexts(v.Policy))
 	case http.StatusForbidden:
 		body = gate.Forbidden(v).Text()
 	case http.StatusServiceUnavailable:
-		body = h.answers.Refusal(v, nil)
+		body = h.responder.Refusal(v, nil)
 		h.storeLog.Warn("forward: the store could not answer", err)
 	default: // the reason only goes to the log, since Traefik and Caddy pass this response on to the client
 		h.requestLog.Warn("forward: the request cannot be decided", err)
@@ -49,8 +49,8 @@ func detailOf(status int) string {
 	return "the policy cannot be decided; the log of the service says why"
 }
 
-// sendProblem answers an invalid request of a proxy. To the proxy this is neither an admission nor a denial, so that
-// the mistake is noticed.
+// sendProblem responds to an invalid request of a proxy. To the proxy this is neither an admission nor a denial, so
+// that the mistake is noticed.
 func sendProblem(w http.ResponseWriter, status int, detail string) {
 	problemjson.Document{Status: status, Detail: detail}.Send(w)
 }

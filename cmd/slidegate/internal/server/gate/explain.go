@@ -12,9 +12,9 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Explanation is the result of Explain: which rules apply to an ask, and what each would decide. It is a plain value,
-// made for JSON. List and Override are entries of the file. An exact entry is a key, so only show an Explanation to
-// operators who may see keys.
+// Explanation is the result of Explain: which rules apply to a request, and what each would decide. It is a plain
+// value, made for JSON. List and Override are entries of the file. An entry may be a key, so show an Explanation only
+// to operators who may see keys.
 type Explanation struct {
 	Policy    string           `json:"policy"`
 	By        By               `json:"by"`
@@ -50,7 +50,8 @@ type ExplainedLimit struct {
 	ResetAfterMicros int64  `json:"reset_after_us"`
 }
 
-// Explain returns what would decide an ask and the answer each limit would give. It charges nothing and counts nothing.
+// Explain returns what would decide a request, and the answer that each limit would give. It charges nothing and counts
+// nothing.
 func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 	var part policy.Part
 	s, err := g.part(&req, &part)
@@ -58,7 +59,7 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 		return Explanation{}, err
 	}
 	p := s.order[part.Policy]
-	e := Explanation{Policy: p.Name, Shadow: p.Shadow, Failure: s.set.Mode(p.place).String()}
+	e := Explanation{Policy: p.Name, Shadow: p.Shadow, Failure: s.set.Mode(p.index).String()}
 	e.By, e.Override, e.List = s.set.Route(part)
 	e.Plan, e.Override = s.planOf(&part, e.By, e.Override)
 	if e.Ruling = g.ruled.Load().Find(p.Name, part.Key, time.Now()); e.Ruling != nil {
@@ -70,13 +71,13 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 		if s.set.Decide(ctx, rule.Peek, &part, &v); v.Err != nil {
 			return Explanation{}, v.Err
 		}
-		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explained(&v)
+		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explainLimits(&v)
 		e.Penalty = v.Penalty.Microseconds()
-		if e.Plan == "" && s.set.HasCandidate(p.place, part.Key) {
+		if e.Plan == "" && s.set.HasCandidate(p.index, part.Key) {
 			part.Candidate = true
 			var candidate Verdict
 			if s.set.Decide(ctx, rule.Peek, &part, &candidate); candidate.Err == nil {
-				e.Candidate = explained(&candidate)
+				e.Candidate = explainLimits(&candidate)
 			}
 		}
 	}
@@ -84,8 +85,8 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 	return e, nil
 }
 
-// planOf returns the name of the plan that decides a part, and the override if that decides. Plans by key are overrides
-// to the engine.
+// planOf returns the name of the plan that decides a part, or the override if an override decides. To the engine, plans
+// by key are overrides.
 func (s *snapshot) planOf(part *policy.Part, by By, override string) (plan, over string) {
 	p := s.order[part.Policy]
 	switch {
@@ -102,8 +103,8 @@ func (s *snapshot) planOf(part *policy.Part, by By, override string) (plan, over
 	return "", override
 }
 
-// explained returns the answer of each limit.
-func explained(v *Verdict) []ExplainedLimit {
+// explainLimits returns the answer of each limit.
+func explainLimits(v *Verdict) []ExplainedLimit {
 	answers := v.Decision.Answers
 	if answers == nil {
 		d := &v.Decision

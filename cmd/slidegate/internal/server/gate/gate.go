@@ -47,12 +47,12 @@ type Options struct {
 
 // Gate decides requests by policies. It is safe for concurrent use. The zero value is not usable; call New.
 type Gate struct {
-	stores  Stores
-	opts    Options
-	metrics *metrics
-	every   uint32 // one in this many decisions is timed
-	current atomic.Pointer[snapshot]
-	batches sync.Pool // of *[]policy.Part
+	stores         Stores
+	opts           Options
+	metrics        *metrics
+	sampleInterval uint32 // one in this many decisions is timed
+	current        atomic.Pointer[snapshot]
+	batches        sync.Pool // of *[]policy.Part
 
 	ruled     atomic.Pointer[rulings.Table]
 	reloading sync.Mutex // also held while rulings change
@@ -64,7 +64,7 @@ func New(file *config.File, stores Stores, opts Options) (*Gate, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	g := &Gate{opts: opts, stores: stores, every: timedEvery(stores)}
+	g := &Gate{opts: opts, stores: stores, sampleInterval: sampleInterval(stores)}
 	g.batches.New = func() any { return new([]policy.Part) }
 	var err error
 	if g.metrics, err = newMetrics(opts.MeterProvider, func() int { return len(g.Policies()) }); err != nil {

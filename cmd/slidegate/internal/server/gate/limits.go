@@ -11,5 +11,5 @@ func (g *Gate) LimitsOf(policy, key string) []slidegate.Limit {
 	if p == nil {
 		return nil
 	}
-	return s.set.LimitsOf(p.place, key)
+	return s.set.LimitsOf(p.index, key)
 }

@@ -28,16 +28,17 @@ const (
 	unlimited
 	denyListed
 	shadowDenyListed
-	blocked // by a ruling
+	blocked // a ruling blocks the key
 	shadowBlocked
-	candidateAgreedAdmit  // the candidate admits what the limits admit,
-	candidateAgreedRefuse // denies what they deny,
-	candidateStricter     // denies what they admit,
-	candidateLooser       // and admits what they deny
+	candidateAgreedAdmit  // the candidate admits what the limits admit
+	candidateAgreedRefuse // the candidate denies what the limits deny
+	candidateStricter     // the candidate denies what the limits admit
+	candidateLooser       // the candidate admits what the limits deny
 	counts
 )
 
-// outcomes names each count: the outcome and what decided it; for a candidate, its outcome and that of the limits.
+// outcomes names each count: the outcome and what decided it; for a candidate, its outcome and the outcome of the
+// limits.
 var outcomes = [counts][2]string{
 	admitted:              {"admitted", ByLimits.String()},
 	refused:               {"refused", ByLimits.String()},
@@ -76,14 +77,14 @@ func newTally(name string, onRefused func(policy, key string)) *tally {
 		lanes *= 2
 	}
 	t := &tally{name: name, onRefused: onRefused, lanes: make([]cells, lanes)}
-	called := attribute.String("policy", name)
+	policyName := attribute.String("policy", name)
 	for count, words := range outcomes {
 		second := attribute.String("by", words[1])
 		if count >= candidateAgreedAdmit {
 			second = attribute.String("live_outcome", words[1])
 		}
 		t.attributes[count] = metric.WithAttributeSet(attribute.NewSet(
-			called, attribute.String("outcome", words[0]), second))
+			policyName, attribute.String("outcome", words[0]), second))
 	}
 	return t
 }
@@ -161,8 +162,8 @@ type metrics struct {
 	current               func() int
 	onRefused             func(policy, key string)
 
-	mu    sync.Mutex
-	names map[string]*tally
+	mu      sync.Mutex
+	tallies map[string]*tally
 }
 
 func newMetrics(provider metric.MeterProvider, current func() int) (*metrics, error) {
@@ -170,7 +171,7 @@ func newMetrics(provider metric.MeterProvider, current func() int) (*metrics, er
 		provider = otel.GetMeterProvider()
 	}
 	meter := provider.Meter(scope)
-	m := &metrics{names: map[string]*tally{}, current: current}
+	m := &metrics{tallies: map[string]*tally{}, current: current}
 	var errs [3]error
 	m.decisions, errs[0] = meter.Int64ObservableCounter("slidegate.policy.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("Requests decided by a policy, by outcome and by what decided."))
@@ -193,22 +194,22 @@ func newMetrics(provider metric.MeterProvider, current func() int) (*metrics, er
 func (m *metrics) tallyOf(name string, hasCandidate bool) *tally {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.names) >= maxTallies && m.names[name] == nil {
+	if len(m.tallies) >= maxTallies && m.tallies[name] == nil {
 		name = "other"
 	}
-	if m.names[name] == nil {
-		m.names[name] = newTally(name, m.onRefused)
+	if m.tallies[name] == nil {
+		m.tallies[name] = newTally(name, m.onRefused)
 	}
 	if hasCandidate {
-		m.names[name].hasCandidate.Store(true)
+		m.tallies[name].hasCandidate.Store(true)
 	}
-	return m.names[name]
+	return m.tallies[name]
 }
 
 func (m *metrics) observe(_ context.Context, to metric.Observer) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, t := range m.names {
+	for _, t := range m.tallies {
 		for count := range counts {
 			switch {
 			case count < candidateAgreedAdmit:

@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Allow takes the ask's cost, all or nothing. The error wraps ErrPolicy for an unknown policy and slidegate.ErrCost for
-// an invalid cost; other errors are the store's.
+// Allow takes the cost of the request, all or nothing. The error wraps ErrPolicy for an unknown policy and
+// slidegate.ErrCost for an invalid cost; other errors are the store's.
 func (g *Gate) Allow(ctx context.Context, req Request) (v Verdict, err error) {
 	err = g.decide(ctx, rule.Take, &req, req.Cost, &v)
 	return v, err
@@ -29,15 +29,15 @@ func (g *Gate) Peek(ctx context.Context, req Request) (v Verdict, err error) {
 	return v, err
 }
 
-// Refund returns the ask's cost to its key, the oldest live units first, for the candidate too. A key that is on a list
-// or has no limit was charged nothing, and nothing is refunded.
+// Refund returns the cost of the request to its key, the oldest live units first. It also refunds the candidate. A key
+// that is on a list or has no limit was charged nothing, and nothing is refunded.
 func (g *Gate) Refund(ctx context.Context, req Request) (v Verdict, err error) {
 	err = g.decide(ctx, rule.GiveBack, &req, 0, &v)
 	return v, err
 }
 
-// Charge charges the ask's cost, which must be at least 1, without a check, even beyond the quota, to the candidate
-// too. A key that is on a list or has no limit is charged nothing.
+// Charge charges the cost of the request, which must be at least 1, without a check and even beyond the quota. It
+// also charges the candidate. A key that is on a list or has no limit is charged nothing.
 func (g *Gate) Charge(ctx context.Context, req Request) (v Verdict, err error) {
 	if req.Cost == 0 {
 		return v, fmt.Errorf("gate: %w: must be 1 to %d, not 0", slidegate.ErrCost, int64(rule.MaxQuota))
@@ -46,8 +46,8 @@ func (g *Gate) Charge(ctx context.Context, req Request) (v Verdict, err error) {
 	return v, err
 }
 
-// Reset deletes what the ask's key has used of the limits that apply to it now, and of the candidate, even if the key
-// is on a list.
+// Reset deletes what the key of the request has used of the limits that apply to it now, and of the candidate, even
+// if the key is on a list.
 func (g *Gate) Reset(ctx context.Context, req Request) error {
 	req.Cost = 0
 	var v Verdict
@@ -67,9 +67,9 @@ func (g *Gate) decide(ctx context.Context, op rule.Op, req *Request, granted int
 	return forClient(v, granted)
 }
 
-// part converts an ask for the engine. Addresses in keys are normalized as they are for HTTP requests, so that an
-// application that sends an address, a proxy that checks requests and an operator who resets a key all mean the same
-// counts.
+// part converts a request for the engine. Addresses in keys are normalized as they are for HTTP requests, so that an
+// application that sends an address, a proxy that checks requests and an operator who resets a key all refer to the
+// same counts.
 func (g *Gate) part(req *Request, part *policy.Part) (*snapshot, error) {
 	s := g.current.Load()
 	p, err := s.find(req.Policy)
@@ -83,9 +83,9 @@ func (g *Gate) part(req *Request, part *policy.Part) (*snapshot, error) {
 	return s, nil
 }
 
-// fill converts an ask of the policy.
+// fill converts a request under the policy.
 func (p *compiled) fill(req *Request, part *policy.Part) {
-	part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(req.Key, p.groups), req.Address, req.Cost
+	part.Policy, part.Key, part.Address, part.Cost = p.index, p.Key.Canonical(req.Key, p.groups), req.Address, req.Cost
 	if plan, found := p.find(req.Plan); found && p.plan != nil {
 		part.Plan = policy.Named(plan.Name)
 	}
@@ -100,17 +100,18 @@ func checkCost(cost int64) error {
 	return nil
 }
 
-// AllowBatch is Allow for many asks in one call to the store, or in one call per failure mode if their policies differ
-// in that. Requests that share a key are decided in order, each by itself, and all requests by the same policies, even if a
-// reload happens at the same time. Verdicts and errs must be as long as asks, and are filled.
+// AllowBatch is Allow for many requests in one call to the store, or in one call per failure mode if their policies have
+// different ones. Requests that share a key are decided in order, each separately. All requests are decided by the same
+// policies, even if a reload happens at the same time. AllowBatch fills verdicts and errs, which must be at least as long
+// as reqs.
 func (g *Gate) AllowBatch(ctx context.Context, reqs []Request, verdicts []Verdict, errs []error) {
 	if len(verdicts) < len(reqs) || len(errs) < len(reqs) {
-		panic(fmt.Sprintf("gate: AllowBatch: %d requests with %d verdicts and %d errs; both must be at least as long as asks",
+		panic(fmt.Sprintf("gate: AllowBatch: %d requests with %d verdicts and %d errs; both must be at least as long as the requests",
 			len(reqs), len(verdicts), len(errs)))
 	}
 	s := g.current.Load()
-	kept := g.batches.Get().(*[]policy.Part)
-	parts := (*kept)[:0]
+	pooled := g.batches.Get().(*[]policy.Part)
+	parts := (*pooled)[:0]
 	for i := range reqs {
 		req := &reqs[i]
 		parts = append(parts, policy.Part{})
@@ -134,13 +135,13 @@ func (g *Gate) AllowBatch(ctx context.Context, reqs []Request, verdicts []Verdic
 		}
 	}
 	clear(parts)
-	*kept = parts[:0]
-	g.batches.Put(kept)
+	*pooled = parts[:0]
+	g.batches.Put(pooled)
 }
 
 // Reserve takes an estimate now, to be settled when the actual cost is known, and slots of in-flight limits. If nothing
 // was charged (an allow list, no limit, or a policy in shadow mode that would have denied), the reservation has no
-// charges, and settling it does nothing; if the ask was denied, it is the zero value. A candidate is charged the
+// charges, and settling it does nothing; if the request was denied, it is the zero value. A candidate is charged the
 // estimate, which is not corrected later.
 func (g *Gate) Reserve(ctx context.Context, req Request) (res slidegate.Reservation, v Verdict, err error) {
 	var part policy.Part

@@ -15,49 +15,49 @@ import (
 // and which limits do not continue the previous counts; it also says if nothing changed. The gate does not manage the
 // store's address or timeout: a change of those is logged as a warning, since it requires a restart.
 //
-// An ask that is under way during a reload is decided by the policies it began with.
+// A request in progress during a reload is decided by the policies it began with.
 func (g *Gate) Reload(file *config.File) error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	old := g.current.Load()
-	made, err := g.build(file, old)
+	next, err := g.build(file, old)
 	if err != nil {
 		g.opts.Logger.Error("policies not reloaded; the old ones stay in force", slog.Any("error", err))
 		return err
 	}
 	if reflect.DeepEqual(old.file, file) {
-		g.opts.Logger.Info("policies reloaded: nothing changed", slog.Int("policies", len(made.order)))
+		g.opts.Logger.Info("policies reloaded: nothing changed", slog.Int("policies", len(next.order)))
 		return nil
 	}
-	made.prepare(g.stores)
-	made.rule(g.ruled.Load(), g.opts.Logger)
-	g.current.Store(made)
+	next.prepare(g.stores)
+	next.rule(g.ruled.Load(), g.opts.Logger)
+	g.current.Store(next)
 	old.release()
-	g.logChanges(old, made)
+	g.logChanges(old, next)
 	return nil
 }
 
 // logChanges logs the differences between two snapshots.
-func (g *Gate) logChanges(old, made *snapshot) {
+func (g *Gate) logChanges(old, next *snapshot) {
 	log := g.opts.Logger
 	var added, removed, changed []string
-	for _, p := range made.order {
+	for _, p := range next.order {
 		switch before := old.policies[p.Name]; {
 		case before == nil:
 			added = append(added, p.Name)
-		case !reflect.DeepEqual(before.Policy, p.Policy) || old.set.Mode(before.place) != made.set.Mode(p.place):
+		case !reflect.DeepEqual(before.Policy, p.Policy) || old.set.Mode(before.index) != next.set.Mode(p.index):
 			changed = append(changed, p.Name)
-			g.logOtherCounts(p.Name, old.set.BoundLimits(before.place), made.set.BoundLimits(p.place))
+			g.logOtherCounts(p.Name, old.set.BoundLimits(before.index), next.set.BoundLimits(p.index))
 		}
 	}
 	for _, p := range old.order {
-		if made.policies[p.Name] == nil {
+		if next.policies[p.Name] == nil {
 			removed = append(removed, p.Name)
 		}
 	}
 	log.Info("policies reloaded", slog.Any("added", added), slog.Any("removed", removed), slog.Any("changed", changed),
-		slog.Int("policies", len(made.order)))
-	before, now := &old.file.Service, &made.file.Service
+		slog.Int("policies", len(next.order)))
+	before, now := &old.file.Service, &next.file.Service
 	if !reflect.DeepEqual(before.JWT, now.JWT) {
 		log.Info("request tokens are verified with new keys or rules from now on")
 	}
@@ -66,7 +66,8 @@ func (g *Gate) logChanges(old, made *snapshot) {
 	}
 }
 
-// otherCounts is also true for a limit that returns: what it counted before still counts until its window has passed.
+// otherCounts also covers a limit that was removed and has returned: what it counted before still counts until its
+// window has passed.
 const otherCounts = "limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what " +
 	"it counted when it was last in force"
 

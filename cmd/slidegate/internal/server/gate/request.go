@@ -13,7 +13,7 @@ import (
 // costs, as one request to the store, all or nothing. It is for listeners that see whole requests; config.Policy.HTTP
 // documents the fields of a request.
 //
-// Policies in shadow mode are part of the same call but decided by themselves, so their denials do not keep the others
+// Policies in shadow mode are part of the same call but decided separately, so their denials do not keep the others
 // from being charged, and their errors are not reported. If any other policy has the client on its deny list, the
 // request is denied without a call to the store; a policy that has it on its allow list, or has no limit for it, takes
 // no part in the decision. If policies with different failure modes decide together, the strictest mode applies:
@@ -102,15 +102,15 @@ func (p *compiled) costOf(r *http.Request) int64 {
 // part returns a policy's part in a request.
 func (s *snapshot) part(p *compiled, r *http.Request) policy.Part {
 	addr, _ := s.source.Addr(r)
-	part := policy.Part{Policy: p.place, Key: p.key(r), Address: addr, Cost: p.costOf(r)}
+	part := policy.Part{Policy: p.index, Key: p.key(r), Address: addr, Cost: p.costOf(r)}
 	if p.plan != nil {
 		part.Plan = p.plan(r)
 	}
 	return part
 }
 
-// finish completes the verdict on a request. A policy in shadow mode that failed keeps no request out, nor does a
-// policy under which a request costs nothing.
+// finish completes the verdict on a request. A policy in shadow mode that failed denies no request, nor does a policy
+// under which a request costs nothing.
 func (s *snapshot) finish(v *Verdict, granted int64) error {
 	if v.Peek && v.By == ByLimits && !v.Refused {
 		v.Decision.Allowed, v.Decision.RetryAfter = true, 0

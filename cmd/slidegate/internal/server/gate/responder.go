@@ -20,7 +20,7 @@ type Responder struct {
 func (r *Responder) WriteHeader(h http.Header, v *Verdict) {
 	var buf [8]*httplimit.HeaderItem
 	items := buf[:0]
-	if counted(v) {
+	if hasAnswers(v) {
 		items = r.items.Append(items, v.Limits)
 	}
 	r.Dialect.Write(h, items, &v.Decision)
@@ -48,8 +48,8 @@ func Forbidden(v *Verdict) problemjson.Document {
 	return problemjson.Denied
 }
 
-// counted reports whether the verdict has an answer from each of its limits that clients may see.
-func counted(v *Verdict) bool {
+// hasAnswers reports whether the verdict has an answer from each of its limits, and clients may see them.
+func hasAnswers(v *Verdict) bool {
 	answers := len(v.Decision.Answers)
 	return v.By == ByLimits && !v.Shadow && (len(v.Limits) == answers || len(v.Limits) == 1 && answers == 0)
 }

@@ -27,24 +27,24 @@ func (s *snapshot) rule(table *rulings.Table, log *slog.Logger) {
 	for _, p := range s.order {
 		var all []policy.Ruling
 		for _, r := range table.Of(p.Name, now) {
-			made, err := r.PolicyRuling()
+			ruling, err := r.PolicyRuling()
 			if err != nil {
 				logInvalidRuling(log, p.Name, err)
 				continue
 			}
-			all = append(all, made)
+			all = append(all, ruling)
 		}
-		if s.set.SetRulings(p.place, all) == nil {
+		if s.set.SetRulings(p.index, all) == nil {
 			continue
 		}
 		all = slices.DeleteFunc(all, func(r policy.Ruling) bool {
-			err := s.set.CheckRuling(p.place, r)
+			err := s.set.CheckRuling(p.index, r)
 			if err != nil {
 				logInvalidRuling(log, p.Name, err)
 			}
 			return err != nil
 		})
-		_ = s.set.SetRulings(p.place, all) // all were checked above
+		_ = s.set.SetRulings(p.index, all) // all were checked above
 	}
 }
 
@@ -65,15 +65,15 @@ func (g *Gate) ResolveRuling(r *rulings.Ruling) error {
 	if r.Kind == rulings.Clear {
 		return nil
 	}
-	made, err := r.PolicyRuling()
+	ruling, err := r.PolicyRuling()
 	if err != nil {
 		return &rulings.FieldError{Field: "limits", Err: err}
 	}
-	for i := range made.Limits {
-		p.nameLimit(&made.Limits[i])
-		r.Limits[i] = made.Limits[i].String()
+	for i := range ruling.Limits {
+		p.nameLimit(&ruling.Limits[i])
+		r.Limits[i] = ruling.Limits[i].String()
 	}
-	if err := s.set.CheckRuling(p.place, made); err != nil {
+	if err := s.set.CheckRuling(p.index, ruling); err != nil {
 		return &rulings.FieldError{Field: "limits", Err: err}
 	}
 	return nil
@@ -94,16 +94,16 @@ func (p *compiled) nameLimit(limit *slidegate.Limit) {
 	}
 }
 
-// RulingNote returns why a ruling has no effect, or "" if it has.
+// RulingNote returns why a ruling has no effect, or "" if it has one.
 func (g *Gate) RulingNote(r *rulings.Ruling) string {
 	s := g.current.Load()
 	p := s.policies[r.Policy]
 	if p == nil {
 		return "no policy has this name"
 	}
-	made, err := r.PolicyRuling()
+	ruling, err := r.PolicyRuling()
 	if err == nil {
-		err = s.set.CheckRuling(p.place, made)
+		err = s.set.CheckRuling(p.index, ruling)
 	}
 	if err != nil {
 		return fmt.Sprintf("cannot be applied: %v", err)

@@ -52,13 +52,13 @@ func (g *Gate) end(ctx context.Context, policy string, r *slidegate.Reservation,
 	if err != nil || len(r.Charges) == 0 && r.ID != "" {
 		return done, err
 	}
-	said, err := settle(s.set.Limiter(p.place))
+	result, err := settle(s.set.Limiter(p.index))
 	if err != nil {
 		return done, err
 	}
-	done.Repeated = said.Repeated
+	done.Repeated = result.Repeated
 	for i := range r.Charges {
-		done.Limits = append(done.Limits, SettledLimit{Limit: s.labelOf(p, r.Charges[i].Limit), Returned: said.Returned[i]})
+		done.Limits = append(done.Limits, SettledLimit{Limit: s.labelOf(p, r.Charges[i].Limit), Returned: result.Returned[i]})
 	}
 	return done, nil
 }
@@ -75,7 +75,7 @@ func (g *Gate) Renew(ctx context.Context, policy string, r slidegate.Reservation
 		v.Decision.Allowed, v.By = true, ByUnlimited
 		return v, nil
 	}
-	v.Decision, err = s.set.Limiter(p.place).Renew(ctx, r)
+	v.Decision, err = s.set.Limiter(p.index).Renew(ctx, r)
 	v.Refused = !v.Decision.Allowed
 	return v, err
 }
@@ -99,7 +99,7 @@ func (g *Gate) verified(ctx context.Context, policy string, r *slidegate.Reserva
 // not.
 func (s *snapshot) labelOf(p *compiled, charged slidegate.Limit) string {
 	if bound, err := slidegate.Bind(p.Name, charged); err == nil {
-		for _, own := range s.set.BoundLimits(p.place) {
+		for _, own := range s.set.BoundLimits(p.index) {
 			if own.Prefix() == bound.Prefix() && *own.Rule() == *bound.Rule() {
 				return own.Label()
 			}
@@ -132,11 +132,11 @@ func UsedInOrder(r *slidegate.Reservation, costs []int64) ([]slidegate.Used, err
 }
 
 // checkReservation rejects charges to limits that the policy does not have: a reservation comes from a client, which
-// could otherwise make the store keep state for limits of its own invention. A reservation of the earlier format may
-// have charged sliding windows that are now the policy's sliding logs, if their algorithm was not named.
+// could otherwise make the store keep state for limits that it invents. A reservation of the earlier format may have
+// charged sliding windows that are now the policy's sliding logs, if their algorithm was not named.
 func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation, earlier bool) error {
 	known := map[string]bool{}
-	for _, b := range s.set.BoundLimits(p.place) {
+	for _, b := range s.set.BoundLimits(p.index) {
 		known[b.Prefix()] = true
 		if earlier {
 			known[earlierPrefix(b)] = true

@@ -20,17 +20,17 @@ type Signer interface {
 	Verify(ctx context.Context, text []byte, signature string) bool
 }
 
-// The ID of a reservation is followed by one of these and a signature. They identify the format that was signed;
-// earlier is the format of reservations without a version, which can still be settled.
+// The ID of a reservation is followed by one of these marks and a signature. A mark identifies the format that was
+// signed; earlier is the format of reservations without a version, which can still be settled.
 const (
-	signedBy      = ".v2."
-	signedEarlier = ".v1."
+	signatureMark = ".v2."
+	earlierMark   = ".v1."
 )
 
 // sign appends a signature to the ID of a reservation, unless the reservation is the zero value or there is no Signer.
 func (g *Gate) sign(ctx context.Context, policy string, r *slidegate.Reservation) {
 	if g.opts.Signer != nil && r.ID != "" {
-		r.ID += signedBy + g.opts.Signer.Sign(ctx, signedText(policy, *r))
+		r.ID += signatureMark + g.opts.Signer.Sign(ctx, signedText(policy, *r))
 	}
 }
 
@@ -42,14 +42,14 @@ func (g *Gate) verify(ctx context.Context, policy string, r *slidegate.Reservati
 	}
 	ctx = context.WithoutCancel(ctx) // settling continues after the client has disconnected
 	textOf := signedText
-	id, signature, signed := strings.Cut(r.ID, signedBy)
+	id, signature, signed := strings.Cut(r.ID, signatureMark)
 	if !signed {
-		id, signature, earlier = strings.Cut(r.ID, signedEarlier)
+		id, signature, earlier = strings.Cut(r.ID, earlierMark)
 		r.Charges, textOf = earlierCharges(r.Charges), earlierText
 	}
-	bare := *r
-	bare.ID = id
-	if id == "" || signature == "" || !g.opts.Signer.Verify(ctx, textOf(policy, bare), signature) {
+	unsigned := *r
+	unsigned.ID = id
+	if id == "" || signature == "" || !g.opts.Signer.Verify(ctx, textOf(policy, unsigned), signature) {
 		return earlier, fmt.Errorf("gate: %w: it was not made by this service for policy %s, or was modified since; "+
 			"send the reservation unchanged", slidegate.ErrReservation, policy)
 	}
@@ -57,8 +57,8 @@ func (g *Gate) verify(ctx context.Context, policy string, r *slidegate.Reservati
 	return earlier, nil
 }
 
-// earlierCharges returns the charges of a reservation of the earlier format as they were meant: a limit that names no
-// algorithm is a sliding window, whatever version the client claims.
+// earlierCharges returns the charges of a reservation of the earlier format with their algorithms: a limit that names
+// no algorithm is a sliding window, whatever version the client claims.
 func earlierCharges(charges []slidegate.ReservedCharge) []slidegate.ReservedCharge {
 	charges = slices.Clone(charges)
 	for i := range charges {
@@ -74,7 +74,7 @@ func signedText(policy string, r slidegate.Reservation) []byte {
 	if r.Charges == nil {
 		r.Charges = []slidegate.ReservedCharge{} // some JSON readers do not distinguish it from null
 	}
-	return signedJSON(signedBy, policy, r)
+	return signedJSON(signatureMark, policy, r)
 }
 
 // earlierText is signedText for the earlier format, which has no version and does not name sliding windows.
@@ -90,7 +90,7 @@ func earlierText(policy string, r slidegate.Reservation) []byte {
 			charges[i].Limit.Algorithm = slidegate.DefaultAlgorithm
 		}
 	}
-	return signedJSON(signedEarlier, policy, earlier{r.ID, r.Group, charges})
+	return signedJSON(earlierMark, policy, earlier{r.ID, r.Group, charges})
 }
 
 func signedJSON(format, policy string, r any) []byte {

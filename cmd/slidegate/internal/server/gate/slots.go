@@ -21,16 +21,16 @@ var (
 	ErrNoSlots = errors.New("no in-flight limit")
 )
 
-// explainUnheld adds to the error of a Request that would take slots without a way to release them what to do instead. A
-// configured limit is never ignored silently.
+// explainUnheld adds advice to the error of a Request that would take slots without a way to release them. A configured
+// limit is never ignored silently.
 func explainUnheld(err error) error {
 	return fmt.Errorf("gate: %w (/v1/acquire and /v1/release, or SG.ACQUIRE and SG.RELEASE); slidegate proxy holds slots itself", err)
 }
 
-// Acquire takes slots, and the ask's cost of the policy's other limits, all or nothing. The caller renews the
-// reservation and releases or settles it; a slot that is neither renewed nor released is free again after its time to
-// live. Acquire is Reserve for a policy with an in-flight limit, and returns an ErrNoSlots for others, whose callers
-// would believe that they hold something.
+// Acquire takes slots, and the cost of the request from the policy's other limits, all or nothing. The caller renews
+// the reservation and releases or settles it; a slot that is neither renewed nor released is free again after its
+// time to live. Acquire is Reserve for a policy with an in-flight limit. For any other policy it returns an error
+// that wraps ErrNoSlots, since callers would believe that they hold a slot.
 func (g *Gate) Acquire(ctx context.Context, req Request) (res slidegate.Reservation, v Verdict, err error) {
 	s := g.current.Load()
 	p, err := s.find(req.Policy)

@@ -21,7 +21,7 @@ type snapshot struct {
 	policies      map[string]*compiled
 	order         []*compiled
 	names         []string
-	defaultPolicy *compiled // for asks that name no policy; nil if they must name one
+	defaultPolicy *compiled // for requests that name no policy; nil if they must name one
 	source        *clientip.Source
 	release       func() // releases the capacity that prepare reserved; nil before prepare
 }
@@ -29,7 +29,7 @@ type snapshot struct {
 // compiled is a config.Policy ready for use. It is immutable.
 type compiled struct {
 	config.Policy
-	place          int // index in the list of policies
+	index          int // index in the list of policies
 	matcher        *httplimit.Matcher
 	key            httplimit.Key
 	cost           func(*http.Request) int64              // nil if every request costs 1
@@ -42,7 +42,7 @@ type compiled struct {
 	latency        [listeners]*latency.Histogram // nil if nothing is timed
 }
 
-// build compiles a file. Limits that the last snapshot also has keep their identity, since stores remember things about
+// build compiles a file. Limits that the last snapshot also has keep their identity, since stores keep state about
 // them.
 func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	switch {
@@ -58,7 +58,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client}
 	var rules []policy.Policy
 	for i, one := range options.Policies {
-		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
+		p := &compiled{Policy: file.Policies[i], index: i, key: one.Key, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
 		if p.matcher, err = httplimit.NewMatcher(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
@@ -149,7 +149,7 @@ func (s *snapshot) matches() bool {
 	return slices.ContainsFunc(s.order, func(p *compiled) bool { return p.matcher != nil })
 }
 
-// findDefault finds the policy for asks that name none.
+// findDefault finds the policy for requests that name none.
 func (s *snapshot) findDefault() error {
 	s.defaultPolicy = s.policies["default"]
 	if len(s.order) == 1 {
@@ -157,7 +157,7 @@ func (s *snapshot) findDefault() error {
 	}
 	if name := s.file.Service.Default; name != "" {
 		if s.defaultPolicy = s.policies[name]; s.defaultPolicy == nil {
-			return invalid("default_policy", "%w", s.unknown(name))
+			return invalid("default_policy", "%w", s.unknownPolicy(name))
 		}
 	}
 	return nil
@@ -171,11 +171,11 @@ func (s *snapshot) find(name string) (*compiled, error) {
 	if p := s.policies[name]; p != nil {
 		return p, nil
 	}
-	return nil, fmt.Errorf("gate: %w", s.unknown(name))
+	return nil, fmt.Errorf("gate: %w", s.unknownPolicy(name))
 }
 
-// unknown returns the error for a name that no policy has.
-func (s *snapshot) unknown(name string) error {
+// unknownPolicy returns the error for a name that no policy has.
+func (s *snapshot) unknownPolicy(name string) error {
 	_, err := s.file.Policy(name)
 	var why *config.OptionError
 	if errors.As(err, &why) {

@@ -51,7 +51,7 @@ const (
 type Verdict = policy.Verdict
 
 // forClient converts a verdict of the engine to the verdict for the client. Granted is the amount that the client gets if
-// the policy is in shadow mode. The error says why nothing could be decided; the listener chooses the response.
+// the policy is in shadow mode. The error is the reason why nothing could be decided; the listener chooses the response.
 func forClient(v *Verdict, granted int64) error {
 	if v.Err != nil {
 		err := v.Err

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// allow serves POST /v1/allow: one ask or a batch.
+// allow serves POST /v1/allow: one request or a batch.
 func (a *API) allow(w http.ResponseWriter, r *http.Request) {
 	c := a.begin(w, r)
 	if c == nil {
@@ -45,11 +45,11 @@ func (a *API) decide(w http.ResponseWriter, c *call, v *gate.Verdict, err error)
 	if a.refuseClosed(w, v) {
 		return
 	}
-	a.answers.WriteHeader(w.Header(), v)
+	a.responder.WriteHeader(w.Header(), v)
 	c.out = append(c.out, '{')
 	c.out = appendVerdict(c.out, v, nil)
 	c.out = append(c.out, "}\n"...)
-	c.answer(w, statusOf(v))
+	c.respond(w, statusOf(v))
 }
 
 func statusOf(v *gate.Verdict) int {
@@ -59,14 +59,14 @@ func statusOf(v *gate.Verdict) int {
 	return http.StatusTooManyRequests
 }
 
-// allowBatch decides all asks in one call to the gate. The status is always 200; each result has its own status.
+// allowBatch decides all requests in one call to the gate. The status is always 200; each result has its own status.
 func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
 	n := len(c.requests)
 	c.verdicts = slices.Grow(c.verdicts[:0], n)[:n]
 	c.errs = slices.Grow(c.errs[:0], n)[:n]
 	a.gate.AllowBatch(r.Context(), c.requests, c.verdicts, c.errs)
 	c.out = append(c.out, `{"results":[`...)
-	var last about
+	var last lastLimit
 	for i := range c.verdicts {
 		if i > 0 {
 			c.out = append(c.out, ',')
@@ -85,10 +85,10 @@ func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
 		c.out = append(c.out, '}')
 	}
 	c.out = append(c.out, "]}\n"...)
-	c.answer(w, http.StatusOK)
+	c.respond(w, http.StatusOK)
 }
 
-// appendUndecided appends the status of an ask without a decision, and the reason.
+// appendUndecided appends the status of a request without a decision, and the reason.
 func appendUndecided(to []byte, status int, detail string) []byte {
 	to = strconv.AppendInt(to, int64(status), 10)
 	to = append(to, `,"error":`...)

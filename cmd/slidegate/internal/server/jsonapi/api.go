@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/throttlelog"
 )
 
-// MaxBody is the maximum size of a request body in bytes, and MaxBatch the maximum number of asks in it.
+// MaxBody is the maximum size of a body in bytes, and MaxBatch the maximum number of requests in a batch.
 const (
 	MaxBody  = 1 << 20
 	MaxBatch = 1000
@@ -39,17 +39,17 @@ type Inspector interface {
 
 // API serves a gate as JSON. It is safe for concurrent use. The zero value is not usable; call New.
 type API struct {
-	gate    *gate.Gate
-	envoy   Inspector // may be nil
-	logger  *throttlelog.Logger
-	answers gate.Responder
-	calls   sync.Pool // of *call
+	gate      *gate.Gate
+	envoy     Inspector // may be nil
+	logger    *throttlelog.Logger
+	responder gate.Responder
+	calls     sync.Pool // of *call
 }
 
 // New returns the API of a gate.
 func New(g *gate.Gate, opts Options) (*API, error) {
 	if g == nil {
-		return nil, errors.New("jsonapi: gate: must not be nil; gate.New makes one")
+		return nil, errors.New("jsonapi: gate: must not be nil; call gate.New")
 	}
 	a := &API{gate: g, envoy: opts.Envoy, logger: throttlelog.New(opts.Logger)}
 	a.calls.New = func() any { return new(call) }
@@ -94,13 +94,14 @@ var (
 // documentPath is where every listener serves its own OpenAPI document.
 const documentPath = "/v1/openapi.json"
 
-// Handler serves clients. More lists the tags of further paths in the document that the listener serves, such as envoy.
+// Handler serves clients. The argument more lists the tags of further paths in the document that the listener serves,
+// such as envoy.
 func (a *API) Handler(more ...string) http.Handler {
 	return a.handler(public, pageOf(append(more, "client")...))
 }
 
-// AdminHandler serves operators. Serve it on another listener than Handler, or behind a token: any caller can reset any
-// key, and sees entries of the file that are keys.
+// AdminHandler serves operators. Serve it on a different listener than Handler, or behind a token: any caller can reset
+// any key, and sees entries of the file that are keys.
 func (a *API) AdminHandler() http.Handler { return a.handler(admin, pageOf("admin")) }
 
 func (a *API) handler(some map[string]route, document *page) http.Handler {

@@ -27,9 +27,9 @@ type call struct {
 	reservation reservation
 }
 
-// maxKept bounds the memory that a call keeps for reuse. Larger requests are rare, and their memory would never be
+// maxPooled bounds the memory that a call keeps for reuse. Larger requests are rare, and their memory would never be
 // freed.
-const maxKept = 64 << 10
+const maxPooled = 64 << 10
 
 // begin reads the body of a request into a call, which the caller must end. If that fails, it sends a problem and
 // returns nil.
@@ -55,10 +55,10 @@ func (a *API) end(c *call) {
 	clear(c.verdicts)
 	clear(c.errs)
 	*c = call{body: c.body[:0], out: c.out[:0], requests: c.requests[:0], verdicts: c.verdicts[:0], errs: c.errs[:0]}
-	if cap(c.body) > maxKept {
+	if cap(c.body) > maxPooled {
 		c.body = nil
 	}
-	if cap(c.out) > 4*maxKept {
+	if cap(c.out) > 4*maxPooled {
 		c.out = nil
 	}
 	a.calls.Put(c)

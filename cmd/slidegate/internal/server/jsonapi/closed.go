@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// notChecked is the error in a batch for an ask that was denied because the store did not answer.
+// notChecked is the error in a batch for a request that was denied because the store did not answer.
 const notChecked = "the store could not answer, and the failure mode is closed; try again later"
 
 // isClosed reports whether nothing was counted: the store did not answer, and the failure mode closed denied. That is
@@ -20,7 +20,7 @@ func (a *API) refuseClosed(w http.ResponseWriter, v *gate.Verdict) bool {
 	if !isClosed(v) {
 		return false
 	}
-	a.answers.WriteHeader(w.Header(), v)
-	problemjson.Send(w, http.StatusServiceUnavailable, a.answers.Refusal(v, nil))
+	a.responder.WriteHeader(w.Header(), v)
+	problemjson.Send(w, http.StatusServiceUnavailable, a.responder.Refusal(v, nil))
 	return true
 }

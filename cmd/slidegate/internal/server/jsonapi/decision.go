@@ -26,16 +26,16 @@ var flagNames = []struct {
 	{rule.FallbackOptimistic, "fallback_optimistic"},
 }
 
-// about remembers which limit the previous decision of a batch was about, and where in the output it is written: most
-// decisions of a batch are about the same limit.
-type about struct {
+// lastLimit records the limit of the previous decision of a batch, and where its fields are in the output: most decisions
+// of a batch have the same limit.
+type lastLimit struct {
 	policy, limit string
 	quota         int64
 	from, to      int
 }
 
-// appendAbout appends which limit decided.
-func appendAbout(to []byte, v *gate.Verdict, last *about) []byte {
+// appendLimitFields appends the policy, the limit that decided and its quota.
+func appendLimitFields(to []byte, v *gate.Verdict, last *lastLimit) []byte {
 	d := &v.Decision
 	if last != nil && last.to > 0 && last.quota == d.Quota && last.policy == v.Policy && last.limit == d.LimitName {
 		return append(to, to[last.from:last.to]...)
@@ -49,20 +49,20 @@ func appendAbout(to []byte, v *gate.Verdict, last *about) []byte {
 	to = strconv.AppendInt(to, d.Quota, 10)
 	to = append(to, `,"remaining":`...)
 	if last != nil {
-		*last = about{v.Policy, d.LimitName, d.Quota, from, len(to)}
+		*last = lastLimit{v.Policy, d.LimitName, d.Quota, from, len(to)}
 	}
 	return to
 }
 
 // appendVerdict appends the fields of a decision, without the enclosing braces. Last is nil outside a batch.
-func appendVerdict(to []byte, v *gate.Verdict, last *about) []byte {
+func appendVerdict(to []byte, v *gate.Verdict, last *lastLimit) []byte {
 	d := &v.Decision
 	if d.Allowed {
 		to = append(to, `"allowed":true`...)
 	} else {
 		to = append(to, `"allowed":false`...)
 	}
-	to = appendAbout(to, v, last)
+	to = appendLimitFields(to, v, last)
 	to = strconv.AppendInt(to, d.Remaining, 10)
 	to = append(to, `,"granted":`...)
 	to = strconv.AppendInt(to, d.Granted, 10)
@@ -76,15 +76,15 @@ func appendVerdict(to []byte, v *gate.Verdict, last *about) []byte {
 	to = strconv.AppendInt(to, d.ResetAfter.Microseconds(), 10)
 	to = append(to, `,"at_us":`...)
 	to = strconv.AppendInt(to, int64(d.At), 10)
-	to = appendHow(to, v)
+	to = appendSource(to, v)
 	if len(d.Answers) > 0 && len(d.Answers) == len(v.Limits) {
 		to = appendLimits(to, v)
 	}
 	return to
 }
 
-// appendHow appends how the decision was made, which is almost always by the limits of the store.
-func appendHow(to []byte, v *gate.Verdict) []byte {
+// appendSource appends how the decision was made, which is almost always by the limits of the store.
+func appendSource(to []byte, v *gate.Verdict) []byte {
 	if v.By == gate.ByLimits && v.Decision.Flags == 0 && !v.Shadow {
 		if v.Refused {
 			return append(to, `,"by":"limits","flags":[],"shadow":false,"refused":true`...)
@@ -182,14 +182,14 @@ func appendEscaped(to []byte, text string) []byte {
 	return append(to, quoted...)
 }
 
-// answer sends c.out.
-func (c *call) answer(w http.ResponseWriter, status int) {
+// respond sends c.out.
+func (c *call) respond(w http.ResponseWriter, status int) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	if status == http.StatusTooManyRequests {
 		h["Cache-Control"] = noStore // RFC 6585: a 429 must not be stored by a cache
 	}
-	if len(c.out) > smallAnswer {
+	if len(c.out) > smallResponse {
 		h["Content-Length"] = []string{strconv.Itoa(len(c.out))}
 	}
 	if status != http.StatusOK {
@@ -198,6 +198,6 @@ func (c *call) answer(w http.ResponseWriter, status int) {
 	_, _ = w.Write(c.out) // the client may have disconnected
 }
 
-// smallAnswer is how many bytes net/http buffers to determine the length of a response. Longer responses need a
+// smallResponse is how many bytes net/http buffers to determine the length of a response. Longer responses need a
 // Content-Length, or are sent in chunks.
-const smallAnswer = 2048 - utf8.UTFMax
+const smallResponse = 2048 - utf8.UTFMax

@@ -10,8 +10,8 @@ import (
 )
 
 // document is the OpenAPI document of everything that an API serves, and others holds the other paths of the service's
-// listeners. A tag says which listeners serve a path: client, admin, envoy (client listeners with Envoy's rate limit
-// service), or rules (the same with rules).
+// listeners. The tag of a path names the listeners that serve it: client, admin, envoy (client listeners with Envoy's
+// rate limit service), or rules (the same with rules).
 var (
 	//go:embed openapi.json
 	document []byte

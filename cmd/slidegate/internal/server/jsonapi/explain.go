@@ -35,14 +35,15 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// queryRequest reads an ask from a query, as strictly as from a body. A key in a query may be any bytes, such as %FF.
+// queryRequest reads a request from a query, as strictly as from a body. A key in a query may be any bytes, such as
+// %FF.
 func queryRequest(raw string) (gate.Request, *problem) {
 	req := gate.Request{Cost: 1}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return req, &problem{Status: http.StatusBadRequest, Detail: "invalid query: a % without two hex digits, or a semicolon"}
 	}
-	names := fieldNames[:costFields] // the fields of an ask
+	names := fieldNames[:costFields] // the fields of a request
 	for name, given := range values {
 		if fieldOf(name, names) < 0 {
 			p := &problem{Status: http.StatusBadRequest, Field: name, Detail: "is not a field of this query (want one of " + strings.Join(names, ", ") + ")"}

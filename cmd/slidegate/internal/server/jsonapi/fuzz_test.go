@@ -207,7 +207,7 @@ func FuzzSettle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c := &call{scan: scanner{text: text}}
 		ok := c.readSettle(settleNames)
-		if ok != (c.scan.problem == nil) || ok && (!json.Valid([]byte(text)) || c.reservation.made.ID == "" || c.reservation.costs == nil && c.reservation.used == nil && !strings.Contains(text, "{")) {
+		if ok != (c.scan.problem == nil) || ok && (!json.Valid([]byte(text)) || c.reservation.value.ID == "" || c.reservation.costs == nil && c.reservation.used == nil && !strings.Contains(text, "{")) {
 			t.Errorf("%q: read %v, problem %+v, want a problem or valid JSON with a reservation's id", text, ok, c.scan.problem)
 		}
 	})

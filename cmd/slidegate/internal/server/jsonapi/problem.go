@@ -39,7 +39,7 @@ func send(w http.ResponseWriter, p *problem) {
 	p.Send(w)
 }
 
-// noSuchPath returns the problem for an unknown path, with the path that was probably meant and all known paths.
+// noSuchPath returns the problem for an unknown path. It lists all known paths, and suggests the nearest one.
 func noSuchPath(path string, paths []string) *problem {
 	p := &problem{Status: http.StatusNotFound, Detail: "unknown path; want one of " + strings.Join(paths, ", ")}
 	p.Meant, _ = errtext.Nearest(path, paths)
@@ -82,7 +82,7 @@ func (a *API) classify(err error) (status int, detail string) {
 	return http.StatusServiceUnavailable, "the store could not answer, and it is not known whether anything was charged; try again later"
 }
 
-// unsettled is the detail for a settlement that the store could not remember and therefore did not make.
+// unsettled is the detail for a settlement that the store did not make, because it could not have remembered it.
 const unsettled = "the store cannot remember another settlement of this key, so it refunded and charged nothing, since it might do so twice; " +
 	"slots were released; settle again later, or let the units expire with their window"
 
@@ -93,12 +93,12 @@ func (a *API) log(err error) {
 	}
 }
 
-// wrong records a problem with the text, and returns false.
-func (s *scanner) wrong(at int, field, format string, values ...any) bool {
+// addProblem records a problem with the text, and returns false.
+func (s *scanner) addProblem(at int, field, format string, values ...any) bool {
 	if s.problem == nil {
 		line := 1 + strings.Count(s.text[:at], "\n")
 		s.problem = &problem{
-			Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, values...), Field: s.place(field), Offset: &at, Line: line,
+			Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, values...), Field: s.path(field), Offset: &at, Line: line,
 		}
 	}
 	return false

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// The fields of an ask. Each endpoint accepts a prefix of them.
+// The fields of a request. Each endpoint accepts a prefix of them.
 const (
 	fieldPolicy = iota
 	fieldKey
@@ -24,12 +24,12 @@ const (
 var fieldNames = []string{"policy", "key", "key_base64", "cost", "address", "plan", "up_to", "requests"}
 
 const (
-	keyFields   = fieldKeyBase64 + 1 // the key
-	costFields  = fieldPlan + 1      // and the cost
+	keyFields   = fieldKeyBase64 + 1 // the policy and the key
+	costFields  = fieldPlan + 1      // these, the cost, the address and the plan
 	batchFields = fieldRequests + 1
 )
 
-// request reads an request with the first of the fields.
+// request reads a request, in which the first of the fields are valid.
 func (s *scanner) request(into *gate.Request, fields int) bool {
 	s.space()
 	from := s.at
@@ -38,18 +38,18 @@ func (s *scanner) request(into *gate.Request, fields int) bool {
 	return ok && s.checkKey(from, seen)
 }
 
-// checkKey requires exactly one key: an ask without one would be charged to a key that all clients share.
+// checkKey requires exactly one key: a request without one would be charged to a key that all clients share.
 func (s *scanner) checkKey(from int, seen uint) bool {
 	switch seen & (1<<fieldKey | 1<<fieldKeyBase64) {
 	case 0:
-		return s.wrong(from, "key", "is missing; give key, or key_base64 if it is not text")
+		return s.addProblem(from, "key", "is missing; give key, or key_base64 if it is not text")
 	case 1<<fieldKey | 1<<fieldKeyBase64:
-		return s.wrong(from, "key_base64", "cannot be combined with key; keep one")
+		return s.addProblem(from, "key_base64", "cannot be combined with key; keep one")
 	}
 	return true
 }
 
-// readRequestField reads one field of an ask.
+// readRequestField reads one field of a request.
 func readRequestField(s *scanner, a *gate.Request, field int) (ok bool) {
 	switch field {
 	case fieldPolicy:
@@ -77,7 +77,7 @@ func (s *scanner) base64() (string, bool) {
 	}
 	bytes, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") { // the package ignores line breaks
-		return "", s.wrong(from, s.name, "must be base64 with padding (RFC 4648, section 4)")
+		return "", s.addProblem(from, s.name, "must be base64 with padding (RFC 4648, section 4)")
 	}
 	return string(bytes), true
 }
@@ -91,12 +91,12 @@ func (s *scanner) address() (netip.Addr, bool) {
 	}
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
-		return netip.Addr{}, s.wrong(from, s.name, "must be an IP address without a port, such as 203.0.113.7 or 2001:db8::7")
+		return netip.Addr{}, s.addProblem(from, s.name, "must be an IP address without a port, such as 203.0.113.7 or 2001:db8::7")
 	}
 	return addr, true
 }
 
-// readAllow reads the body of /v1/allow: one ask or a batch.
+// readAllow reads the body of /v1/allow: one request or a batch.
 func (c *call) readAllow() bool {
 	s := &c.scan
 	c.one.Cost = 1
@@ -118,12 +118,12 @@ func (c *call) readAllow() bool {
 	case seen&(1<<fieldRequests) == 0:
 		return s.checkKey(from, seen) && s.end()
 	case seen != 1<<fieldRequests:
-		return s.wrong(from, "requests", "cannot be combined with other fields; put them into each of the requests")
+		return s.addProblem(from, "requests", "cannot be combined with other fields; put them into each of the requests")
 	}
 	return s.end()
 }
 
-// readBatch reads the asks of a batch.
+// readBatch reads the requests of a batch.
 func (c *call) readBatch() bool {
 	s := &c.scan
 	c.batch = true
@@ -132,14 +132,14 @@ func (c *call) readBatch() bool {
 		return s.expected("requests", "an array")
 	}
 	if s.next(']') {
-		return s.wrong(from, "requests", "is empty; give 1 to %d", MaxBatch)
+		return s.addProblem(from, "requests", "is empty; give 1 to %d", MaxBatch)
 	}
 	s.list = "requests"
 	for {
 		s.index = len(c.requests)
 		if s.index == MaxBatch {
 			s.list = ""
-			return s.wrong(from, "requests", "has more than %d; send several batches", MaxBatch)
+			return s.addProblem(from, "requests", "has more than %d; send several batches", MaxBatch)
 		}
 		s.name = ""
 		c.requests = append(c.requests, gate.Request{})

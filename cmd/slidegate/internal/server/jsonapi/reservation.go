@@ -12,10 +12,10 @@ import (
 // reservation is the request of settle, cancel, renew and release.
 type reservation struct {
 	policy string
-	made   slidegate.Reservation
-	costs  []int64                  // in the order of the charges,
-	used   []slidegate.Used         // or by limit
-	charge slidegate.ReservedCharge // while it is read
+	value  slidegate.Reservation
+	costs  []int64                  // what was used, in the order of the charges
+	used   []slidegate.Used         // what was used, by limit; set instead of costs, or derived from them
+	charge slidegate.ReservedCharge // the charge that is being read
 }
 
 // The fields of settle. Cancel, renew and release accept the first two.
@@ -37,11 +37,11 @@ func (c *call) readSettle(fields []string) bool {
 	case !ok:
 		return false
 	case seen&2 == 0:
-		return s.wrong(0, "reservation", "is missing; send the one that /v1/reserve returned")
+		return s.addProblem(0, "reservation", "is missing; send the one that /v1/reserve returned")
 	case seen&12 == 12:
-		return s.wrong(0, "costs", "cannot be combined with cost; keep one")
+		return s.addProblem(0, "costs", "cannot be combined with cost; keep one")
 	case seen&12 == 0 && len(fields) > 2:
-		return s.wrong(0, "cost", "is missing; give what was used, or costs by limit")
+		return s.addProblem(0, "cost", "is missing; give what was used, or costs by limit")
 	}
 	return s.end() && c.nameCosts(seen)
 }
@@ -53,12 +53,12 @@ func (c *call) nameCosts(seen uint) bool {
 		return true
 	}
 	var err error
-	if into.used, err = gate.UsedInOrder(&into.made, into.costs); err != nil {
+	if into.used, err = gate.UsedInOrder(&into.value, into.costs); err != nil {
 		field := "cost"
 		if seen&8 != 0 {
 			field = "costs"
 		}
-		return s.wrong(0, field, `must be costs by limit, such as "costs": {"tokens": 700}, for a reservation of several limits: %v`, err)
+		return s.addProblem(0, field, `must be costs by limit, such as "costs": {"tokens": 700}, for a reservation of several limits: %v`, err)
 	}
 	return true
 }
@@ -102,7 +102,7 @@ func (s *scanner) costsByLimit(into *reservation) bool {
 			return false
 		}
 		if slices.ContainsFunc(into.used, func(u slidegate.Used) bool { return u.Limit == limit }) {
-			return s.wrong(from, "costs", "has a duplicate limit; keep one")
+			return s.addProblem(from, "costs", "has a duplicate limit; keep one")
 		}
 		if !s.next(':') {
 			return s.expected("costs", "the names of limits, each followed by a colon and a number")
@@ -121,7 +121,7 @@ func (s *scanner) costsByLimit(into *reservation) bool {
 			return s.expected("costs", "followed by a comma or a closing brace")
 		}
 	}
-	return s.wrong(s.at, "costs", "has more than %d entries", maxCharges)
+	return s.addProblem(s.at, "costs", "has more than %d entries", maxCharges)
 }
 
 // reservation reads a slidegate.Reservation as encoding/json writes it.
@@ -134,25 +134,25 @@ func (s *scanner) reservation(into *reservation) bool {
 	s.within = "reservation."
 	seen, ok := object(s, into, reservationNames, readReservation)
 	if ok && seen&5 != 5 {
-		return s.wrong(from, "", "lacks id or charges; send all of what /v1/reserve returned")
+		return s.addProblem(from, "", "lacks id or charges; send all of what /v1/reserve returned")
 	}
-	if ok && into.made.ID == "" {
-		return s.wrong(from, "id", "is empty; send what /v1/reserve returned")
+	if ok && into.value.ID == "" {
+		return s.addProblem(from, "id", "is empty; send what /v1/reserve returned")
 	}
-	if ok && into.made.Version > slidegate.ReservationVersion {
-		return s.wrong(from, "version", "is %d, but this service supports up to %d; upgrade it to the version that made the reservation",
-			into.made.Version, slidegate.ReservationVersion)
+	if ok && into.value.Version > slidegate.ReservationVersion {
+		return s.addProblem(from, "version", "is %d, but this service supports up to %d; upgrade it to the version that made the reservation",
+			into.value.Version, slidegate.ReservationVersion)
 	}
-	if into.made.Version < slidegate.ReservationVersion {
-		nameEarlier(into.made.Charges)
+	if into.value.Version < slidegate.ReservationVersion {
+		nameAlgorithms(into.value.Charges)
 	}
 	s.within = ""
 	return ok
 }
 
-// nameEarlier names the algorithm of limits in a reservation of an earlier version, in which a limit without an
+// nameAlgorithms names the algorithm of limits in a reservation of an earlier version, in which a limit without an
 // algorithm is a sliding window.
-func nameEarlier(charges []slidegate.ReservedCharge) {
+func nameAlgorithms(charges []slidegate.ReservedCharge) {
 	for i := range charges {
 		if limit := &charges[i].Limit; limit.Algorithm == slidegate.DefaultAlgorithm && limit.Calendar == 0 {
 			limit.Algorithm = slidegate.SlidingWindow
@@ -163,24 +163,24 @@ func nameEarlier(charges []slidegate.ReservedCharge) {
 func readReservation(s *scanner, into *reservation, field int) (ok bool) {
 	switch field {
 	case 0:
-		into.made.ID, ok = s.stringValue()
+		into.value.ID, ok = s.stringValue()
 	case 1:
-		into.made.Group, ok = s.stringValue()
+		into.value.Group, ok = s.stringValue()
 	case 2:
 		ok = s.each("charges", func() bool {
 			from := s.at
 			into.charge = slidegate.ReservedCharge{}
 			seen, ok := object(s, &into.charge, chargeNames, readCharge)
 			if ok && seen != 15 {
-				return s.wrong(from, "", "lacks a field; want limit, key, cost and at")
+				return s.addProblem(from, "", "lacks a field; want limit, key, cost and at")
 			}
-			into.made.Charges = append(into.made.Charges, into.charge)
+			into.value.Charges = append(into.value.Charges, into.charge)
 			return ok
 		})
 	case 3:
 		var version int64
 		version, ok = s.integer(1, math.MaxInt32)
-		into.made.Version = int(version)
+		into.value.Version = int(version)
 	}
 	return ok
 }
@@ -193,7 +193,7 @@ func readCharge(s *scanner, into *slidegate.ReservedCharge, field int) (ok bool)
 		if text, ok = s.stringValue(); ok {
 			var err error
 			if into.Limit, err = slidegate.ParseLimit(text); err != nil {
-				return s.wrong(from, s.name, "%v", err)
+				return s.addProblem(from, s.name, "%v", err)
 			}
 		}
 	case 1:
@@ -235,5 +235,5 @@ func (s *scanner) each(field string, read func() bool) bool {
 		return s.expected(field, "followed by a comma or a closing bracket")
 	}
 	s.list = ""
-	return s.wrong(s.at, field, "has more than %d entries", maxCharges)
+	return s.addProblem(s.at, field, "has more than %d entries", maxCharges)
 }

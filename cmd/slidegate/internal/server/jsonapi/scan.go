@@ -10,10 +10,10 @@ import (
 )
 
 // scanner reads the subset of JSON that the API accepts: known fields, each once, with strings of valid Unicode and
-// integers. It is written by hand because encoding/json is lax where a limiter must not be: it accepts Key for key,
-// takes the last of two duplicates, ignores null, and replaces all invalid bytes by the same character, which would
-// merge different keys. Decoding with it would also take longer than deciding. Everything that scanner accepts is valid
-// for encoding/json too, with the same values.
+// integers. It is written by hand because encoding/json is lax where a limiter must not be: encoding/json accepts Key
+// for key, uses the last of two duplicates, ignores null, and replaces all invalid bytes with the same character, which
+// would merge different keys. Decoding with it would also take longer than deciding. Everything that scanner accepts is
+// valid for encoding/json too, with the same values.
 //
 // Every method reads from at, and returns false once there is a problem.
 type scanner struct {
@@ -27,8 +27,8 @@ type scanner struct {
 	index  int
 }
 
-// place returns the full path of a field.
-func (s *scanner) place(field string) string {
+// path returns the full path of a field.
+func (s *scanner) path(field string) string {
 	switch {
 	case s.list == "":
 		return s.within + field
@@ -63,14 +63,14 @@ func (s *scanner) next(c byte) bool {
 	return false
 }
 
-// expected records that something else was expected here.
+// expected records the problem that something else was expected here.
 func (s *scanner) expected(field, what string) bool {
 	s.space()
-	return s.wrong(s.at, field, "must be %s, not %s", what, s.found())
+	return s.addProblem(s.at, field, "must be %s, not %s", what, s.describe())
 }
 
-// found describes the text here without showing it, since it may be a key.
-func (s *scanner) found() string {
+// describe describes the text here without showing it, since it may be a key.
+func (s *scanner) describe() string {
 	if s.at >= len(s.text) {
 		return "the end of the body"
 	}
@@ -91,8 +91,8 @@ func (s *scanner) found() string {
 	return "invalid JSON"
 }
 
-// object reads an object whose fields have these names, and calls read for each value. Seen has a bit for each field
-// that was present.
+// object reads an object whose fields have these names, and calls read for each value. The result seen has a bit for
+// each field that was present.
 func object[T any](s *scanner, into *T, names []string, read func(s *scanner, into *T, field int) bool) (seen uint, ok bool) {
 	if !s.next('{') {
 		return 0, s.expected(s.name, "an object")
@@ -116,7 +116,7 @@ func object[T any](s *scanner, into *T, names []string, read func(s *scanner, in
 			return 0, s.unknown(from, name, names)
 		}
 		if seen&(1<<field) != 0 {
-			return 0, s.wrong(from, name, "duplicate field; keep one")
+			return 0, s.addProblem(from, name, "duplicate field; keep one")
 		}
 		seen |= 1 << field
 		s.name = names[field]
@@ -147,25 +147,25 @@ func fieldOf(name string, names []string) int {
 	return -1
 }
 
-// unknown records an unknown field, and which one was probably meant.
+// unknown records an unknown field as a problem, and suggests the nearest known one.
 func (s *scanner) unknown(at int, name string, names []string) bool {
 	if len(name) > 60 {
 		name = strings.ToValidUTF8(name[:60], "") + "..."
 	}
 	near, ok := errtext.Nearest(name, names)
 	if ok {
-		s.wrong(at, name, "is not a field of this request; did you mean %q? (want one of %s)", near, strings.Join(names, ", "))
+		s.addProblem(at, name, "is not a field of this request; did you mean %q? (want one of %s)", near, strings.Join(names, ", "))
 		s.problem.Meant = near
 		return false
 	}
-	return s.wrong(at, name, "is not a field of this request (want one of %s)", strings.Join(names, ", "))
+	return s.addProblem(at, name, "is not a field of this request (want one of %s)", strings.Join(names, ", "))
 }
 
 // end requires the end of the text.
 func (s *scanner) end() bool {
 	s.space()
 	if s.at < len(s.text) {
-		return s.wrong(s.at, "", "unexpected data after the request; send one JSON object")
+		return s.addProblem(s.at, "", "unexpected data after the request; send one JSON object")
 	}
 	return true
 }
@@ -206,11 +206,11 @@ func (s *scanner) integer(min, max int64) (n int64, ok bool) {
 	}
 	digits := strings.TrimPrefix(text, "-")
 	if digits == "" || len(digits) > 1 && digits[0] == '0' || strings.Trim(digits, "0123456789") != "" {
-		return 0, s.wrong(from, s.name, "must be a whole number in digits only: 1000, not 1e3 or 1000.0")
+		return 0, s.addProblem(from, s.name, "must be a whole number in digits only: 1000, not 1e3 or 1000.0")
 	}
 	var err error
 	if n, err = strconv.ParseInt(text, 10, 64); err != nil || n < min || n > max || n == 0 && text[0] == '-' {
-		return 0, s.wrong(from, s.name, "must be a whole number from %d to %d", min, max)
+		return 0, s.addProblem(from, s.name, "must be a whole number from %d to %d", min, max)
 	}
 	s.at = end
 	return n, true
@@ -248,7 +248,7 @@ func (s *scanner) stringValue() (string, bool) {
 			return s.escaped(from, i)
 		}
 	}
-	return "", s.wrong(len(s.text), s.name, "unterminated string")
+	return "", s.addProblem(len(s.text), s.name, "unterminated string")
 }
 
 // escaped reads the rest of a string with escapes or non-ASCII characters, starting at at.
@@ -262,25 +262,25 @@ func (s *scanner) escaped(from, at int) (string, bool) {
 		case c == '\\':
 			r, size := unescape(s.text[at:])
 			if size == 0 {
-				return "", s.wrong(at, s.name, "contains an invalid escape or half of a surrogate pair; send a key that is not text in key_base64")
+				return "", s.addProblem(at, s.name, "contains an invalid escape or half of a surrogate pair; send a key that is not text in key_base64")
 			}
 			out = utf8.AppendRune(out, r)
 			at += size
 		case c < ' ':
-			return "", s.wrong(at, s.name, "contains a control character; write it as \\u%04x", c)
+			return "", s.addProblem(at, s.name, "contains a control character; write it as \\u%04x", c)
 		case c < utf8.RuneSelf:
 			out = append(out, c)
 			at++
 		default:
 			_, size := utf8.DecodeRuneInString(s.text[at:])
 			if size == 1 {
-				return "", s.wrong(at, s.name, "is not valid UTF-8; send a key that is not text in key_base64")
+				return "", s.addProblem(at, s.name, "is not valid UTF-8; send a key that is not text in key_base64")
 			}
 			out = append(out, s.text[at:at+size]...)
 			at += size
 		}
 	}
-	return "", s.wrong(len(s.text), s.name, "unterminated string")
+	return "", s.addProblem(len(s.text), s.name, "unterminated string")
 }
 
 // unescape reads the escape that text begins with. Its size is 0 if it is invalid.

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// beginRequest reads a request of one ask.
+// beginRequest reads the body of an endpoint that takes one request.
 func (a *API) beginRequest(w http.ResponseWriter, r *http.Request, fields int) *call {
 	c := a.begin(w, r)
 	if c == nil {
@@ -37,13 +37,13 @@ func (a *API) refund(w http.ResponseWriter, r *http.Request) { a.serveVerdict(w,
 // charge serves POST /v1/charge. Remaining is what is left after the charge.
 func (a *API) charge(w http.ResponseWriter, r *http.Request) { a.serveVerdict(w, r, a.gate.Charge) }
 
-func (a *API) serveVerdict(w http.ResponseWriter, r *http.Request, ask func(context.Context, gate.Request) (gate.Verdict, error)) {
+func (a *API) serveVerdict(w http.ResponseWriter, r *http.Request, decide func(context.Context, gate.Request) (gate.Verdict, error)) {
 	c := a.beginRequest(w, r, costFields)
 	if c == nil {
 		return
 	}
 	defer a.end(c)
-	v, err := ask(r.Context(), c.one)
+	v, err := decide(r.Context(), c.one)
 	if err != nil {
 		a.fail(w, err)
 		return
@@ -54,7 +54,7 @@ func (a *API) serveVerdict(w http.ResponseWriter, r *http.Request, ask func(cont
 	c.out = append(c.out, '{')
 	c.out = appendVerdict(c.out, &v, nil)
 	c.out = append(c.out, "}\n"...)
-	c.answer(w, http.StatusOK)
+	c.respond(w, http.StatusOK)
 }
 
 // reserve serves POST /v1/reserve: a decision, and the reservation for settle and cancel.
@@ -64,13 +64,13 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) { a.hold(w, r, a.g
 func (a *API) acquire(w http.ResponseWriter, r *http.Request) { a.hold(w, r, a.gate.Acquire) }
 
 func (a *API) hold(w http.ResponseWriter, r *http.Request,
-	ask func(context.Context, gate.Request) (slidegate.Reservation, gate.Verdict, error)) {
+	reserve func(context.Context, gate.Request) (slidegate.Reservation, gate.Verdict, error)) {
 	c := a.beginRequest(w, r, costFields)
 	if c == nil {
 		return
 	}
 	defer a.end(c)
-	made, v, err := ask(r.Context(), c.one)
+	reservation, v, err := reserve(r.Context(), c.one)
 	if err != nil {
 		a.fail(w, err)
 		return
@@ -78,25 +78,25 @@ func (a *API) hold(w http.ResponseWriter, r *http.Request,
 	if a.refuseClosed(w, &v) {
 		return
 	}
-	a.answers.WriteHeader(w.Header(), &v)
+	a.responder.WriteHeader(w.Header(), &v)
 	c.out = append(c.out, '{')
 	c.out = appendVerdict(c.out, &v, nil)
 	c.out = append(c.out, `,"reservation":`...)
-	c.out = appendReservation(c.out, &made)
-	if ttl := gate.TimeToLive(&made); ttl > 0 {
+	c.out = appendReservation(c.out, &reservation)
+	if ttl := gate.TimeToLive(&reservation); ttl > 0 {
 		c.out = append(c.out, `,"ttl_us":`...)
 		c.out = strconv.AppendInt(c.out, ttl.Microseconds(), 10)
 	}
 	c.out = append(c.out, "}\n"...)
-	c.answer(w, statusOf(&v))
+	c.respond(w, statusOf(&v))
 }
 
 // appendReservation appends a reservation, or null if it was denied.
-func appendReservation(to []byte, made *slidegate.Reservation) []byte {
-	if made.ID == "" {
+func appendReservation(to []byte, r *slidegate.Reservation) []byte {
+	if r.ID == "" {
 		return append(to, "null"...)
 	}
-	text, err := json.Marshal(made)
+	text, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // cannot fail for strings, bytes and numbers
 	}
@@ -105,27 +105,27 @@ func appendReservation(to []byte, made *slidegate.Reservation) []byte {
 
 // settle serves POST /v1/settle.
 func (a *API) settle(w http.ResponseWriter, r *http.Request) {
-	a.close(w, r, settleNames, func(ctx context.Context, done *reservation) (gate.Settlement, error) {
-		return a.gate.Settle(ctx, done.policy, done.made, done.used...)
+	a.endReservation(w, r, settleNames, func(ctx context.Context, done *reservation) (gate.Settlement, error) {
+		return a.gate.Settle(ctx, done.policy, done.value, done.used...)
 	})
 }
 
 // cancel serves POST /v1/cancel.
 func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
-	a.close(w, r, endNames, func(ctx context.Context, done *reservation) (gate.Settlement, error) {
-		return a.gate.Cancel(ctx, done.policy, done.made)
+	a.endReservation(w, r, endNames, func(ctx context.Context, done *reservation) (gate.Settlement, error) {
+		return a.gate.Cancel(ctx, done.policy, done.value)
 	})
 }
 
 // release serves POST /v1/release.
 func (a *API) release(w http.ResponseWriter, r *http.Request) {
-	a.close(w, r, endNames, func(ctx context.Context, done *reservation) (gate.Settlement, error) {
-		return a.gate.Release(ctx, done.policy, done.made)
+	a.endReservation(w, r, endNames, func(ctx context.Context, done *reservation) (gate.Settlement, error) {
+		return a.gate.Release(ctx, done.policy, done.value)
 	})
 }
 
-// close ends a reservation, even if the client has disconnected.
-func (a *API) close(w http.ResponseWriter, r *http.Request, fields []string,
+// endReservation ends a reservation, even if the client has disconnected.
+func (a *API) endReservation(w http.ResponseWriter, r *http.Request, fields []string,
 	end func(context.Context, *reservation) (gate.Settlement, error)) {
 	c := a.beginSettle(w, r, fields)
 	if c == nil {
@@ -138,7 +138,7 @@ func (a *API) close(w http.ResponseWriter, r *http.Request, fields []string,
 		return
 	}
 	c.out = appendSettlement(c.out, &done)
-	c.answer(w, http.StatusOK)
+	c.respond(w, http.StatusOK)
 }
 
 // beginSettle reads a request about a reservation.
@@ -180,7 +180,7 @@ func (a *API) renew(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.end(c)
-	v, err := a.gate.Renew(r.Context(), c.reservation.policy, c.reservation.made)
+	v, err := a.gate.Renew(r.Context(), c.reservation.policy, c.reservation.value)
 	if err != nil {
 		a.fail(w, err)
 		return
@@ -195,7 +195,7 @@ func (a *API) renew(w http.ResponseWriter, r *http.Request) {
 	if !v.Decision.Allowed {
 		status = http.StatusConflict
 	}
-	c.answer(w, status)
+	c.respond(w, status)
 }
 
 // reset serves POST /v1/reset.

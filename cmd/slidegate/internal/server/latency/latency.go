@@ -1,6 +1,6 @@
 // Package latency provides histograms of how long decisions took, by listener and policy. They are cheap enough to
 // record every decision: recording takes about 20 ns and allocates nothing, while the synchronous histograms of
-// OpenTelemetry take ten times as long. They reach all exporters in the same way.
+// OpenTelemetry take ten times as long. All exporters receive them like any other metric.
 package latency
 
 import (

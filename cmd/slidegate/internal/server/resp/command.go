@@ -12,19 +12,19 @@ import (
 
 // command is a command that clients can send.
 type command struct {
-	name     string // in lower case
-	arity    int    // number of arguments, including the name; -n means n or more
-	max      int    // maximum number of arguments, if arity leaves it open; 0 means any number
-	key      int    // index of the key, 0 if none
-	run      func(c *conn, args [][]byte)
-	always   bool // allowed before authentication
-	unqueued bool // not queued in a transaction
-	own      bool // not a Redis command
-	admin    bool // for operators, if there are admin tokens
-	usage    string
-	summary  string
+	name       string // in lower case
+	arity      int    // number of arguments, including the name; -n means n or more
+	max        int    // maximum number of arguments, if arity leaves it open; 0 means any number
+	key        int    // index of the key, 0 if none
+	run        func(c *conn, args [][]byte)
+	beforeAuth bool // allowed before authentication
+	unqueued   bool // not queued in a transaction
+	own        bool // not a Redis command
+	admin      bool // for operators, if there are admin tokens
+	usage      string
+	summary    string
 
-	ran      atomic.Int64
+	runs     atomic.Int64
 	measured metric.MeasurementOption
 }
 
@@ -34,7 +34,7 @@ const longestName = 16
 // addCommands builds the table of commands.
 func (s *Server) addCommands(throttle bool) {
 	s.commands = map[string]*command{}
-	for _, cmd := range slices.Concat(policyCommands(), sessionCommands(), transactionCommands(), aboutCommands()) {
+	for _, cmd := range slices.Concat(policyCommands(), sessionCommands(), transactionCommands(), infoCommands()) {
 		s.commands[cmd.name] = cmd
 	}
 	if throttle {
@@ -85,12 +85,12 @@ func (c *conn) runCommand(cmd *command, args [][]byte) {
 	c.count(cmd)
 	c.running = true
 	switch {
-	case !c.authed && !cmd.always:
+	case !c.authed && !cmd.beforeAuth:
 		c.refuse("NOAUTH", "Authentication required.")
 	case !cmd.accepts(len(args)):
 		c.decide()
 		c.wrongNumber(cmd.name)
-	case cmd.admin && !c.mayRun():
+	case cmd.admin && !c.isOperator():
 		c.decide()
 		c.out = appendError(c.out, "NOPERM", "The '"+cmd.name+"' command is for operators; authenticate with an admin token.")
 	default:
@@ -117,8 +117,8 @@ func (c *conn) wrongNumber(name string) {
 // unknown replies to an unknown command. Redis also repeats the arguments, but one of them may be a key.
 func (c *conn) unknown(name []byte) {
 	switch {
-	case is(name, "POST") || is(name, "Host:"): // see foreign
-		c.leaving, c.why = true, leftProtocol
+	case is(name, "POST") || is(name, "Host:"): // see isForeign
+		c.closing, c.why = true, leftProtocol
 	case !c.authed:
 		c.refuse("NOAUTH", "Authentication required.")
 	default:
@@ -128,13 +128,13 @@ func (c *conn) unknown(name []byte) {
 
 // quoted makes a word of the client safe to show in a reply.
 func quoted(word []byte) string {
-	const maxShown = 64
+	const maxBytes = 64
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(string(word[:min(len(word), maxShown)]), "?"))
+	}, strings.ToValidUTF8(string(word[:min(len(word), maxBytes)]), "?"))
 }
 
 // is reports whether a word is this name, in any case.

@@ -28,31 +28,31 @@ type conn struct {
 	authed  bool
 	token   atomic.Pointer[[sha256.Size]byte] // the hash of the token that it authenticated with
 	resp3   bool
-	leaving bool // no further command is run,
-	why     reason
+	closing bool   // no further command is run, and the client is disconnected
+	why     reason // why the client is disconnected
 	name    string
 
-	guest   *list.Element // its element in Server.guests; nil once authenticated, or if no token is required
-	authBy  time.Time     // the deadline for authentication
-	wrong   int           // failed attempts to authenticate
-	evicted atomic.Bool   // it has to leave for other clients
+	guest       *list.Element // its element in Server.guests; nil once authenticated, or if no token is required
+	authBy      time.Time     // the deadline for authentication
+	failedAuths int           // failed attempts to authenticate
+	evicted     atomic.Bool   // it is disconnected to make room for other clients
 
 	readUntil  time.Time // the deadlines that are set
 	writeUntil time.Time
-	begun      bool // readUntil is the deadline of a command that had begun,
-	completed  bool // and a command has been completed since
+	begun      bool // readUntil is the deadline of a command that had begun
+	completed  bool // a command has been completed since readUntil was set
 	asGuest    bool // readUntil is authBy
 
-	last     *command // the last command, since clients mostly repeat one
-	lastName []byte
-	ran      int64 // how often it ran since it was last counted
-	running  bool  // a command is running that was, or will be, counted
-	failures int64 // error replies to such commands since they were last counted,
-	strays   int64 // and to input that is not a command
-	policies [4]string
-	place    int
-	throttle throttle
-	batch    *batch // SG.ALLOWs to decide together; nil if there are none
+	last       *command // the last command, since clients mostly repeat one
+	lastName   []byte
+	ran        int64 // how often it ran since it was last counted
+	running    bool  // a command is running that was, or will be, counted
+	failures   int64 // error replies to such commands since they were last counted
+	strays     int64 // error replies to input that is not a command, since they were last counted
+	policies   [4]string
+	nextPolicy int
+	throttle   throttle
+	batch      *batch // SG.ALLOWs to decide together; nil if there are none
 
 	transaction *transaction // what was queued since MULTI; nil outside a transaction
 }
@@ -65,11 +65,11 @@ func newConn(s *Server, client net.Conn, id int64) *conn {
 	return c
 }
 
-// Why a client was disconnected.
+// reason is the reason why a client was disconnected.
 type reason int
 
 const (
-	leftByItself reason = iota
+	leftByClient reason = iota
 	leftIdle
 	leftDrained
 	leftSlowRead
@@ -94,7 +94,7 @@ func (c *conn) serve() reason {
 		if err := c.reader.fill(); err != nil {
 			return c.readFailed(err)
 		}
-		if why, ok := c.answer(); !ok {
+		if why, ok := c.runCommands(); !ok {
 			return why
 		}
 	}
@@ -108,7 +108,7 @@ func (c *conn) readFailed(err error) reason {
 	case c.server.draining.Load():
 		return leftDrained
 	case !errors.Is(err, os.ErrDeadlineExceeded):
-		return leftByItself
+		return leftByClient
 	case !c.authed:
 		return leftUnauthenticated
 	case c.begun:
@@ -147,8 +147,8 @@ func (c *conn) readBy(when time.Time) {
 	_ = c.client.SetReadDeadline(when)
 }
 
-// answer runs the commands that have been read. If not ok, the client must be disconnected.
-func (c *conn) answer() (why reason, ok bool) {
+// runCommands runs the commands that have been read. If it returns false, the client must be disconnected.
+func (c *conn) runCommands() (why reason, ok bool) {
 	for n := 1; ; n++ {
 		args, complete, err := c.reader.next(c.bounds())
 		if err != nil {
@@ -165,7 +165,7 @@ func (c *conn) answer() (why reason, ok bool) {
 		}
 		c.completed = true
 		c.run(args)
-		if c.leaving {
+		if c.closing {
 			c.count(nil)
 			_ = c.write()
 			return c.why, false
@@ -190,7 +190,7 @@ func (c *conn) flush() (why reason, ok bool) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return leftSlowWrite, false
 	}
-	return leftByItself, false
+	return leftByClient, false
 }
 
 // write sends the replies.
@@ -219,14 +219,14 @@ func (c *conn) bounds() bounds {
 	return c.server.beforeAuth
 }
 
-// count counts a command; nil updates the totals.
+// count counts a command. If cmd is nil, it only updates the totals.
 func (c *conn) count(cmd *command) {
 	if cmd == c.last && cmd != nil {
 		c.ran++
 		return
 	}
 	if c.ran > 0 {
-		c.last.ran.Add(c.ran)
+		c.last.runs.Add(c.ran)
 	}
 	c.ran = 0
 	if c.failures+c.strays > 0 {

@@ -1,9 +1,9 @@
 package resp
 
-// Clients that have not authenticated yet are guests. They may only use a part of the connections, so that silent
-// strangers cannot take all of them, and the oldest guest is disconnected for the next one, so that strangers cannot
-// hold all of that part either: a client that authenticates on connecting, as all clients do, is done before it is the
-// oldest.
+// Clients that have not authenticated yet are guests. Guests may use only a part of the connections, so that clients
+// without a token cannot take all of them. When that part is full, the oldest guest is disconnected to make room for
+// the next one, so that such clients cannot hold that part either: a client that authenticates on connecting, as all
+// clients do, is done before it is the oldest.
 
 // guestShare is the part of MaxConnections that guests may use: a quarter.
 const guestShare = 4
@@ -24,30 +24,30 @@ func (s *Server) evictLocked() bool {
 		return false
 	}
 	c := oldest.Value.(*conn)
-	s.forgetGuestLocked(c)
+	s.removeGuestLocked(c)
 	s.evicted++
 	c.evicted.Store(true)
 	c.wake()
 	return true
 }
 
-// forgetGuestLocked removes a client from the list of guests, if it is on it.
-func (s *Server) forgetGuestLocked(c *conn) {
+// removeGuestLocked removes a client from the list of guests, if it is in the list.
+func (s *Server) removeGuestLocked(c *conn) {
 	if c.guest != nil {
 		s.guests.Remove(c.guest)
 		c.guest = nil
 	}
 }
 
-// admitted records that a client has authenticated.
-func (s *Server) admitted(c *conn) {
+// removeGuest records that a client has authenticated.
+func (s *Server) removeGuest(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forgetGuestLocked(c)
+	s.removeGuestLocked(c)
 }
 
-// unadmitted records that a client is no longer authenticated.
-func (s *Server) unadmitted(c *conn) {
+// addGuest records that a client is no longer authenticated.
+func (s *Server) addGuest(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !c.evicted.Load() {

@@ -8,23 +8,23 @@ import (
 // inline reads a command that is a line of text, as typed in a terminal: words separated by blanks, or in quotes. The
 // words are unquoted in place, since they only get shorter.
 func (r *reader) inline(b bounds) (args [][]byte, ok bool, err error) {
-	there := r.buf[r.start:r.end]
-	end := bytes.IndexByte(there[r.at:], '\n')
-	if end < 0 && len(there) <= b.bulk+1 { // there may be one more byte, the line's \r
-		r.at = len(there)
+	pending := r.buf[r.start:r.end]
+	end := bytes.IndexByte(pending[r.at:], '\n')
+	if end < 0 && len(pending) <= b.bulk+1 { // there may be one more byte, the line's \r
+		r.at = len(pending)
 		return nil, false, nil
 	}
-	if end < 0 || len(bytes.TrimSuffix(there[:r.at+end], []byte("\r"))) > b.bulk {
+	if end < 0 || len(bytes.TrimSuffix(pending[:r.at+end], []byte("\r"))) > b.bulk {
 		return nil, false, errLine
 	}
-	line := there[:r.at+end]
-	if foreign(line) {
+	line := pending[:r.at+end]
+	if isForeign(line) {
 		return nil, false, errForeign
 	}
 	r.at = len(line) + 1
 	r.args = r.args[:0]
 	for at := 0; ; {
-		for at < len(line) && blank(line[at]) {
+		for at < len(line) && isBlank(line[at]) {
 			at++
 		}
 		if at == len(line) {
@@ -40,37 +40,37 @@ func (r *reader) inline(b bounds) (args [][]byte, ok bool, err error) {
 		r.args = append(r.args, word)
 		at = next
 	}
-	r.take()
+	r.discard()
 	return r.args, true, nil
 }
 
-// foreign reports whether a line is of another protocol. A web page can make a browser, or a program that fetches URLs,
-// send a request here, and everything after its first line was written by that page: none of it may be run. A line is
-// an HTTP request line if it ends in an HTTP version, whatever the method, or if it has a method and a path; it is a
-// header if its first word contains a colon. No command has such a name, nor one that begins with a control byte or a
-// non-ASCII byte, as a TLS handshake does.
-func foreign(line []byte) bool {
-	line = bytes.TrimFunc(line, func(r rune) bool { return r < 0x80 && blank(byte(r)) })
+// isForeign reports whether a line is of another protocol. A web page can make a browser, or a program that fetches URLs,
+// send a request here. The page controls everything after the first line, so none of it may be run. A line is an HTTP
+// request line if it ends in an HTTP version, whatever the method, or if it has a method and a path; it is a header if
+// its first word contains a colon. No command has such a name, nor one that begins with a control byte or a non-ASCII
+// byte, as a TLS handshake does.
+func isForeign(line []byte) bool {
+	line = bytes.TrimFunc(line, func(r rune) bool { return r < 0x80 && isBlank(byte(r)) })
 	if len(line) == 0 {
 		return false
 	}
 	if line[0] < '!' || line[0] > '~' {
 		return true
 	}
-	end := bytes.IndexFunc(line, func(r rune) bool { return r < 0x80 && blank(byte(r)) })
+	end := bytes.IndexFunc(line, func(r rune) bool { return r < 0x80 && isBlank(byte(r)) })
 	if end < 0 {
-		return foreignWord(line)
+		return isForeignWord(line)
 	}
 	first, rest := line[:end], bytes.TrimLeft(line[end:], " \t\v\f\r")
 	last := rest[bytes.LastIndexAny(rest, " \t\v\f\r")+1:]
-	if foreignWord(first) || isVersion(last) {
+	if isForeignWord(first) || isVersion(last) {
 		return true
 	}
 	return isMethod(first) && (rest[0] == '/' || rest[0] == '*' || bytes.Contains(rest, []byte("://")))
 }
 
-// foreignWord reports whether no inline command can begin with this word.
-func foreignWord(first []byte) bool {
+// isForeignWord reports whether no inline command can begin with this word.
+func isForeignWord(first []byte) bool {
 	return bytes.IndexByte(first, ':') >= 0 || is(first, "POST") || isVersion(first)
 }
 
@@ -89,12 +89,12 @@ func isMethod(word []byte) bool {
 	return false
 }
 
-func blank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+func isBlank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
 // unquote reads the word that begins at at, and returns it and where it ends. It overwrites the line.
 func unquote(line []byte, at int) (word []byte, next int, ok bool) {
 	word = line[at:at]
-	for ; at < len(line) && !blank(line[at]); at++ {
+	for ; at < len(line) && !isBlank(line[at]); at++ {
 		quote := line[at]
 		if quote != '"' && quote != '\'' {
 			word = append(word, quote)
@@ -109,7 +109,7 @@ func unquote(line []byte, at int) (word []byte, next int, ok bool) {
 			word = append(word, c)
 		}
 		// The quote must be closed, and a blank must follow.
-		if at == len(line) || at+1 < len(line) && !blank(line[at+1]) {
+		if at == len(line) || at+1 < len(line) && !isBlank(line[at+1]) {
 			return nil, 0, false
 		}
 	}

@@ -17,11 +17,11 @@ const scope = "github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp
 
 // metrics holds all counts of a Server.
 type metrics struct {
-	sentAway atomic.Int64
-	refused  atomic.Int64 // failed attempts to authenticate
-	left     [reasons]atomic.Int64
-	failures atomic.Int64 // error replies to commands,
-	strays   atomic.Int64 // and to input that is not a command
+	rejected     atomic.Int64
+	authFailures atomic.Int64 // failed attempts to authenticate
+	disconnects  [reasons]atomic.Int64
+	failures     atomic.Int64 // error replies to commands
+	strays       atomic.Int64 // error replies to input that is not a command
 
 	mu    sync.Mutex
 	maxOK int64 // largest value returned by Replies
@@ -29,7 +29,7 @@ type metrics struct {
 	commands     []*command
 	connected    func() int
 	registration metric.Registration
-	counters     struct{ commands, left, sentAway, refused metric.Int64ObservableCounter }
+	counters     struct{ commands, disconnects, rejected, authFailures metric.Int64ObservableCounter }
 	connections  metric.Int64ObservableGauge
 	reasonOf     [reasons]metric.MeasurementOption
 }
@@ -49,11 +49,11 @@ func newMetrics(provider metric.MeterProvider, commands []*command, connected fu
 	var errs [6]error
 	m.counters.commands, errs[0] = meter.Int64ObservableCounter("slidegate.resp.commands", metric.WithUnit("{command}"),
 		metric.WithDescription("Commands that were run, by name; unknown commands are not counted."))
-	m.counters.left, errs[1] = meter.Int64ObservableCounter("slidegate.resp.disconnects", metric.WithUnit("{connection}"),
+	m.counters.disconnects, errs[1] = meter.Int64ObservableCounter("slidegate.resp.disconnects", metric.WithUnit("{connection}"),
 		metric.WithDescription("Connections that were closed, by reason."))
-	m.counters.sentAway, errs[2] = meter.Int64ObservableCounter("slidegate.resp.sent_away", metric.WithUnit("{connection}"),
+	m.counters.rejected, errs[2] = meter.Int64ObservableCounter("slidegate.resp.sent_away", metric.WithUnit("{connection}"),
 		metric.WithDescription("Connections that were rejected because there were too many."))
-	m.counters.refused, errs[3] = meter.Int64ObservableCounter("slidegate.resp.auth_failures", metric.WithUnit("{attempt}"),
+	m.counters.authFailures, errs[3] = meter.Int64ObservableCounter("slidegate.resp.auth_failures", metric.WithUnit("{attempt}"),
 		metric.WithDescription("Attempts to authenticate with an invalid token."))
 	m.connections, errs[4] = meter.Int64ObservableGauge("slidegate.resp.connections", metric.WithUnit("{connection}"),
 		metric.WithDescription("Connected clients."))
@@ -62,7 +62,7 @@ func newMetrics(provider metric.MeterProvider, commands []*command, connected fu
 	}
 	var err error
 	m.registration, err = meter.RegisterCallback(m.observe,
-		m.counters.commands, m.counters.left, m.counters.sentAway, m.counters.refused, m.connections)
+		m.counters.commands, m.counters.disconnects, m.counters.rejected, m.counters.authFailures, m.connections)
 	if err != nil {
 		return nil, fmt.Errorf("resp: MeterProvider: %w", err)
 	}
@@ -71,13 +71,13 @@ func newMetrics(provider metric.MeterProvider, commands []*command, connected fu
 
 func (m *metrics) observe(_ context.Context, to metric.Observer) error {
 	for _, cmd := range m.commands {
-		to.ObserveInt64(m.counters.commands, cmd.ran.Load(), cmd.measured)
+		to.ObserveInt64(m.counters.commands, cmd.runs.Load(), cmd.measured)
 	}
-	for i := range m.left {
-		to.ObserveInt64(m.counters.left, m.left[i].Load(), m.reasonOf[i])
+	for i := range m.disconnects {
+		to.ObserveInt64(m.counters.disconnects, m.disconnects[i].Load(), m.reasonOf[i])
 	}
-	to.ObserveInt64(m.counters.sentAway, m.sentAway.Load())
-	to.ObserveInt64(m.counters.refused, m.refused.Load())
+	to.ObserveInt64(m.counters.rejected, m.rejected.Load())
+	to.ObserveInt64(m.counters.authFailures, m.authFailures.Load())
 	to.ObserveInt64(m.connections, int64(m.connected()))
 	return nil
 }
@@ -89,7 +89,7 @@ func (s *Server) Replies() (ok, failed int64) {
 	defer m.mu.Unlock()
 	failures := m.failures.Load()
 	for _, cmd := range m.commands {
-		ok += cmd.ran.Load()
+		ok += cmd.runs.Load()
 	}
 	m.maxOK = max(m.maxOK, ok-failures) // the counts are not read atomically, and a counter never goes down
 	return m.maxOK, failures + m.strays.Load()

@@ -42,8 +42,8 @@ type Options struct {
 	// seconds.
 	AuthTimeout time.Duration
 	// MaxConnections is the maximum number of connected clients; others get an error and are disconnected. 0 means
-	// 10,000. With Tokens, a quarter of the connections is for clients that have not authenticated yet; when that is
-	// full, the oldest of them is disconnected for the next.
+	// 10,000. With Tokens, a quarter of the connections is for clients that have not authenticated yet; when that
+	// quarter is full, the oldest of them is disconnected to make room for the next.
 	MaxConnections int
 	// IdleTimeout is how long a connection may be silent between commands. It is enforced in steps of an eighth. 0
 	// means half an hour, since clients keep connections in pools; a negative value disables it.

@@ -49,14 +49,14 @@ func policyCommands() []*command {
 
 // batch holds SG.ALLOWs that are decided together. Its memory is reused.
 type batch struct {
-	asks     []gate.Request
+	requests []gate.Request
 	verdicts []gate.Verdict
 	errs     []error
 }
 
 // allow runs SG.ALLOW.
 func (c *conn) allow(args [][]byte) {
-	req, ok := c.readAsk(args)
+	req, ok := c.readRequest(args)
 	switch {
 	case !ok:
 		c.decide()
@@ -65,10 +65,10 @@ func (c *conn) allow(args [][]byte) {
 		if c.batch == nil {
 			c.batch = c.server.batches.Get().(*batch)
 		}
-		c.batch.asks = append(c.batch.asks, req)
+		c.batch.requests = append(c.batch.requests, req)
 	default:
 		v, err := c.server.policies.Allow(c.ctx, req)
-		c.verdict(&v, err)
+		c.replyVerdict(&v, err)
 	}
 }
 
@@ -78,31 +78,31 @@ func (c *conn) decide() {
 	if b == nil {
 		return
 	}
-	n := len(b.asks)
+	n := len(b.requests)
 	for len(b.errs) < n {
 		b.verdicts, b.errs = append(b.verdicts, gate.Verdict{}), append(b.errs, nil)
 	}
-	if n == 1 { // stores may have a faster way for one
-		b.verdicts[0], b.errs[0] = c.server.policies.Allow(c.ctx, b.asks[0])
+	if n == 1 { // stores may have a faster way for a single request
+		b.verdicts[0], b.errs[0] = c.server.policies.Allow(c.ctx, b.requests[0])
 	} else {
-		c.server.policies.AllowBatch(c.ctx, b.asks, b.verdicts[:n], b.errs[:n])
+		c.server.policies.AllowBatch(c.ctx, b.requests, b.verdicts[:n], b.errs[:n])
 	}
 	running := c.running
 	c.running = true
 	for i := range n {
-		c.verdict(&b.verdicts[i], b.errs[i])
+		c.replyVerdict(&b.verdicts[i], b.errs[i])
 	}
 	c.running = running
 	c.batch = nil
-	clear(b.asks) // drops the keys
+	clear(b.requests) // drops the keys
 	clear(b.verdicts[:n])
 	clear(b.errs[:n])
-	b.asks = b.asks[:0]
+	b.requests = b.requests[:0]
 	c.server.batches.Put(b)
 }
 
-// readAsk reads the policy, the key and the optional cost.
-func (c *conn) readAsk(args [][]byte) (req gate.Request, ok bool) {
+// readRequest reads the policy, the key and the optional cost.
+func (c *conn) readRequest(args [][]byte) (req gate.Request, ok bool) {
 	req = gate.Request{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1, Listener: gate.RESP}
 	if len(args) > 3 {
 		req.Cost, ok = readCost(args[3])
@@ -130,35 +130,35 @@ func (c *conn) policyName(name []byte) string {
 	if len(name) > 256 { // no such policy, and it would be retained
 		return string(name)
 	}
-	c.place = (c.place + 1) % len(c.policies)
-	c.policies[c.place] = string(name)
-	return c.policies[c.place]
+	c.nextPolicy = (c.nextPolicy + 1) % len(c.policies)
+	c.policies[c.nextPolicy] = string(name)
+	return c.policies[c.nextPolicy]
 }
 
-// verdict replies with a verdict.
-func (c *conn) verdict(v *gate.Verdict, err error) {
+// replyVerdict replies with a verdict.
+func (c *conn) replyVerdict(v *gate.Verdict, err error) {
 	if err != nil {
-		c.failed(err)
+		c.replyError(err)
 		return
 	}
 	if isClosed(v) {
-		c.failed(errClosed)
+		c.replyError(errClosed)
 		return
 	}
 	c.out = appendVerdict(appendArray(c.out, verdictNumbers), v)
 }
 
-// failed replies with an error: ERR if the request was invalid, UNSETTLED if the store cannot remember a settlement,
+// replyError replies with an error: ERR if the request was invalid, UNSETTLED if the store cannot remember a settlement,
 // and STORE if the store did not answer. It uses no error code on which clients retry automatically, since an
 // unanswered request may have been charged.
-func (c *conn) failed(err error) {
+func (c *conn) replyError(err error) {
 	kind := "STORE"
 	if errors.Is(err, slidegate.ErrUnsettled) {
 		kind = "UNSETTLED" // the store answered, and nothing was changed
 	}
-	for _, question := range []error{gate.ErrPolicy, gate.ErrSlots, gate.ErrNoSlots, slidegate.ErrCost, slidegate.ErrLimit, slidegate.ErrReservation,
+	for _, invalid := range []error{gate.ErrPolicy, gate.ErrSlots, gate.ErrNoSlots, slidegate.ErrCost, slidegate.ErrLimit, slidegate.ErrReservation,
 		slidegate.ErrConflict, store.ErrUnsupported} {
-		if errors.Is(err, question) {
+		if errors.Is(err, invalid) {
 			kind = "ERR"
 		}
 	}
@@ -166,50 +166,50 @@ func (c *conn) failed(err error) {
 }
 
 func (c *conn) allowUpTo(args [][]byte) {
-	if req, ok := c.readAsk(args); ok {
+	if req, ok := c.readRequest(args); ok {
 		v, err := c.server.policies.AllowUpTo(c.ctx, req)
-		c.verdict(&v, err)
+		c.replyVerdict(&v, err)
 		return
 	}
 	c.failCost()
 }
 
 func (c *conn) peek(args [][]byte) {
-	if req, ok := c.readAsk(args); ok {
+	if req, ok := c.readRequest(args); ok {
 		v, err := c.server.policies.Peek(c.ctx, req)
-		c.verdict(&v, err)
+		c.replyVerdict(&v, err)
 		return
 	}
 	c.failCost()
 }
 
 func (c *conn) charge(args [][]byte) {
-	if req, ok := c.readAsk(args); ok {
+	if req, ok := c.readRequest(args); ok {
 		v, err := c.server.policies.Charge(c.ctx, req)
-		c.verdict(&v, err)
+		c.replyVerdict(&v, err)
 		return
 	}
 	c.failCost()
 }
 
 func (c *conn) refund(args [][]byte) {
-	if req, ok := c.readAsk(args); ok {
+	if req, ok := c.readRequest(args); ok {
 		v, err := c.server.policies.Refund(c.ctx, req)
-		c.verdict(&v, err)
+		c.replyVerdict(&v, err)
 		return
 	}
 	c.failCost()
 }
 
 func (c *conn) resetKey(args [][]byte) {
-	req, _ := c.readAsk(args)
-	c.done(c.server.policies.Reset(c.ctx, req))
+	req, _ := c.readRequest(args)
+	c.replyOK(c.server.policies.Reset(c.ctx, req))
 }
 
-// done replies OK, or with the error.
-func (c *conn) done(err error) {
+// replyOK replies OK, or with the error.
+func (c *conn) replyOK(err error) {
 	if err != nil {
-		c.failed(err)
+		c.replyError(err)
 		return
 	}
 	c.ok()
@@ -221,13 +221,13 @@ func (c *conn) reserve(args [][]byte) { c.hold(args, verdictNumbers+1, c.server.
 func (c *conn) acquire(args [][]byte) { c.hold(args, verdictNumbers+2, c.server.policies.Acquire) }
 
 // hold replies with a verdict, a reservation and, if there are that many parts, the reservation's time to live.
-func (c *conn) hold(args [][]byte, parts int, ask func(context.Context, gate.Request) (slidegate.Reservation, gate.Verdict, error)) {
-	wanted, ok := c.readAsk(args)
+func (c *conn) hold(args [][]byte, parts int, reserve func(context.Context, gate.Request) (slidegate.Reservation, gate.Verdict, error)) {
+	req, ok := c.readRequest(args)
 	if !ok {
 		c.failCost()
 		return
 	}
-	r, v, err := ask(c.ctx, wanted)
+	r, v, err := reserve(c.ctx, req)
 	var text []byte
 	if err == nil && v.Decision.Allowed {
 		text, err = json.Marshal(r)
@@ -236,7 +236,7 @@ func (c *conn) hold(args [][]byte, parts int, ask func(context.Context, gate.Req
 		err = errClosed
 	}
 	if err != nil {
-		c.failed(err)
+		c.replyError(err)
 		return
 	}
 	c.out = appendVerdict(appendArray(c.out, parts), &v)
@@ -259,14 +259,14 @@ func (c *conn) settle(args [][]byte) {
 	if !ok {
 		return
 	}
-	c.settled(c.server.policies.Settle(c.ctx, c.policyName(args[1]), r, used...))
+	c.replySettlement(c.server.policies.Settle(c.ctx, c.policyName(args[1]), r, used...))
 }
 
-// settled replies with the result of ending a reservation: whether it had ended before, and what was refunded for each
+// replySettlement replies with the result of ending a reservation: whether it had ended before, and what was refunded for each
 // charge.
-func (c *conn) settled(done gate.Settlement, err error) {
+func (c *conn) replySettlement(done gate.Settlement, err error) {
 	if err != nil {
-		c.failed(err)
+		c.replyError(err)
 		return
 	}
 	c.out = appendBool(appendArray(c.out, 1+len(done.Limits)), done.Repeated)
@@ -305,7 +305,7 @@ func (c *conn) readUsed(r *slidegate.Reservation, args [][]byte) (used []slidega
 	}
 	used, err := gate.UsedInOrder(r, costs)
 	if err != nil {
-		c.failed(fmt.Errorf("%w: limit=cost", err))
+		c.replyError(fmt.Errorf("%w: limit=cost", err))
 		return nil, false
 	}
 	return used, true
@@ -313,20 +313,20 @@ func (c *conn) readUsed(r *slidegate.Reservation, args [][]byte) (used []slidega
 
 func (c *conn) cancelReservation(args [][]byte) {
 	if r, ok := c.readReservation(args[2]); ok {
-		c.settled(c.server.policies.Cancel(c.ctx, c.policyName(args[1]), r))
+		c.replySettlement(c.server.policies.Cancel(c.ctx, c.policyName(args[1]), r))
 	}
 }
 
 func (c *conn) release(args [][]byte) {
 	if r, ok := c.readReservation(args[2]); ok {
-		c.settled(c.server.policies.Release(c.ctx, c.policyName(args[1]), r))
+		c.replySettlement(c.server.policies.Release(c.ctx, c.policyName(args[1]), r))
 	}
 }
 
 func (c *conn) renew(args [][]byte) {
 	if r, ok := c.readReservation(args[2]); ok {
 		v, err := c.server.policies.Renew(c.ctx, c.policyName(args[1]), r)
-		c.verdict(&v, err)
+		c.replyVerdict(&v, err)
 	}
 }
 
@@ -336,7 +336,7 @@ func (c *conn) readReservation(text []byte) (r slidegate.Reservation, ok bool) {
 	err := json.Unmarshal(text, &r)
 	switch {
 	case errors.Is(err, slidegate.ErrReservation):
-		c.failed(err)
+		c.replyError(err)
 	case err != nil:
 		c.fail("reservation: must be the JSON text that SG.RESERVE or SG.ACQUIRE returned")
 	}

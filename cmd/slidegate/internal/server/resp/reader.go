@@ -41,14 +41,14 @@ type bounds struct {
 type reader struct {
 	source io.Reader
 	buf    []byte
-	start  int // of the unread bytes,
-	end    int // and their end
+	start  int // the start of the unread bytes
+	end    int // the end of the unread bytes
 	quiet  int // consecutive reads that needed little of the buffer
 	full   bool
 
-	at      int // how far the command has been parsed, from start,
-	missing int // how many arguments are still missing; 0 before its header,
-	length  int // and the length of the next one; -1 before its header
+	at      int // how far the command has been parsed, from start
+	missing int // how many arguments are still missing; 0 before the header of the command
+	length  int // the length of the next argument; -1 before its header
 	spans   []span
 	args    [][]byte
 }
@@ -135,7 +135,7 @@ func (r *reader) next(b bounds) (args [][]byte, ok bool, err error) {
 			return nil, false, errArgs
 		}
 		if n <= 0 { // ignored, as in Redis
-			r.take()
+			r.discard()
 			continue
 		}
 		r.missing = int(n)
@@ -149,12 +149,12 @@ func (r *reader) next(b bounds) (args [][]byte, ok bool, err error) {
 	for _, s := range r.spans {
 		r.args = append(r.args, r.buf[r.start+s.from:r.start+s.to:r.start+s.to])
 	}
-	r.take()
+	r.discard()
 	return r.args, true, nil
 }
 
-// take discards what has been parsed.
-func (r *reader) take() {
+// discard discards what has been parsed.
+func (r *reader) discard() {
 	r.start += r.at
 	r.at, r.missing, r.length = 0, 0, -1
 	r.spans = r.spans[:0]
@@ -194,7 +194,7 @@ func (r *reader) argument(b bounds) (ok bool, err error) {
 	return true, nil
 }
 
-// printable returns how a byte is shown in an error.
+// printable returns a byte in the form in which errors show it.
 func printable(b byte) string {
 	if b < ' ' || b > '~' {
 		return "?"
@@ -215,15 +215,15 @@ func (r *reader) header(wrong error) (n int64, ok bool, err error) {
 	if end == 0 || rest[end-1] != '\r' {
 		return 0, false, wrong
 	}
-	if n, ok = parseInt(rest[:end-1]); !ok || rest[0] == '+' || !shortest(rest[:end-1]) {
+	if n, ok = parseInt(rest[:end-1]); !ok || rest[0] == '+' || !isCanonical(rest[:end-1]) {
 		return 0, false, wrong
 	}
 	r.at += 1 + end + 1
 	return n, true, nil
 }
 
-// shortest reports whether a valid number has no leading zeros.
-func shortest(text []byte) bool {
+// isCanonical reports whether a valid number has no leading zeros.
+func isCanonical(text []byte) bool {
 	digits := bytes.TrimPrefix(text, []byte("-"))
 	return digits[0] != '0' || len(text) == 1
 }

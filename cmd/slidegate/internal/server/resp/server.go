@@ -26,8 +26,8 @@ type Server struct {
 	sorted     []*command // by name
 	metrics    *metrics
 	began      time.Time
-	bounds     bounds // of a command
-	beforeAuth bounds // of a command before authentication
+	bounds     bounds // the bounds of a command after authentication
+	beforeAuth bounds // the bounds of a command before authentication
 	batches    sync.Pool
 
 	ctx      context.Context // canceled when Shutdown has waited long enough
@@ -42,8 +42,8 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	guests    list.List      // of *conn: clients that have not authenticated yet, oldest first
-	evicted   int            // number of conns that were asked to leave
-	running   sync.WaitGroup // of conns; grows only while draining is false, under mu
+	evicted   int            // number of conns that are being disconnected to make room
+	running   sync.WaitGroup // counts conns; grows only while draining is false, under mu
 }
 
 // The bounds of a command before authentication, as in Redis.
@@ -55,11 +55,11 @@ const (
 // maxGoodbyes bounds how many rejected clients are sent an error at a time; others are only disconnected.
 const maxGoodbyes = 64
 
-// New returns a server for policies, and for CL.THROTTLE with throttle. Throttle needs no limits, and should have its
-// own namespace; if it is nil, there is no CL.THROTTLE.
+// New returns a server for policies. CL.THROTTLE uses throttle, which needs no limits and should have its own
+// namespace; if throttle is nil, there is no CL.THROTTLE.
 func New(policies Policies, throttle *slidegate.Limiter, opts Options) (*Server, error) {
 	if policies == nil {
-		return nil, fmt.Errorf("resp: policies: must not be nil; gate.New makes them")
+		return nil, fmt.Errorf("resp: policies: must not be nil; call gate.New")
 	}
 	if err := opts.complete(); err != nil {
 		return nil, err
@@ -86,10 +86,10 @@ func New(policies Policies, throttle *slidegate.Limiter, opts Options) (*Server,
 // It may be called for several listeners.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
-	if !s.listen(l) {
+	if !s.addListener(l) {
 		return ErrClosed
 	}
-	defer s.forget(l)
+	defer s.removeListener(l)
 	var pause time.Duration
 	for {
 		client, err := l.Accept()
@@ -117,8 +117,8 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// listen records a listener, so that Shutdown can close it.
-func (s *Server) listen(l net.Listener) bool {
+// addListener records a listener, so that Shutdown can close it.
+func (s *Server) addListener(l net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining.Load() {
@@ -128,7 +128,7 @@ func (s *Server) listen(l net.Listener) bool {
 	return true
 }
 
-func (s *Server) forget(l net.Listener) {
+func (s *Server) removeListener(l net.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.listeners, l)
@@ -162,12 +162,12 @@ func (s *Server) serve(c *conn) {
 	c.endTransaction()
 	s.mu.Lock()
 	delete(s.conns, c)
-	s.forgetGuestLocked(c)
+	s.removeGuestLocked(c)
 	if c.evicted.Load() {
 		s.evicted--
 	}
 	s.mu.Unlock()
-	s.metrics.left[why].Add(1)
+	s.metrics.disconnects[why].Add(1)
 	if why >= leftSlowRead {
 		s.opts.Logger.Debug("resp: client disconnected", "reason", reasonNames[why], "client", c.client.RemoteAddr())
 	}
@@ -175,7 +175,7 @@ func (s *Server) serve(c *conn) {
 
 // rejectLocked rejects a client because there are too many, without blocking others.
 func (s *Server) rejectLocked(client net.Conn) {
-	s.metrics.sentAway.Add(1)
+	s.metrics.rejected.Add(1)
 	now := time.Now()
 	if now.Sub(s.warned) >= time.Minute {
 		s.warned = now

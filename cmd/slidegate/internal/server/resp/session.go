@@ -9,40 +9,40 @@ import (
 // sessionCommands returns the commands about the connection itself.
 func sessionCommands() []*command {
 	return []*command{
-		{name: "auth", arity: -2, max: 3, always: true, run: (*conn).auth, usage: "[username] token", summary: "Authenticates with a token."},
-		{name: "hello", arity: -1, always: true, run: (*conn).hello, usage: "[protover [AUTH username token] [SETNAME name]]",
+		{name: "auth", arity: -2, max: 3, beforeAuth: true, run: (*conn).auth, usage: "[username] token", summary: "Authenticates with a token."},
+		{name: "hello", arity: -1, beforeAuth: true, run: (*conn).hello, usage: "[protover [AUTH username token] [SETNAME name]]",
 			summary: "Chooses RESP2 or RESP3."},
 		{name: "ping", arity: -1, max: 2, run: (*conn).ping, usage: "[message]", summary: "Returns PONG, or the message."},
 		{name: "echo", arity: 2, run: (*conn).echo, usage: "message", summary: "Returns the message."},
 		{name: "client", arity: -2, run: (*conn).clientCommand, usage: "ID | GETNAME | SETNAME name | SETINFO attribute value | NO-EVICT on|off | NO-TOUCH on|off",
 			summary: "Accepts what clients report about themselves."},
 		{name: "select", arity: 2, run: (*conn).selectDatabase, usage: "0", summary: "There is one database, 0."},
-		{name: "reset", arity: 1, always: true, unqueued: true, run: (*conn).reset, summary: "Resets the connection to its initial state."},
-		{name: "quit", arity: -1, always: true, unqueued: true, run: (*conn).quit, summary: "Closes the connection."},
+		{name: "reset", arity: 1, beforeAuth: true, unqueued: true, run: (*conn).reset, summary: "Resets the connection to its initial state."},
+		{name: "quit", arity: -1, beforeAuth: true, unqueued: true, run: (*conn).quit, summary: "Closes the connection."},
 	}
 }
 
-// maxWrong is how many invalid tokens a client may send before it is disconnected.
-const maxWrong = 5
+// maxFailedAuths is how many invalid tokens a client may send before it is disconnected.
+const maxFailedAuths = 5
 
 const wrongToken = "invalid username-password pair or user is disabled."
 
-// admit authenticates the client, if the token is valid. Without tokens, only the default user can be named.
-func (c *conn) admit(user string, token []byte) bool {
+// authenticate authenticates the client, if the token is valid. Without tokens, only the default user can be named.
+func (c *conn) authenticate(user string, token []byte) bool {
 	if !c.server.hasTokens() {
 		return user == "default"
 	}
 	before, sum := c.token.Load(), sha256.Sum256(token)
 	c.token.Store(&sum) // before the tokens are compared: SetTokens does both in the opposite order
-	if !c.server.knows(token) {
+	if !c.server.isValidToken(token) {
 		c.token.Store(before)
-		if c.wrong++; c.wrong >= maxWrong {
-			c.leaving, c.why = true, leftUnauthenticated
+		if c.failedAuths++; c.failedAuths >= maxFailedAuths {
+			c.closing, c.why = true, leftUnauthenticated
 		}
 		return false
 	}
 	c.authed = true
-	c.server.admitted(c)
+	c.server.removeGuest(c)
 	return true
 }
 
@@ -55,7 +55,7 @@ func (c *conn) auth(args [][]byte) {
 	if len(args) == 3 {
 		user = string(args[1])
 	}
-	if !c.admit(user, args[len(args)-1]) {
+	if !c.authenticate(user, args[len(args)-1]) {
 		c.refuse("WRONGPASS", wrongToken)
 		return
 	}
@@ -84,7 +84,7 @@ func (c *conn) hello(args [][]byte) {
 			user, token = args[at+1], args[at+2]
 			at += 3
 		case is(args[at], "SETNAME") && at+1 < len(args):
-			if name = string(args[at+1]); !goodName(name) {
+			if name = string(args[at+1]); !isValidName(name) {
 				c.failName()
 				return
 			}
@@ -94,7 +94,7 @@ func (c *conn) hello(args [][]byte) {
 			return
 		}
 	}
-	if token != nil && !c.admit(string(user), token) {
+	if token != nil && !c.authenticate(string(user), token) {
 		c.refuse("WRONGPASS", wrongToken)
 		return
 	}
@@ -149,7 +149,7 @@ func (c *conn) clientCommand(args [][]byte) {
 		}
 		c.out = appendBulk(c.out, c.name)
 	case is(args[1], "SETNAME") && len(args) == 3:
-		if name := string(args[2]); goodName(name) {
+		if name := string(args[2]); isValidName(name) {
 			c.name = name
 			c.ok()
 			return
@@ -173,15 +173,15 @@ func (c *conn) setInfo(attribute []byte, value string) {
 	switch {
 	case !is(attribute, "LIB-NAME") && !is(attribute, "LIB-VER"):
 		c.fail("Unrecognized option '" + quoted(attribute) + "'")
-	case !goodName(value):
+	case !isValidName(value):
 		c.fail(strings.ToLower(string(attribute)) + " cannot contain spaces, newlines or special characters.")
 	default:
 		c.ok()
 	}
 }
 
-// goodName reports whether a connection name is valid: visible bytes without blanks, and not too long.
-func goodName(name string) bool {
+// isValidName reports whether a connection name is valid: visible bytes without blanks, and not too long.
+func isValidName(name string) bool {
 	return len(name) <= 256 && !strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' })
 }
 
@@ -203,7 +203,7 @@ func (c *conn) selectDatabase(args [][]byte) {
 func (c *conn) reset([][]byte) {
 	if c.authed && c.server.needsToken() {
 		c.authed, c.authBy = false, time.Now().Add(c.server.opts.AuthTimeout)
-		c.server.unadmitted(c)
+		c.server.addGuest(c)
 	}
 	c.token.Store(nil)
 	c.endTransaction()
@@ -212,6 +212,6 @@ func (c *conn) reset([][]byte) {
 }
 
 func (c *conn) quit([][]byte) {
-	c.leaving = true
+	c.closing = true
 	c.ok()
 }

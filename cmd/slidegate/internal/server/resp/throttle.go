@@ -39,9 +39,9 @@ type throttles struct {
 	max     int  // number of periods
 	lease   bool // for buckets that are large enough
 
-	mu      sync.RWMutex
-	made    map[rate]*slidegate.Limiter
-	periods map[int64]struct{}
+	mu       sync.RWMutex
+	limiters map[rate]*slidegate.Limiter
+	periods  map[int64]struct{}
 }
 
 // maxCached bounds the limiters that are cached; others are made for every call.
@@ -51,13 +51,13 @@ const maxCached = 4096
 const maxSeconds = 1 << 32
 
 func newThrottles(limiter *slidegate.Limiter, periods int, lease bool) *throttles {
-	return &throttles{limiter: limiter, max: periods, lease: lease, made: map[rate]*slidegate.Limiter{}, periods: map[int64]struct{}{}}
+	return &throttles{limiter: limiter, max: periods, lease: lease, limiters: map[rate]*slidegate.Limiter{}, periods: map[int64]struct{}{}}
 }
 
 // of returns the limiter for a rate.
 func (t *throttles) of(r rate) (*slidegate.Limiter, error) {
 	t.mu.RLock()
-	limiter := t.made[r]
+	limiter := t.limiters[r]
 	t.mu.RUnlock()
 	if limiter != nil {
 		return limiter, nil
@@ -81,8 +81,8 @@ func (t *throttles) of(r rate) (*slidegate.Limiter, error) {
 		return nil, err
 	}
 	t.periods[r.period] = struct{}{}
-	if len(t.made) < maxCached {
-		t.made[r] = limiter
+	if len(t.limiters) < maxCached {
+		t.limiters[r] = limiter
 	}
 	return limiter, nil
 }
@@ -122,24 +122,24 @@ func (c *conn) throttleKey(args [][]byte) {
 		}
 		numbers[i] = n
 	}
-	wanted, quantity := rate{numbers[0], numbers[1], numbers[2]}, numbers[3]
-	if c.throttle.limiter == nil || c.throttle.rate != wanted {
-		limiter, err := c.server.throttles.of(wanted)
+	r, quantity := rate{numbers[0], numbers[1], numbers[2]}, numbers[3]
+	if c.throttle.limiter == nil || c.throttle.rate != r {
+		limiter, err := c.server.throttles.of(r)
 		if err != nil {
 			c.cellError(err.Error())
 			return
 		}
-		c.throttle = throttle{wanted, limiter}
+		c.throttle = throttle{r, limiter}
 	}
 	if quantity < 0 {
 		c.cellError("quantity: must not be negative")
 		return
 	}
-	c.answerThrottle(c.ctx, string(args[1]), quantity)
+	c.replyThrottle(c.ctx, string(args[1]), quantity)
 }
 
-func (c *conn) answerThrottle(ctx context.Context, key string, quantity int64) {
-	d, err := c.throttle.limiter.AllowN(ctx, key, atMost(quantity))
+func (c *conn) replyThrottle(ctx context.Context, key string, quantity int64) {
+	d, err := c.throttle.limiter.AllowN(ctx, key, unitsToTake(quantity))
 	if quantity > rule.MaxQuota { // more than any bucket holds
 		d.Allowed, d.RetryAfter = false, slidegate.Never
 	}
@@ -162,8 +162,9 @@ func (c *conn) answerThrottle(ctx context.Context, key string, quantity int64) {
 	c.out = appendInt(c.out, cellSeconds(d.ResetAfter))
 }
 
-// atMost returns how many units to take: none, which is a peek, if it is more than any bucket holds.
-func atMost(quantity int64) int64 {
+// unitsToTake returns how many units to take for a quantity. If it is more than any bucket holds, the result is 0,
+// which is a peek.
+func unitsToTake(quantity int64) int64 {
 	if quantity > rule.MaxQuota {
 		return 0
 	}

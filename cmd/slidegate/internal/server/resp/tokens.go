@@ -16,12 +16,12 @@ type tokenSums struct{ clients, admins []sum }
 // valid are disconnected. Whether tokens of either kind are required is fixed when the server is made: they cannot all
 // be removed, and none can be added to a server without tokens.
 func (s *Server) SetTokens(clients, admins []string) {
-	now := &tokenSums{sumsOf(clients), sumsOf(admins)}
-	s.tokens.Store(now)
+	current := &tokenSums{sumsOf(clients), sumsOf(admins)}
+	s.tokens.Store(current)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		if said := c.token.Load(); said != nil && !slices.Contains(now.clients, *said) && !slices.Contains(now.admins, *said) {
+		if hash := c.token.Load(); hash != nil && !slices.Contains(current.clients, *hash) && !slices.Contains(current.admins, *hash) {
 			_ = c.client.Close()
 		}
 	}
@@ -41,25 +41,25 @@ func (s *Server) needsToken() bool { return len(s.tokens.Load().clients) > 0 }
 // hasTokens reports whether there are any tokens.
 func (s *Server) hasTokens() bool { return s.needsToken() || len(s.tokens.Load().admins) > 0 }
 
-// knows reports whether a token is valid. It compares all tokens in constant time.
-func (s *Server) knows(token []byte) bool {
+// isValidToken reports whether a token is valid. It compares all tokens in constant time.
+func (s *Server) isValidToken(token []byte) bool {
 	given, found := sha256.Sum256(token), 0
-	now := s.tokens.Load()
-	for _, sums := range [][]sum{now.clients, now.admins} {
+	current := s.tokens.Load()
+	for _, sums := range [][]sum{current.clients, current.admins} {
 		for i := range sums {
 			found |= subtle.ConstantTimeCompare(given[:], sums[i][:])
 		}
 	}
 	if found == 0 {
-		s.metrics.refused.Add(1)
+		s.metrics.authFailures.Add(1)
 	}
 	return found == 1
 }
 
-// mayRun reports whether the client may run a command for operators: it has authenticated with an admin token, or there
+// isOperator reports whether the client may run a command for operators: it has authenticated with an admin token, or there
 // are none. Hashes are compared, so the time that takes reveals nothing.
-func (c *conn) mayRun() bool {
+func (c *conn) isOperator() bool {
 	admins := c.server.tokens.Load().admins
-	said := c.token.Load()
-	return len(admins) == 0 || said != nil && slices.Contains(admins, *said)
+	hash := c.token.Load()
+	return len(admins) == 0 || hash != nil && slices.Contains(admins, *hash)
 }

@@ -26,17 +26,17 @@ const (
 	maxQueued      = 16 << 10 // commands
 	maxQueuedBytes = 1 << 20  // bytes of all their arguments and of their positions
 	maxQueuedByAll = 64 << 20 // the same, for all connections
-	argumentBytes  = 8        // of an end in transaction.ends
-	queuedBytes    = 24       // of a queued
+	argumentBytes  = 8        // bytes counted for each element of transaction.ends
+	queuedBytes    = 24       // bytes counted for each queued command
 )
 
 // transaction holds what was queued since MULTI.
 type transaction struct {
 	aborted  bool // a command could not be queued, so EXEC runs none
 	commands []queued
-	text     []byte // all arguments, one after the other,
-	ends     []int  // and where each of them ends
-	size     int    // bytes of the three
+	text     []byte // all arguments, concatenated
+	ends     []int  // where each argument ends in text
+	size     int    // bytes that commands, text and ends take
 }
 
 // queued is a command that waits for EXEC.
@@ -69,8 +69,8 @@ func (c *conn) queue(args [][]byte) bool {
 	return true
 }
 
-// add queues a command. It copies the arguments, since those of the reader are invalid after its next read. All is how
-// many bytes all connections have queued.
+// add queues a command. It copies the arguments, since those of the reader are invalid after its next read. The
+// argument all counts the bytes that all connections have queued.
 func (t *transaction) add(all *atomic.Int64, cmd *command, args [][]byte) error {
 	if t.aborted {
 		return nil // it will not be run
@@ -131,14 +131,14 @@ func (c *conn) discard([][]byte) {
 }
 
 // watch returns an error: a count changes with time alone, so a transaction that runs only if nothing has changed
-// cannot be promised. In a transaction it makes EXEC run nothing, since the client relies on it.
+// cannot be promised. Within a transaction, WATCH makes EXEC run nothing, since the client relies on it.
 func (c *conn) watch([][]byte) {
 	if c.transaction != nil {
 		c.abort()
 		c.fail("WATCH inside MULTI is not allowed")
 		return
 	}
-	c.fail("WATCH is not supported: every command is decided by itself; leave it out")
+	c.fail("WATCH is not supported: every command is decided separately; leave it out")
 }
 
 func (c *conn) unwatch([][]byte) { c.ok() }
@@ -164,12 +164,12 @@ func (c *conn) exec([][]byte) {
 			from, at = t.ends[at], at+1
 		}
 		c.runCommand(q.command, args)
-		if c.leaving {
+		if c.closing {
 			return
 		}
 		if (i+1)%c.server.opts.MaxPipeline == 0 || len(c.out) >= maxBuffered {
 			if why, ok := c.flush(); !ok {
-				c.leaving, c.why = true, why
+				c.closing, c.why = true, why
 				return
 			}
 		}

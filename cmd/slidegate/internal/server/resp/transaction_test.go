@@ -110,7 +110,7 @@ func TestTransactionEnds(t *testing.T) {
 		}
 		c.ask("EXEC", "-ERR EXEC without MULTI")
 		c.ask("DISCARD", "-ERR DISCARD without MULTI")
-		c.ask("WATCH ann", "-ERR WATCH is not supported: every command is decided by itself; leave it out")
+		c.ask("WATCH ann", "-ERR WATCH is not supported: every command is decided separately; leave it out")
 		c.ask("UNWATCH", "+OK")
 		begin()
 		c.ask("DISCARD", "+OK")

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	readEvery   = time.Second // so that all instances obey within two
+	readEvery   = time.Second // so that all instances apply a change within two seconds
 	readTimeout = time.Second
 	// changeTimeout is how long the store may take to make a change or to return the log.
 	changeTimeout = 5 * time.Second
 	staleAfter    = time.Hour // rulings are removed this long after their end, since the clocks of instances may differ
-	maxStale      = 100       // the maximum that is removed with one change
+	maxStale      = 100       // the maximum number removed with one change
 )
 
 // Options configures a Book. Resolve is required.
@@ -26,7 +26,7 @@ type Options struct {
 	// Resolve checks a new ruling and fills in what depends on its policy: the policy's name and the normalized key.
 	// For the kind Clear, nothing else matters. It may return a FieldError.
 	Resolve func(*Ruling) error
-	// Note returns why a ruling has no effect, or "" if it has. If Note is nil, there are no notes.
+	// Note returns why a ruling has no effect, or "" if it has one. If Note is nil, there are no notes.
 	Note func(*Ruling) string
 	// OnChange is called with every new table, one call at a time, before Change returns and before the first Read
 	// returns. It must put the table into force.
@@ -39,7 +39,7 @@ type Options struct {
 }
 
 // Book holds the rulings in force. It reads the stored rulings periodically, so that all instances that share a store
-// obey a change made through any of them. While they cannot be read, those read last stay in force. It is safe for
+// apply a change made through any of them. While they cannot be read, those read last stay in force. It is safe for
 // concurrent use. The zero value is not usable; call New.
 type Book struct {
 	keeper  Keeper
@@ -106,7 +106,7 @@ func (b *Book) Read(ctx context.Context) error {
 	b.read.Store(time.Now().UnixMicro())
 	if version != b.version {
 		b.version = version
-		b.putLocked(NewTable(all))
+		b.setTableLocked(NewTable(all))
 	}
 	return nil
 }
@@ -125,8 +125,8 @@ func (b *Book) restoreLocked(ctx context.Context) ([]Ruling, int64, error) {
 	return b.keeper.Load(ctx, -1)
 }
 
-// putLocked puts a table into force.
-func (b *Book) putLocked(table *Table) {
+// setTableLocked puts a table into force.
+func (b *Book) setTableLocked(table *Table) {
 	b.table.Store(table)
 	if b.opts.OnChange != nil {
 		b.opts.OnChange(table)
@@ -135,7 +135,7 @@ func (b *Book) putLocked(table *Table) {
 
 // Change puts a ruling into force: it is stored first, and in force here when Change returns. It returns the ruling as
 // stored, and the one that it replaces, nil if there was none. A FieldError says which field is invalid.
-func (b *Book) Change(ctx context.Context, r Ruling) (made Ruling, before *Ruling, err error) {
+func (b *Book) Change(ctx context.Context, r Ruling) (stored Ruling, before *Ruling, err error) {
 	now := time.Now()
 	if err := r.check(now); err != nil {
 		return r, nil, err
@@ -173,7 +173,7 @@ func (b *Book) End(ctx context.Context, change Ruling, kind Kind) (ended *Ruling
 		return nil, fmt.Errorf("rulings: %w", ErrNone)
 	case kind == Override && found.Kind != Block:
 	case kind != "" && found.Kind != kind:
-		return nil, wrong("kind", "the ruling about this key is not %s but %s", kind, found.Kind)
+		return nil, fieldError("kind", "the ruling about this key is not %s but %s", kind, found.Kind)
 	}
 	return b.apply(ctx, &change, now)
 }
@@ -196,7 +196,7 @@ func (b *Book) apply(ctx context.Context, change *Ruling, now time.Time) (before
 	if b.Read(ctx) != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.putLocked(b.Table().with(*change)) // the version is kept, so that the table is read again
+		b.setTableLocked(b.Table().with(*change)) // the version is kept, so that the table is read again
 	}
 	return before, nil
 }
@@ -210,7 +210,7 @@ func (b *Book) log(change *Ruling) {
 		slog.String("who", change.Who), slog.String("why", change.Why), slog.String("until", until))
 }
 
-// stale returns rulings that had ended at a time.
+// stale returns rulings that had ended by the given time.
 func stale(t *Table, at time.Time) []Ruling {
 	ended := t.filter(func(r *Ruling) bool { return !r.InForce(at) })
 	return ended[:min(len(ended), maxStale)]

@@ -29,7 +29,7 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
 // Unwrap returns Err.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-func wrong(field, format string, args ...any) error {
+func fieldError(field, format string, args ...any) error {
 	return &FieldError{Field: field, Err: fmt.Errorf(format, args...)}
 }
 
@@ -40,18 +40,18 @@ func (r *Ruling) check(now time.Time) error {
 	}
 	switch {
 	case r.Kind != Block && r.Kind != Limits && r.Kind != Unlimited:
-		return wrong("kind", "must be block, limits or unlimited, not %q", r.Kind)
+		return fieldError("kind", "must be block, limits or unlimited, not %q", r.Kind)
 	case r.Kind == Limits && len(r.Limits) == 0:
-		return wrong("limits", "is missing; give at least one, such as 1000/1m")
+		return fieldError("limits", "is missing; give at least one, such as 1000/1m")
 	case r.Kind != Limits && len(r.Limits) > 0:
-		return wrong("limits", "is only for the kind limits, not for %s; leave it out", r.Kind)
+		return fieldError("limits", "is only for the kind limits, not for %s; leave it out", r.Kind)
 	case len(r.Limits) > maxLimits:
-		return wrong("limits", "has %d limits; give at most %d", len(r.Limits), maxLimits)
+		return fieldError("limits", "has %d limits; give at most %d", len(r.Limits), maxLimits)
 	case r.Until.IsZero():
 	case !r.Until.After(now):
-		return wrong("until", "is in the past: it is %s now", now.UTC().Format(time.RFC3339))
+		return fieldError("until", "is in the past: it is %s now", now.UTC().Format(time.RFC3339))
 	case r.Until.Sub(now) > maxFor:
-		return wrong("until", "is more than 100 years away; leave it out for a ruling without an end")
+		return fieldError("until", "is more than 100 years away; leave it out for a ruling without an end")
 	}
 	return nil
 }
@@ -60,13 +60,13 @@ func (r *Ruling) check(now time.Time) error {
 func (r *Ruling) checkNames() error {
 	switch {
 	case r.Key == "":
-		return wrong("key", "is missing; give the key of the client")
+		return fieldError("key", "is missing; give the key of the client")
 	case len(r.Key) > maxKey:
-		return wrong("key", "has %d bytes; the maximum is %d", len(r.Key), maxKey)
+		return fieldError("key", "has %d bytes; the maximum is %d", len(r.Key), maxKey)
 	case !utf8.ValidString(r.Key):
-		return wrong("key", "is not valid UTF-8")
+		return fieldError("key", "is not valid UTF-8")
 	case r.Who == "":
-		return wrong("who", "is missing; give your name, for the log")
+		return fieldError("who", "is missing; give your name, for the log")
 	}
 	if err := checkText("who", r.Who, maxWho); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (r *Ruling) checkNames() error {
 func checkText(field, text string, maxBytes int) error {
 	switch {
 	case len(text) > maxBytes:
-		return wrong(field, "has %d bytes; the maximum is %d", len(text), maxBytes)
+		return fieldError(field, "has %d bytes; the maximum is %d", len(text), maxBytes)
 	case !utf8.ValidString(text), strings.ContainsFunc(text, unicode.IsControl):
 		return &FieldError{Field: field, Err: errors.New("must be one line of printable text")}
 	}

@@ -25,20 +25,20 @@ func (b *Book) Routes(mux *http.ServeMux, require func(http.Handler) http.Handle
 	if require == nil {
 		require = func(next http.Handler) http.Handler { return next }
 	}
-	for path, verbs := range map[string]map[string]http.HandlerFunc{
+	for path, handlers := range map[string]map[string]http.HandlerFunc{
 		"/v1/rulings":       {http.MethodGet: b.list, http.MethodPost: b.change},
 		"/v1/rulings/clear": {http.MethodPost: b.end},
 		"/v1/rulings/log":   {http.MethodGet: b.serveLog},
 	} {
-		mux.Handle(path, require(byMethod(path, verbs)))
+		mux.Handle(path, require(byMethod(path, handlers)))
 	}
 }
 
 // byMethod dispatches a path by method, and rejects other methods.
-func byMethod(path string, verbs map[string]http.HandlerFunc) http.Handler {
+func byMethod(path string, handlers map[string]http.HandlerFunc) http.Handler {
 	var names []string
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		if verbs[method] != nil {
+		if handlers[method] != nil {
 			names = append(names, method)
 		}
 	}
@@ -47,7 +47,7 @@ func byMethod(path string, verbs map[string]http.HandlerFunc) http.Handler {
 		if method == http.MethodHead {
 			method = http.MethodGet
 		}
-		if serve := verbs[method]; serve != nil {
+		if serve := handlers[method]; serve != nil {
 			serve(w, r)
 			return
 		}
@@ -56,17 +56,17 @@ func byMethod(path string, verbs map[string]http.HandlerFunc) http.Handler {
 	})
 }
 
-// listed is a ruling in a list.
-type listed struct {
+// listedRuling is a ruling in a list.
+type listedRuling struct {
 	Ruling
 	Note string `json:"note,omitempty"` // why it has no effect
 }
 
-func (b *Book) listed(r *Ruling) *listed {
+func (b *Book) withNote(r *Ruling) *listedRuling {
 	if r == nil {
 		return nil
 	}
-	l := &listed{Ruling: *r}
+	l := &listedRuling{Ruling: *r}
 	if b.opts.Note != nil {
 		l.Note = b.opts.Note(r)
 	}
@@ -75,15 +75,15 @@ func (b *Book) listed(r *Ruling) *listed {
 
 // list serves GET /v1/rulings.
 func (b *Book) list(w http.ResponseWriter, _ *http.Request) {
-	all := []*listed{}
+	all := []*listedRuling{}
 	for _, r := range b.Table().InForce(time.Now()) {
-		all = append(all, b.listed(&r))
+		all = append(all, b.withNote(&r))
 	}
-	answer := map[string]any{"rulings": all}
+	body := map[string]any{"rulings": all}
 	if read := b.read.Load(); read > 0 {
-		answer["read_at"] = time.UnixMicro(read).UTC()
+		body["read_at"] = time.UnixMicro(read).UTC()
 	}
-	sendJSON(w, answer)
+	sendJSON(w, body)
 }
 
 // changeRequest is the body of a change.
@@ -112,9 +112,9 @@ func (b *Book) change(w http.ResponseWriter, r *http.Request) {
 		var before *Ruling
 		if ruling, before, err = b.Change(r.Context(), ruling); err == nil {
 			sendJSON(w, struct {
-				Ruling   *listed `json:"ruling"`
-				Replaced *Ruling `json:"replaced,omitempty"`
-			}{b.listed(&ruling), before})
+				Ruling   *listedRuling `json:"ruling"`
+				Replaced *Ruling       `json:"replaced,omitempty"`
+			}{b.withNote(&ruling), before})
 			return
 		}
 	}
@@ -148,7 +148,7 @@ func (b *Book) serveLog(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("n"); text != "" {
 		given, err := strconv.Atoi(text)
 		if err != nil || given < 1 || given > MaxLog {
-			b.fail(w, wrong("n", "must be 1 to %d", MaxLog))
+			b.fail(w, fieldError("n", "must be 1 to %d", MaxLog))
 			return
 		}
 		n = given
@@ -212,7 +212,7 @@ func (a *changeRequest) ruling() Ruling {
 func (a *changeRequest) end(now time.Time) (time.Time, error) {
 	switch {
 	case a.Until != "" && a.For != "":
-		return time.Time{}, wrong("for", "give until or for, not both")
+		return time.Time{}, fieldError("for", "give until or for, not both")
 	case a.For != "":
 		d, err := ParseFor(a.For)
 		if err != nil {
@@ -222,7 +222,7 @@ func (a *changeRequest) end(now time.Time) (time.Time, error) {
 	case a.Until != "":
 		end, err := time.Parse(time.RFC3339, a.Until)
 		if err != nil {
-			return end, wrong("until", "must be a time such as 2026-01-31T18:00:00Z, not %q", a.Until)
+			return end, fieldError("until", "must be a time such as 2026-01-31T18:00:00Z, not %q", a.Until)
 		}
 		return end, nil
 	}

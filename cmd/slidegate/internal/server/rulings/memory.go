@@ -23,8 +23,8 @@ type memory struct {
 	log     []Ruling // oldest first
 }
 
-// kept is the content of the file.
-type kept struct {
+// fileContent is the content of the file.
+type fileContent struct {
 	Version int64    `json:"version"`
 	Rulings []Ruling `json:"rulings"`
 	Log     []Ruling `json:"log"`
@@ -41,15 +41,15 @@ func InFile(path string) (Keeper, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
-	var was kept
+	var content fileContent
 	if err == nil {
-		err = json.Unmarshal(text, &was)
+		err = json.Unmarshal(text, &content)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rulings: %s: %w; move it away to start without rulings", path, err)
 	}
-	m.version, m.log = was.Version, was.Log
-	for _, r := range was.Rulings {
+	m.version, m.log = content.Version, content.Log
+	for _, r := range content.Rulings {
 		m.rulings[name{r.Policy, r.Key}] = r
 	}
 	return m, nil
@@ -67,31 +67,31 @@ func (m *memory) Load(_ context.Context, known int64) ([]Ruling, int64, error) {
 func (m *memory) Apply(_ context.Context, change Ruling, stale []Ruling) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	about := name{change.Policy, change.Key}
-	before, there := m.rulings[about]
-	if change.Kind == Clear && !there {
+	target := name{change.Policy, change.Key}
+	before, exists := m.rulings[target]
+	if change.Kind == Clear && !exists {
 		return fmt.Errorf("rulings: %w", ErrNone)
 	}
 	var removed []Ruling
 	for _, r := range stale {
 		at := name{r.Policy, r.Key}
-		if is, ok := m.rulings[at]; ok && at != about && is.same(&r) {
+		if current, ok := m.rulings[at]; ok && at != target && current.same(&r) {
 			removed = append(removed, r)
 		}
 	}
-	if change.Kind != Clear && !there && len(m.rulings)-len(removed) >= MaxRulings {
+	if change.Kind != Clear && !exists && len(m.rulings)-len(removed) >= MaxRulings {
 		return fmt.Errorf("rulings: %w", ErrFull)
 	}
 	for _, r := range removed {
 		delete(m.rulings, name{r.Policy, r.Key})
 	}
-	if m.rulings[about] = change; change.Kind == Clear {
-		delete(m.rulings, about)
+	if m.rulings[target] = change; change.Kind == Clear {
+		delete(m.rulings, target)
 	}
 	m.version, m.log = m.version+1, append(m.log, change)
 	if err := m.writeLocked(); err != nil { // nothing was changed
 		m.version, m.log = m.version-1, m.log[:len(m.log)-1]
-		if delete(m.rulings, about); there {
+		if delete(m.rulings, target); exists {
 			removed = append(removed, before)
 		}
 		for _, r := range removed {
@@ -124,7 +124,7 @@ func (m *memory) writeLocked() error {
 	if m.path == "" {
 		return nil
 	}
-	text, err := json.Marshal(kept{Version: m.version, Rulings: m.allLocked(), Log: m.log[max(0, len(m.log)-MaxLog):]})
+	text, err := json.Marshal(fileContent{Version: m.version, Rulings: m.allLocked(), Log: m.log[max(0, len(m.log)-MaxLog):]})
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Kind is what a ruling does to a key.
+// Kind is the effect of a ruling on a key.
 type Kind string
 
 // The kinds of rulings.
@@ -62,15 +62,15 @@ func (r *Ruling) Name() string {
 
 // PolicyRuling returns the ruling in the engine's form.
 func (r *Ruling) PolicyRuling() (policy.Ruling, error) {
-	made := policy.Ruling{Key: r.Key, Refused: r.Kind == Block, Unlimited: r.Kind == Unlimited, Until: r.Until}
+	ruling := policy.Ruling{Key: r.Key, Refused: r.Kind == Block, Unlimited: r.Kind == Unlimited, Until: r.Until}
 	for _, text := range r.Limits {
 		limit, err := slidegate.ParseLimit(text)
 		if err != nil {
-			return made, err
+			return ruling, err
 		}
-		made.Limits = append(made.Limits, limit)
+		ruling.Limits = append(ruling.Limits, limit)
 	}
-	return made, nil
+	return ruling, nil
 }
 
 // InForce reports whether the ruling has not ended.

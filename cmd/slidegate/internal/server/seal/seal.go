@@ -37,8 +37,8 @@ const (
 	loadTimeout = 250 * time.Millisecond // the longest that signing waits
 )
 
-// Key signs with the key of a Keeper. While the Keeper has no key to return, only this process recognizes the
-// signatures. It is safe for concurrent use. The zero value is not usable; call New.
+// Key signs with the key of a Keeper. While the Keeper returns no key, only this process recognizes the signatures.
+// It is safe for concurrent use. The zero value is not usable; call New.
 type Key struct {
 	keeper Keeper
 	log    *slog.Logger
@@ -70,10 +70,10 @@ func (k *Key) Verify(ctx context.Context, text []byte, signature string) bool {
 		return false
 	}
 	// If no key matches, another service may have signed with a key that this one has not seen yet.
-	return signedByOne(k.current(ctx, renewAfter), text, given) || signedByOne(k.current(ctx, retryAfter), text, given)
+	return matchesAny(k.current(ctx, renewAfter), text, given) || matchesAny(k.current(ctx, retryAfter), text, given)
 }
 
-func signedByOne(keys [][]byte, text, signature []byte) bool {
+func matchesAny(keys [][]byte, text, signature []byte) bool {
 	for _, key := range keys {
 		if hmac.Equal(sum(key, text), signature) {
 			return true

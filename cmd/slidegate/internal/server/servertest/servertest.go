@@ -1,5 +1,5 @@
-// Package servertest runs servers in the process of a test. Only tests import it: those of the server, and the end-to-end
-// tests, which have stores of their own to run beside it.
+// Package servertest runs servers in the process of a test. Only tests import it: the tests of the server, and the
+// end-to-end tests, which also run real stores.
 package servertest
 
 import (
@@ -23,9 +23,9 @@ import (
 type Service struct {
 	*server.Server
 	Log  *Log
-	End  context.CancelFunc // asks it to end, as SIGTERM does
+	End  context.CancelFunc // begins a graceful shutdown, as SIGTERM does
 	done chan struct{}
-	err  error // of Run, once done
+	err  error // the error of Run, valid once done is closed
 }
 
 // Start runs a server with all listeners on free ports. The text is its file of policies; change may be nil.
@@ -45,15 +45,15 @@ func Start(t testing.TB, text string, change func(*server.Options)) *Service {
 	if change != nil {
 		change(&opts)
 	}
-	made, err := server.New(t.Context(), opts)
+	running, err := server.New(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	s := &Service{Server: made, Log: log, End: cancel, done: make(chan struct{})}
+	s := &Service{Server: running, Log: log, End: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
-		s.err = made.Run(ctx)
+		s.err = running.Run(ctx)
 	}()
 	t.Cleanup(func() {
 		s.Stop(t)
@@ -62,7 +62,7 @@ func Start(t testing.TB, text string, change func(*server.Options)) *Service {
 	return s
 }
 
-// Stop ends the server in order, as SIGTERM does, and waits for the end.
+// Stop shuts the server down gracefully, as SIGTERM does, and waits until it has ended.
 func (s *Service) Stop(t testing.TB) {
 	t.Helper()
 	s.End()
@@ -72,7 +72,7 @@ func (s *Service) Stop(t testing.TB) {
 	}
 }
 
-// Reply is an answer that was read to its end.
+// Reply is a response whose body has been read.
 type Reply struct {
 	Status int
 	Header http.Header
@@ -92,16 +92,16 @@ func (s *Service) Send(t testing.TB, listener, method, path, body string, header
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	answer, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Reply{answer.StatusCode, answer.Header, string(text)}
+	return Reply{response.StatusCode, response.Header, string(text)}
 }
 
 // Write writes a file that only this user can read.
@@ -112,7 +112,7 @@ func Write(t testing.TB, path, text string) {
 	}
 }
 
-// Log is what was logged. It is safe for concurrent use, and its zero value is empty.
+// Log collects what was logged. It is safe for concurrent use, and its zero value is empty.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

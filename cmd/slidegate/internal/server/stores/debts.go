@@ -8,13 +8,14 @@ import (
 	"github.com/slidegate/slidegate/layer/failure"
 )
 
-// debts are the failure mode layers; the optimistic mode still has to charge what it admitted during an outage.
+// debts holds the failure mode layers. The optimistic mode still has to charge what it admitted during an outage.
 type debts struct {
 	layers []*failure.Store
 	logger *slog.Logger
 }
 
-// lastCharges is how long shutdown waits for the store to accept charges, so that a store that is down does not delay it.
+// lastCharges is how long shutdown waits for the store to accept charges. A store that is down must not delay shutdown
+// further.
 const lastCharges = 2 * time.Second
 
 // close makes the outstanding charges while the store can still be called.

@@ -10,25 +10,26 @@ import (
 // would allocate memory before the bytes arrive, arrays nested beyond its stack, and anything that makes it panic. It does not look
 // into texts, so it costs a few nanoseconds per message. The zero value is at the beginning of a stream.
 //
-// It is as strict as possible wherever a more lenient client would see the next message begin at another place.
+// It is as strict as possible wherever a more lenient client would find the start of the next message at another
+// byte.
 type framing struct {
-	pushes bool // whether push messages are allowed, as sentinels send them
-	own    bool // whether these are the client's own commands, whose size is not bounded
+	pushes   bool // whether push messages are allowed, as sentinels send them
+	commands bool // whether these are the client's own commands, whose size is not bounded
 
 	state state
-	kind  byte // of the element being read
+	kind  byte // the kind of the element being read
 	left  int  // remaining bytes of a text, including its line end
 	line  int  // bytes of the line so far
-	last  byte // byte of the line
-	value int  // of the number in the line
+	last  byte // the last byte of the line
+	value int  // the number in the line
 	minus bool
 	head  [8]byte // the line's first bytes
-	words int     // in the line, except the first
+	words int     // the number of words in the line after the first
 
 	open     [maxDepth]int // remaining elements of the enclosing arrays
 	depth    int
-	elements int // of the message
-	size     int // of the message, in bytes
+	elements int // the elements of the message
+	size     int // the size of the message in bytes
 }
 
 // The bounds of a message. A cluster in which no two adjacent slots belong to the same node describes its nodes in about 230,000
@@ -47,7 +48,7 @@ func badFraming(why string, args ...any) error {
 	return fmt.Errorf("%w: %s", errFraming, fmt.Sprintf(why, args...))
 }
 
-// state is what the parser expects next.
+// state is the kind of input that the parser expects next.
 type state byte
 
 const (
@@ -136,8 +137,8 @@ func (f *framing) begin(kind byte) error {
 	return nil
 }
 
-// counts reports whether the line is a length.
-func (f *framing) counts() bool {
+// isLength reports whether the line is a length.
+func (f *framing) isLength() bool {
 	switch f.kind {
 	case '$', '=', '*', '%', '~', '>':
 		return true
@@ -150,7 +151,7 @@ func (f *framing) readLine(p []byte) error {
 	if f.line+len(p) > maxLine {
 		return badFraming("a line of more than %d bytes", maxLine)
 	}
-	if f.counts() {
+	if f.isLength() {
 		if err := f.readLength(p); err != nil {
 			return err
 		}
@@ -169,7 +170,7 @@ func (f *framing) readLine(p []byte) error {
 func (f *framing) readLength(p []byte) error {
 	for i, c := range p {
 		switch {
-		case c >= '0' && c <= '9' && f.line+i < 10 && (f.own || f.value <= maxText):
+		case c >= '0' && c <= '9' && f.line+i < 10 && (f.commands || f.value <= maxText):
 			f.value = 10*f.value + int(c-'0')
 		case c == '-' && f.line+i == 0:
 			f.minus = true
@@ -190,9 +191,9 @@ func (f *framing) endLine() (messages int, err error) {
 		return 0, badFraming("a line without a proper end")
 	case f.kind == '_' && length != 0, f.kind == '#' && length != 1, f.kind == ':' && (length < 1 || length > 20):
 		return 0, badFraming("a line of %d bytes for kind %q", length, f.kind)
-	case f.kind == '-' && f.cutShort():
+	case f.kind == '-' && f.isTruncated():
 		return 0, badFraming("a redirection without a target")
-	case !f.counts():
+	case !f.isLength():
 		return f.endElement(), f.checkSize()
 	case f.minus:
 		// A null text or array; other negative lengths are invalid.
@@ -201,7 +202,7 @@ func (f *framing) endLine() (messages int, err error) {
 		}
 		return f.endElement(), nil
 	case f.kind == '$' || f.kind == '=':
-		if f.value > maxText && !f.own {
+		if f.value > maxText && !f.commands {
 			return 0, badFraming("a text of %d bytes", f.value)
 		}
 		f.size += f.value
@@ -211,8 +212,8 @@ func (f *framing) endLine() (messages int, err error) {
 	return f.beginArray()
 }
 
-// cutShort reports whether an error lacks words that clients rely on.
-func (f *framing) cutShort() bool {
+// isTruncated reports whether an error lacks words that clients rely on, such as the target of a redirection.
+func (f *framing) isTruncated() bool {
 	for _, redirection := range []struct {
 		start string
 		words int
@@ -231,7 +232,7 @@ func (f *framing) beginArray() (messages int, err error) {
 		n *= 2
 	}
 	f.elements += n
-	if f.elements > maxElements && !f.own {
+	if f.elements > maxElements && !f.commands {
 		return 0, badFraming("a reply of more than %d elements", maxElements)
 	}
 	if n == 0 {
@@ -261,7 +262,7 @@ func (f *framing) endElement() (messages int) {
 }
 
 func (f *framing) checkSize() error {
-	if f.size > maxSize && !f.own {
+	if f.size > maxSize && !f.commands {
 		return badFraming("a reply of more than %d bytes", maxSize)
 	}
 	return nil

@@ -7,11 +7,11 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are asynchronous metrics that are observed by one callback.
+// instruments holds asynchronous metrics that one callback observes.
 type instruments struct {
-	meter metric.Meter
-	made  []metric.Observable
-	errs  []error
+	meter       metric.Meter
+	observables []metric.Observable
+	errs        []error
 }
 
 func newInstruments(provider metric.MeterProvider) *instruments {
@@ -20,19 +20,19 @@ func newInstruments(provider metric.MeterProvider) *instruments {
 
 func (i *instruments) gauge(name, unit, what string) metric.Int64ObservableGauge {
 	g, err := i.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
-	i.made, i.errs = append(i.made, g), append(i.errs, err)
+	i.observables, i.errs = append(i.observables, g), append(i.errs, err)
 	return g
 }
 
 func (i *instruments) counter(name, unit, what string) metric.Int64ObservableCounter {
 	c, err := i.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
-	i.made, i.errs = append(i.made, c), append(i.errs, err)
+	i.observables, i.errs = append(i.observables, c), append(i.errs, err)
 	return c
 }
 
 // watch registers observe for the instruments until the stores are closed.
 func (o *Opened) watch(i *instruments, observe metric.Callback) error {
-	registration, err := i.meter.RegisterCallback(observe, i.made...)
+	registration, err := i.meter.RegisterCallback(observe, i.observables...)
 	if err = errors.Join(append(i.errs, err)...); err != nil {
 		return fmt.Errorf("stores: MeterProvider: %w", err)
 	}

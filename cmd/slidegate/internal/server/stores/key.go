@@ -19,19 +19,19 @@ func keepKeyInRedis(client rueidis.Client, prefix string) func(context.Context, 
 	return func(ctx context.Context, proposed []byte) ([]byte, error) {
 		set := client.B().Set().Key(name).Value(rueidis.BinaryString(proposed)).Nx().Build()
 		if err := client.Do(ctx, set).Error(); err != nil && !rueidis.IsRedisNil(err) { // nil: there already is one
-			return nil, failed("redis", refusedKeyCommand("SET", err))
+			return nil, failed("redis", keyCommandError("SET", err))
 		}
 		kept, err := client.Do(ctx, client.B().Get().Key(name).Build()).AsBytes()
 		if err != nil {
-			return nil, failed("redis", refusedKeyCommand("GET", err))
+			return nil, failed("redis", keyCommandError("GET", err))
 		}
 		return kept, nil
 	}
 }
 
-// refusedKeyCommand returns an error that has only the first word of the reply of Redis, which may repeat the arguments of the
-// command, one of which is the key.
-func refusedKeyCommand(command string, err error) error {
+// keyCommandError returns an error with only the first word of the reply of Redis. The whole reply may repeat the arguments
+// of the command, one of which is the key.
+func keyCommandError(command string, err error) error {
 	reply, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return err

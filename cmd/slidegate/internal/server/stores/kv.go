@@ -15,8 +15,8 @@ type kvEngine interface {
 	Close()
 }
 
-// kvOptions returns the options of a store over an engine. Its timeout is not shorter than the timeout of the failure modes, which
-// expires first.
+// kvOptions returns the options of a store over an engine. Its timeout is at least a second and never shorter than the timeout of
+// the failure modes, which expires first.
 func kvOptions(prefix string, timeout time.Duration) kvstore.Options {
 	return kvstore.Options{Prefix: prefix, Timeout: max(timeout, time.Second)}
 }
@@ -30,7 +30,7 @@ func offlineKV(traits kvstore.Traits, opts kvstore.Options) (store.Store, error)
 	return st, nil
 }
 
-// maxHash is how much of a name the hash of a key and the character before it take.
+// maxHash is the number of bytes of a name that the hash of a key and the character before it take.
 const maxHash = 33
 
 // noEngine is the engine of an offline store. It is never called.

@@ -53,8 +53,8 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 	}
 	owed := &debts{logger: opts.Logger}
 	o.close = append(o.close, owed.close) // after the leases have returned their units
-	blocks := &leases{logger: opts.Logger}
-	o.close = append(o.close, blocks.close)
+	leaseLayers := &leases{logger: opts.Logger}
+	o.close = append(o.close, leaseLayers.close)
 	watch := newOutages(opts.Logger, st.Traits().Name, timeout+cmp.Or(opts.ProbeEvery, max(time.Second, timeout)))
 	o.close = append(o.close, watch.close)
 	for _, mode := range []struct {
@@ -74,7 +74,7 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 			return fmt.Errorf("stores: %w", err)
 		}
 		owed.layers = append(owed.layers, layered)
-		leased, err := blocks.over(layered, timeout)
+		leased, err := leaseLayers.wrap(layered, timeout)
 		if err != nil {
 			return err
 		}
@@ -90,10 +90,10 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 	if err := o.watchOutages(watch, opts.MeterProvider); err != nil {
 		return err
 	}
-	return o.watchLeases(blocks, st.Traits().Name, opts.MeterProvider)
+	return o.watchLeases(leaseLayers, st.Traits().Name, opts.MeterProvider)
 }
 
-// closedName is the name under which a mode's refusals during an outage are reported.
+// closedName returns the name under which the refusals of a mode during an outage are reported.
 func closedName(mode string) string {
 	if mode == "error" {
 		return mode

@@ -18,8 +18,8 @@ import (
 type lazyStore struct {
 	store.Store // without a connection, for methods that need no I/O: Check and Traits
 
-	link atomic.Pointer[link]
-	why  atomic.Pointer[error] // the error of the last attempt
+	link    atomic.Pointer[link]
+	lastErr atomic.Pointer[error] // the error of the last attempt
 }
 
 // link is a connected store.
@@ -49,7 +49,7 @@ func (l *lazyStore) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 func (l *lazyStore) down() error {
-	if why := l.why.Load(); why != nil {
+	if why := l.lastErr.Load(); why != nil {
 		return *why
 	}
 	return fmt.Errorf("stores: %w", ErrDown)
@@ -100,7 +100,7 @@ const (
 )
 
 // connectLater returns a store that connects as soon as possible. It makes one attempt before it returns, so that a store that is
-// up is connected from the first request on.
+// up is connected before the first request.
 func (o *Opened) connectLater(name string, offline store.Store, connect connector, opts *Options) (store.Store, error) {
 	l := &lazyStore{Store: offline}
 	if opts.offline {
@@ -128,7 +128,7 @@ func (o *Opened) connectLater(name string, offline store.Store, connect connecto
 				log.Info("the store is connected", slog.Int("attempt", attempt))
 			} else {
 				err = failed(name, fmt.Errorf("%w: %w", ErrDown, err))
-				l.why.Store(&err)
+				l.lastErr.Store(&err)
 			}
 			if attempt == 1 {
 				close(first)
@@ -176,7 +176,8 @@ func (l *link) warn(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// firstAttempt is how long Open waits for a store that neither accepts nor refuses connections: the service listens within a second.
+// firstAttempt is how long Open waits for a store that neither accepts nor refuses connections, so that the service listens within a
+// second.
 const firstAttempt = 500 * time.Millisecond
 
 // sleep waits for d, and reports false if ctx ended first.

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// leaseMetrics reports on leases. Its counters never decrease, although the layers' counts may do so briefly: while a key is being
+// leaseMetrics reports on leases. Its counters never decrease. The counts of the layers may decrease briefly, while a key is being
 // forgotten, or when a request takes back what it spent because another limit refused it.
 type leaseMetrics struct {
 	leases *leases
@@ -38,9 +38,9 @@ func (o *Opened) watchLeases(l *leases, name string, provider metric.MeterProvid
 		return nil
 	}
 	m := &leaseMetrics{leases: l, store: metric.WithAttributeSet(attribute.NewSet(attribute.String("store", name)))}
-	made := newInstruments(provider)
-	m.keys = made.gauge("slidegate.leases.keys", "{key}", "Busy keys for which this process holds leases.")
-	m.out = made.gauge("slidegate.leases.units.out", "{unit}", "Leased units that this process has neither spent nor returned.")
+	metrics := newInstruments(provider)
+	m.keys = metrics.gauge("slidegate.leases.keys", "{key}", "Busy keys for which this process holds leases.")
+	m.out = metrics.gauge("slidegate.leases.units.out", "{unit}", "Leased units that this process has neither spent nor returned.")
 	for i, c := range [leaseCounters]struct{ name, unit, what string }{
 		unitsTaken:    {"slidegate.leases.units.taken", "{unit}", "Units leased."},
 		unitsSpent:    {"slidegate.leases.units.spent", "{unit}", "Leased units spent on admitted requests."},
@@ -50,9 +50,9 @@ func (o *Opened) watchLeases(l *leases, name string, provider metric.MeterProvid
 		leaseCalls: {"slidegate.leases.calls", "{call}", "Calls to the store that leased or returned units, for many keys at a time."},
 		tripsSaved: {"slidegate.leases.trips.saved", "{call}", "Decisions made from leases, without a call to the store, less the calls for leases."},
 	} {
-		m.counters[i] = made.counter(c.name, c.unit, c.what)
+		m.counters[i] = metrics.counter(c.name, c.unit, c.what)
 	}
-	return o.watch(made, m.observe)
+	return o.watch(metrics, m.observe)
 }
 
 func (m *leaseMetrics) observe(_ context.Context, to metric.Observer) error {

@@ -10,14 +10,14 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// leases are the lease layers, one per failure mode.
+// leases holds the lease layers, one per failure mode.
 type leases struct {
 	layers []*lease.Store
 	logger *slog.Logger
 }
 
-// over puts another lease layer over a store.
-func (l *leases) over(st store.Store, timeout time.Duration) (*lease.Store, error) {
+// wrap returns a store in a new lease layer.
+func (l *leases) wrap(st store.Store, timeout time.Duration) (*lease.Store, error) {
 	layer, err := lease.New(st, lease.Options{Timeout: max(timeout, time.Second)})
 	if err != nil {
 		return nil, fmt.Errorf("stores: %w", err)
@@ -42,7 +42,8 @@ func (l *leases) stats() (sum lease.Stats) {
 	return sum
 }
 
-// lastReturns is how long shutdown waits for the store to accept unspent units, so that a store that is down does not delay it.
+// lastReturns is how long shutdown waits for the store to accept unspent units. A store that is down must not delay shutdown
+// further.
 const lastReturns = 2 * time.Second
 
 // close returns unspent units while the store can still be called.

@@ -12,7 +12,7 @@ import (
 )
 
 // memoryMetrics reports how full a store in memory is, and what happened to evicted keys, by limit. Its counters never decrease,
-// although the store drops unused limits together with their counts.
+// even when the store drops unused limits together with their counts.
 type memoryMetrics struct {
 	memory *memstore.Store
 	store  attribute.KeyValue
@@ -47,15 +47,15 @@ func (o *Opened) watchMemory(memory *memstore.Store, name string, provider metri
 		memory: memory, store: attribute.String("store", name),
 		seen: map[memoryLimit]memoryCounts{}, labels: map[memoryLabel]*memoryCounts{},
 	}
-	made := newInstruments(provider)
-	m.used = made.gauge("slidegate.memory.used", "By", "Memory that a store in this process uses for keys.")
-	m.bound = made.gauge("slidegate.memory.bound", "By", "Maximum memory of a store in this process.")
-	m.held = made.gauge("slidegate.memory.keys.held", "{key}", "Keys in memory, including expired keys whose space has not been reused.")
-	m.forgotten = made.gauge("slidegate.memory.keys.forgotten", "{key}", "Evicted keys for which an upper bound is remembered.")
-	m.evictions = made.counter("slidegate.memory.evictions", "{key}", "Live keys that were evicted to make room for others.")
-	m.recalled = made.counter("slidegate.memory.recalled", "{decision}", "Decisions about keys that had been evicted, or look like one that had.")
-	m.refused = made.counter("slidegate.memory.recalled.refused", "{decision}", "Decisions about such keys that were refusals.")
-	return o.watch(made, m.observe)
+	metrics := newInstruments(provider)
+	m.used = metrics.gauge("slidegate.memory.used", "By", "Memory that a store in this process uses for keys.")
+	m.bound = metrics.gauge("slidegate.memory.bound", "By", "Maximum memory of a store in this process.")
+	m.held = metrics.gauge("slidegate.memory.keys.held", "{key}", "Keys in memory, including expired keys whose space has not been reused.")
+	m.forgotten = metrics.gauge("slidegate.memory.keys.forgotten", "{key}", "Evicted keys for which an upper bound is remembered.")
+	m.evictions = metrics.counter("slidegate.memory.evictions", "{key}", "Live keys that were evicted to make room for others.")
+	m.recalled = metrics.counter("slidegate.memory.recalled", "{decision}", "Decisions about keys that had been evicted, or look like one that had.")
+	m.refused = metrics.counter("slidegate.memory.recalled.refused", "{decision}", "Decisions about such keys that were refusals.")
+	return o.watch(metrics, m.observe)
 }
 
 func (m *memoryMetrics) observe(_ context.Context, to metric.Observer) error {

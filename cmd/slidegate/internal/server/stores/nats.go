@@ -33,7 +33,7 @@ type natsTarget struct {
 
 const natsPort = "4222"
 
-// natsTraits are the traits of natskv, for use before there is a connection.
+// natsTraits are the traits of natskv, for use before the first connection.
 var natsTraits = kvstore.Traits{Name: "nats", MaxName: 128, ServerClock: true}
 
 // natsParameters are the parameters of the bucket, shared by remote and embedded servers.
@@ -134,15 +134,15 @@ func (t *natsTarget) readBucket(parameter func(name string) string, opts *Option
 // natsTimeout is how long an attempt to connect and open the bucket may take. Decisions do not wait for it.
 const natsTimeout = 2 * time.Second
 
-// connect connects and opens the bucket. From then on, the connection reconnects by itself.
+// connect connects and opens the bucket. From then on, the connection reconnects automatically.
 func (t *natsTarget) connect(ctx context.Context) (*link, error) {
 	conn, err := t.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	within, cancel := context.WithTimeout(ctx, natsTimeout)
+	openContext, cancel := context.WithTimeout(ctx, natsTimeout)
 	defer cancel()
-	engine, err := natskv.Open(within, conn, t.bucket)
+	engine, err := natskv.Open(openContext, conn, t.bucket)
 	if err == nil {
 		var st *kvstore.Store
 		if st, err = kvstore.New(engine, t.store); err == nil {
@@ -167,7 +167,7 @@ func (t *natsTarget) dial(ctx context.Context) (*nats.Conn, error) {
 	}
 	d := &dialer{ctx: ctx}
 	conn, err := nats.Connect(strings.Join(t.servers, ","), append(options, nats.SetCustomDialer(d))...)
-	if why := d.failed.Load(); why != nil && errors.Is(err, nats.ErrNoServers) {
+	if why := d.lastErr.Load(); why != nil && errors.Is(err, nats.ErrNoServers) {
 		err = fmt.Errorf("%w: %w", err, *why)
 	}
 	return conn, err
@@ -175,15 +175,15 @@ func (t *natsTarget) dial(ctx context.Context) (*nats.Conn, error) {
 
 // dialer dials unless ctx has ended, so that closing the store does not wait for an attempt. It is safe for concurrent use.
 type dialer struct {
-	ctx    context.Context
-	failed atomic.Pointer[error] // the error of the last attempt, which the client does not return
+	ctx     context.Context
+	lastErr atomic.Pointer[error] // the error of the last attempt, which the client does not return
 }
 
 // Dial connects to a server.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(d.ctx, network, address)
 	if err != nil {
-		d.failed.Store(&err)
+		d.lastErr.Store(&err)
 	}
 	return conn, err
 }

@@ -40,7 +40,7 @@ func parseEmbedded(text string, opts *Options) (*natsTarget, error) {
 	}
 	e := &embedded{options: natsembed.Options{
 		Dir: values.Get("dir"), Name: values.Get("name"), Route: values.Get("route"), Secret: values.Get("secret"),
-		Logger: slog.New(newSparse(opts.Logger.Handler())).With(slog.String("store", "nats")),
+		Logger: slog.New(newSparseHandler(opts.Logger.Handler())).With(slog.String("store", "nats")),
 	}}
 	if list := values.Get("cluster"); list != "" {
 		e.options.Peers = strings.Split(list, ",")

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// sparse is a log handler for a NATS server that limits how often lines of a kind are written: a server that cannot reach the rest
+// sparseHandler is a log handler for a NATS server that limits how often lines of a kind are written: a server that cannot reach the rest
 // of its cluster logs that several times a second. It lowers levels by one step. Errors of NATS become warnings, since their effect
 // on the service is logged elsewhere, and its warnings become information, since every ordinary recovery causes some.
-type sparse struct {
+type sparseHandler struct {
 	slog.Handler
 	seen *seenLines
 }
@@ -29,27 +29,27 @@ const (
 	sparseKinds = 64 // maximum number of kinds remembered
 )
 
-func newSparse(to slog.Handler) sparse {
-	return sparse{to, &seenLines{last: map[string]time.Time{}}}
+func newSparseHandler(to slog.Handler) sparseHandler {
+	return sparseHandler{to, &seenLines{last: map[string]time.Time{}}}
 }
 
 // Handle writes a line, unless one of the same kind was written recently.
-func (s sparse) Handle(ctx context.Context, r slog.Record) error {
+func (s sparseHandler) Handle(ctx context.Context, r slog.Record) error {
 	r.Level -= slog.LevelError - slog.LevelWarn
-	if !s.Enabled(ctx, r.Level) || s.seen.again(kindOf(r.Message), r.Time) {
+	if !s.Enabled(ctx, r.Level) || s.seen.seenRecently(kindOf(r.Message), r.Time) {
 		return nil
 	}
 	return s.Handler.Handle(ctx, r)
 }
 
 // WithAttrs returns a handler with attributes, which shares its record of lines with this one.
-func (s sparse) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return sparse{s.Handler.WithAttrs(attrs), s.seen}
+func (s sparseHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return sparseHandler{s.Handler.WithAttrs(attrs), s.seen}
 }
 
 // WithGroup returns a handler with a group, which shares its record of lines with this one.
-func (s sparse) WithGroup(name string) slog.Handler {
-	return sparse{s.Handler.WithGroup(name), s.seen}
+func (s sparseHandler) WithGroup(name string) slog.Handler {
+	return sparseHandler{s.Handler.WithGroup(name), s.seen}
 }
 
 // kindOf returns the kind of a line: the text before the first number, which usually identifies a server or an attempt.
@@ -60,8 +60,8 @@ func kindOf(message string) string {
 	return message
 }
 
-// again reports whether a line of the kind was written recently. If not, it records that one is written now.
-func (l *seenLines) again(kind string, now time.Time) bool {
+// seenRecently reports whether a line of this kind was written recently. If not, it records that one is written now.
+func (l *seenLines) seenRecently(kind string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if last, seen := l.last[kind]; seen && now.Sub(last) < sparseEvery {

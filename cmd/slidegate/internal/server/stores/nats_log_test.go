@@ -15,7 +15,7 @@ import (
 func TestSparseLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
-		log := slog.New(newSparse(slog.NewTextHandler(&b, nil))).With("store", "nats")
+		log := slog.New(newSparseHandler(slog.NewTextHandler(&b, nil))).With("store", "nats")
 		for range 2 {
 			log.Error("cannot connect (attempt 1): refused")
 			log.Error("cannot connect (attempt 2): refused")

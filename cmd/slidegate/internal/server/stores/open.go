@@ -49,8 +49,8 @@ type Options struct {
 // Opened is a store with its layers. Call Close when done. It is safe for concurrent use.
 type Opened struct {
 	gate.Stores
-	// Unanswered refuses like Closed when the store does not answer, for listeners that report an error then, such as Envoy's. In
-	// logs and metrics its failure mode is called error.
+	// Unanswered refuses like Closed when the store does not answer. It is for listeners that report an error in that case, such
+	// as Envoy's. In logs and metrics, its failure mode is called error.
 	Unanswered store.Store
 	// Memory is the store itself if it is in memory, for callers that save its state across restarts; otherwise nil.
 	Memory *memstore.Store
@@ -135,7 +135,7 @@ func (o *Opened) open(url string, opts *Options) error {
 		if err != nil {
 			return err
 		}
-		if target.mayBePlain() {
+		if target.mayBePlaintext() {
 			opts.Logger.Warn("the connection to PostgreSQL may be plain text; add sslmode=verify-full to the store's URL", slog.String("store", "postgres"))
 		}
 		store, err = o.connectLater("postgres", target.offline, target.connect, opts)

@@ -15,13 +15,13 @@ import (
 // for concurrent use after all modes have been added.
 //
 // Each mode has its own breaker over the same store. An outage begins when the first breaker opens. It has ended when a breaker has
-// closed and no failure mode has decided anything for settle: by then the other modes have called the store too, unless they
-// received no requests, in which case they do not matter.
+// closed and no failure mode has decided anything for quietPeriod. By then the other modes have called the store too, unless they
+// received no requests and do not matter.
 type outages struct {
-	log    *slog.Logger
-	store  string
-	settle time.Duration
-	modes  []*outageMode
+	log         *slog.Logger
+	store       string
+	quietPeriod time.Duration
+	modes       []*outageMode
 
 	active atomic.Bool // whether there is an outage, or a failure mode has made decisions that are not logged yet
 
@@ -30,7 +30,7 @@ type outages struct {
 	closed bool
 	began  time.Time
 	ended  time.Time // when a breaker closed; zero while all breakers that opened are still open
-	first  error     // the error behind the first of these decisions, and its mode
+	first  error     // the error of the first decision that is not logged yet, and its mode
 	mode   string
 	seen   int64 // decisions of all modes, when the timer last fired
 	timer  *time.Timer
@@ -38,22 +38,22 @@ type outages struct {
 
 // outageMode is a failure mode.
 type outageMode struct {
-	name    string
-	layer   *failure.Store
-	counted *observe.Store
-	logged  int64 // how many of its decisions are logged
+	name     string
+	layer    *failure.Store
+	observed *observe.Store
+	logged   int64 // how many of its decisions are logged
 }
 
-// fewEvery is how often a few decisions by failure modes are logged while the store is still being called.
-const fewEvery = 10 * time.Second
+// minorInterval is the time after which decisions by failure modes are logged if the store is still being called.
+const minorInterval = 10 * time.Second
 
-func newOutages(log *slog.Logger, store string, settle time.Duration) *outages {
-	return &outages{log: log, store: store, settle: settle}
+func newOutages(log *slog.Logger, store string, quietPeriod time.Duration) *outages {
+	return &outages{log: log, store: store, quietPeriod: quietPeriod}
 }
 
 // add adds a mode. It must be called before any request.
-func (o *outages) add(name string, layer *failure.Store, counted *observe.Store) {
-	o.modes = append(o.modes, &outageMode{name: name, layer: layer, counted: counted})
+func (o *outages) add(name string, layer *failure.Store, observed *observe.Store) {
+	o.modes = append(o.modes, &outageMode{name: name, layer: layer, observed: observed})
 }
 
 // fallback records that a failure mode decides a request.
@@ -68,7 +68,7 @@ func (o *outages) fallback(mode string, err error) {
 	}
 	o.active.Store(true)
 	o.first, o.mode = err, mode
-	o.wake(fewEvery)
+	o.schedule(minorInterval)
 }
 
 // change records that the breaker of a mode has opened because of err, or closed if err is nil.
@@ -80,7 +80,7 @@ func (o *outages) change(mode string, err error) {
 	case err == nil:
 		o.ended = time.Now()
 		o.seen = o.sum()
-		o.wake(o.settle)
+		o.schedule(o.quietPeriod)
 	default:
 		o.active.Store(true)
 		o.ended = time.Time{}
@@ -92,17 +92,17 @@ func (o *outages) change(mode string, err error) {
 	}
 }
 
-// wake schedules a call of look. The caller holds the lock.
-func (o *outages) wake(after time.Duration) {
+// schedule schedules a call of logEnded. The caller holds the lock.
+func (o *outages) schedule(after time.Duration) {
 	if o.timer == nil {
-		o.timer = time.AfterFunc(after, o.look)
+		o.timer = time.AfterFunc(after, o.logEnded)
 		return
 	}
 	o.timer.Reset(after)
 }
 
-// look logs an outage, or a few failures, that are over.
-func (o *outages) look() {
+// logEnded logs an outage that has ended, or a few failures.
+func (o *outages) logEnded() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	sum := o.sum()
@@ -110,15 +110,15 @@ func (o *outages) look() {
 	case o.closed || !o.active.Load() || o.down && o.ended.IsZero():
 	case o.down && sum != o.seen: // another mode has not called the store since, or its request was slow
 		o.seen = sum
-		o.wake(o.settle)
+		o.schedule(o.quietPeriod)
 	case o.down:
 		o.log.Warn("the store answers again", slog.String("store", o.store),
-			slog.Duration("lasted", o.ended.Sub(o.began).Round(time.Millisecond)), o.decided())
+			slog.Duration("lasted", o.ended.Sub(o.began).Round(time.Millisecond)), o.unlogged())
 		o.down = false
 		o.active.Store(false)
 	default:
 		o.log.Warn("the store did not answer a few requests, and failure modes decided; it is still being called",
-			slog.String("store", o.store), o.decided(), slog.String("first_mode", o.mode), slog.Any("first_error", o.first))
+			slog.String("store", o.store), o.unlogged(), slog.String("first_mode", o.mode), slog.Any("first_error", o.first))
 		o.active.Store(false)
 	}
 }
@@ -126,16 +126,17 @@ func (o *outages) look() {
 // sum returns how many decisions the failure modes have made.
 func (o *outages) sum() (sum int64) {
 	for _, m := range o.modes {
-		sum += m.counted.Fallbacks()
+		sum += m.observed.Fallbacks()
 	}
 	return sum
 }
 
-// decided returns how many decisions of each failure mode are not logged yet, and marks them as logged. The caller holds the lock.
-func (o *outages) decided() slog.Attr {
+// unlogged returns how many decisions of each failure mode have not been logged yet, and marks them as logged. The caller holds the
+// lock.
+func (o *outages) unlogged() slog.Attr {
 	var each []any
 	for _, m := range o.modes {
-		now := m.counted.Fallbacks()
+		now := m.observed.Fallbacks()
 		if now > m.logged {
 			each = append(each, slog.Int64(m.name, now-m.logged))
 		}
@@ -155,10 +156,10 @@ func (o *outages) close() error {
 	switch {
 	case o.down:
 		o.log.Warn("the service stops while the store does not answer", slog.String("store", o.store),
-			slog.Duration("lasted", time.Since(o.began).Round(time.Millisecond)), o.decided())
+			slog.Duration("lasted", time.Since(o.began).Round(time.Millisecond)), o.unlogged())
 	case o.active.Load():
 		o.log.Warn("the store did not answer a few requests, and failure modes decided",
-			slog.String("store", o.store), o.decided(), slog.String("first_mode", o.mode), slog.Any("first_error", o.first))
+			slog.String("store", o.store), o.unlogged(), slog.String("first_mode", o.mode), slog.Any("first_error", o.first))
 	}
 	return nil
 }

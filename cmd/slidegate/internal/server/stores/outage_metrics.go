@@ -12,12 +12,12 @@ func (o *Opened) watchOutages(watch *outages, provider metric.MeterProvider) err
 	if provider == nil {
 		return nil
 	}
-	made := newInstruments(provider)
-	open := made.gauge("slidegate.breaker.open", "", "Whether the breaker is open: the store did not answer and is called only by probes: 1 or 0.")
-	trips := made.counter("slidegate.breaker.trips", "{trip}", "How often the breaker opened.")
-	undone := made.counter("slidegate.undone", "{request}",
+	metrics := newInstruments(provider)
+	open := metrics.gauge("slidegate.breaker.open", "", "Whether the breaker is open: the store did not answer and is called only by probes: 1 or 0.")
+	trips := metrics.counter("slidegate.breaker.trips", "{trip}", "How often the breaker opened.")
+	undone := metrics.counter("slidegate.undone", "{request}",
 		"Requests that failed because the store did not answer and no failure mode can decide for it, such as settlements.")
-	return o.watch(made, func(_ context.Context, to metric.Observer) error {
+	return o.watch(metrics, func(_ context.Context, to metric.Observer) error {
 		for _, m := range watch.modes {
 			stats := m.layer.Stats()
 			of := metric.WithAttributeSet(attribute.NewSet(attribute.String("store", watch.store), attribute.String("mode", m.name)))

@@ -103,7 +103,7 @@ func TestPlainPostgresIsLogged(t *testing.T) {
 		target, err := parsePostgres(url, &Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Errorf("%s: got error %v", url, err)
-		} else if got := target.mayBePlain(); got != want {
+		} else if got := target.mayBePlaintext(); got != want {
 			t.Errorf("%s: got %v, want %v", url, got, want)
 		}
 	}

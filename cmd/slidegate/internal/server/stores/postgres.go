@@ -49,7 +49,7 @@ func parsePostgres(text string, opts *Options) (*postgresTarget, error) {
 		if err != nil {
 			return nil, invalid("URL", "invalid parameter in the URL; percent-encode special characters")
 		}
-		if err := t.read(name, value); err != nil {
+		if err := t.readParameter(name, value); err != nil {
 			return nil, err
 		}
 	}
@@ -74,18 +74,19 @@ func parsePostgres(text string, opts *Options) (*postgresTarget, error) {
 	return t, nil
 }
 
-// mayBePlain reports whether passwords and keys may cross a network in plain text: sslmode is disable, allow, or prefer, which is
-// pgx's default and accepts a server, or an attacker in between, that offers no TLS.
-func (t *postgresTarget) mayBePlain() bool {
+// mayBePlaintext reports whether passwords and keys may cross a network in plain text. They may if sslmode is disable, allow or
+// prefer; prefer, which is pgx's default, accepts a server, or an attacker in between, that offers no TLS.
+func (t *postgresTarget) mayBePlaintext() bool {
 	c := t.pool.ConnConfig
-	if c.TLSConfig == nil && !onThisMachine(c.Host) {
+	if c.TLSConfig == nil && !isLocalHost(c.Host) {
 		return true
 	}
-	return slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil && !onThisMachine(f.Host) })
+	return slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil && !isLocalHost(f.Host) })
 }
 
-// onThisMachine reports whether a host, as pgx has it, is a socket in the file system or a loopback address.
-func onThisMachine(host string) bool {
+// isLocalHost reports whether a host, in the form that pgx uses, is a socket in the file system or a loopback
+// address.
+func isLocalHost(host string) bool {
 	if host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") {
 		return true
 	}
@@ -93,8 +94,8 @@ func onThisMachine(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// read parses one of our parameters.
-func (t *postgresTarget) read(name, value string) (err error) {
+// readParameter parses one of our parameters.
+func (t *postgresTarget) readParameter(name, value string) (err error) {
 	switch name {
 	case "slidegate_schema":
 		t.store.Schema = value
@@ -118,7 +119,7 @@ func (t *postgresTarget) read(name, value string) (err error) {
 	return nil
 }
 
-// connect creates a pool and migrates the schema to this version. From then on, the pool reconnects by itself.
+// connect creates a pool and migrates the schema to this version. From then on, the pool reconnects automatically.
 func (t *postgresTarget) connect(ctx context.Context) (*link, error) {
 	pool, err := pgxpool.NewWithConfig(ctx, t.pool.Copy())
 	if err != nil {

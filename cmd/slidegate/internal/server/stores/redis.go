@@ -30,11 +30,11 @@ const (
 
 // parseRedis parses the URL of a server, a cluster, or sentinels.
 func parseRedis(text string) (*redisTarget, error) {
-	usual := "6379"
+	defaultPort := "6379"
 	if scheme, _, _ := strings.Cut(text, ":"); strings.HasSuffix(strings.ToLower(scheme), "+sentinel") {
-		usual = "26379"
+		defaultPort = "26379"
 	}
-	a, err := parseAddress(text, usual, "prefix", "dial_timeout", "write_timeout", "client_name", "protocol", "server_name",
+	a, err := parseAddress(text, defaultPort, "prefix", "dial_timeout", "write_timeout", "client_name", "protocol", "server_name",
 		"skip_verify", "sentinel_user", "sentinel_password")
 	if err != nil {
 		return nil, err
@@ -122,9 +122,9 @@ func (t *redisTarget) readParameters(a *address) error {
 	return nil
 }
 
-func (t *redisTarget) readTLS(wanted bool, a *address) error {
+func (t *redisTarget) readTLS(enabled bool, a *address) error {
 	skip := a.query.Get("skip_verify")
-	if !wanted {
+	if !enabled {
 		if skip != "" || a.query.Has("server_name") {
 			return invalid("URL", "skip_verify and server_name require TLS; write rediss://")
 		}
@@ -144,7 +144,7 @@ func (t *redisTarget) readTLS(wanted bool, a *address) error {
 	return nil
 }
 
-// connect creates a client. From then on, the client reconnects by itself.
+// connect creates a client. From then on, the client reconnects automatically.
 func (t *redisTarget) connect(ctx context.Context) (*link, error) {
 	opts := t.client
 	opts.DialCtxFn = func(dialing context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {

@@ -16,16 +16,16 @@ import (
 )
 
 // kvRulings keeps rulings in a key-value engine, which can change only one entry at a time, with entries of up to a megabyte. So
-// the rulings are split into sheets by a hash of their names, and so is the log. Sheets are immutable: a change writes a new sheet
-// under a new name, and then replaces the old name in the head, which is a single entry. Sheets that the head does not name do not
-// count.
+// the rulings are split into sheets by a hash of their names, and the log is split into sheets too. Sheets are immutable: a change
+// writes a new sheet under a new name, and then replaces the old name in the head, which is a single entry. Only the sheets that
+// the head names are valid.
 type kvRulings struct {
 	engine kvstore.Engine
 	store  string // the store's name, for errors
 	prefix string // of the names of entries
 
 	mu    sync.Mutex
-	known map[string]*sheet // sheets that were read or written, by ID; at most those of one head
+	cache map[string]*sheet // sheets that were read or written, by ID; at most those of one head
 }
 
 // head is the entry that names the valid sheets.
@@ -46,24 +46,24 @@ type sheet struct {
 }
 
 const (
-	logSheet  = 20        // changes per sheet of the log
-	changing  = 64        // attempts at a change that conflicts with others
-	reading   = 3         // attempts to read everything if sheets are replaced in between
-	outOfDate = time.Hour // how long a replaced sheet is kept, for instances that are still reading it
+	logSheet       = 20        // changes per sheet of the log
+	changeAttempts = 64        // attempts at a change that conflicts with others
+	readAttempts   = 3         // attempts to read everything if sheets are replaced in between
+	replacedTTL    = time.Hour // how long a replaced sheet is kept, for instances that are still reading it
 
 	// forever is how long an entry that does not expire is kept. It is within what engines can represent.
 	forever = 100 * 365 * 24 * time.Hour
 )
 
-// errReplaced means that a sheet is gone because another one replaced it.
+// errReplaced is the error if a sheet is gone because another one has replaced it.
 var errReplaced = errors.New("a sheet of rulings was replaced while it was read")
 
 func newKVRulings(store, prefix string, engine kvstore.Engine) *kvRulings {
-	return &kvRulings{engine: engine, store: store, prefix: prefix + "-rulings-", known: map[string]*sheet{}}
+	return &kvRulings{engine: engine, store: store, prefix: prefix + "-rulings-", cache: map[string]*sheet{}}
 }
 
 func (k *kvRulings) Load(ctx context.Context, known int64) (all []rulings.Ruling, version int64, err error) {
-	for range reading {
+	for range readAttempts {
 		var h *head
 		if h, err = k.readHead(ctx); err != nil {
 			break
@@ -83,7 +83,7 @@ func (k *kvRulings) Load(ctx context.Context, known int64) (all []rulings.Ruling
 
 // loadAll returns the rulings of all sheets.
 func (k *kvRulings) loadAll(ctx context.Context, h *head) (all []rulings.Ruling, err error) {
-	k.forget(h)
+	k.dropUnnamed(h)
 	for _, id := range h.Sheets {
 		s, err := k.readSheet(ctx, id)
 		if err != nil {
@@ -95,8 +95,8 @@ func (k *kvRulings) loadAll(ctx context.Context, h *head) (all []rulings.Ruling,
 }
 
 func (k *kvRulings) Apply(ctx context.Context, change rulings.Ruling, stale []rulings.Ruling) (err error) {
-	for range changing {
-		err = k.try(ctx, &change, stale)
+	for range changeAttempts {
+		err = k.tryApply(ctx, &change, stale)
 		if !errors.Is(err, kvstore.ErrConflict) && !errors.Is(err, errReplaced) {
 			break
 		}
@@ -110,13 +110,13 @@ func (k *kvRulings) Apply(ctx context.Context, change rulings.Ruling, stale []ru
 	return failed(k.store, err)
 }
 
-// try attempts a change. It returns a conflict if another instance makes one at the same time.
-func (k *kvRulings) try(ctx context.Context, change *rulings.Ruling, stale []rulings.Ruling) error {
+// tryApply attempts a change. It returns kvstore.ErrConflict if another instance makes a change at the same time.
+func (k *kvRulings) tryApply(ctx context.Context, change *rulings.Ruling, stale []rulings.Ruling) error {
 	h, err := k.readHead(ctx)
 	if err != nil {
 		return err
 	}
-	k.forget(h)
+	k.dropUnnamed(h)
 	draft := &draft{keeper: k, head: h, sheets: map[uint8]*sheet{}}
 	if err := draft.change(ctx, change, stale); err != nil {
 		return err
@@ -137,12 +137,12 @@ func (k *kvRulings) try(ctx context.Context, change *rulings.Ruling, stale []rul
 
 func (k *kvRulings) Log(ctx context.Context, n int) (all []rulings.Ruling, err error) {
 	n = min(n, rulings.MaxLog)
-	for range reading {
+	for range readAttempts {
 		var h *head
 		if h, err = k.readHead(ctx); err != nil {
 			break
 		}
-		if all, err = k.last(ctx, h, n); err == nil {
+		if all, err = k.lastChanges(ctx, h, n); err == nil {
 			return all, nil
 		}
 		if !errors.Is(err, errReplaced) {
@@ -152,8 +152,8 @@ func (k *kvRulings) Log(ctx context.Context, n int) (all []rulings.Ruling, err e
 	return nil, failed(k.store, err)
 }
 
-// last returns the last n changes, newest first.
-func (k *kvRulings) last(ctx context.Context, h *head, n int) (all []rulings.Ruling, err error) {
+// lastChanges returns the last n changes, newest first.
+func (k *kvRulings) lastChanges(ctx context.Context, h *head, n int) (all []rulings.Ruling, err error) {
 	lines := h.Last
 	for i := len(h.Log) - 1; i >= 0 && len(lines) < n; i-- {
 		s, err := k.readSheet(ctx, h.Log[i])
@@ -180,8 +180,8 @@ func (d *draft) change(ctx context.Context, change *rulings.Ruling, stale []ruli
 	if err != nil {
 		return err
 	}
-	place := own.find(change)
-	if change.Kind == rulings.Clear && place < 0 {
+	index := own.find(change)
+	if change.Kind == rulings.Clear && index < 0 {
 		return rulings.ErrNone
 	}
 	for i := range stale {
@@ -189,13 +189,13 @@ func (d *draft) change(ctx context.Context, change *rulings.Ruling, stale []ruli
 			return err
 		}
 	}
-	place = own.find(change) // its place may have changed
+	index = own.find(change) // its index may have changed
 	switch {
 	case change.Kind == rulings.Clear:
-		own.all = slices.Delete(own.all, place, place+1)
+		own.all = slices.Delete(own.all, index, index+1)
 		d.head.Rulings--
-	case place >= 0:
-		own.all[place] = *change
+	case index >= 0:
+		own.all[index] = *change
 	case d.head.Rulings >= rulings.MaxRulings:
 		return rulings.ErrFull
 	default:
@@ -223,8 +223,8 @@ func (d *draft) remove(ctx context.Context, stale, change *rulings.Ruling) error
 	return nil
 }
 
-// placeOf returns which sheet a ruling belongs to.
-func placeOf(r *rulings.Ruling) uint8 {
+// sheetIndex returns the index of the sheet that a ruling belongs to.
+func sheetIndex(r *rulings.Ruling) uint8 {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(r.Policy + "\x00" + r.Key)) // never fails
 	return uint8(hash.Sum32())
@@ -232,19 +232,19 @@ func placeOf(r *rulings.Ruling) uint8 {
 
 // sheetOf returns a copy of the sheet that a ruling belongs to.
 func (d *draft) sheetOf(ctx context.Context, r *rulings.Ruling) (*sheet, error) {
-	place := placeOf(r)
-	if s := d.sheets[place]; s != nil {
+	index := sheetIndex(r)
+	if s := d.sheets[index]; s != nil {
 		return s, nil
 	}
 	s := &sheet{}
-	if id := d.head.Sheets[place]; id != "" {
+	if id := d.head.Sheets[index]; id != "" {
 		read, err := d.keeper.readSheet(ctx, id)
 		if err != nil {
 			return nil, err
 		}
 		s.all = slices.Clone(read.all)
 	}
-	d.sheets[place] = s
+	d.sheets[index] = s
 	return s, nil
 }
 
@@ -255,14 +255,15 @@ func (s *sheet) find(about *rulings.Ruling) int {
 
 func isSameKey(a, b *rulings.Ruling) bool { return a.Policy == b.Policy && a.Key == b.Key }
 
-// write writes the sheets of the draft and names them in its head. It returns the IDs of the sheets it replaces and of its own.
+// write writes the sheets of the draft and names them in its head. It returns the IDs of the sheets that it replaces, and of
+// those that it has written.
 func (d *draft) write(ctx context.Context) (replaced, written []string, err error) {
 	h := d.head
-	for place, s := range d.sheets {
-		if old := h.Sheets[place]; old != "" {
+	for index, s := range d.sheets {
+		if old := h.Sheets[index]; old != "" {
 			replaced = append(replaced, old)
 		}
-		delete(h.Sheets, place)
+		delete(h.Sheets, index)
 		if len(s.all) == 0 {
 			continue
 		}
@@ -270,7 +271,7 @@ func (d *draft) write(ctx context.Context) (replaced, written []string, err erro
 		if err != nil {
 			return nil, written, err
 		}
-		h.Sheets[place], written = id, append(written, id)
+		h.Sheets[index], written = id, append(written, id)
 	}
 	if len(h.Last) >= logSheet {
 		id, err := d.keeper.writeSheet(ctx, &sheet{all: h.Last})
@@ -311,7 +312,7 @@ func (k *kvRulings) writeHead(ctx context.Context, h *head) error {
 
 // readSheet returns a sheet, which must not be changed.
 func (k *kvRulings) readSheet(ctx context.Context, id string) (*sheet, error) {
-	if s := k.recall(id); s != nil {
+	if s := k.cachedSheet(id); s != nil {
 		return s, nil
 	}
 	s := &sheet{}
@@ -326,7 +327,7 @@ func (k *kvRulings) readSheet(ctx context.Context, id string) (*sheet, error) {
 		return nil, fmt.Errorf("invalid sheet of rulings: %w", err)
 	}
 	s.revision = revision
-	k.remember(id, s)
+	k.cacheSheet(id, s)
 	return s, nil
 }
 
@@ -343,43 +344,43 @@ func (k *kvRulings) writeSheet(ctx context.Context, s *sheet) (id string, err er
 	}
 	s.revision, err = k.engine.Swap(ctx, k.prefix+id, text, 0, forever)
 	if err == nil && s.revision != 0 {
-		k.remember(id, s)
+		k.cacheSheet(id, s)
 	}
 	return id, err
 }
 
-// expire lets sheets expire that no head names. A failure only wastes their space.
+// expire sets an expiry on sheets that the head does not name. A failure only wastes their space.
 func (k *kvRulings) expire(ctx context.Context, ids []string) {
 	for _, id := range ids {
 		if value, revision, err := k.engine.Get(ctx, k.prefix+id); err == nil && revision != 0 {
-			_, _ = k.engine.Swap(ctx, k.prefix+id, value, revision, outOfDate)
+			_, _ = k.engine.Swap(ctx, k.prefix+id, value, revision, replacedTTL)
 		}
 	}
 }
 
-func (k *kvRulings) recall(id string) *sheet {
+func (k *kvRulings) cachedSheet(id string) *sheet {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.known[id]
+	return k.cache[id]
 }
 
-func (k *kvRulings) remember(id string, s *sheet) {
+func (k *kvRulings) cacheSheet(id string, s *sheet) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.known[id] = s
+	k.cache[id] = s
 }
 
-// forget drops the cached sheets that a head does not name.
-func (k *kvRulings) forget(h *head) {
+// dropUnnamed drops the cached sheets that a head does not name.
+func (k *kvRulings) dropUnnamed(h *head) {
 	named := make(map[string]bool, len(h.Sheets))
 	for _, id := range h.Sheets {
 		named[id] = true
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for id := range k.known {
+	for id := range k.cache {
 		if !named[id] {
-			delete(k.known, id)
+			delete(k.cache, id)
 		}
 	}
 }

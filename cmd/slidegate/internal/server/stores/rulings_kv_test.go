@@ -117,7 +117,7 @@ func TestLargestRulingsInKV(t *testing.T) {
 		if i == 0 {
 			largest = len(r.Text())
 		}
-		sheets[placeOf(&r)]++
+		sheets[sheetIndex(&r)]++
 	}
 	if size, most := slices.Max(sheets[:])*largest, (&shelf{}).Traits().MaxValue; size > most {
 		t.Errorf("a sheet of %d rulings takes %d bytes, but an entry holds %d", slices.Max(sheets[:]), size, most)

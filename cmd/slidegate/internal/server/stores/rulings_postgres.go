@@ -135,7 +135,7 @@ func (k *postgresRulings) put(ctx context.Context, tx pgx.Tx, change *rulings.Ru
 	return err
 }
 
-// rulingID is a hash of what a ruling is about, since a key may be too long for an index.
+// rulingID returns a hash of the policy and the key of a ruling, since a key may be too long for an index.
 func rulingID(r *rulings.Ruling) []byte {
 	sum := sha256.Sum256([]byte(r.Name()))
 	return sum[:]

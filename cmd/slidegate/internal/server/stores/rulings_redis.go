@@ -12,9 +12,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
-// redisRulings keeps rulings in a hash by what they are about, together with their version, and the log in a list. The names share a
-// hash tag, so that a cluster has both on one node, and no limit has such a name: names of limits have the limit's shape before
-// the brace.
+// redisRulings keeps rulings, by policy and key, and their version in a hash, and the log in a list. The names share a hash tag, so
+// that a cluster has both on one node. No limit has such a name: names of limits have the shape of the limit before the brace.
 type redisRulings struct {
 	client rueidis.Client
 	table  string
@@ -65,8 +64,8 @@ func appendRuling(all []rulings.Ruling, text string) ([]rulings.Ruling, error) {
 	return append(all, r), nil
 }
 
-// changeRulings makes a change. ARGV has what it is about, the ruling (empty to end one), the line of the log, the maximum numbers of
-// rulings and lines, and then stale rulings, each as what it is about and its text.
+// changeRulings makes a change. ARGV has the name of the ruling (its policy and key), the ruling (empty to end one), the line of the
+// log, the maximum numbers of rulings and lines, and then stale rulings, each as its name and its text.
 var changeRulings = rueidis.NewLuaScript(`
 local there = redis.call('HEXISTS', KEYS[1], ARGV[1])
 if ARGV[2] == '' and there == 0 then return 'none' end
@@ -105,11 +104,11 @@ func (k *redisRulings) Apply(ctx context.Context, change rulings.Ruling, stale [
 	case reply == "ok":
 		return nil
 	}
-	return refusedChange(reply)
+	return changeError(reply)
 }
 
-// refusedChange returns the error for a change that a store did not make.
-func refusedChange(reply string) error {
+// changeError returns the error for a change that a store did not make.
+func changeError(reply string) error {
 	switch reply {
 	case "none":
 		return fmt.Errorf("stores: %w", rulings.ErrNone)

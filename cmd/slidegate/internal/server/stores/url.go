@@ -16,7 +16,8 @@ import (
 
 var schemes = []string{"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres", "nats", "tls", "memcached"}
 
-// unknownScheme is the error for a URL of an unknown store. A scheme contains no secret, unless it is not a scheme.
+// unknownScheme is the error for a URL of an unknown store. The error does not contain the scheme: if the URL is
+// invalid, that may be a secret.
 func unknownScheme(scheme string) error {
 	return invalid("URL", "the URL begins with an unknown store%s (%s)",
 		errtext.DidYouMean(scheme, schemes), errtext.OneOf(schemes))
@@ -33,13 +34,13 @@ type address struct {
 
 // parseAddress parses a URL, which may have several hosts. Only the given parameters are valid.
 func parseAddress(text, port string, parameters ...string) (a address, err error) {
-	bad := func(what string) (address, error) {
+	invalidPart := func(what string) (address, error) {
 		return address{}, invalid("URL", "the URL's %s is invalid; write SCHEME://USER:PASSWORD@HOST:PORT/..., "+
 			"and percent-encode / ? # @ and %% in a user or password", what)
 	}
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
-		return bad("beginning")
+		return invalidPart("beginning")
 	}
 	a.scheme = strings.ToLower(scheme)
 	rest, query, _ := strings.Cut(rest, "?")
@@ -47,16 +48,16 @@ func parseAddress(text, port string, parameters ...string) (a address, err error
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		user, password, _ := strings.Cut(authority[:at], ":")
 		if a.user, err = url.PathUnescape(user); err != nil {
-			return bad("user")
+			return invalidPart("user")
 		}
 		if a.password, err = url.PathUnescape(password); err != nil {
-			return bad("password")
+			return invalidPart("password")
 		}
 		authority = authority[at+1:]
 	}
 	for host := range strings.SplitSeq(authority, ",") {
 		if host, ok = withPort(host, port); !ok {
-			return bad("host")
+			return invalidPart("host")
 		}
 		a.hosts = append(a.hosts, host)
 	}
@@ -113,7 +114,7 @@ func invalid(option, format string, args ...any) error {
 	return &config.OptionError{Package: "stores", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
-// failed returns the error of a store that does not answer.
+// failed returns err as an error of the store.
 func failed(store string, err error) error {
 	return &config.OptionError{Package: "stores", Within: store, Err: err}
 }

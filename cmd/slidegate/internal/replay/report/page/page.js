@@ -98,7 +98,7 @@
   var themes = ["auto", "light", "dark"];
 
   // A page that is opened as a file may have no storage: the choice then lasts until the page is closed.
-  function remembered() {
+  function storedTheme() {
     try { return localStorage.getItem("slidegate-theme") || "auto"; } catch (e) { return "auto"; }
   }
 
@@ -161,12 +161,12 @@
 
   // ---- requests over time ------------------------------------------------------------------------------------------
 
-  var shown = { start: 0, end: 100 }; // the zoomed range, in percent
+  var zoomRange = { start: 0, end: 100 }; // the zoomed range, in percent
 
   // bins merges neighbouring buckets until the bars are wide enough to be seen.
   function bins() {
     var t = data.timeline, available = Math.max(100, document.getElementById("timeline").clientWidth - 70);
-    var visible = Math.max(1, t.admitted.length * (shown.end - shown.start) / 100);
+    var visible = Math.max(1, t.admitted.length * (zoomRange.end - zoomRange.start) / 100);
     var each = Math.max(1, Math.ceil(visible * 3.2 / available));
     var out = { each: each, admitted: [], denied: [], bar: Math.max(1, available / visible * each * .82) };
     for (var i = 0; i < t.admitted.length; i += each) {
@@ -197,8 +197,8 @@
     option.xAxis = timeAxis(c);
     option.yAxis = valueAxis(c, "requests per " + span(b.each * t.width), short);
     option.dataZoom = zoom(c);
-    option.dataZoom[0].start = shown.start;
-    option.dataZoom[0].end = shown.end;
+    option.dataZoom[0].start = zoomRange.start;
+    option.dataZoom[0].end = zoomRange.end;
     option.series = bars(c);
     option.tooltip.formatter = function (items) {
       var i = items[0].value[2], n = items[0].value[3], a = 0, d = 0;
@@ -210,10 +210,10 @@
     return option;
   }
 
-  function zoomed() {
+  function onZoom() {
     var z = charts.timeline.getOption().dataZoom[0];
     var before = bins().each;
-    shown = { start: z.start, end: z.end };
+    zoomRange = { start: z.start, end: z.end };
     var b = bins(), c = ink();
     var update = { series: bars(c) };
     if (b.each !== before) update.yAxis = { name: "requests per " + span(b.each * data.timeline.width) };
@@ -222,7 +222,7 @@
   }
 
   function moveZoom(how) {
-    var width = shown.end - shown.start, middle = (shown.start + shown.end) / 2;
+    var width = zoomRange.end - zoomRange.start, middle = (zoomRange.start + zoomRange.end) / 2;
     if (how === "in") width = Math.max(2, width / 2);
     if (how === "out") width = Math.min(100, width * 2);
     if (how === "left") middle -= width / 2;
@@ -233,19 +233,19 @@
 
   // ---- one key -----------------------------------------------------------------------------------------------------
 
-  function chosen() {
+  function selectedTrail() {
     var input = document.querySelector("input[name=trail]:checked");
     return data.trails[input ? Number(input.value) : 0];
   }
 
   function drawTrail(c) {
-    var t = data.timeline, trail = chosen();
+    var t = data.timeline, trail = selectedTrail();
     var at = function (n, i) { return [t.from + (i + .5) * t.width, n]; };
     var option = base(c, "Lines over time: what the selected key requested and what was admitted within one window, compared with the quota of " + number(data.quota) + ".");
     option.xAxis = timeAxis(c);
     option.yAxis = valueAxis(c, data.noun + "s in the " + (data.calendar ? "" : "last ") + data.window, short);
     // The zoom follows the chart above.
-    option.dataZoom = [{ type: "inside", start: shown.start, end: shown.end, zoomOnMouseWheel: false, moveOnMouseMove: false, moveOnMouseWheel: false, disabled: true }];
+    option.dataZoom = [{ type: "inside", start: zoomRange.start, end: zoomRange.end, zoomOnMouseWheel: false, moveOnMouseMove: false, moveOnMouseWheel: false, disabled: true }];
     option.series = [
       { name: "requested", type: "line", data: trail.asked.map(at), step: "middle", showSymbol: false, lineStyle: { color: c.asked, width: 1.5, type: [4, 3] }, itemStyle: { color: c.asked } },
       {
@@ -329,10 +329,10 @@
       if (m[0] >= from && m[0] <= to) named[m[0]] = (named[m[0]] ? named[m[0]] + ", " : "") + m[1];
     });
     var quotas = Object.keys(named).map(Number).sort(function (a, b) { return a - b; });
-    var place = function (q) { return (Math.log10(q) - Math.log10(from)) / (Math.log10(to / from) || 1); };
+    var position = function (q) { return (Math.log10(q) - Math.log10(from)) / (Math.log10(to / from) || 1); };
     var near = narrow() ? .5 : .14, heights = [];
     for (var i = quotas.length - 1; i >= 0; i--) {
-      heights[i] = i + 1 < quotas.length && place(quotas[i + 1]) - place(quotas[i]) < near ? heights[i + 1] + 1 : 0;
+      heights[i] = i + 1 < quotas.length && position(quotas[i + 1]) - position(quotas[i]) < near ? heights[i + 1] + 1 : 0;
     }
     return {
       silent: true, symbol: "none",
@@ -341,7 +341,7 @@
           xAxis: Math.log10(q), lineStyle: { color: c.dim, width: 1.2, type: named[q].indexOf("chosen") === 0 ? "solid" : [3, 3] },
           label: {
             formatter: named[q] + " " + number(q), position: "end", color: c.ink, fontSize: 12, distance: 4 + 15 * heights[i],
-            align: place(q) > .85 ? "right" : place(q) < .15 ? "left" : "center"
+            align: position(q) > .85 ? "right" : position(q) < .15 ? "left" : "center"
           }
         };
       })
@@ -374,8 +374,8 @@
       var box = document.getElementById(id);
       if (box) charts[id] = echarts.init(box, null, { renderer: "canvas" });
     });
-    if (charts.timeline) charts.timeline.on("datazoom", zoomed);
-    setTheme(remembered());
+    if (charts.timeline) charts.timeline.on("datazoom", onZoom);
+    setTheme(storedTheme());
     window.slidegateCharts = charts; // for tests and debugging
   }
 

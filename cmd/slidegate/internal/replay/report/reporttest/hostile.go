@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
-// HostileKeys returns keys that an attacker might send who knows where they are shown.
+// HostileKeys returns keys that an attacker who knows where they are displayed might send.
 func HostileKeys() []string { return slices.Clone(hostileKeys) }
 
 var hostileKeys = []string{
@@ -23,7 +23,8 @@ var hostileKeys = []string{
 	"",
 }
 
-// HostileShown is how a report shows them: harmless to browsers and terminals, and no wider than a column.
+// HostileShown holds the hostile keys as a report shows them: harmless to browsers and terminals, and no wider than a
+// column.
 var HostileShown = []string{
 	"</script><script>win….pwned = 1</script>",
 	"\"><img src=x onerror=\"window.pwned = 2\">",

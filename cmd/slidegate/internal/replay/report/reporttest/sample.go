@@ -51,7 +51,7 @@ func arrivals() []arrival {
 	for i := range 144 {
 		user := fmt.Sprintf("user-%d", 100+i)
 		stream(user, 0, 24*hour, 0.05+0.8*r.Float64(), true)
-		if i%3 == 0 { // one in three has a busy quarter of an hour, one busier than the other
+		if i%3 == 0 { // one in three has a busy quarter of an hour, each busier than the last
 			from := rule.Micros(7+i/12) * hour
 			stream(user, from, from+15*60*second, 6*math.Pow(1.022, float64(i)), false)
 		}
@@ -91,7 +91,7 @@ type simulation struct {
 	limit   rule.Limit
 	clients map[string]*client
 	outcome replay.Outcome
-	verdict []bool // by arrival
+	allowed []bool // by arrival
 }
 
 func simulate(name, text string, all []arrival) *simulation {
@@ -108,7 +108,7 @@ func simulate(name, text string, all []arrival) *simulation {
 	for i, a := range all {
 		s.decide(a)
 		if i%500 == 0 {
-			s.weigh(a.at)
+			s.measureStates(a.at)
 		}
 	}
 	s.finish()
@@ -127,7 +127,7 @@ func (s *simulation) decide(a arrival) {
 	next, answer := s.limit.Decide(c.state, a.at, 1)
 	c.state = next
 	c.out.Requests++
-	s.verdict = append(s.verdict, answer.Allowed)
+	s.allowed = append(s.allowed, answer.Allowed)
 	if answer.Allowed {
 		s.outcome.Admitted++
 		if !exact {
@@ -166,8 +166,8 @@ func (s *simulation) lockout(c *client, now rule.Micros, ended bool) {
 	}
 }
 
-// weigh records the number of live keys and the size of their states.
-func (s *simulation) weigh(now rule.Micros) {
+// measureStates records the number of live keys and the size of their states.
+func (s *simulation) measureStates(now rule.Micros) {
 	l := &s.outcome.Limits[0]
 	var live, bytes int64
 	for _, c := range s.clients {
@@ -203,7 +203,7 @@ func (s *simulation) timeline(all []arrival) replay.Timeline {
 	t := replay.Timeline{From: sampleDay, Width: sampleBucket, Buckets: make([]replay.Bucket, 24*3600*second/sampleBucket)}
 	for i, a := range all {
 		b := &t.Buckets[(a.at-sampleDay)/sampleBucket]
-		if s.verdict[i] {
+		if s.allowed[i] {
 			b.Admitted++
 		} else {
 			b.Denied++
@@ -216,17 +216,17 @@ func (s *simulation) timeline(all []arrival) replay.Timeline {
 func (s *simulation) trail(all []arrival, k replay.KeyOutcome) replay.Trail {
 	n := 24 * 3600 * second / sampleBucket
 	t := replay.Trail{Key: k.Key, Requests: k.Requests, Denied: k.Denied, Asked: make([]int64, n), Admitted: make([]int64, n)}
-	var asked, admitted recent
+	var requested, admitted recent
 	for i, a := range all {
 		if a.key != k.Key {
 			continue
 		}
-		asked.times = append(asked.times, a.at)
-		if s.verdict[i] {
+		requested.times = append(requested.times, a.at)
+		if s.allowed[i] {
 			admitted.times = append(admitted.times, a.at)
 		}
 		b := (a.at - sampleDay) / sampleBucket
-		t.Asked[b] = max(t.Asked[b], asked.at(a.at, s.limit.Window))
+		t.Asked[b] = max(t.Asked[b], requested.at(a.at, s.limit.Window))
 		t.Admitted[b] = max(t.Admitted[b], admitted.at(a.at, s.limit.Window))
 	}
 	return t
@@ -236,7 +236,7 @@ func (s *simulation) trail(all []arrival, k replay.KeyOutcome) replay.Trail {
 var sampleQuotas = []int64{10, 15, 20, 30, 40, 50, 70, 100, 120, 150, 200, 250, 300, 350, 400}
 
 // Document has the same fields as report.Document, so that one can be converted to the other. It is a separate type
-// because the tests of package report could not import this package otherwise.
+// because the tests of package report could not import this package if it imported package report.
 type Document struct {
 	Title         string
 	Command       string
@@ -257,7 +257,7 @@ func Sample() Document {
 		Sources: []traffic.Source{
 			{Name: "access.log.1.gz", Format: "combined log", Packing: "gzip", Lines: 31030, Requests: 30510, Filtered: 517, Unreadable: 3,
 				Examples: []traffic.BadLine{
-					{Number: 8121, Text: "203.0.113.9 - - [14/Nov/2026:04:", Why: "the line ends early of its time"},
+					{Number: 8121, Text: "203.0.113.9 - - [14/Nov/2026:04:", Why: "the line ends in the middle of its time"},
 					{Number: 8122, Text: "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", Why: "not a line of a combined log: no [time] in brackets"},
 					{Number: 20467, Text: `198.51.100.23 - - [31/Feb/2026:09:00:01 +0000] "GET / HTTP/1.1" 200 12`, Why: "time: day out of range"},
 				}},
@@ -271,14 +271,14 @@ func Sample() Document {
 
 var sampleFindings = sync.OnceValue(func() *replay.Findings {
 	all := arrivals()
-	asked := simulate("sliding-window", "100/1m", all)
-	f := &replay.Findings{Outcome: asked.outcome, Timeline: asked.timeline(all)}
+	chosen := simulate("sliding-window", "100/1m", all)
+	f := &replay.Findings{Outcome: chosen.outcome, Timeline: chosen.timeline(all)}
 	f.Traffic = replay.Traffic{
-		Requests: int64(len(all)), Units: int64(len(all)), Keys: int64(len(asked.clients)), From: all[0].at, To: all[len(all)-1].at,
+		Requests: int64(len(all)), Units: int64(len(all)), Keys: int64(len(chosen.clients)), From: all[0].at, To: all[len(all)-1].at,
 		Order: replay.Order{OutOfOrder: 2318, Furthest: 4*second + 210000, TooLate: 0},
 	}
-	for _, k := range asked.outcome.TopDenied[:min(5, len(asked.outcome.TopDenied))] {
-		f.Worst = append(f.Worst, asked.trail(all, k))
+	for _, k := range chosen.outcome.TopDenied[:min(5, len(chosen.outcome.TopDenied))] {
+		f.Worst = append(f.Worst, chosen.trail(all, k))
 	}
 	for _, choice := range []string{"sliding-window", "sliding-window segments=6", "sliding-window overlap=whole", "sliding-log", "fixed-window", "token-bucket"} {
 		f.Compare = append(f.Compare, simulate(choice, "100/1m "+choice, all).outcome)

@@ -60,13 +60,13 @@ func New(opts Options, apply func([]*envoy.Domain) error) (*Client, error) {
 func (c *Client) Run(ctx context.Context) {
 	wait := c.opts.MinWait
 	for {
-		answered, err := c.follow(ctx)
+		responded, err := c.follow(ctx)
 		c.state.connected.Store(false)
 		if ctx.Err() != nil {
 			return
 		}
 		c.outage.begin(err)
-		if answered {
+		if responded {
 			wait = c.opts.MinWait
 		}
 		select {
@@ -80,7 +80,7 @@ func (c *Client) Run(ctx context.Context) {
 
 // follow connects, and applies what the server sends until the stream fails. It reports whether the server sent
 // anything.
-func (c *Client) follow(ctx context.Context) (answered bool, err error) {
+func (c *Client) follow(ctx context.Context) (responded bool, err error) {
 	secure, err := c.opts.TLS.credentials()
 	if err != nil {
 		return false, err
@@ -106,28 +106,28 @@ func (c *Client) follow(ctx context.Context) (answered bool, err error) {
 	for {
 		response, err := stream.Recv()
 		if err != nil {
-			return answered, err
+			return responded, err
 		}
-		answered = true
+		responded = true
 		c.state.connected.Store(true)
 		c.outage.end()
 		if response.GetTypeUrl() != typeURL {
 			continue // not requested
 		}
-		answer := &discovery.DiscoveryRequest{Node: c.node, TypeUrl: typeURL, ResponseNonce: response.GetNonce()}
-		if err := c.take(response); err != nil {
-			answer.ErrorDetail = &rpcstatus.Status{Code: int32(codes.InvalidArgument), Message: err.Error()}
+		ack := &discovery.DiscoveryRequest{Node: c.node, TypeUrl: typeURL, ResponseNonce: response.GetNonce()}
+		if err := c.applyResponse(response); err != nil {
+			ack.ErrorDetail = &rpcstatus.Status{Code: int32(codes.InvalidArgument), Message: err.Error()}
 		} else {
 			accepted = response.GetVersionInfo()
 		}
-		answer.VersionInfo = accepted
-		if err := stream.Send(answer); err != nil {
-			return answered, streamError(stream, err)
+		ack.VersionInfo = accepted
+		if err := stream.Send(ack); err != nil {
+			return responded, streamError(stream, err)
 		}
 	}
 }
 
-// streamError returns why a stream ended; Send does not report it.
+// streamError returns why a stream ended, which the error of Send does not say.
 func streamError(stream discovery.AggregatedDiscoveryService_StreamAggregatedResourcesClient, err error) error {
 	if _, why := stream.Recv(); why != nil {
 		return why
@@ -135,8 +135,8 @@ func streamError(stream discovery.AggregatedDiscoveryService_StreamAggregatedRes
 	return err
 }
 
-// take applies what the server sent, all or nothing.
-func (c *Client) take(response *discovery.DiscoveryResponse) error {
+// applyResponse applies what the server sent, all or nothing.
+func (c *Client) applyResponse(response *discovery.DiscoveryResponse) error {
 	version := slog.String("version", response.GetVersionInfo())
 	domains, err := read(response.GetResources())
 	if err == nil {
@@ -174,12 +174,12 @@ func read(resources []*anypb.Any) (domains []*envoy.Domain, err error) {
 	return domains, err
 }
 
-// outage logs when the server becomes unreachable and when it is reachable again, once each.
+// outage logs once when the server becomes unreachable, and once when it is reachable again.
 type outage struct {
 	log      *slog.Logger
 	began    time.Time // zero outside an outage
 	attempts int
-	met      bool // the server has responded before
+	reached  bool // the server has responded before
 }
 
 func (o *outage) begin(err error) {
@@ -195,8 +195,8 @@ func (o *outage) end() {
 	switch {
 	case !o.began.IsZero():
 		o.log.Info("xds: the management server is reachable again", slog.Duration("after", time.Since(o.began)), slog.Int("attempts", o.attempts))
-	case !o.met:
+	case !o.reached:
 		o.log.Info("xds: the management server is reachable")
 	}
-	o.met, o.began, o.attempts = true, time.Time{}, 0
+	o.reached, o.began, o.attempts = true, time.Time{}, 0
 }

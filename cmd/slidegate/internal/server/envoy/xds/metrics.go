@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// state is what a client's metrics report.
+// state holds the values that a client's metrics report.
 type state struct {
 	connected          atomic.Bool // the server has responded on the open stream
 	accepted, rejected atomic.Int64

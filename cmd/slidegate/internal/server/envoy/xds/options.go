@@ -49,21 +49,21 @@ type TLS struct {
 	ServerName string
 }
 
-func (t TLS) used() bool { return t != TLS{} }
+func (t TLS) enabled() bool { return t != TLS{} }
 
 // credentials reads the files, which may have been renewed since the last connection.
 func (t TLS) credentials() (credentials.TransportCredentials, error) {
-	if !t.used() {
+	if !t.enabled() {
 		return insecure.NewCredentials(), nil
 	}
-	made := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+	settings := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
 	if t.CA != "" {
 		text, err := os.ReadFile(t.CA)
 		if err != nil {
 			return nil, invalid("TLS.CA", "%w", err)
 		}
-		made.RootCAs = x509.NewCertPool()
-		if !made.RootCAs.AppendCertsFromPEM(text) {
+		settings.RootCAs = x509.NewCertPool()
+		if !settings.RootCAs.AppendCertsFromPEM(text) {
 			return nil, invalid("TLS.CA", "%s contains no certificate in PEM form", t.CA)
 		}
 	}
@@ -78,9 +78,9 @@ func (t TLS) credentials() (credentials.TransportCredentials, error) {
 		if err != nil {
 			return nil, invalid("TLS.Cert", "%w", err)
 		}
-		made.Certificates = []tls.Certificate{pair}
+		settings.Certificates = []tls.Certificate{pair}
 	}
-	return credentials.NewTLS(made), nil
+	return credentials.NewTLS(settings), nil
 }
 
 func (o Options) validate() (Options, error) {

@@ -14,9 +14,9 @@ import (
 )
 
 // Exercise tests an empty keeper, together with another keeper on the same store, as another instance would have. They
-// may be the same. Fill stores many rulings together; nil means to apply them one by one.
+// may be the same. The function fill stores many rulings at once; nil means to apply them one by one.
 func Exercise(t *testing.T, one, other rulings.Keeper, fill func([]rulings.Ruling)) {
-	b := &bench{T: t, one: one, other: other, fill: fill, now: time.Now().UTC().Round(time.Microsecond)}
+	b := &suite{T: t, one: one, other: other, fill: fill, now: time.Now().UTC().Round(time.Microsecond)}
 	b.empty()
 	b.changes()
 	b.names()
@@ -25,14 +25,14 @@ func Exercise(t *testing.T, one, other rulings.Keeper, fill func([]rulings.Rulin
 	b.full()
 }
 
-type bench struct {
+type suite struct {
 	*testing.T
 	one, other rulings.Keeper
 	fill       func([]rulings.Ruling)
 	now        time.Time
 }
 
-func (b *bench) ruling(key string, kind rulings.Kind) rulings.Ruling {
+func (b *suite) ruling(key string, kind rulings.Kind) rulings.Ruling {
 	r := rulings.Ruling{Policy: "p", Key: key, Kind: kind, Who: "ann@host", Why: "a \"reason\" — 理由", At: b.now, Until: b.now.Add(time.Hour)}
 	if kind == rulings.Limits {
 		r.Limits = []string{"1000/1m", "5/1s"}
@@ -40,7 +40,7 @@ func (b *bench) ruling(key string, kind rulings.Kind) rulings.Ruling {
 	return r
 }
 
-func (b *bench) apply(r rulings.Ruling, stale ...rulings.Ruling) {
+func (b *suite) apply(r rulings.Ruling, stale ...rulings.Ruling) {
 	b.Helper()
 	if err := b.one.Apply(b.Context(), r, stale); err != nil {
 		b.Fatalf("applying %+v: %v", r, err)
@@ -48,7 +48,7 @@ func (b *bench) apply(r rulings.Ruling, stale ...rulings.Ruling) {
 }
 
 // load returns the rulings of the other keeper, by key, and the version.
-func (b *bench) load() (map[string]rulings.Ruling, int64) {
+func (b *suite) load() (map[string]rulings.Ruling, int64) {
 	b.Helper()
 	all, version, err := b.other.Load(b.Context(), -1)
 	if err != nil {
@@ -64,7 +64,7 @@ func (b *bench) load() (map[string]rulings.Ruling, int64) {
 	return byKey, version
 }
 
-func (b *bench) empty() {
+func (b *suite) empty() {
 	if all, version := b.load(); len(all) != 0 || version != 0 {
 		b.Errorf("an empty keeper: got %v, version %d; want none, version 0", all, version)
 	}
@@ -73,7 +73,7 @@ func (b *bench) empty() {
 	}
 }
 
-func (b *bench) changes() {
+func (b *suite) changes() {
 	want := map[string]rulings.Ruling{}
 	_, before := b.load()
 	if err := b.one.Apply(b.Context(), b.ruling("a", rulings.Clear), nil); !errors.Is(err, rulings.ErrNone) {
@@ -108,7 +108,7 @@ func (b *bench) changes() {
 }
 
 // names tests unusual keys, and policies that could be confused with a part of a key.
-func (b *bench) names() {
+func (b *suite) names() {
 	for _, key := range []string{"", "\x00", "a b", `"`, "version", "é", "{x}", "a,b", string(make([]byte, 1024))} {
 		r := b.ruling(key, rulings.Block)
 		b.apply(r)
@@ -132,8 +132,9 @@ func (b *bench) names() {
 	b.apply(y)
 }
 
-// concurrent has two instances change rulings concurrently: no change is lost, and each makes a version.
-func (b *bench) concurrent() {
+// concurrent tests that no change is lost, and each has its own version, if two instances change rulings
+// concurrently.
+func (b *suite) concurrent() {
 	const each = 20
 	_, before := b.load()
 	var all sync.WaitGroup
@@ -159,17 +160,17 @@ func (b *bench) concurrent() {
 	}
 }
 
-// stale has rulings removed with a change, except one that was replaced in the meantime.
-func (b *bench) stale() {
+// stale tests that a change removes stale rulings, except one that was replaced in the meantime.
+func (b *suite) stale() {
 	old, renewed := b.ruling("old", rulings.Block), b.ruling("renewed", rulings.Block)
 	b.apply(old)
 	b.apply(renewed)
 	next := renewed
-	next.Why = "it goes on"
+	next.Why = "still needed"
 	b.apply(next)
 	b.apply(b.ruling("new", rulings.Block), old, renewed)
 	all, _ := b.load()
-	if _, there := all["old"]; there || !reflect.DeepEqual(all["renewed"], next) || all["new"].Key != "new" {
+	if _, exists := all["old"]; exists || !reflect.DeepEqual(all["renewed"], next) || all["new"].Key != "new" {
 		b.Errorf("after two stale rulings: got %v, want old gone and the new version of renewed", all)
 	}
 	b.apply(next, next)
@@ -179,7 +180,7 @@ func (b *bench) stale() {
 }
 
 // full fills the keeper to capacity.
-func (b *bench) full() {
+func (b *suite) full() {
 	all, _ := b.load()
 	var some []rulings.Ruling
 	for i := len(all); i < rulings.MaxRulings; i++ {

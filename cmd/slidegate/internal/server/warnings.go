@@ -13,7 +13,7 @@ import (
 // an error for them, because nothing would release the slot.
 func (s *Server) logSlots() {
 	if s.opts.HTTP == "" && s.opts.RESP == "" {
-		return // no such request is possible: the proxy holds the slot while the request runs
+		return // no such request is possible; the proxy holds a slot while its request runs
 	}
 	for _, name := range s.gate.PoliciesWithSlots() {
 		s.log.Warn("policy has an in-flight limit, so use /v1/acquire or SG.ACQUIRE: /v1/allow, /v1/check and SG.ALLOW return an error, "+
@@ -38,12 +38,12 @@ func isEarlierState(path string) bool {
 	return string(begin) == earlierState
 }
 
-// logEarlier logs which limits lose the counts in a state file of an earlier version, because their algorithm is different now.
-func (s *Server) logEarlier(file *config.File) {
+// logLostCounts logs which limits lose the counts in a state file of an earlier version, because their algorithm is different now.
+func (s *Server) logLostCounts(file *config.File) {
 	for i := range file.Policies {
 		p := &file.Policies[i]
 		logged := map[string]bool{} // overrides may have equal limits
-		for _, limit := range limitsThatWere(p) {
+		for _, limit := range limitsNowLogs(p) {
 			if text := limit.String(); !logged[text] {
 				logged[text] = true
 				s.log.Warn("limit starts empty: the state file was written by a version in which it was a sliding window, and it is a sliding-log now; "+
@@ -53,9 +53,9 @@ func (s *Server) logEarlier(file *config.File) {
 	}
 }
 
-// limitsThatWere returns the limits of a policy, its overrides, its plans and its candidate that name no algorithm, and so were
-// sliding windows in earlier versions, and are sliding logs now.
-func limitsThatWere(p *config.Policy) (limits []slidegate.Limit) {
+// limitsNowLogs returns the limits of a policy, its overrides, its plans and its candidate that were sliding windows in
+// earlier versions and are sliding logs now, because they name no algorithm.
+func limitsNowLogs(p *config.Policy) (limits []slidegate.Limit) {
 	add := func(given, own []slidegate.Limit) {
 		for _, limit := range given {
 			if becameLog(limit, own) {
@@ -74,8 +74,8 @@ func limitsThatWere(p *config.Policy) (limits []slidegate.Limit) {
 	return limits
 }
 
-// becameLog reports whether a limit without an algorithm is a sliding log now, by itself or because it counts like the limit of
-// own that it replaces.
+// becameLog reports whether a limit without an algorithm is a sliding log now: because of its quota, or because it counts like
+// the limit of own that it replaces.
 func becameLog(limit slidegate.Limit, own []slidegate.Limit) bool {
 	counts := limit
 	for _, base := range own {

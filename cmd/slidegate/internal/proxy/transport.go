@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// newTransport returns the transport to the application. It does not change requests: it requests no compression that the client did
-// not request, and ignores proxies named in the environment.
+// newTransport returns the transport to the application. It does not change requests: it asks for no compression that the client did
+// not ask for, and it ignores proxies named in the environment.
 func newTransport(o *Options) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -48,28 +48,28 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 }
 
 // addLimitHeader adds the limit headers to the application's response, unless the application sends its own.
-func addLimitHeader(answer *http.Response) error {
-	way, ok := answer.Request.Context().Value(passingKey{}).(*passing)
+func addLimitHeader(response *http.Response) error {
+	state, ok := response.Request.Context().Value(requestStateKey{}).(*requestState)
 	if !ok {
 		return nil
 	}
-	for name := range way.limits {
-		if _, own := answer.Header[name]; own {
+	for name := range state.limits {
+		if _, own := response.Header[name]; own {
 			return nil
 		}
 	}
-	for name, lines := range way.limits {
-		answer.Header[name] = lines
+	for name, lines := range state.limits {
+		response.Header[name] = lines
 	}
 	return nil
 }
 
-// failed responds to a request that the application did not answer.
-func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
-	way, _ := r.Context().Value(passingKey{}).(*passing)
+// forwardFailed responds to a request that the application did not answer.
+func (p *Proxy) forwardFailed(w http.ResponseWriter, r *http.Request, err error) {
+	state, _ := r.Context().Value(requestStateKey{}).(*requestState)
 	var network net.Error
 	switch {
-	case way != nil && way.body != nil && way.body.failed.Load():
+	case state != nil && state.body != nil && state.body.failed.Load():
 		clientFailed.Send(w)
 	case r.Context().Err() != nil:
 		panic(http.ErrAbortHandler) // the client has disconnected, or the proxy is stopping

@@ -11,13 +11,13 @@ type trails struct {
 	limit   rule.Limit // the first limit, whose window the counts are for
 	line    Timeline
 	numbers map[uint32]uint32 // the followed keys
-	of      []trail
+	byKey   []trail
 	chunks  chunks
 }
 
 // trail holds the counts of one key.
 type trail struct {
-	asked, admitted curve
+	requested, admitted curve
 }
 
 // curve is the exact count in each bucket of the timeline.
@@ -26,12 +26,12 @@ type curve struct {
 	points []int64
 }
 
-func newTrails(limits []slidegate.Limit, line Timeline, keys []place) (*trails, error) {
+func newTrails(limits []slidegate.Limit, line Timeline, keys []keyRef) (*trails, error) {
 	r, err := newRun("", onlyGroup(limits), false)
 	if err != nil {
 		return nil, err
 	}
-	t := &trails{run: r, limit: r.groups[0].lanes[0].limit, line: line, numbers: map[uint32]uint32{}, of: make([]trail, len(keys))}
+	t := &trails{run: r, limit: r.groups[0].lanes[0].limit, line: line, numbers: map[uint32]uint32{}, byKey: make([]trail, len(keys))}
 	for i, key := range keys {
 		t.numbers[key.key] = uint32(i)
 	}
@@ -46,16 +46,16 @@ func (t *trails) add(q *request) {
 	own := [1]request{*q}
 	own[0].key = number
 	allowed := t.run.decide(own[:])
-	key := &t.of[number]
-	t.note(&key.asked, q.at, q.cost)
+	key := &t.byKey[number]
+	t.record(&key.requested, q.at, q.cost)
 	if allowed {
-		t.note(&key.admitted, q.at, q.cost)
+		t.record(&key.admitted, q.at, q.cost)
 	}
 }
 
-// note adds units to a curve.
-func (t *trails) note(c *curve, at rule.Micros, units int64) {
-	t.reach(c, t.bucket(at))
+// record adds units to a curve.
+func (t *trails) record(c *curve, at rule.Micros, units int64) {
+	t.extend(c, t.bucket(at))
 	c.tally.forgetFor(&t.chunks, at, &t.limit)
 	c.tally.add(&t.chunks, at, units)
 	last := len(c.points) - 1
@@ -66,8 +66,9 @@ func (t *trails) bucket(at rule.Micros) int {
 	return min(max(0, int((at-t.line.From)/t.line.Width)), len(t.line.Buckets)-1)
 }
 
-// reach extends the curve to the bucket to: where nothing is added, the count is highest at the start of a bucket.
-func (t *trails) reach(c *curve, to int) {
+// extend extends the curve up to the bucket with the index to. In a bucket to which nothing is added, the count is
+// highest at the start.
+func (t *trails) extend(c *curve, to int) {
 	for len(c.points) <= to {
 		begins := t.line.From + rule.Micros(len(c.points))*t.line.Width
 		c.tally.forgetFor(&t.chunks, begins, &t.limit)
@@ -75,16 +76,16 @@ func (t *trails) reach(c *curve, to int) {
 	}
 }
 
-func (t *trails) findings(keys []place, names *keys, r *run) []Trail {
+func (t *trails) findings(keys []keyRef, names *keys, r *run) []Trail {
 	var found []Trail
 	for i, key := range keys {
-		own := &t.of[i]
-		t.reach(&own.asked, len(t.line.Buckets)-1)
-		t.reach(&own.admitted, len(t.line.Buckets)-1)
+		own := &t.byKey[i]
+		t.extend(&own.requested, len(t.line.Buckets)-1)
+		t.extend(&own.admitted, len(t.line.Buckets)-1)
 		k := &r.groups[key.group].keys[key.key]
 		found = append(found, Trail{
 			Key: names.name(key.key), Requests: k.requests, Denied: k.denied,
-			Asked: own.asked.points, Admitted: own.admitted.points,
+			Asked: own.requested.points, Admitted: own.admitted.points,
 		})
 	}
 	return found

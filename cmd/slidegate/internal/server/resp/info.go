@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// aboutCommands returns the commands that describe the server, most of them for clients that send them on connecting.
-func aboutCommands() []*command {
+// infoCommands returns the commands that describe the server, most of them for clients that send them on connecting.
+func infoCommands() []*command {
 	return []*command{
 		{name: "command", arity: -1, run: (*conn).commandCommand, usage: "[COUNT | LIST | INFO [name ...] | DOCS [name ...]]",
 			summary: "Lists the commands."},
@@ -101,14 +101,14 @@ func (c *conn) commandDocs(names [][]byte) {
 		}
 		c.out = appendBulk(c.out, cmd.name)
 		c.appendMap(3)
-		for _, pair := range [][2]string{{"summary", cmd.explained()}, {"since", "1.0.0"}, {"group", group}} {
+		for _, pair := range [][2]string{{"summary", cmd.description()}, {"since", "1.0.0"}, {"group", group}} {
 			c.out = appendBulk(appendBulk(c.out, pair[0]), pair[1])
 		}
 	}
 }
 
-// explained returns the usage of a command, and what it does.
-func (cmd *command) explained() string {
+// description returns the usage of a command, and what it does.
+func (cmd *command) description() string {
 	return strings.TrimSpace(strings.ToUpper(cmd.name)+" "+cmd.usage) + ": " + cmd.summary
 }
 
@@ -152,8 +152,8 @@ func (c *conn) info(args [][]byte) {
 	c.appendText(strings.Join(texts, "\r\n"))
 }
 
-// answerHelp explains the replies.
-var answerHelp = []string{
+// replyHelp explains the replies.
+var replyHelp = []string{
 	"SG.ALLOW, SG.ALLOWUPTO, SG.PEEK, SG.CHARGE, SG.REFUND and SG.RENEW return six numbers:",
 	"allowed (1 or 0), quota, remaining, retry_after in microseconds (-1: never), reset_after in microseconds, granted.",
 	"SG.RESERVE returns the same and the reservation; SG.ACQUIRE also the microseconds within which it must be renewed.",
@@ -165,10 +165,10 @@ func (c *conn) help([][]byte) {
 	var lines []string
 	for _, cmd := range c.server.sorted {
 		if cmd.own {
-			lines = append(lines, cmd.explained())
+			lines = append(lines, cmd.description())
 		}
 	}
-	lines = append(lines, answerHelp...)
+	lines = append(lines, replyHelp...)
 	c.out = appendArray(c.out, len(lines))
 	for _, line := range lines {
 		c.out = appendSimple(c.out, '+', line)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// room is a box in the picture of the architecture. Folders lists its packages as patterns of the go command, so that a test can
-// compare the arrows with the imports.
-type room struct {
+// box is a box in the picture of the architecture. The field folders lists its packages as patterns of the go command, so that
+// a test can compare the arrows with the imports.
+type box struct {
 	name, about              string
 	folders                  string
 	left, top, right, bottom int
@@ -17,7 +17,7 @@ type room struct {
 
 const internal = "cmd/slidegate/internal/"
 
-var rooms = []room{
+var boxes = []box{
 	{name: "cmd/slidegate", about: "flags, serve, proxy, replay, top", folders: "cmd/slidegate", left: 300, top: 84, right: 560, bottom: 132},
 	{name: "replay", about: "logs through limits", folders: internal + "replay/...", left: 40, top: 168, right: 220, bottom: 216},
 	{name: "server", about: "puts the service together", folders: internal + "server", left: 300, top: 168, right: 560, bottom: 216},
@@ -42,7 +42,7 @@ var rooms = []room{
 	{name: "rule", about: "the decision, in integers, without a clock, a lock or memory of its own", folders: "rule", left: 240, top: 956, right: 720, bottom: 1004},
 }
 
-// arrow is an import, drawn as a line: the corners are x and y in turn.
+// arrow is an import, drawn as a line. The field line has the x and y of each corner in turn.
 type arrow struct {
 	from, to string
 	line     []int
@@ -75,7 +75,7 @@ var arrows = []arrow{
 	{"store", "rule", []int{480, 920, 480, 956}},
 }
 
-func drawRooms() []byte {
+func drawArchitecture() []byte {
 	var svg bytes.Buffer
 	svg.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 1036" font-family="system-ui, sans-serif" font-size="13">
 <title>The packages of Slidegate, and what imports what</title>
@@ -95,14 +95,14 @@ func drawRooms() []byte {
 		fmt.Fprintf(&svg, "<polyline class=\"arrow\" data-from=\"%s\" data-to=\"%s\" points=\"%s\" marker-end=\"url(#tip)\"/>\n",
 			a.from, a.to, strings.TrimSpace(corners.String()))
 	}
-	for _, r := range rooms {
-		drawRoom(&svg, r)
+	for _, r := range boxes {
+		drawBox(&svg, r)
 	}
 	svg.WriteString("</svg>\n")
 	return svg.Bytes()
 }
 
-func drawRoom(svg *bytes.Buffer, r room) {
+func drawBox(svg *bytes.Buffer, r box) {
 	middle := (r.left + r.right) / 2
 	fmt.Fprintf(svg, "<rect class=\"room\" data-room=\"%s\" data-packages=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\"/>\n",
 		r.name, r.folders, r.left, r.top, r.right-r.left, r.bottom-r.top)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// body is the body of a client's request. It records whether reading it failed, to tell failures of the client from failures of the
-// application.
+// body is the body of a client's request. It records whether reading failed, to distinguish failures of the client from failures of
+// the application.
 type body struct {
 	io.ReadCloser
 	failed atomic.Bool
@@ -34,7 +34,7 @@ func (p *Proxy) withIdleDeadlines() http.Handler {
 	idle, websocketIdle := p.opts.Idle, p.opts.WebsocketIdle
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
-		to := &deadlineWriter{ResponseWriter: w, control: control, idle: idle, websocketIdle: websocketIdle, stream: r.ProtoMajor > 1}
+		to := &deadlineWriter{ResponseWriter: w, control: control, idle: idle, websocketIdle: websocketIdle, http2: r.ProtoMajor > 1}
 		to.end() // lifts the server's own timeout
 		if r.Body != nil && r.Body != http.NoBody {
 			from := &deadlineBody{ReadCloser: r.Body, control: control, idle: idle}
@@ -73,19 +73,19 @@ type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	idle    time.Duration
-	stream  bool // HTTP/2, where a deadline ends the stream even if nothing is being written
+	http2   bool // HTTP/2, where a deadline ends the stream even if nothing is being written
 
 	websocketIdle time.Duration
 }
 
 func (w *deadlineWriter) begin() {
-	if !w.stream {
+	if !w.http2 {
 		w.bound()
 	}
 }
 
 func (w *deadlineWriter) end() {
-	if w.stream {
+	if w.http2 {
 		_ = w.control.SetWriteDeadline(time.Time{})
 	}
 }

@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// side processes batches in parallel with the main run, on the available cores.
-type side struct {
+// workers process batches in parallel with the main run, on the available cores.
+type workers struct {
 	work []chan []request
 	busy sync.WaitGroup
 }
 
-func newSide(tasks []func([]request)) *side {
-	s := &side{}
-	workers := min(len(tasks), max(1, runtime.GOMAXPROCS(0)))
-	for w := range workers {
+func newWorkers(tasks []func([]request)) *workers {
+	s := &workers{}
+	count := min(len(tasks), max(1, runtime.GOMAXPROCS(0)))
+	for w := range count {
 		work := make(chan []request)
 		s.work = append(s.work, work)
 		go func() {
 			for requests := range work {
-				for i := w; i < len(tasks); i += workers {
+				for i := w; i < len(tasks); i += count {
 					tasks[i](requests)
 				}
 				s.busy.Done()
@@ -30,16 +30,16 @@ func newSide(tasks []func([]request)) *side {
 }
 
 // begin starts processing a batch, and wait waits until it is done.
-func (s *side) begin(requests []request) {
+func (s *workers) begin(requests []request) {
 	s.busy.Add(len(s.work))
 	for _, work := range s.work {
 		work <- requests
 	}
 }
 
-func (s *side) wait() { s.busy.Wait() }
+func (s *workers) wait() { s.busy.Wait() }
 
-func (s *side) close() {
+func (s *workers) close() {
 	for _, work := range s.work {
 		close(work)
 	}
