@@ -28,7 +28,7 @@ func TestLibrariesAdmitTheQuota(t *testing.T) {
 }
 
 // Every library must admit again after its window, or the expiry scenario would measure nothing.
-func TestLibrariesComeBack(t *testing.T) {
+func TestLibrariesAdmitAgainAfterTheWindow(t *testing.T) {
 	const quota, window = 5, 20 * time.Millisecond
 	for _, l := range libraries() {
 		t.Run(l.name, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestLibrariesComeBack(t *testing.T) {
 	}
 }
 
-// The libraries must keep the limit under several goroutines too, since that is how they are measured.
-func TestLibrariesUnderLoad(t *testing.T) {
+// The libraries must also keep the limit when several goroutines call them, since that is how they are measured.
+func TestLibrariesKeepTheLimitConcurrently(t *testing.T) {
 	const quota = 1000
 	for _, l := range libraries() {
 		t.Run(l.name, func(t *testing.T) {

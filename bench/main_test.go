@@ -121,14 +121,14 @@ func TestWrongFlags(t *testing.T) {
 	}
 }
 
-func TestQuickKeepsWhatWasAskedFor(t *testing.T) {
+func TestQuickKeepsExplicitFlags(t *testing.T) {
 	c, err := parse([]string{"-quick", "-rounds", "7"}, &bytes.Buffer{})
 	if err != nil || c.rounds != 7 || c.keys != 20_000 {
 		t.Errorf("rounds %d, keys %d, error %v", c.rounds, c.keys, err)
 	}
 }
 
-func TestOnly(t *testing.T) {
+func TestOnlySelectsLibraries(t *testing.T) {
 	c, err := parse([]string{"-only", "slidegate, go-limiter"}, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
@@ -143,9 +143,9 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// A limiter that does not decide as the load requires must be noticed, or its time would be misleading.
-func TestWrongAnswersAreNoticed(t *testing.T) {
-	open := func(spec) (limiter, error) { return nothing{}, nil }
+// A limiter that does not decide as the load requires must fail the run, since its time would be misleading.
+func TestWrongDecisionsFailTheRun(t *testing.T) {
+	open := func(spec) (limiter, error) { return noLimiter{}, nil }
 	r := &run{config: config{quick: true, rounds: 1, procs: []int{1}}, progress: &bytes.Buffer{}}
 	r.libraries = []library{{name: "admits all", family: "other", open: open}}
 	if _, err := r.hotTables(); err != nil {

@@ -22,7 +22,7 @@ func TestKeysDiffer(t *testing.T) {
 	}
 }
 
-func TestOrders(t *testing.T) {
+func TestOrderDependsOnTheSeed(t *testing.T) {
 	all := newKeys(0, 1000)
 	for name, order := range map[string]func(int, uint64) keys{"uniform": all.uniform, "zipf": all.zipf} {
 		one, same, other := order(5000, 1), order(5000, 1), order(5000, 2)
@@ -34,13 +34,13 @@ func TestOrders(t *testing.T) {
 		}
 	}
 	// Half of zipf's requests are for few keys, the same for all goroutines.
-	first, second := commonest(all.zipf(5000, 1)), commonest(all.zipf(5000, 2))
+	first, second := mostCommonKey(all.zipf(5000, 1)), mostCommonKey(all.zipf(5000, 2))
 	if first != second {
 		t.Errorf("the most common key is %s for one goroutine and %s for another", first, second)
 	}
 }
 
-func commonest(list keys) string {
+func mostCommonKey(list keys) string {
 	counts := map[string]int{}
 	best := list.at(0)
 	for i := range list.n {
@@ -96,7 +96,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-func TestChainIsOneRound(t *testing.T) {
+func TestRandomChainIsOneCycle(t *testing.T) {
 	chain := randomChain(1000)
 	at, steps := uint64(0), 0
 	for {

@@ -173,10 +173,10 @@ func (r *run) leaseListeners(folder string, tools map[string]string) ([]leasedLi
 		{"RESP, " + strconv.Itoa(respConnections) + " connections", 3, resp(1)},
 		{"RESP, pipelines of 64", 2, resp(64)},
 		{"Envoy, 64 requests at once", 3, func(s *leasedService) (leasedSample, error) {
-			if _, err := r.askEnvoy(s.envoy, 64); err != nil { // a round is short: the key is busy when it begins
+			if _, err := r.loadEnvoy(s.envoy, 64); err != nil { // a round is short, so the key must be busy when it begins
 				return leasedSample{}, err
 			}
-			got, err := r.askEnvoy(s.envoy, 64)
+			got, err := r.loadEnvoy(s.envoy, 64)
 			return leasedSample{got.perSecond, got.cpu, got.p99}, err
 		}},
 	}, nil
@@ -186,7 +186,7 @@ func (r *run) leaseListeners(folder string, tools map[string]string) ([]leasedLi
 func (r *run) timeLeaseListener(t *table, listener leasedListener, servers []*leasedService) error {
 	samples := make([][]leasedSample, len(servers))
 	for round := range r.leasedRounds() + 1 {
-		r.say("service-leases: %s: round %d of %d", listener.name, round, r.leasedRounds())
+		r.logf("service-leases: %s: round %d of %d", listener.name, round, r.leasedRounds())
 		for i := range servers {
 			which := (i + round) % len(servers) // so that none is always first
 			s, err := listener.time(servers[which])

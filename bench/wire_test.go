@@ -38,9 +38,9 @@ func TestReadWrk(t *testing.T) {
 }
 
 // The two servers of a row must send the same response except for values, or their difference would not be that of the middleware.
-func TestWireServersAnswerAlike(t *testing.T) {
+func TestWireServersSendEqualResponses(t *testing.T) {
 	for _, pair := range wirePairs() {
-		plain, limits := wireAnswer(t, pair.plain), wireAnswer(t, pair.limits)
+		plain, limits := wireResponse(t, pair.plain), wireResponse(t, pair.limits)
 		if plain.StatusCode != 200 || limits.StatusCode != 200 {
 			t.Errorf("%s: %d and %d", pair.name, plain.StatusCode, limits.StatusCode)
 		}
@@ -56,8 +56,8 @@ func TestWireServersAnswerAlike(t *testing.T) {
 	}
 }
 
-// wireAnswer sends one request to a server. The server must also report its CPU time, and end by itself.
-func wireAnswer(t *testing.T, kind string) *http.Response {
+// wireResponse sends one request to a server. The server must also report its CPU time, and end when its standard input does.
+func wireResponse(t *testing.T, kind string) *http.Response {
 	t.Helper()
 	server, err := startWireServer(kind)
 	if err != nil {
@@ -71,8 +71,8 @@ func wireAnswer(t *testing.T, kind string) *http.Response {
 	if body, err := io.ReadAll(response.Body); err != nil || string(body) != string(greeting) {
 		t.Errorf("%s: got %q, %v, want %q", kind, body, err, greeting)
 	}
-	_, told := cpuTime()
-	if worked, err := server.cpu(); err != nil || told && worked <= 0 {
+	_, ok := cpuTime()
+	if worked, err := server.cpu(); err != nil || ok && worked <= 0 {
 		t.Errorf("%s: the processor has worked for %v, %v", kind, worked, err)
 	}
 	server.stop()
