@@ -4,5 +4,5 @@ package kit
 
 import "os/exec"
 
-// DieWithUs does nothing here: other systems have no way to end a program with the test's process.
+// DieWithUs does nothing: only Linux can kill a program when the test's process ends.
 func DieWithUs(*exec.Cmd) {}

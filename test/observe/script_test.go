@@ -28,7 +28,7 @@ var (
 	tenant = slidegate.Limit{Name: "tenant", Quota: 5, Window: time.Minute}
 )
 
-// Every method, over a store in which time stands still.
+// Every method is counted, over a store whose clock stands still.
 func TestCounts(t *testing.T) {
 	still := func() rule.Micros { return noon }
 	for name, c := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/test/porttest"
 )
 
-// A request with too many charges or none is rejected by itself; the others of its batch are decided.
+// Only a request with too many charges or none is rejected; the others of its batch are decided.
 func TestChargesPerRequest(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, database(t, pgstore.Options{}), pgstore.Options{})
@@ -41,8 +41,8 @@ func TestChargesPerRequest(t *testing.T) {
 	}
 }
 
-// Many concurrent batches over the same keys, of every algorithm that has a fast path, meet rows that others change in
-// between. No unit is granted twice, and none is lost: what remains is different in every admission.
+// Many concurrent batches over the same keys, of every algorithm that has a fast path, meet rows that others change
+// meanwhile. No unit is granted twice, and none is lost: every admission leaves a different number of units.
 func TestContendedBatches(t *testing.T) {
 	t.Parallel()
 	const quota, now = 120, rule.Micros(1_767_000_000e6)
