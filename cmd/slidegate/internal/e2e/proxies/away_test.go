@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// soon is how long a request may take while the service hangs: the examples wait for 250 ms, and this machine may be busy.
-const soon = 5 * time.Second
+// maxWait is how long a request may take while the service hangs: the examples wait for 250 ms, and this machine may be busy.
+const maxWait = 5 * time.Second
 
 // TestServiceAway checks that while the service hangs or is down, requests through the proxies of the documentation pass or are
 // refused, as the example says, without a long wait.
@@ -42,7 +42,7 @@ func TestServiceAway(t *testing.T) {
 				if got := send(t, address, "POST /login", "a body"); got != test.hanging {
 					t.Errorf("the service hangs: status %d, want %d", got, test.hanging)
 				}
-				if took := time.Since(began); took > soon {
+				if took := time.Since(began); took > maxWait {
 					t.Errorf("the service hangs: a request took %v", took)
 				}
 			}

@@ -72,9 +72,9 @@ func TestNewSecretsWithoutRestart(t *testing.T) {
 	cert, key, tokens := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "tokens")
 	first := writePair(t, cert, key)
 	testkit.NoError(t, os.WriteFile(tokens, []byte(old+"\n"), 0o600))
-	p := run(t, exec.Command(slidegate, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off", "--limit", roomy,
+	p := run(t, exec.Command(slidegate, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off", "--limit", ampleLimit,
 		"--tls-cert", cert, "--tls-key", key, "--tokens-file", tokens))
-	p.says(t, "\n  http ")
+	p.awaitOutput(t, "\n  http ")
 	url := regexp.MustCompile(`https://127\.0\.0\.1:\d+`).FindString(p.output.String())
 	if got, _ := status(t, first, url, old); got != http.StatusOK {
 		t.Fatalf("at first: %d, want 200: %s", got, p.output.String())

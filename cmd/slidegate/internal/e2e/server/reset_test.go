@@ -30,7 +30,7 @@ func TestResetElsewhere(t *testing.T) {
 	}
 	refused := 0
 	testkit.Eventually(t, "the other instance admits the key", func() bool {
-		asked := time.Now()
+		sent := time.Now()
 		got, flags := flagsOf(t, other, "default", "me")
 		if got == http.StatusOK {
 			return true
@@ -38,7 +38,7 @@ func TestResetElsewhere(t *testing.T) {
 		if refused++; len(flags) != 1 || flags[0] != "cached" {
 			t.Errorf("refused after a reset with the flags %v, want cached", flags)
 		}
-		if late := asked.Sub(remembered); late > time.Second {
+		if late := sent.Sub(remembered); late > time.Second {
 			t.Errorf("refused %v after the store was last called", late)
 		}
 		return false
