@@ -134,13 +134,13 @@ func TestAllowLimitAllocatesNothing(t *testing.T) {
 	}
 }
 
-// counted is a layer that counts the calls that go through it.
-type counted struct {
+// countingLayer is a layer that counts the calls that go through it.
+type countingLayer struct {
 	store.Store
 	calls *int
 }
 
-func (c counted) Apply(ctx context.Context, batch []store.Request) error {
+func (c countingLayer) Apply(ctx context.Context, batch []store.Request) error {
 	*c.calls++
 	return c.Store.Apply(ctx, batch)
 }
@@ -154,7 +154,7 @@ func TestOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := 0
-	above, err := below.Over(func(s store.Store) (store.Store, error) { return counted{s, &calls}, nil })
+	above, err := below.Over(func(s store.Store) (store.Store, error) { return countingLayer{s, &calls}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func TestStoreFails(t *testing.T) {
 	}})
 	verbs = append(verbs, verb{name: "Settle down", call: settle(2)}, verb{name: "Settle up", call: settle(7)},
 		verb{name: "Settle both ways", call: settle(2, 7)}, verb{name: "Cancel", call: settle(0)})
-	bad := broken{good, down}
+	bad := brokenStore{good, down}
 	for _, limiter := range []*slidegate.Limiter{
 		newLimiter(t, bad, limits[0]), newLimiter(t, batchOnly{bad}, limits[0]), newLimiter(t, bad, limits...),
 	} {

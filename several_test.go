@@ -27,7 +27,7 @@ func TestSeveralLimitsDecide(t *testing.T) {
 		}
 		return rule.Micros(d.Microseconds())
 	}
-	says := func(allowed bool, granted, remaining int64, retry, reset time.Duration) rule.Answer {
+	want := func(allowed bool, granted, remaining int64, retry, reset time.Duration) rule.Answer {
 		return rule.Answer{
 			Allowed: allowed, Granted: granted, Remaining: remaining, RetryAfter: micros(retry), ResetAfter: micros(reset),
 		}
@@ -46,26 +46,26 @@ func TestSeveralLimitsDecide(t *testing.T) {
 		}
 	}
 	steps := []step{
-		{0, "the first", calls("Allow", "k", 1),
-			by(0, true, 0, second, says(true, 1, 1, 0, second), says(true, 1, 3, 0, minute))},
-		{0, "up to the lesser remainder", calls("AllowUpTo", "k", 3),
-			by(0, true, 0, second, left(second, says(true, 1, 0, 0, second)), says(true, 1, 2, 0, minute))},
-		{0, "refused by one, charged to none", calls("Allow", "k", 1),
-			by(0, false, second, second, says(false, 0, 0, second, second), says(true, 0, 2, 0, minute))},
-		{second, "a second later", calls("Allow", "k", 1),
-			by(0, true, 0, second, says(true, 1, 1, 0, second), says(true, 1, 1, 0, minute))},
-		{0, "refused by both", calls("AllowN", "k", 2),
-			by(1, false, 59*second, minute, says(false, 0, 1, second, second), says(false, 0, 1, 59*second, minute))},
-		{0, "a peek at that", calls("PeekN", "k", 2),
-			by(1, false, 59*second, minute, says(false, 0, 1, second, second), says(false, 0, 1, 59*second, minute))},
-		{0, "never, by the first", calls("AllowN", "k", 3),
-			by(0, false, never, second, says(false, 0, 1, never, second), says(false, 0, 1, 59*second, minute))},
-		{second, "the last of the minute", calls("Allow", "k", 1),
-			by(1, true, 0, minute, says(true, 1, 1, 0, second), left(58*second, says(true, 1, 0, 0, minute)))},
-		{0, "refused by the minute", calls("Allow", "k", 1),
-			by(1, false, 58*second, minute, says(true, 0, 1, 0, second), says(false, 0, 0, 58*second, minute))},
-		{0, "given back to both", calls("Refund", "k", 2),
-			by(0, true, 0, 0, says(true, 1, 2, 0, 0), says(true, 2, 2, 0, minute))},
+		{0, "the first", callVerb("Allow", "k", 1),
+			by(0, true, 0, second, want(true, 1, 1, 0, second), want(true, 1, 3, 0, minute))},
+		{0, "up to the lesser remainder", callVerb("AllowUpTo", "k", 3),
+			by(0, true, 0, second, left(second, want(true, 1, 0, 0, second)), want(true, 1, 2, 0, minute))},
+		{0, "refused by one, charged to none", callVerb("Allow", "k", 1),
+			by(0, false, second, second, want(false, 0, 0, second, second), want(true, 0, 2, 0, minute))},
+		{second, "a second later", callVerb("Allow", "k", 1),
+			by(0, true, 0, second, want(true, 1, 1, 0, second), want(true, 1, 1, 0, minute))},
+		{0, "refused by both", callVerb("AllowN", "k", 2),
+			by(1, false, 59*second, minute, want(false, 0, 1, second, second), want(false, 0, 1, 59*second, minute))},
+		{0, "a peek at that", callVerb("PeekN", "k", 2),
+			by(1, false, 59*second, minute, want(false, 0, 1, second, second), want(false, 0, 1, 59*second, minute))},
+		{0, "never, by the first", callVerb("AllowN", "k", 3),
+			by(0, false, never, second, want(false, 0, 1, never, second), want(false, 0, 1, 59*second, minute))},
+		{second, "the last of the minute", callVerb("Allow", "k", 1),
+			by(1, true, 0, minute, want(true, 1, 1, 0, second), left(58*second, want(true, 1, 0, 0, minute)))},
+		{0, "refused by the minute", callVerb("Allow", "k", 1),
+			by(1, false, 58*second, minute, want(true, 0, 1, 0, second), want(false, 0, 0, 58*second, minute))},
+		{0, "given back to both", callVerb("Refund", "k", 2),
+			by(0, true, 0, 0, want(true, 1, 2, 0, 0), want(true, 2, 2, 0, minute))},
 	}
 	limits := []slidegate.Limit{exact("second", 2, second), exact("minute", 4, minute)}
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
@@ -229,7 +229,7 @@ func TestClaimsUpTo(t *testing.T) {
 
 // TestOneKey: claims on several keys need a group if the store decides one key at a time.
 func TestOneKey(t *testing.T) {
-	l := testkit.Must(slidegate.NewPerCall(entries{memstore.NewDefault()}, ""))(t)
+	l := testkit.Must(slidegate.NewPerCall(oneKeyStore{memstore.NewDefault()}, ""))(t)
 	claims := func(keys ...string) slidegate.Claims {
 		var all []slidegate.Claim
 		for i, key := range keys {

@@ -25,8 +25,8 @@ func acquire(t testing.TB, limiter *slidegate.Limiter, key string) slidegate.Res
 	return r
 }
 
-// full checks that no slot is free, and returns when one will be.
-func full(t testing.TB, limiter *slidegate.Limiter, key string) time.Duration {
+// checkFull checks that no slot is free, and returns when one will be.
+func checkFull(t testing.TB, limiter *slidegate.Limiter, key string) time.Duration {
 	t.Helper()
 	r, d, err := limiter.Acquire(t.Context(), key)
 	if err != nil || d.Allowed || !reflect.DeepEqual(r, slidegate.Reservation{}) {
@@ -43,7 +43,7 @@ func TestSlots(t *testing.T) {
 		first := acquire(t, limiter, "k")
 		advance(clock, 10*time.Second)
 		second := acquire(t, limiter, "k")
-		if wait := full(t, limiter, "k"); wait != 20*time.Second {
+		if wait := checkFull(t, limiter, "k"); wait != 20*time.Second {
 			t.Errorf("a slot is free in %v, want the 20s that the first has left", wait)
 		}
 		acquire(t, limiter, "other")
@@ -56,7 +56,7 @@ func TestSlots(t *testing.T) {
 			}
 		}
 		third := acquire(t, limiter, "k")
-		full(t, limiter, "k")
+		checkFull(t, limiter, "k")
 
 		// A renewed slot is kept; one that is not renewed is lost when its time has passed.
 		advance(clock, 25*time.Second)
@@ -73,7 +73,7 @@ func TestSlots(t *testing.T) {
 		if _, err := limiter.Release(t.Context(), third); err != nil {
 			t.Error(err)
 		}
-		if wait := full(t, limiter, "k"); wait != 24*time.Second {
+		if wait := checkFull(t, limiter, "k"); wait != 24*time.Second {
 			t.Errorf("releasing a lost slot freed another one: %v", wait)
 		}
 	})
@@ -264,7 +264,7 @@ func TestSlotTravels(t *testing.T) {
 			t.Errorf("renewed elsewhere: %+v, %v", d, err)
 		}
 		advance(clock, 50*time.Second)
-		full(t, limiter, "k")
+		checkFull(t, limiter, "k")
 		if done, err := elsewhere.Release(t.Context(), r); err != nil || done.Returned[0] != 1 {
 			t.Errorf("released elsewhere: %+v, %v", done, err)
 		}

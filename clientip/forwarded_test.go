@@ -7,7 +7,7 @@ import (
 )
 
 // forwardedCases are about Forwarded.
-var forwardedCases = []one{
+var forwardedCases = []sourceCase{
 	{"the proxy names the client", "fwd", "10.0.0.1:5", "203.0.113.7", []string{"Forwarded: for=203.0.113.7"}},
 	{"an untrusted peer", "fwd", "203.0.113.7:5", "203.0.113.7", []string{"Forwarded: for=6.6.6.6"}},
 	{"the wrong header", "fwd", "10.0.0.1:5", "10.0.0.1", []string{"X-Forwarded-For: 6.6.6.6"}},

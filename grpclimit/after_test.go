@@ -173,7 +173,7 @@ func TestSendRemaining(t *testing.T) {
 
 // A client on a deny list is refused without a call to the store, which would block.
 func TestDenyList(t *testing.T) {
-	limits, err := grpclimit.New(newFailing(t, failing{blocks: true}, "1/1m"), grpclimit.Options{
+	limits, err := grpclimit.New(newFailingStore(t, failingStore{blocks: true}, "1/1m"), grpclimit.Options{
 		Timeout:  -1,
 		Policies: []grpclimit.Policy{{Key: grpclimit.Global(), Deny: policy.List{Keys: []string{""}}}},
 	})

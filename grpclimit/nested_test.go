@@ -51,7 +51,7 @@ func TestOneCallIsChargedTwice(t *testing.T) {
 					t.Fatal(err)
 				}
 				info := &grpc.StreamServerInfo{FullMethod: collect, IsClientStream: true, IsServerStream: true}
-				err = outer.Stream()(nil, &flow{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
+				err = outer.Stream()(nil, &silentStream{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
 					return inner.Stream()(nil, s, info, func(_ any, s grpc.ServerStream) error { return s.SendMsg(nil) })
 				})
 				if err != nil {
@@ -128,13 +128,13 @@ func intercept(t *testing.T, store *memstore.Store, limit string, opts grpclimit
 	return limits
 }
 
-// flow is a stream that sends nothing.
-type flow struct {
+// silentStream is a stream that sends nothing.
+type silentStream struct {
 	grpc.ServerStream
 	ctx context.Context
 }
 
-func (f *flow) Context() context.Context    { return f.ctx }
-func (f *flow) SetHeader(metadata.MD) error { return nil }
-func (f *flow) SetTrailer(metadata.MD)      {}
-func (f *flow) SendMsg(any) error           { return nil }
+func (f *silentStream) Context() context.Context    { return f.ctx }
+func (f *silentStream) SetHeader(metadata.MD) error { return nil }
+func (f *silentStream) SetTrailer(metadata.MD)      {}
+func (f *silentStream) SendMsg(any) error           { return nil }

@@ -62,7 +62,7 @@ func TestCostAfter(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := afterPlay(t, test.after, test.handler)
-			p.ask(httptest.NewRequest("GET", "/", nil))
+			p.do(httptest.NewRequest("GET", "/", nil))
 			if got := p.left(); got != test.left {
 				t.Errorf("got %d left, want %d", got, test.left)
 			}
@@ -102,7 +102,7 @@ func TestPanicIsSettled(t *testing.T) {
 					t.Error("the handler's panic was swallowed or changed, want http.ErrAbortHandler")
 				}
 			}()
-			p.ask(httptest.NewRequest("GET", test.path, nil))
+			p.do(httptest.NewRequest("GET", test.path, nil))
 		}()
 		if got := p.left(); got != test.left {
 			t.Errorf("got %d left, want %d", got, test.left)

@@ -33,7 +33,7 @@ func TestStateNames(t *testing.T) {
 	} {
 		for _, planned := range []bool{false, true} {
 			var got string
-			store := newBetween(t, func(_ context.Context, r *store.Request) error {
+			store := newHookStore(t, func(_ context.Context, r *store.Request) error {
 				got = r.Charges[0].Limit.Name()
 				return nil
 			})
@@ -53,7 +53,7 @@ func TestStateNames(t *testing.T) {
 
 // New rejects two policies that would share counts, and limits that no store could decide.
 func TestWrongTogether(t *testing.T) {
-	narrow := newBetween(t, func(context.Context, *store.Request) error { return nil })
+	narrow := newHookStore(t, func(context.Context, *store.Request) error { return nil })
 	narrow.maxCharges = 2
 	limiter, err := slidegate.NewPerCall(narrow, "")
 	if err != nil {
@@ -66,9 +66,9 @@ func TestWrongTogether(t *testing.T) {
 		policies []Policy
 		want     string // empty if it is valid
 	}{
-		"a limit's name completes another's": {spare(t), []Policy{{Name: "a", Limits: two}, {Name: "a/x", Limits: one}}, `"a" and "a/x"`},
-		"the other way round":                {spare(t), []Policy{{Name: "a/x", Limits: one}, {Name: "a", Limits: two}}, `"a/x" and "a"`},
-		"names that only begin alike":        {spare(t), []Policy{{Name: "a", Limits: two}, {Name: "ax", Limits: one}, {Name: "b/x", Limits: one}}, ""},
+		"a limit's name completes another's": {localLimiter(t), []Policy{{Name: "a", Limits: two}, {Name: "a/x", Limits: one}}, `"a" and "a/x"`},
+		"the other way round":                {localLimiter(t), []Policy{{Name: "a/x", Limits: one}, {Name: "a", Limits: two}}, `"a/x" and "a"`},
+		"names that only begin alike":        {localLimiter(t), []Policy{{Name: "a", Limits: two}, {Name: "ax", Limits: one}, {Name: "b/x", Limits: one}}, ""},
 		"more limits than the store decides": {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one}}, `policies ["a" "b"]: policy: not supported`},
 		"for the same requests of a path":    {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one, Match: "POST h.example/b/{id}/{rest...}"}}, `policies ["a" "b"]`},
 		"not for the same requests":          {limiter, []Policy{{Name: "a", Limits: two, Match: "/a"}, {Name: "b", Limits: one, Match: "/b"}}, ""},
@@ -129,7 +129,7 @@ func TestAloneAndTogether(t *testing.T) {
 		{"/", 200, `"all/x";r=0;t=75, "all/y";r=5;t=120`},
 		{"/", 429, `"all/x";r=0;t=75, "all/y";r=5;t=120`}, // 4 fall to 3 when a quarter of the next minute has passed
 	} {
-		w := p.ask(httptest.NewRequest("GET", step.path, nil))
+		w := p.do(httptest.NewRequest("GET", step.path, nil))
 		if got := w.Header().Get("RateLimit"); w.Code != step.status || got != step.reported {
 			t.Errorf("step %d: got status %d with RateLimit %s, want %d with %s", i, w.Code, got, step.status, step.reported)
 		}
@@ -146,7 +146,7 @@ func TestManyPlans(t *testing.T) {
 		for quota = 1; quota <= 1100; quota++ {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.RemoteAddr = fmt.Sprintf("192.0.%d.%d:1", quota>>8, quota&255)
-			if got, want := p.ask(r).Header().Get("RateLimit-Policy"), fmt.Sprintf(`"api";q=%d;w=60`, quota); got != want {
+			if got, want := p.do(r).Header().Get("RateLimit-Policy"), fmt.Sprintf(`"api";q=%d;w=60`, quota); got != want {
 				t.Fatalf("got RateLimit-Policy %s, want %s", got, want)
 			}
 		}
@@ -230,7 +230,7 @@ func TestMatchesLikeServeMux(t *testing.T) {
 		{"API.example./", "GET", "http://api.example/x", true},
 	} {
 		p := newPlay(t, Options{Policies: []Policy{{Match: test.match}}}, nil, slidegate.PerMinute(1))
-		p.ask(httptest.NewRequest(test.method, test.target, nil))
+		p.do(httptest.NewRequest(test.method, test.target, nil))
 		if limited := len(p.events) == 1; limited != test.limited || p.served != 1 {
 			t.Errorf("%q limits %s %s: got %v, served %d; want %v, served 1", test.match, test.method, test.target, limited, p.served, test.limited)
 		}

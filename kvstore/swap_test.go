@@ -85,10 +85,10 @@ func TestRefusalsAreRead(t *testing.T) {
 	take(t, other, "key", true)
 }
 
-// vague is an engine whose Swap does not report the new revision.
-type vague struct{ *kvtest.Table }
+// vagueEngine is an engine whose Swap does not report the new revision.
+type vagueEngine struct{ *kvtest.Table }
 
-func (v vague) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
+func (v vagueEngine) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
 	_, err := v.Table.Swap(ctx, name, value, revision, keep)
 	return 0, err
 }
@@ -96,7 +96,7 @@ func (v vague) Swap(ctx context.Context, name string, value []byte, revision uin
 // Only entries that this process wrote are remembered, and none if the engine does not report revisions. Entries that were only
 // read are not.
 func TestReadEntriesAreNotRemembered(t *testing.T) {
-	engine := vague{&kvtest.Table{}}
+	engine := vagueEngine{&kvtest.Table{}}
 	s := newStore(t, engine, kvstore.Options{})
 	for i := range 5 {
 		take(t, s, "key", true)

@@ -18,8 +18,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// faulty is a store that counts calls, and can fail.
-type faulty struct {
+// faultyStore is a store that counts calls, and can fail.
+type faultyStore struct {
 	store.Store
 	trips int
 	err   error // of all requests, if not nil
@@ -29,7 +29,7 @@ type faulty struct {
 
 var errDown = errors.New("the store is down")
 
-func (f *faulty) Apply(ctx context.Context, batch []store.Request) error {
+func (f *faultyStore) Apply(ctx context.Context, batch []store.Request) error {
 	f.asked.Add(1)
 	err := f.err
 	if f.slow {
@@ -45,7 +45,7 @@ func (f *faulty) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-func (f *faulty) Traits() store.Traits {
+func (f *faultyStore) Traits() store.Traits {
 	traits := f.Store.Traits()
 	traits.RoundTrips = f.trips
 	return traits
@@ -89,7 +89,7 @@ func TestModes(t *testing.T) {
 				// process.
 				Optimistic: {[2]bool{true, false}, rule.FallbackOptimistic},
 			} {
-				s := newSet(t, &faulty{Store: newMemory(t), trips: trips, err: errDown}, Options{Failure: mode, Timeout: timeout}, plain)
+				s := newSet(t, &faultyStore{Store: newMemory(t), trips: trips, err: errDown}, Options{Failure: mode, Timeout: timeout}, plain)
 				for i, allowed := range want.allowed {
 					v := take(t, s, Part{Key: "ann", Cost: 1})
 					if v.Decision.Allowed != allowed || v.Refused == allowed || v.Decision.Flags != want.flags || !errors.Is(v.Err, errDown) || v.Mistake() || v.Ended() {
@@ -109,7 +109,7 @@ func TestModes(t *testing.T) {
 func TestOptimism(t *testing.T) {
 	for optimism, want := range map[int64]int{0: DefaultOptimism, 3: 3} {
 		synctest.Test(t, func(t *testing.T) { // so that nothing is charged before the store is back
-			on := &faulty{Store: newMemory(t), trips: 1, err: errDown}
+			on := &faultyStore{Store: newMemory(t), trips: 1, err: errDown}
 			s := newSet(t, on, Options{Failure: Optimistic, Optimism: optimism}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 50)}})
 			for _, key := range []string{"ann", "bob"} {
 				admitted := 0
@@ -149,7 +149,7 @@ func TestStrictestMode(t *testing.T) {
 		{Name: "closed", Failure: Closed, Limits: []slidegate.Limit{named("", 1)}},
 		{Name: "optimistic", Failure: Optimistic, Limits: []slidegate.Limit{named("", 1)}},
 	}
-	s := newSet(t, &faulty{Store: newMemory(t), trips: 1, err: errDown}, Options{Failure: Local}, policies...)
+	s := newSet(t, &faultyStore{Store: newMemory(t), trips: 1, err: errDown}, Options{Failure: Local}, policies...)
 	for _, test := range []struct {
 		places []int
 		want   rule.Flags
@@ -177,7 +177,7 @@ func TestStrictestMode(t *testing.T) {
 // A store that does not answer delays the first request by its timeout, and the others not at all.
 func TestDeadStoreIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dead := &faulty{Store: newMemory(t), trips: 1, slow: true}
+		dead := &faultyStore{Store: newMemory(t), trips: 1, slow: true}
 		s := newSet(t, dead, Options{}, Policy{Limits: []slidegate.Limit{named("", 1)}})
 		start := time.Now()
 		for range 100 {
@@ -193,7 +193,7 @@ func TestDeadStoreIsLeftAlone(t *testing.T) {
 
 // A store with a failure layer keeps its own mode.
 func TestLayerOfTheCaller(t *testing.T) {
-	dead := &faulty{Store: newMemory(t), trips: 1, err: errDown}
+	dead := &faultyStore{Store: newMemory(t), trips: 1, err: errDown}
 	layered, err := failure.New(dead, failure.Closed(), failure.Options{})
 	if err != nil {
 		t.Fatal(err)

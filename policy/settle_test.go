@@ -117,7 +117,7 @@ func TestReservationOfSeveral(t *testing.T) {
 
 // Where the store failed, nothing was taken that a reservation could hold.
 func TestReservationOfNothing(t *testing.T) {
-	dead := &faulty{Store: newMemory(t)}
+	dead := &faultyStore{Store: newMemory(t)}
 	s := newSet(t, dead, Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 10)}})
 	for i, charges := range []int{1, 0} {
 		r := s.Begin()
@@ -205,7 +205,7 @@ func TestOutcomeOfAnOutage(t *testing.T) {
 			for _, several := range []bool{false, true} {
 				var counted []Outcome
 				count := func(_ string, o Outcome) { counted = append(counted, o) }
-				dead := &faulty{Store: newMemory(t), trips: trips, err: errDown}
+				dead := &faultyStore{Store: newMemory(t), trips: trips, err: errDown}
 				s := newSet(t, dead, Options{Failure: mode}, Policy{Name: "a", Limits: limits, Count: count}, Policy{Name: "b", Limits: limits})
 				ask := func(ctx context.Context) {
 					r := s.Begin()

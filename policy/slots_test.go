@@ -200,7 +200,7 @@ func TestSlotsInAnOutage(t *testing.T) {
 	for mode, want := range map[Mode][]bool{Open: {true, true}, Closed: {false, false}, Local: {true, false}} {
 		for _, trips := range []int{0, 1} {
 			synctest.Test(t, func(t *testing.T) {
-				dead := &faulty{Store: newMemory(t), trips: trips, err: errDown}
+				dead := &faultyStore{Store: newMemory(t), trips: trips, err: errDown}
 				s := newSet(t, dead, Options{Failure: mode}, Policy{Name: "p", Limits: slots(1)})
 				var lost int
 				begin := func() *Request {

@@ -9,15 +9,15 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// listed is a store of an incomparable type.
-type listed struct {
+// incomparableStore is a store of an incomparable type.
+type incomparableStore struct {
 	store.Store
 	_ []string
 }
 
 // A store may be of any type, also where a middleware is inside another.
 func TestNestedOverIncomparableStore(t *testing.T) {
-	on := listed{Store: newMemory(t)}
+	on := incomparableStore{Store: newMemory(t)}
 	outer := newSet(t, on, Options{}, Policy{Limits: []slidegate.Limit{named("api", 5)}})
 	inner := newSet(t, on, Options{}, Policy{Limits: []slidegate.Limit{named("api", 5)}})
 	outer.MarkNested()

@@ -8,8 +8,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// mostSlowly tries every interval.
-func mostSlowly(admissions []Admission, length rule.Micros) int64 {
+// slowMaximum tries every interval.
+func slowMaximum(admissions []Admission, length rule.Micros) int64 {
 	var most int64
 	for start := rule.Micros(-1); start < 40; start++ {
 		var held int64
@@ -36,11 +36,11 @@ func TestMeasures(t *testing.T) {
 			}
 		}
 		length, quota := r.Int64N(20), 1+r.Int64N(12)
-		if got, want := MostWithin(admissions, rule.Micros(length)), mostSlowly(admissions, rule.Micros(length)); got != want {
+		if got, want := MostWithin(admissions, rule.Micros(length)), slowMaximum(admissions, rule.Micros(length)); got != want {
 			t.Fatalf("most in %d of %v: got %d, want %d", length, admissions, got, want)
 		}
 		var shortest rule.Micros
-		for n := rule.Micros(40); n > 0 && mostSlowly(admissions, n) > quota; n-- {
+		for n := rule.Micros(40); n > 0 && slowMaximum(admissions, n) > quota; n-- {
 			shortest = n
 		}
 		if got := ShortestOver(admissions, quota); got != shortest {

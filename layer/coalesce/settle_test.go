@@ -41,7 +41,7 @@ func TestSharedCallKeepsAllFields(t *testing.T) {
 			}
 		}
 	}
-	if err := (crowded{st}).Apply(t.Context(), []store.Request{r}); err != nil {
+	if err := (crowdedStore{st}).Apply(t.Context(), []store.Request{r}); err != nil {
 		t.Fatal(err)
 	}
 	if len(seen) != 1 {

@@ -20,7 +20,7 @@ import (
 var forever = denycache.Options{MaxAge: -1}
 
 func TestOptions(t *testing.T) {
-	inner := yes{}
+	inner := admitAll{}
 	for _, opts := range []denycache.Options{{MaxKeys: -1}, {MaxKeys: 1<<26 + 1}} {
 		if _, err := denycache.New(inner, opts); err == nil || !strings.HasPrefix(err.Error(), "denycache: MaxKeys: ") {
 			t.Errorf("%+v: got error %v, want one about MaxKeys", opts, err)
@@ -178,22 +178,22 @@ func TestNotRemembered(t *testing.T) {
 	}
 }
 
-// TestErrorIsNoRefusal checks that an error of the store is not taken for a denial of the key, and is returned
+// TestErrorIsNotADenial checks that an error of the store is not taken for a denial of the key, and is returned
 // unchanged.
-func TestErrorIsNoRefusal(t *testing.T) {
+func TestErrorIsNotADenial(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit, wrong := fixed(r.t), errors.New("no answer")
 		r.take(limit, "key", 2)
-		broken := layered(r.t, failing{r.spy, wrong}, forever)
+		broken := layered(r.t, failingStore{r.spy, wrong}, forever)
 		if r.one {
-			broken = layered(r.t, quickFailing{failing{r.spy, wrong}}, forever)
+			broken = layered(r.t, failingTaker{failingStore{r.spy, wrong}}, forever)
 		}
 		for range 2 {
 			if a, err := takeOne(broken, limit, "key", 1); err != wrong || a.Allowed {
 				r.t.Fatalf("got %+v, %v, want the store's error", a, err)
 			}
 			charge := store.Charge{Limit: limit, Key: "key", Cost: 1}
-			if _, err := ask(context.Background(), broken, rule.Take, "", charge); err != wrong {
+			if _, err := apply(context.Background(), broken, rule.Take, "", charge); err != wrong {
 				r.t.Fatal(err)
 			}
 		}
@@ -203,13 +203,13 @@ func TestErrorIsNoRefusal(t *testing.T) {
 	})
 }
 
-// failing decides, and then returns an error.
-type failing struct {
+// failingStore decides, and then returns an error.
+type failingStore struct {
 	store.Store
 	err error
 }
 
-func (f failing) Apply(ctx context.Context, batch []store.Request) error {
+func (f failingStore) Apply(ctx context.Context, batch []store.Request) error {
 	f.Store.Apply(ctx, batch)
 	for i := range batch {
 		batch[i].Err = f.err
@@ -217,10 +217,10 @@ func (f failing) Apply(ctx context.Context, batch []store.Request) error {
 	return f.err
 }
 
-// quickFailing is a failing SingleTaker, whose other results look like a denial.
-type quickFailing struct{ failing }
+// failingTaker is a failing SingleTaker, whose other results look like a denial.
+type failingTaker struct{ failingStore }
 
-func (f quickFailing) TakeSingle(context.Context, *store.Limit, string, int64) (
+func (f failingTaker) TakeSingle(context.Context, *store.Limit, string, int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	return false, 0, 0, second, second, epoch, f.err
@@ -415,13 +415,13 @@ func TestMaxKeys(t *testing.T) {
 	for _, n := range []int{5, 3, 6, 2, 7, 4, 8} {
 		limits = append(limits, refuse(n, "key"))
 	}
-	r.spy.asked.Store(0)
+	r.spy.requests.Store(0)
 	for _, limit := range limits {
 		r.take(limit, "key", 1)
 	}
 	r.wantCalls(0, "as many as there is space for")
 	limits = append(limits, refuse(9, "key"))
-	r.spy.asked.Store(0)
+	r.spy.requests.Store(0)
 	if got := r.store.Stats().Entries; got != 7 {
 		t.Fatalf("got %d entries, want 7", got)
 	}
@@ -441,8 +441,8 @@ func TestMaxKeys(t *testing.T) {
 	}
 }
 
-// TestAskedOncePerPeriod checks that a client that hammers a key costs the store one call until its time to retry.
-func TestAskedOncePerPeriod(t *testing.T) {
+// TestOneCallPerPeriod checks that a client that hammers a key costs the store one call until its time to retry.
+func TestOneCallPerPeriod(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := bound(r.t, slidegate.Limit{Quota: 6, Window: time.Minute, Algorithm: slidegate.TokenBucket, Burst: 1})
 		admitted := 0

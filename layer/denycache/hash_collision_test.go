@@ -29,7 +29,7 @@ func TestSameHash(t *testing.T) {
 		name     string
 		group    string
 		entry    []store.Charge
-		asked    []store.Charge
+		requests []store.Charge
 		askedFor string
 		want     bool
 	}{
@@ -45,7 +45,7 @@ func TestSameHash(t *testing.T) {
 		{"fewer charges", "g", two, one, "g", false},
 	} {
 		e := newEntry(&look{}, 0, test.group, test.entry, make([]rule.Answer, len(test.entry)))
-		if got := e.same(test.askedFor, test.asked); got != test.want {
+		if got := e.same(test.askedFor, test.requests); got != test.want {
 			t.Errorf("%s: got %v", test.name, got)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestForgetsAtOnce checks that units reset or returned by this process are free for it as soon as the call returns.
-func TestForgetsAtOnce(t *testing.T) {
+// TestForgetsImmediately checks that units reset or returned by this process are free for it as soon as the call returns.
+func TestForgetsImmediately(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		op   rule.Op
@@ -24,7 +24,7 @@ func TestForgetsAtOnce(t *testing.T) {
 					r.take(limit, "key", 1) // denied
 					r.take(limit, "other", 2)
 					r.take(limit, "other", 1) // denied
-					r.spy.asked.Store(0)
+					r.spy.requests.Store(0)
 					r.end(test.op, rule.ID(i+1), limit, "key", 2)
 					r.wantCalls(1, "the operation")
 					r.take(limit, "other", 1)
@@ -106,16 +106,16 @@ func TestOvertakenByReset(t *testing.T) {
 	})
 }
 
-// TestAskedDuringReset checks that while a reset is under way, when its effect is unknown, nothing is answered from
+// TestRequestDuringReset checks that while a reset is under way, when its effect is unknown, nothing is answered from
 // memory, and denials from before its effect are not remembered.
-func TestAskedDuringReset(t *testing.T) {
+func TestRequestDuringReset(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 2)
 		r.take(limit, "key", 1)
 		r.spy.before = func(op rule.Op) {
 			if op == rule.Reset {
-				r.spy.asked.Store(0)
+				r.spy.requests.Store(0)
 				if a := r.take(limit, "key", 1); a.Allowed {
 					r.t.Fatalf("before the store has reset: %+v", a)
 				}
@@ -138,7 +138,7 @@ func TestAskedDuringReset(t *testing.T) {
 			r.t.Fatalf("after the reset: %+v", a)
 		}
 		r.take(limit, "key", 1)
-		r.spy.asked.Store(0)
+		r.spy.requests.Store(0)
 		if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
 			r.t.Fatalf("a denial after the reset is not remembered: %+v", a)
 		}
@@ -157,7 +157,7 @@ func TestSeveralDuringReset(t *testing.T) {
 		r.wantCalls(2, "until the reset")
 		during := func(op rule.Op) {
 			if op == rule.Reset {
-				r.spy.asked.Store(0)
+				r.spy.requests.Store(0)
 				r.several(rule.Take, "g", both...)
 				r.several(rule.Take, "g", both...)
 				r.wantCalls(2, "during the reset")
@@ -182,7 +182,7 @@ func TestTwoResetsAtOnce(t *testing.T) {
 				r.do(rule.Reset, limit, "key", 0) // begins and ends while the first is under way
 				r.take(limit, "key", 2)
 				r.take(limit, "key", 1) // denied
-				r.spy.asked.Store(0)
+				r.spy.requests.Store(0)
 				r.take(limit, "key", 1)
 				r.wantCalls(1, "while the first reset is under way")
 			}

@@ -63,7 +63,7 @@ func TestBothRefuse(t *testing.T) {
 	r.several(rule.Charge, "g", pairOf(t, 2, 3)...)
 	both := pairOf(t, 1, 1)
 	r.several(rule.Take, "g", both...)
-	r.spy.asked.Store(0)
+	r.spy.requests.Store(0)
 	r.pass(time.Minute - time.Microsecond)
 	a := r.several(rule.Take, "g", both...)
 	if a[0].RetryAfter != 1 || a[1].RetryAfter != 3540*second+1 {
@@ -148,7 +148,7 @@ func TestBatch(t *testing.T) {
 	r.do(rule.Take, limit, "known", 1)
 	r.do(rule.Charge, limit, "reset", 2)
 	r.do(rule.Take, limit, "reset", 1)
-	r.spy.asked.Store(0)
+	r.spy.requests.Store(0)
 	r.spy.calls.Store(0)
 	request := func(op rule.Op, key string, cost int64) store.Request {
 		return store.Request{

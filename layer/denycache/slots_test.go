@@ -30,7 +30,7 @@ func TestSlotsAreNotRemembered(t *testing.T) {
 			}
 		}
 		r.wantCalls(4, "a slot that is held")
-		if _, err := ask(context.Background(), r.spy.Store, rule.GiveBack, "", store.Charge{Limit: limit, Key: "key", Cost: 1}); err != nil {
+		if _, err := apply(context.Background(), r.spy.Store, rule.GiveBack, "", store.Charge{Limit: limit, Key: "key", Cost: 1}); err != nil {
 			r.t.Fatal(err)
 		}
 		if a := r.take(limit, "key", 1); !a.Allowed {
@@ -39,7 +39,7 @@ func TestSlotsAreNotRemembered(t *testing.T) {
 		r.wantCalls(1, "a free slot")
 		rate := store.Charge{Limit: fixed(r.t), Key: "key", Cost: 2}
 		r.several(rule.Take, "", rate)
-		r.spy.asked.Store(0)
+		r.spy.requests.Store(0)
 		for range 3 { // both deny
 			r.several(rule.Take, "", rate, store.Charge{Limit: limit, Key: "key", Cost: 1})
 		}
@@ -91,7 +91,7 @@ func TestPlansOfBucket(t *testing.T) {
 					r.do(op, fast, "key", 1)
 				}
 				r.wantCalls(1, "the other plan")
-				truth, err := ask(context.Background(), r.spy.Store, rule.Peek, "", store.Charge{Limit: slow, Key: "key", Cost: 1})
+				truth, err := apply(context.Background(), r.spy.Store, rule.Peek, "", store.Charge{Limit: slow, Key: "key", Cost: 1})
 				if err != nil {
 					r.t.Fatal(err)
 				}
@@ -116,7 +116,7 @@ func TestLeasedLimitsAreNotRemembered(t *testing.T) {
 			}
 		}
 		r.wantCalls(4, "exhausted units")
-		if _, err := ask(context.Background(), r.spy.Store, rule.GiveBack, "", store.Charge{Limit: limit, Key: "key", Cost: 1}); err != nil {
+		if _, err := apply(context.Background(), r.spy.Store, rule.GiveBack, "", store.Charge{Limit: limit, Key: "key", Cost: 1}); err != nil {
 			r.t.Fatal(err)
 		}
 		if a := r.take(limit, "key", 1); !a.Allowed {

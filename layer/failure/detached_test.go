@@ -15,8 +15,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// deaf makes the store ignore its context until it is released, and then write to the batch.
-func (r *remote) deaf() (release func()) {
+// ignoreContext makes the store ignore its context until it is released, and then write to the batch.
+func (r *remote) ignoreContext() (release func()) {
 	released := make(chan struct{})
 	r.do(func(ctx context.Context, batch []store.Request) error {
 		<-released
@@ -40,7 +40,7 @@ func TestDetached(t *testing.T) {
 		if a := take(st); a.Flags != 0 || a.Remaining != 999 {
 			t.Errorf("a healthy store: %+v", a)
 		}
-		release := inner.deaf()
+		release := inner.ignoreContext()
 		charge := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
 		batch := []store.Request{request(rule.Peek, charge)}
 		if took := timed(func() {
@@ -56,9 +56,9 @@ func TestDetached(t *testing.T) {
 				t.Errorf("a probe took %v", took)
 			}
 		}
-		inner.asked()
+		inner.callsSinceCheck()
 		time.Sleep(time.Second)
-		if took := timed(func() { take(st) }); took != 0 || inner.asked() != 0 {
+		if took := timed(func() { take(st) }); took != 0 || inner.callsSinceCheck() != 0 {
 			t.Errorf("a fourth call took %v", took)
 		}
 		expect(t, st, failure.Stats{Fallbacks: 4, Failures: 3, Late: 3, Outages: 1, Probes: 3, Detached: 3, Down: true})

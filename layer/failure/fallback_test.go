@@ -61,7 +61,7 @@ func TestOpenAndClosed(t *testing.T) {
 						t.Errorf("op %d, %d and %d:\n got  %+v\n want %+v", c.op, c.ofTen, c.ofBucket, got, want)
 					}
 				}
-				if n := inner.asked(); n != 1 {
+				if n := inner.callsSinceCheck(); n != 1 {
 					t.Errorf("got %d calls", n)
 				}
 			})
@@ -249,7 +249,7 @@ func TestWithoutRoundTrips(t *testing.T) {
 			})
 			charge := store.Charge{Limit: bind(t, ten), Key: name, Cost: 1}
 			for range 3 {
-				if a, err := way(t.Context(), st, charge); err != nil || a.Flags != flag || inner.asked() != 1 {
+				if a, err := way(t.Context(), st, charge); err != nil || a.Flags != flag || inner.callsSinceCheck() != 1 {
 					t.Errorf("flag %d, %s: %+v, %v", flag, name, a, err)
 				}
 			}

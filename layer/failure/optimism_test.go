@@ -66,8 +66,8 @@ func (h *optimisticRig) do(op rule.Op, c store.Charge) rule.Answer {
 	return a
 }
 
-// takes expects n such charges to be admitted without the store, and the next one to be denied.
-func (h *optimisticRig) takes(n int, c store.Charge) {
+// checkTakes expects n such charges to be admitted without the store, and the next one to be denied.
+func (h *optimisticRig) checkTakes(n int, c store.Charge) {
 	h.t.Helper()
 	for i := range n {
 		if a := h.do(rule.Take, c); !a.Allowed || a.Flags != rule.FallbackOptimistic || a.Granted != c.Cost || a.At >= 0 {
@@ -130,7 +130,7 @@ func TestOptimisticCosts(t *testing.T) {
 	runOptimistic(t, 4, func(t *testing.T, h *optimisticRig) {
 		h.down()
 		c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 5}
-		h.takes(0, c)
+		h.checkTakes(0, c)
 		c.Cost = 11
 		if a := h.do(rule.Take, c); a.Allowed || a.RetryAfter != rule.Never {
 			t.Errorf("11 of 10: %+v", a)
@@ -144,8 +144,8 @@ func TestOptimisticCosts(t *testing.T) {
 	})
 	runOptimistic(t, 100, func(t *testing.T, h *optimisticRig) {
 		h.down()
-		h.takes(5, store.Charge{Limit: bind(t, bucket), Key: "k", Cost: 1})
-		h.takes(10, store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1})
+		h.checkTakes(5, store.Charge{Limit: bind(t, bucket), Key: "k", Cost: 1})
+		h.checkTakes(10, store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1})
 	})
 }
 
@@ -213,7 +213,7 @@ func TestOptimisticAfterExhaustingCharge(t *testing.T) {
 		limit := bind(t, slidegate.Limit{Name: "minute", Algorithm: slidegate.SlidingLog, Quota: 5, Window: time.Minute})
 		c := store.Charge{Limit: limit, Key: "k", Cost: 1}
 		h.down()
-		h.takes(3, c)
+		h.checkTakes(3, c)
 		others := c
 		others.Cost = 4
 		if _, err := apply(t, h.inner.Store, rule.Take, others); err != nil { // another process
@@ -227,9 +227,9 @@ func TestOptimisticAfterExhaustingCharge(t *testing.T) {
 			t.Fatalf("after an exhausting charge: %+v", a)
 		}
 		testkit.Pass((a.RetryAfter - 1).Duration())
-		h.takes(0, c)
+		h.checkTakes(0, c)
 		testkit.Pass(time.Microsecond)
-		h.takes(3, c)
+		h.checkTakes(3, c)
 	})
 }
 
@@ -262,9 +262,9 @@ func TestOptimisticChargeWithoutAnAnswer(t *testing.T) {
 			}
 			h.down()
 			testkit.Pass(time.Until(begin.Add(70*time.Minute - time.Microsecond)))
-			h.takes(0, c)
+			h.checkTakes(0, c)
 			testkit.Pass(time.Microsecond)
-			h.takes(3, c)
+			h.checkTakes(3, c)
 			h.up()
 			if charges != 1 || h.Stats().Charged != 3 {
 				t.Errorf("%d lost charges, %+v", charges, h.Stats())
@@ -283,9 +283,9 @@ func TestOptimisticGrainsGrowOldWithTheLast(t *testing.T) {
 		last := time.Now()
 		h.do(rule.Take, c)
 		testkit.Pass(time.Until(last.Add(time.Hour - time.Microsecond)))
-		h.takes(0, c)
+		h.checkTakes(0, c)
 		testkit.Pass(time.Microsecond)
-		h.takes(2, c)
+		h.checkTakes(2, c)
 	})
 }
 
@@ -295,7 +295,7 @@ func TestOptimisticSeveral(t *testing.T) {
 		both := []store.Charge{{Limit: bind(t, ten), Key: "k", Cost: 1}, {Limit: bind(t, bucket), Key: "k", Cost: 1}}
 		h.down()
 		h.do(rule.Take, store.Charge{Limit: bind(t, bucket), Key: "k", Cost: 1})
-		ask := func(op rule.Op, group string) []rule.Answer {
+		send := func(op rule.Op, group string) []rule.Answer {
 			r := store.Request{Op: op, Group: group, Charges: both, Answers: make([]rule.Answer, 2)}
 			if err := h.Apply(t.Context(), []store.Request{r}); err != nil {
 				t.Fatal(err)
@@ -303,11 +303,11 @@ func TestOptimisticSeveral(t *testing.T) {
 			return r.Answers
 		}
 		for i, want := range []bool{true, true, false, false} {
-			if a := ask(rule.Take, ""); !a[0].Allowed || a[1].Allowed != want || a[0].Granted != a[1].Granted || (a[0].Granted == 1) != want {
+			if a := send(rule.Take, ""); !a[0].Allowed || a[1].Allowed != want || a[0].Granted != a[1].Granted || (a[0].Granted == 1) != want {
 				t.Errorf("request %d: %+v", i+1, a)
 			}
 		}
-		if a := ask(rule.TakeUpTo, "g"); !a[0].Allowed || !a[1].Allowed {
+		if a := send(rule.TakeUpTo, "g"); !a[0].Allowed || !a[1].Allowed {
 			t.Errorf("another group: %+v", a)
 		}
 		h.up()
@@ -353,7 +353,7 @@ func TestOptimisticClose(t *testing.T) {
 	runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 		c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
 		h.down()
-		h.takes(3, c)
+		h.checkTakes(3, c)
 		h.inner.heal()
 		if err := h.Close(t.Context()); err != nil {
 			t.Errorf("closed: %v", err)
@@ -362,7 +362,7 @@ func TestOptimisticClose(t *testing.T) {
 		h.inner.fail(errDown)
 		c.Key = "another"
 		testkit.Pass(time.Second)
-		h.takes(0, c)
+		h.checkTakes(0, c)
 		if _, err := apply(t, h, rule.Charge, c); !errors.Is(err, failure.ErrUnavailable) {
 			t.Errorf("a charge after Close: %v", err)
 		}

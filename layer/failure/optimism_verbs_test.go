@@ -30,7 +30,7 @@ func TestOptimisticVerbs(t *testing.T) {
 					t.Errorf("a peek that does not fit: %+v", a)
 				}
 			}
-			h.takes(1, c(t, 3))
+			h.checkTakes(1, c(t, 3))
 		})
 	})
 	t.Run("charge", func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestOptimisticVerbs(t *testing.T) {
 			if a := h.do(rule.Charge, c(t, 5)); !a.Allowed || a.Granted != 5 || a.Remaining != 0 {
 				t.Errorf("a charge that was not sent: %+v", a)
 			}
-			h.takes(0, c(t, 1))
+			h.checkTakes(0, c(t, 1))
 			if got := h.Stats(); got.Owed != 5 || got.Unknown != 1 {
 				t.Errorf("owed: %+v", got)
 			}
@@ -53,14 +53,14 @@ func TestOptimisticVerbs(t *testing.T) {
 	t.Run("refund", func(t *testing.T) {
 		runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 			h.down()
-			h.takes(1, c(t, 3))
+			h.checkTakes(1, c(t, 3))
 			if a := h.do(rule.GiveBack, c(t, 2)); a.Granted != 2 || a.Remaining != 2 {
 				t.Errorf("refund of 2 of 3: %+v", a)
 			}
 			if a := h.do(rule.GiveBack, c(t, 2)); a.Granted != 1 {
 				t.Errorf("refund of 2 of 1: %+v", a)
 			}
-			h.takes(1, c(t, 3))
+			h.checkTakes(1, c(t, 3))
 			h.up()
 			h.used(3, c(t, 0))
 		})
@@ -84,11 +84,11 @@ func TestOptimisticVerbs(t *testing.T) {
 	t.Run("reset", func(t *testing.T) {
 		runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 			h.down()
-			h.takes(3, c(t, 1))
+			h.checkTakes(3, c(t, 1))
 			if _, err := apply(t, h, rule.Reset, c(t, 0)); !errors.Is(err, failure.ErrUnavailable) {
 				t.Errorf("a reset in the outage: %v", err)
 			}
-			h.takes(0, c(t, 1))
+			h.checkTakes(0, c(t, 1))
 			h.inner.do(func(ctx context.Context, batch []store.Request) error {
 				if batch[0].Op == rule.Charge {
 					return setErr(batch, errDown)
@@ -98,7 +98,7 @@ func TestOptimisticVerbs(t *testing.T) {
 			testkit.Pass(2 * time.Second) // sent, without an answer
 			h.do(rule.Reset, c(t, 0))
 			h.down()
-			h.takes(3, c(t, 1))
+			h.checkTakes(3, c(t, 1))
 		})
 	})
 }

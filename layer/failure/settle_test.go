@@ -221,7 +221,7 @@ func TestBatch(t *testing.T) {
 				t.Errorf("request %d: %+v, %v", i, r.Answers, r.Err)
 			}
 		}
-		if n := inner.asked(); n != 1 {
+		if n := inner.callsSinceCheck(); n != 1 {
 			t.Errorf("got %d calls", n)
 		}
 		if s, f, p := used(t, inner.Store, "there"), used(t, memory, "there"), used(t, inner.Store, "plain"); s != 2 || f != 0 || p != 2 {
@@ -253,8 +253,8 @@ func TestBatchWithoutErrs(t *testing.T) {
 			request(rule.Take, charge("new", 0)), request(rule.GiveBack, charge("new", 0)), request(rule.Peek, charge("new", 0)),
 		}
 		if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Remaining != 8 || batch[1].Answers[0].Granted != 2 ||
-			batch[2].Answers[0].Remaining != 10 || inner.asked() != 1 {
-			t.Errorf("got %+v, %v, %d calls to the store, want 8 left, 2 granted, 10 left, and 1", batch, err, inner.asked())
+			batch[2].Answers[0].Remaining != 10 || inner.callsSinceCheck() != 1 {
+			t.Errorf("got %+v, %v, %d calls to the store, want 8 left, 2 granted, 10 left, and 1", batch, err, inner.callsSinceCheck())
 		}
 	})
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// leaving is a store that can go away, behind a failure mode that then decides.
-type leaving struct {
+// leavingStore is a store that can go away, behind a failure mode that then decides.
+type leavingStore struct {
 	*memstore.Store
 	away atomic.Bool
 }
 
-func (l *leaving) Apply(ctx context.Context, batch []store.Request) error {
+func (l *leavingStore) Apply(ctx context.Context, batch []store.Request) error {
 	if !l.away.Load() {
 		return l.Store.Apply(ctx, batch)
 	}
@@ -36,7 +36,7 @@ func (l *leaving) Apply(ctx context.Context, batch []store.Request) error {
 func TestLeaseIsWastedWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		remote := &leaving{Store: testkit.Must(memstore.New(memstore.Options{}))(t)}
+		remote := &leavingStore{Store: testkit.Must(memstore.New(memstore.Options{}))(t)}
 		s := testkit.Must(lease.New(remote, lease.Options{}))(t)
 		limiter := testkit.Must(slidegate.New(s, slidegate.MustParseLimit("1000/1m segments=60 overlap=whole lease")))(t)
 		for range 20 {

@@ -26,7 +26,7 @@ func TestDrain(t *testing.T) {
 		<-finish
 		fmt.Fprint(w, "whole")
 	})
-	r := newRig(t, to, plenty())
+	r := newRig(t, to, unlimitedSettings())
 	got := make(chan string, 1)
 	go func() {
 		answer, err := r.http.Get("http://" + r.at + "/")
@@ -38,7 +38,7 @@ func TestDrain(t *testing.T) {
 		text, _ := io.ReadAll(answer.Body)
 		got <- string(text)
 	}()
-	within(t, "the request arrives", came)
+	receive(t, "the request arrives", came)
 	stopped := make(chan bool)
 	go func() {
 		r.stop()
@@ -52,10 +52,10 @@ func TestDrain(t *testing.T) {
 		return err != nil
 	})
 	close(finish)
-	if text := within(t, "the response", got); text != "whole" {
+	if text := receive(t, "the response", got); text != "whole" {
 		t.Errorf("got response %q, want whole", text)
 	}
-	within(t, "the shutdown", stopped)
+	receive(t, "the shutdown", stopped)
 }
 
 // TestDrainAborts: requests that do not end by themselves are aborted, including event streams and websockets.
@@ -74,7 +74,7 @@ func TestDrainAborts(t *testing.T) {
 		_, _ = io.Copy(io.Discard, conn)
 		conn.Close()
 	})
-	s := plenty()
+	s := unlimitedSettings()
 	s.serve.drain = 20 * time.Millisecond
 	r := newRig(t, to, s)
 	conn := r.dial()
@@ -101,7 +101,7 @@ func TestDrainAborts(t *testing.T) {
 
 // TestSlowHead and the following tests: a client that keeps the proxy waiting is disconnected.
 func TestSlowHead(t *testing.T) {
-	s := plenty()
+	s := unlimitedSettings()
 	s.opts.Idle = 50 * time.Millisecond
 	conn := newRig(t, application(t, echo), s).dial()
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost:")
@@ -111,7 +111,7 @@ func TestSlowHead(t *testing.T) {
 }
 
 func TestSlowBody(t *testing.T) {
-	s := plenty()
+	s := unlimitedSettings()
 	s.opts.Idle = 50 * time.Millisecond
 	to := application(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	conn := newRig(t, to, s).dial()
@@ -148,11 +148,11 @@ func TestSlowReader(t *testing.T) {
 			}
 		}
 	})
-	s := plenty()
+	s := unlimitedSettings()
 	s.opts.Idle = time.Second
 	conn := newRig(t, to, s).dial()
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-	within(t, "the end of the response", gone)
+	receive(t, "the end of the response", gone)
 }
 
 // TestSlowApplication: an application may be silent for longer than a client may, before, within and before the end of its
@@ -183,7 +183,7 @@ func TestSlowApplication(t *testing.T) {
 	for protocol, scheme := range map[int]string{1: "http://", 2: "https://"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
-			s := plenty()
+			s := unlimitedSettings()
 			s.opts.Idle = idle
 			var believe *tls.Config
 			if protocol == 2 {
@@ -218,7 +218,7 @@ func certificate(t *testing.T) (server, client *tls.Config) {
 }
 
 func TestForwardedProtoOfTLS(t *testing.T) {
-	s := plenty()
+	s := unlimitedSettings()
 	var believe *tls.Config
 	s.serve.secure, believe = certificate(t)
 	r := newRig(t, application(t, echo), s)
@@ -234,17 +234,17 @@ func TestForwardedProtoOfTLS(t *testing.T) {
 }
 
 func TestLargeHead(t *testing.T) {
-	r := newRig(t, application(t, echo), plenty())
-	if got := r.ask("GET", "/", "X-Large", strings.Repeat("x", 24<<10)); got.StatusCode != 200 {
+	r := newRig(t, application(t, echo), unlimitedSettings())
+	if got := r.send("GET", "/", "X-Large", strings.Repeat("x", 24<<10)); got.StatusCode != 200 {
 		t.Errorf("24 KiB: got %s, want 200", got.Status)
 	}
-	if got := r.raw("GET / HTTP/1.1\r\nHost: h\r\nX-Large: " + strings.Repeat("x", 48<<10)); got.StatusCode != 431 {
+	if got := r.sendRaw("GET / HTTP/1.1\r\nHost: h\r\nX-Large: " + strings.Repeat("x", 48<<10)); got.StatusCode != 431 {
 		t.Errorf("48 KiB: got %s, want 431", got.Status)
 	}
 }
 
 func TestMostConnections(t *testing.T) {
-	s := plenty()
+	s := unlimitedSettings()
 	s.serve.connections = 2
 	r := newRig(t, application(t, echo), s)
 	ask := func(conn net.Conn) error {
@@ -276,7 +276,7 @@ func TestMostConnections(t *testing.T) {
 }
 
 func TestClosedListener(t *testing.T) {
-	r := newRig(t, application(t, echo), plenty())
+	r := newRig(t, application(t, echo), unlimitedSettings())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func (r *rig) socket(from string) (net.Conn, *bufio.Reader) {
 
 // TestWebsocketsAreCounted: a websocket counts as a connection for as long as it lasts.
 func TestWebsocketsAreCounted(t *testing.T) {
-	s := plenty()
+	s := unlimitedSettings()
 	s.serve.connections = 3
 	r := newRig(t, application(t, chat(nil)), s)
 	first, _ := r.socket("127.0.0.1")
@@ -95,7 +95,7 @@ func TestOneStranger(t *testing.T) {
 		"this machine":       {nil, 3, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := plenty()
+			s := unlimitedSettings()
 			s.trusted, s.serve.connections, s.serve.perAddress = test.trusted, 8, test.per
 			r := newRig(t, application(t, chat(nil)), s)
 			held := 0
@@ -116,7 +116,7 @@ func TestOneStranger(t *testing.T) {
 
 // TestSilentWebsocket: an idle websocket is closed.
 func TestSilentWebsocket(t *testing.T) {
-	s := plenty()
+	s := unlimitedSettings()
 	s.opts.WebsocketIdle = 50 * time.Millisecond
 	_, reader := newRig(t, application(t, chat(nil)), s).socket("127.0.0.1")
 	if text, err := io.ReadAll(reader); len(text) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -131,7 +131,7 @@ func TestBusyWebsocket(t *testing.T) {
 		t.Run(speaker, func(t *testing.T) {
 			t.Parallel()
 			dots := make(chan bool)
-			s := plenty()
+			s := unlimitedSettings()
 			s.opts.WebsocketIdle = idle
 			conn, reader := newRig(t, application(t, chat(dots)), s).socket("127.0.0.1")
 			defer close(dots)

@@ -49,8 +49,8 @@ func TestOpenListenersAreWarnedOf(t *testing.T) {
 	}
 }
 
-// askAs sends a request to a listener with a given Host.
-func (s *service) askAs(t *testing.T, listener, host, method, path, body string, headers ...string) reply {
+// sendAs sends a request to a listener with a given Host.
+func (s *service) sendAs(t *testing.T, listener, host, method, path, body string, headers ...string) reply {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(s.Address(listener))
 	r, err := http.NewRequest(method, "http://127.0.0.1:"+port+path, strings.NewReader(body))
@@ -75,8 +75,8 @@ func (s *service) askAs(t *testing.T, listener, host, method, path, body string,
 	return reply{got.StatusCode, got.Header, string(text)}
 }
 
-// rebound are requests that a web page could make a browser on this machine send, if its own name pointed here.
-var rebound = []struct{ listener, method, path, body string }{
+// reboundRequests are requests that a web page could make a browser on this machine send, if its own name pointed here.
+var reboundRequests = []struct{ listener, method, path, body string }{
 	{"http", "POST", "/v1/allow", question}, {"http", "POST", "/v1/peek", question}, {"http", "POST", "/v1/refund", question},
 	{"http", "POST", "/v1/reserve", question}, {"http", "GET", "/v1/openapi.json", ""}, {"http", "GET", "/", ""}, {"http", "POST", "/json", "{}"},
 	{"admin", "GET", "/v1/top", ""}, {"admin", "GET", "/v1/explain?key=me", ""}, {"admin", "POST", "/v1/reset", question},
@@ -86,12 +86,12 @@ var rebound = []struct{ listener, method, path, body string }{
 // TestHosts: on loopback without tokens, requests for another host are rejected.
 func TestHosts(t *testing.T) {
 	s := start(t, roomy, func(o *server.Options) { o.AllowedHosts = []string{"Slidegate.Internal"} })
-	for _, ask := range rebound {
+	for _, ask := range reboundRequests {
 		for _, host := range []string{
 			"rebound.evil.example", "rebound.evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "evil.localhost.example", "0.0.0.0",
 			"192.0.2.1:8080", "[2001:db8::1]:8080", "slidegate.internal.evil.example", "localhost:evil.example", "xlocalhost", "2130706433", "127.1",
 		} {
-			if got := s.askAs(t, ask.listener, host, ask.method, ask.path, ask.body); got.status != http.StatusMisdirectedRequest || !strings.Contains(got.body, "--allowed-hosts") {
+			if got := s.sendAs(t, ask.listener, host, ask.method, ask.path, ask.body); got.status != http.StatusMisdirectedRequest || !strings.Contains(got.body, "--allowed-hosts") {
 				t.Errorf("%s %s as %s: got %d %s, want 421 and the fix", ask.method, ask.path, host, got.status, got.body)
 			}
 		}
@@ -99,7 +99,7 @@ func TestHosts(t *testing.T) {
 			"localhost", "localhost:8080", "LOCALHOST", "localhost.", "127.0.0.1", "127.9.9.9:1", "[::1]:8080", "[::1]", "[::ffff:127.0.0.1]:1",
 			"slidegate.internal", "SLIDEGATE.internal.:8080",
 		} {
-			if got := s.askAs(t, ask.listener, host, ask.method, ask.path, ask.body); got.status == http.StatusMisdirectedRequest {
+			if got := s.sendAs(t, ask.listener, host, ask.method, ask.path, ask.body); got.status == http.StatusMisdirectedRequest {
 				t.Errorf("%s %s as %s: got %d %s, want an answer", ask.method, ask.path, host, got.status, got.body)
 			}
 		}
@@ -110,7 +110,7 @@ func TestHosts(t *testing.T) {
 func TestHostsOfProxies(t *testing.T) {
 	s := start(t, roomy, nil)
 	for _, path := range []string{"/healthz", "/readyz", "/v1/check", "/v1/check?mode=nginx"} {
-		got := s.askAs(t, "http", "shop.example", "GET", path, "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For", "192.0.2.1",
+		got := s.sendAs(t, "http", "shop.example", "GET", path, "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For", "192.0.2.1",
 			"X-Original-Method", "GET", "X-Original-URI", "/")
 		if got.status != http.StatusOK {
 			t.Errorf("%s as shop.example: got %d %s, want 200", path, got.status, got.body)
@@ -121,18 +121,18 @@ func TestHostsOfProxies(t *testing.T) {
 // TestHostsElsewhere: listeners that other machines can reach, and those that require tokens, accept any name.
 func TestHostsElsewhere(t *testing.T) {
 	open := start(t, roomy, func(o *server.Options) { o.HTTP = "0.0.0.0:0" })
-	if got := open.askAs(t, "http", "slidegate:8080", "POST", "/v1/allow", question); got.status != http.StatusOK {
+	if got := open.sendAs(t, "http", "slidegate:8080", "POST", "/v1/allow", question); got.status != http.StatusOK {
 		t.Errorf("a listener on all addresses: got %d %s, want 200", got.status, got.body)
 	}
 	secured := start(t, roomy, func(o *server.Options) { o.Tokens = []string{someToken} })
-	for _, ask := range rebound {
+	for _, ask := range reboundRequests {
 		if ask.path == "/" {
 			continue // needs no token
 		}
-		if got := secured.askAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body); got.status != http.StatusUnauthorized {
+		if got := secured.sendAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body); got.status != http.StatusUnauthorized {
 			t.Errorf("%s %s without a token: got %d, want 401", ask.method, ask.path, got.status)
 		}
-		if got := secured.askAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body, "Authorization", "Bearer "+someToken); got.status == http.StatusUnauthorized || got.status == http.StatusMisdirectedRequest {
+		if got := secured.sendAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body, "Authorization", "Bearer "+someToken); got.status == http.StatusUnauthorized || got.status == http.StatusMisdirectedRequest {
 			t.Errorf("%s %s with a token: got %d, want neither 401 nor 421", ask.method, ask.path, got.status)
 		}
 	}
@@ -160,8 +160,8 @@ func TestHostsOfUnixSockets(t *testing.T) {
 	}
 }
 
-// forged returns a reservation that the service did not make.
-func forged(key string) string {
+// forgedReservation returns a reservation that the service did not make.
+func forgedReservation(key string) string {
 	return `{"id":"x","charges":[{"limit":"3/1h fixed-window","key":"` + key + `","cost":0,"at":1}]}`
 }
 
@@ -176,13 +176,13 @@ func TestForgedReservations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, thrice, change)
 			bearer := []string{"Authorization", "Bearer " + someToken}
-			for _, r := range []string{forged("bWU="), strings.Replace(forged("bWU="), `"x"`, `"x.v1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"`, 1),
-				strings.Replace(forged("bWU="), `"x"`, `"x.v2.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"`, 1), `{"id":"x","charges":[]}`} {
-				got := s.ask(t, "http", "POST", "/v1/settle", `{"reservation":`+r+`,"cost":9007199254740991}`, bearer...)
+			for _, r := range []string{forgedReservation("bWU="), strings.Replace(forgedReservation("bWU="), `"x"`, `"x.v1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"`, 1),
+				strings.Replace(forgedReservation("bWU="), `"x"`, `"x.v2.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"`, 1), `{"id":"x","charges":[]}`} {
+				got := s.send(t, "http", "POST", "/v1/settle", `{"reservation":`+r+`,"cost":9007199254740991}`, bearer...)
 				if got.status != http.StatusBadRequest || !strings.Contains(got.body, "not made by this service") {
 					t.Errorf("/v1/settle %s: got %d %s, want 400", r, got.status, got.body)
 				}
-				if got := s.ask(t, "http", "POST", "/v1/cancel", `{"reservation":`+r+`}`, bearer...); got.status != http.StatusBadRequest {
+				if got := s.send(t, "http", "POST", "/v1/cancel", `{"reservation":`+r+`}`, bearer...); got.status != http.StatusBadRequest {
 					t.Errorf("/v1/cancel %s: got %d %s, want 400", r, got.status, got.body)
 				}
 				for _, command := range []string{"SG.SETTLE default %s 9007199254740991", "SG.CANCEL default %s"} {
@@ -206,7 +206,7 @@ func TestForgedReservations(t *testing.T) {
 // reserve reserves a unit and returns the reservation as JSON.
 func (s *service) reserve(t *testing.T, key string, headers ...string) string {
 	t.Helper()
-	got := s.ask(t, "http", "POST", "/v1/reserve", `{"key":"`+key+`"}`, headers...)
+	got := s.send(t, "http", "POST", "/v1/reserve", `{"key":"`+key+`"}`, headers...)
 	_, made, found := strings.Cut(got.body, `"reservation":`)
 	if got.status != http.StatusOK || !found {
 		t.Fatalf("got %d %s, want a reservation", got.status, got.body)
@@ -216,7 +216,7 @@ func (s *service) reserve(t *testing.T, key string, headers ...string) string {
 
 func (s *service) settle(t *testing.T, made string, headers ...string) int {
 	t.Helper()
-	return s.ask(t, "http", "POST", "/v1/settle", `{"reservation":`+made+`,"cost":2}`, headers...).status
+	return s.send(t, "http", "POST", "/v1/settle", `{"reservation":`+made+`,"cost":2}`, headers...).status
 }
 
 // TestReservationsOutlive: reservations survive a restart if the counts do, and instances with the same key accept each other's

@@ -25,7 +25,7 @@ descriptors:
 // want fails unless the summary of the service's response is this.
 func (r *rig) want(request *rls.RateLimitRequest, want string) *rls.RateLimitResponse {
 	r.t.Helper()
-	response := r.ask(request)
+	response := r.send(request)
 	if got := summary(response); got != want {
 		r.t.Errorf("%v: got %s, want %s", request, got, want)
 	}
@@ -164,7 +164,7 @@ func TestCurrentLimitAndReset(t *testing.T) {
 		look := request("d", 0, "k=a")
 		look.Descriptors[0].HitsAddend = wrapperspb.UInt64(0) // even if nothing was counted
 		for _, ask := range []*rls.RateLimitRequest{look, request("d", 1, fmt.Sprint("k=", test.at))} {
-			st := r.ask(ask).Statuses[0]
+			st := r.send(ask).Statuses[0]
 			if got := st.DurationUntilReset; got.Seconds != test.seconds || got.Nanos != 0 {
 				t.Errorf("at %g: got a reset in %v, want %d s", test.at, got, test.seconds)
 			}
@@ -193,8 +193,8 @@ func TestInvalidRequests(t *testing.T) {
 	endless.UnitMultiplier = wrapperspb.UInt32(1<<32 - 1)
 	r := newRig(t, Options{}, fivePerMinute)
 	for _, test := range []struct {
-		ask  *rls.RateLimitRequest
-		want string
+		request *rls.RateLimitRequest
+		want    string
 	}{
 		{request("", 0, "k=a"), "domain"},
 		{request("d", 0), "descriptors"},
@@ -206,7 +206,7 @@ func TestInvalidRequests(t *testing.T) {
 		{limited(zero), "descriptors[0].limit: unit_multiplier"},
 		{limited(endless), "descriptors[0].limit: slidegate: invalid limit: window"},
 	} {
-		_, err := r.tryAsk(test.ask)
+		_, err := r.trySend(test.request)
 		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want InvalidArgument with %q", err, test.want)
 		}
@@ -218,10 +218,10 @@ func TestInvalidRequests(t *testing.T) {
 		t.Errorf("got %d calls to the store, want none", n)
 	}
 	many.Descriptors = many.Descriptors[:MaxDescriptors] // 64 on one count of 5
-	if got := r.ask(many); len(got.Statuses) != MaxDescriptors || got.Statuses[4].Code != codeOK || got.Statuses[5].Code != codeOver {
+	if got := r.send(many); len(got.Statuses) != MaxDescriptors || got.Statuses[4].Code != codeOK || got.Statuses[5].Code != codeOver {
 		t.Errorf("64 descriptors: %s", summary(got))
 	}
-	if got := r.ask(&rls.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{{}}}); summary(got) != "OK: OK/-" {
+	if got := r.send(&rls.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{{}}}); summary(got) != "OK: OK/-" {
 		t.Errorf("no entries: got %s", summary(got))
 	}
 }
@@ -249,7 +249,7 @@ func TestStoreErrors(t *testing.T) {
 		{fmt.Errorf("gone: %w", context.Canceled), codes.Canceled},
 	} {
 		r.store.fail.Store(&test.err)
-		if got, err := r.tryAsk(request("d", 0, "k=a")); status.Code(err) != test.want {
+		if got, err := r.trySend(request("d", 0, "k=a")); status.Code(err) != test.want {
 			t.Errorf("%v: got %v and %v, want %v", test.err, got, err, test.want)
 		}
 	}

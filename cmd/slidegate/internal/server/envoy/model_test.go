@@ -24,7 +24,7 @@ descriptors:
 // the window, and compares afterwards.
 type model map[string]uint64
 
-func (m model) answer(request *rls.RateLimitRequest, second int64) string {
+func (m model) respond(request *rls.RateLimitRequest, second int64) string {
 	over, quotas, quotasOver, text := false, 0, 0, ""
 	for _, d := range request.Descriptors {
 		entry := d.Entries[0]
@@ -74,8 +74,8 @@ func drawRequest(t *rapid.T) *rls.RateLimitRequest {
 	return ask
 }
 
-// like compares the service to the model with random requests.
-func like(t *testing.T, r *rig) {
+// checkLikeModel compares the service to the model with random requests.
+func checkLikeModel(t *testing.T, r *rig) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
@@ -85,7 +85,7 @@ func like(t *testing.T, r *rig) {
 			clock += float64(rapid.IntRange(0, 3).Draw(rt, "pause")) * rapid.SampledFrom([]float64{0, 0.25, 1, 20}).Draw(rt, "unit")
 			r.set(clock)
 			ask := drawRequest(rt)
-			want := m.answer(ask, base+int64(clock))
+			want := m.respond(ask, base+int64(clock))
 			response, err := r.service.ShouldRateLimit(t.Context(), ask)
 			if err != nil {
 				rt.Fatal(err)
@@ -97,4 +97,4 @@ func like(t *testing.T, r *rig) {
 	})
 }
 
-func TestCodesOfTheOriginal(t *testing.T) { like(t, newRig(t, Options{}, modelFile)) }
+func TestCodesOfTheOriginal(t *testing.T) { checkLikeModel(t, newRig(t, Options{}, modelFile)) }

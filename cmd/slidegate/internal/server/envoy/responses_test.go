@@ -45,7 +45,7 @@ func TestHeaders(t *testing.T) {
 	r.set(0.5)
 	for i, test := range []struct {
 		hits          uint32
-		ask           string
+		request       string
 		response, not string
 	}{
 		// The least remaining is reported.
@@ -64,16 +64,16 @@ func TestHeaders(t *testing.T) {
 		{1, "s=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=60", "Retry-After"},
 		{1, "s=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=60", "Retry-After"},
 	} {
-		response := r.ask(request("d", test.hits, strings.Fields(test.ask)...))
+		response := r.send(request("d", test.hits, strings.Fields(test.request)...))
 		if got := headerText(response.ResponseHeadersToAdd); got != test.response || test.not != "" && strings.Contains(got, test.not) {
-			t.Errorf("%d: %s: got response headers %q, want %q", i, test.ask, got, test.response)
+			t.Errorf("%d: %s: got response headers %q, want %q", i, test.request, got, test.response)
 		}
 		want, _, _ := strings.Cut(test.response, " Retry-After")
 		if got := headerText(response.RequestHeadersToAdd); got != want {
-			t.Errorf("%d: %s: got request headers %q, want %q", i, test.ask, got, want)
+			t.Errorf("%d: %s: got request headers %q, want %q", i, test.request, got, want)
 		}
 	}
-	plain := newRig(t, Options{}, severalLimits).ask(request("d", 9, "minute=a"))
+	plain := newRig(t, Options{}, severalLimits).send(request("d", 9, "minute=a"))
 	if plain.ResponseHeadersToAdd != nil || plain.RequestHeadersToAdd != nil || plain.DynamicMetadata != nil {
 		t.Errorf("without header options: got %v, want no headers", plain)
 	}
@@ -100,7 +100,7 @@ descriptors:
 		if err := protojson.Unmarshal([]byte(want), expected); err != nil {
 			t.Fatal(err)
 		}
-		got := r.ask(request("d", hits, "a=1", "b=2,x=", "b=2", "c=3")).DynamicMetadata
+		got := r.send(request("d", hits, "a=1", "b=2,x=", "b=2", "c=3")).DynamicMetadata
 		if protojson.Format(got) != protojson.Format(expected) {
 			t.Errorf("got %v\nwant %v", got, expected)
 		}
@@ -113,10 +113,10 @@ descriptors:
 // A limit that came with a descriptor is in the metadata, too.
 func TestDynamicMetadataOfOverrides(t *testing.T) {
 	r := newRig(t, Options{DynamicMetadata: true}, fivePerMinute)
-	ask := bring(bring(request("d", 0, "k=a"), "k=b", typev3.RateLimitUnit_DAY, 1), "k=c", typev3.RateLimitUnit_HOUR, 3)
+	ask := addLimited(addLimited(request("d", 0, "k=a"), "k=b", typev3.RateLimitUnit_DAY, 1), "k=c", typev3.RateLimitUnit_HOUR, 3)
 	ask.Descriptors[1].HitsAddend = wrapperspb.UInt64(2)
 	var limits []string
-	for _, d := range r.ask(ask).GetDynamicMetadata().GetFields()["descriptors"].GetListValue().GetValues() {
+	for _, d := range r.send(ask).GetDynamicMetadata().GetFields()["descriptors"].GetListValue().GetValues() {
 		limits = append(limits, d.GetStructValue().GetFields()["limit"].GetStringValue())
 	}
 	want := []string{"", "requests_per_unit:5 unit:DAY", "requests_per_unit:5 unit:HOUR unit_multiplier:{value:3}"}
@@ -133,7 +133,7 @@ func TestQuotaModeOfTheWholeService(t *testing.T) {
 	r.want(request("d", 0, "a=1", "b=1"), "OK: OVER/0 OK/0")
 	r.want(request("d", 0, "a=1", "b=1"), "OVER: OVER/0 OVER/0")
 	r.want(request("d", 0, "a=1", "none=1"), "OVER: OVER/0 OK/-")
-	brought := bring(request("d", 0, "a=1"), "x=1", typev3.RateLimitUnit_HOUR, 1)
+	brought := addLimited(request("d", 0, "a=1"), "x=1", typev3.RateLimitUnit_HOUR, 1)
 	r.want(brought, "OK: OVER/0 OK/4")
 	r = newRig(t, Options{}, rules)
 	r.want(request("d", 0, "a=1", "b=1"), "OK: OK/0 OK/1")
@@ -227,7 +227,7 @@ func TestMetrics(t *testing.T) {
 	r.want(override, "OK: OK/0")
 	r.want(request("d", 3, "minute=secret", "hour=secret", "s=secret"), "OVER: OVER/0 OK/0 OK/0")
 	r.want(request("unknown", 0, "minute=secret"), "OK: OK/-")
-	if _, err := r.tryAsk(request("", 0, "x=secret")); err == nil {
+	if _, err := r.trySend(request("", 0, "x=secret")); err == nil {
 		t.Error("got no error, want one")
 	}
 	if err := r.service.Reload([]*Domain{mustParse(t, severalLimits)}); err != nil {

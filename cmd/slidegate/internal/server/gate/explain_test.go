@@ -10,12 +10,12 @@ import (
 
 func TestExplain(t *testing.T) {
 	c := newClock() // 1,800,000,000s is a whole number of minutes and of hours
-	p := rich()
+	p := richPolicy()
 	p.Limits = limits("2/1h fixed-window", "9/10s sliding-log name=burst")
 	p.Candidate = limits("1/1m fixed-window")
 	p.Failure = "local"
 	store := memory(t, c)
-	g := newGate(t, all(store), gate.Options{}, p)
+	g := newGate(t, sameStores(store), gate.Options{}, p)
 	mustAllow(t, g, gate.Request{Key: "ann", Cost: 2})
 	c.Advance(4_000_000)
 	for _, x := range []struct {

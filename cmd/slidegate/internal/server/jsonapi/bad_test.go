@@ -9,7 +9,7 @@ import (
 )
 
 // wantProblem checks a problem.
-func (a answer) wantProblem(t testing.TB, status int, field, detail string) problem {
+func (a reply) wantProblem(t testing.TB, status int, field, detail string) problem {
 	t.Helper()
 	var got problem
 	if err := json.Unmarshal([]byte(a.body), &got); err != nil {

@@ -31,7 +31,7 @@ func TestSlotCommands(t *testing.T) {
 			return made
 		}
 		first, second := acquire(1), acquire(0)
-		c.ask("SG.ACQUIRE slots ann", "*8"+strings.TrimPrefix(numbers(0, 2, 0, thirtySeconds, thirtySeconds, 0), "*6"), null, ":0")
+		c.exchange("SG.ACQUIRE slots ann", "*8"+strings.TrimPrefix(numbers(0, 2, 0, thirtySeconds, thirtySeconds, 0), "*6"), null, ":0")
 		c.send(frame("SG.RELEASE", "slots", first))
 		c.expect(numbers(0, 1, 0) + "\r\n")
 		c.send(frame("MULTI") + frame("SG.RELEASE", "slots", first) + frame("SG.RENEW", "slots", first) + frame("SG.RENEW", "slots", second) + frame("EXEC"))
@@ -70,7 +70,7 @@ func TestSlotErrors(t *testing.T) {
 				t.Errorf("%s: got %q, want an ERR with %q and without the key", command, line, want)
 			}
 		}
-		c.ask("SG.PEEK slots ann", numbers(1, 2, 2, 0, 0, 0))
+		c.exchange("SG.PEEK slots ann", numbers(1, 2, 2, 0, 0, 0))
 	}
 }
 
