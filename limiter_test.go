@@ -22,7 +22,7 @@ func TestNewErrors(t *testing.T) {
 		store  store.Store
 		limits []slidegate.Limit
 		is     error
-		says   string
+		want   string
 	}{
 		{"no store", nil, limits(good), nil, "store:"},
 		{"the zero limit", newReference(), limits(slidegate.Limit{}), slidegate.ErrLimit, "quota:"},
@@ -44,8 +44,8 @@ func TestNewErrors(t *testing.T) {
 			t.Errorf("%s: got no error", test.name)
 		case test.is != nil && !errors.Is(err, test.is):
 			t.Errorf("%s: got %v, want %v", test.name, err, test.is)
-		case !strings.Contains(err.Error(), test.says):
-			t.Errorf("%s: got %v, want it to contain %q", test.name, err, test.says)
+		case !strings.Contains(err.Error(), test.want):
+			t.Errorf("%s: got %v, want it to contain %q", test.name, err, test.want)
 		}
 	}
 	if _, err := slidegate.New(singleCharge{newReference()}, good); err != nil {

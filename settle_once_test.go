@@ -43,7 +43,7 @@ func reservationEnds() map[string]struct {
 }
 
 // The first call that ends a reservation settles it: every later call changes nothing and returns what the first one did,
-// with every algorithm, also after some time and from another process.
+// with every algorithm, even after some time and from another process.
 func TestReservationsSettleOnce(t *testing.T) {
 	for _, text := range []string{
 		"100/1m sliding-log", "100/1m sliding-window", "100/1m segments=4", "100/1m fixed-window", "100/1h token-bucket", "100/month",

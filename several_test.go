@@ -101,7 +101,7 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 	user, tenant, global := exact("user", 5, time.Minute), exact("tenant", 20, time.Minute), exact("global", 100, time.Hour)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		limiter := newPerCall(t, store)
-		ask := func(who, firm string, n int64) slidegate.Decision {
+		decide := func(who, firm string, n int64) slidegate.Decision {
 			t.Helper()
 			d, err := limiter.For(claim(user, who, 1), claim(tenant, firm, n), claim(global, "", 2*n)).Allow(t.Context())
 			if err != nil {
@@ -109,19 +109,19 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 			}
 			return d
 		}
-		if d := ask("ann", "acme", 8); !d.Allowed || d.Index != 0 || d.LimitName != "user" || d.Remaining != 4 || d.Granted != 1 {
+		if d := decide("ann", "acme", 8); !d.Allowed || d.Index != 0 || d.LimitName != "user" || d.Remaining != 4 || d.Granted != 1 {
 			t.Errorf("the user has the least left: got %+v, want 1 granted by user, the first, with 4 left", d)
 		}
-		if d := ask("bob", "acme", 10); !d.Allowed || d.Index != 1 || d.LimitName != "tenant" || d.Remaining != 2 || d.Granted != 10 {
+		if d := decide("bob", "acme", 10); !d.Allowed || d.Index != 1 || d.LimitName != "tenant" || d.Remaining != 2 || d.Granted != 10 {
 			t.Errorf("the tenant has the least left: got %+v, want 10 granted by tenant, the second, with 2 left", d)
 		}
-		if d := ask("ann", "acme", 3); d.Allowed || d.Index != 1 || d.Granted != 0 || len(d.Answers) != 3 || d.Answers[0].Remaining != 4 {
+		if d := decide("ann", "acme", 3); d.Allowed || d.Index != 1 || d.Granted != 0 || len(d.Answers) != 3 || d.Answers[0].Remaining != 4 {
 			t.Errorf("the tenant has too little left: got %+v, want a denial by the second of three, and 4 left of the user", d)
 		}
-		if d := ask("cy", "corp", 20); !d.Allowed || d.Answers[2].Remaining != 24 {
+		if d := decide("cy", "corp", 20); !d.Allowed || d.Answers[2].Remaining != 24 {
 			t.Errorf("the budget has 100 - 16 - 20 - 40 left: %+v", d)
 		}
-		if d := ask("dee", "dint", 15); d.Allowed || d.Index != 2 || d.LimitName != "global" || d.Answers[1].Remaining != 20 {
+		if d := decide("dee", "dint", 15); d.Allowed || d.Index != 2 || d.LimitName != "global" || d.Answers[1].Remaining != 20 {
 			t.Errorf("the budget has too little left: got %+v, want a denial by global, the third, and 20 left of the tenant", d)
 		}
 	})
@@ -206,7 +206,7 @@ func TestClaimsUpTo(t *testing.T) {
 	a, b := exact("a", 10, time.Minute), exact("b", 6, time.Minute)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		limiter := newPerCall(t, store)
-		ask := func(n, m int64) slidegate.Decision {
+		decide := func(n, m int64) slidegate.Decision {
 			t.Helper()
 			d, err := limiter.For(claim(a, "k", n), claim(b, "k", m)).AllowUpTo(t.Context())
 			if err != nil {
@@ -215,7 +215,7 @@ func TestClaimsUpTo(t *testing.T) {
 			return d
 		}
 		for i, test := range []struct{ n, m, granted int64 }{{3, 9, 3}, {9, 2, 2}, {9, 9, 1}, {1, 1, 0}} {
-			d := ask(test.n, test.m)
+			d := decide(test.n, test.m)
 			if d.Granted != test.granted || d.Allowed != (test.granted > 0) {
 				t.Errorf("%d: granted %d, want %d", i, d.Granted, test.granted)
 			}

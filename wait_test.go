@@ -219,7 +219,7 @@ func TestManyWaiters(t *testing.T) {
 func TestWaitForSeveral(t *testing.T) {
 	inBubble(t, func(t *testing.T, store store.Store) {
 		second, minute := exact("second", 1, time.Second), exact("minute", 3, time.Minute)
-		for _, ask := range []func() error{
+		for _, decide := range []func() error{
 			func() error { return newLimiter(t, store, second, minute).Wait(t.Context(), "own") },
 			func() error {
 				return newPerCall(t, store).For(claim(second, "user", 1), claim(minute, "tenant", 1)).Wait(t.Context())
@@ -227,7 +227,7 @@ func TestWaitForSeveral(t *testing.T) {
 		} {
 			for i, want := range []time.Duration{0, time.Second, time.Second, 58 * time.Second, time.Second} {
 				took := timed(func() {
-					if err := ask(); err != nil {
+					if err := decide(); err != nil {
 						t.Fatal(err)
 					}
 				})

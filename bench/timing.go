@@ -19,7 +19,7 @@ type load struct {
 	minShare, maxShare float64
 }
 
-// group is a set of loads that are timed on the same store, one after the other.
+// group is a set of loads that are timed in turn on the same store.
 type group struct {
 	libraries []library
 	spec      spec

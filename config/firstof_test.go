@@ -117,7 +117,7 @@ func TestNamesAreNotAddresses(t *testing.T) {
 	}
 }
 
-// identity returns what a key must distinguish: the alternative that applies, its values, and the address if it replaces a name.
+// identity returns the parts that a key must distinguish: the alternative that applies, its values, and the address if it replaces a name.
 func identity(t Template, values [][]byte, address string) string {
 	alternative, start, ok := t.choose(values)
 	if !ok && len(t.others) > 0 {

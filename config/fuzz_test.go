@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// understood returns the file that is read after Format wrote it: with its defaults spelled out, and its passwords masked.
+// understood returns the file that Parse reads from the output of Format: with all defaults written out, and passwords masked.
 func understood(f *File) *File {
 	claims := *f
 	claims.Service.Store = errtext.Redact(cmp.Or(f.Service.Store, "memory:"))

@@ -34,7 +34,7 @@ func left(t *testing.T, limiter *slidegate.Limiter) int64 {
 	return d.Remaining
 }
 
-// The actual cost of a call is charged when it has ended: on the server, also if its handler panics, and on the client.
+// The actual cost of a call is charged when it has ended: on the server, even if its handler panics, and on the client.
 func TestCostAfter(t *testing.T) {
 	settled := []grpclimit.Policy{{Key: grpclimit.Global(), CostAfter: costOfReply}}
 	for name, test := range map[string]struct {

@@ -177,7 +177,7 @@ func TestClientStreamOfOneReply(t *testing.T) {
 }
 
 func TestClientStreamLearns(t *testing.T) {
-	for name, hear := range map[string]func(grpc.ClientStream) error{
+	for name, receive := range map[string]func(grpc.ClientStream) error{
 		"RecvMsg": func(s grpc.ClientStream) error { return s.RecvMsg(nil) },
 		"Header":  func(s grpc.ClientStream) error { _, err := s.Header(); return err },
 	} {
@@ -190,7 +190,7 @@ func TestClientStreamLearns(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.recv <- retryError(time.Hour)
-		wantCode(t, name, hear(stream), codes.ResourceExhausted)
+		wantCode(t, name, receive(stream), codes.ResourceExhausted)
 		_, _, err = openWire(t, client, &chatDesc)
 		wantCode(t, name+": the next", err, codes.ResourceExhausted)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// remote stands in for a server: it answers as the test specifies, and counts what is sent to it.
+// remote stands in for a server: it returns what the test specifies, and counts what is sent to it.
 type remote struct {
 	client *grpclimit.Client
 	err    error
@@ -42,7 +42,7 @@ func (r *remote) call(ctx context.Context, method string, conn *grpc.ClientConn)
 		})
 }
 
-// retryError returns a server's answer with a retry delay.
+// retryError returns a server's refusal with a retry delay.
 func retryError(d time.Duration) error {
 	answer, err := status.New(codes.ResourceExhausted, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
 	if err != nil {
@@ -51,7 +51,7 @@ func retryError(d time.Duration) error {
 	return answer.Err()
 }
 
-// checkElapsed checks that something took exactly as long as wanted.
+// checkElapsed checks that exactly want has passed since start.
 func checkElapsed(t *testing.T, what string, start time.Time, want time.Duration) {
 	t.Helper()
 	if got := time.Since(start); got != want {

@@ -20,7 +20,7 @@ func callCode(ctx context.Context, limits *grpclimit.Interceptors) codes.Code {
 	return status.Code(err)
 }
 
-// interceptors returns those of one policy, which admits one call per minute.
+// interceptors returns the interceptors of one policy, which admits one call per minute.
 func interceptors(t *testing.T, p grpclimit.Policy, client *clientip.Source) *grpclimit.Interceptors {
 	t.Helper()
 	p.Name, p.Limits = "a", parse("1/1m")

@@ -102,8 +102,8 @@ func TestMetadataOfNestedInterceptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tells := grpclimit.Options{SendRemaining: true}
-	outer, inner := intercept(t, store, "100/1m name=all", tells), intercept(t, store, "5/1m name=login", tells)
+	opts := grpclimit.Options{SendRemaining: true}
+	outer, inner := intercept(t, store, "100/1m name=all", opts), intercept(t, store, "5/1m name=login", opts)
 	conn := dial(t, serve(t, grpc.ChainUnaryInterceptor(outer.Unary(), inner.Unary())))
 	var header metadata.MD
 	if err := call(t.Context(), conn, "a", grpc.Header(&header)); err != nil {

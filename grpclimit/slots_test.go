@@ -28,10 +28,10 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// remoteStore is a store in memory that is called like one with a round trip, and that reports each request.
+// remoteStore is a store in memory that is called like one with a round trip, and reports each request.
 type remoteStore struct {
 	store.Store
-	asked func(*store.Request)
+	onRequest func(*store.Request)
 }
 
 func (a remoteStore) Traits() store.Traits {
@@ -42,8 +42,8 @@ func (a remoteStore) Traits() store.Traits {
 
 func (a remoteStore) Apply(ctx context.Context, batch []store.Request) error {
 	for i := range batch {
-		if a.asked != nil {
-			a.asked(&batch[i])
+		if a.onRequest != nil {
+			a.onRequest(&batch[i])
 		}
 	}
 	return a.Store.Apply(ctx, batch)

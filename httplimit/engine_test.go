@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// The application's functions are called once per request, also when the store fails: they may be slow, or count.
+// The application's functions are called once per request, even if the store fails: they may be slow, or count.
 func TestFunctionsAreCalledOnce(t *testing.T) {
 	for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
 		for name, after := range map[string]CostAfter{"alone": nil, "settled": CostFromHandler()} {

@@ -114,7 +114,7 @@ func (p *play) last() Event {
 	return p.events[len(p.events)-1]
 }
 
-// want checks statuses of one request after another.
+// want sends one request per status, and checks the statuses.
 func (p *play) want(send func() *httptest.ResponseRecorder, statuses ...int) {
 	p.t.Helper()
 	for i, status := range statuses {

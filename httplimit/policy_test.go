@@ -239,16 +239,16 @@ func TestMatchesLikeServeMux(t *testing.T) {
 
 // Limits of one policy share its key and its cost, and CostAfter is called once for all of them.
 func TestCostAfterIsCalledOncePerPolicy(t *testing.T) {
-	asked := 0
+	calls := 0
 	p := newPlay(t, Options{Policies: []Policy{
 		{Name: "first", Key: Global(), Limits: []slidegate.Limit{named("", 100)}},
 		{Name: "two", Limits: []slidegate.Limit{named("x", 100), named("y", 50)}, Cost: func(*http.Request) int64 { return 2 },
-			CostAfter: func(_ *http.Request, response Response) int64 { asked++; return response.Cost + 5 }},
+			CostAfter: func(_ *http.Request, response Response) int64 { calls++; return response.Cost + 5 }},
 		{Name: "three", Limits: []slidegate.Limit{named("", 30)}, CostAfter: func(*http.Request, Response) int64 { return 0 }},
 	}}, nil)
 	p.from("192.0.2.1")
-	if asked != 1 {
-		t.Errorf("got %d calls of CostAfter, want 1", asked)
+	if calls != 1 {
+		t.Errorf("got %d calls of CostAfter, want 1", calls)
 	}
 	for key, want := range map[slidegate.Claim]int64{
 		{Limit: named("first", 100), Key: ""}: 99, {Limit: named("two/x", 100), Key: "192.0.2.1"}: 93,
@@ -263,16 +263,16 @@ func TestCostAfterIsCalledOncePerPolicy(t *testing.T) {
 
 // A refused request is not settled, since nothing was taken. Neither is an undecided one.
 func TestNothingToSettle(t *testing.T) {
-	asked := 0
-	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 1)}, CostAfter: func(*http.Request, Response) int64 { asked++; return 1 }}}
+	calls := 0
+	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 1)}, CostAfter: func(*http.Request, Response) int64 { calls++; return 1 }}}
 	p := newPlay(t, Options{Policies: policies}, nil)
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 429)
-	if asked != 1 || len(p.events) != 2 {
-		t.Errorf("got %d calls of CostAfter and %d events, want 1 and 2", asked, len(p.events))
+	if calls != 1 || len(p.events) != 2 {
+		t.Errorf("got %d calls of CostAfter and %d events, want 1 and 2", calls, len(p.events))
 	}
 	open := (&play{t: t}).over(&broken{}, Options{Policies: policies}, nil)
-	if w := open.from("192.0.2.1"); w.Code != 200 || asked != 1 || len(open.events) != 1 {
-		t.Errorf("got status %d, %d calls of CostAfter and %d events; want 200, 1 and 1", w.Code, asked, len(open.events))
+	if w := open.from("192.0.2.1"); w.Code != 200 || calls != 1 || len(open.events) != 1 {
+		t.Errorf("got status %d, %d calls of CostAfter and %d events; want 200, 1 and 1", w.Code, calls, len(open.events))
 	}
 }
 

@@ -87,7 +87,7 @@ func (h *heldServer) hijack(t *testing.T, w http.ResponseWriter, atOnce bool) {
 	})
 }
 
-// dial sends a request to hijack the connection, and waits for the response.
+// dial sends a request whose handler hijacks the connection, and waits for the response.
 func (h *heldServer) dial(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", h.server.Listener.Addr().String())

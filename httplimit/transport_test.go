@@ -56,7 +56,7 @@ func responseWith(status int, lines ...string) *http.Response {
 	return response
 }
 
-// respondInTurn returns one response after the other, and then 200 forever.
+// respondInTurn returns the given responses in order, and then 200 forever.
 func respondInTurn(responses ...*http.Response) func(*http.Request) *http.Response {
 	var mu sync.Mutex
 	return func(*http.Request) *http.Response {
@@ -127,7 +127,7 @@ func TestNewTransportRejects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for says, opts := range map[string]httplimit.TransportOptions{
+	for want, opts := range map[string]httplimit.TransportOptions{
 		"limiter: has no limits":  {Limiter: none},
 		"cost: has no effect":     {Cost: func(*http.Request) int64 { return 1 }},
 		"max wait: must not":      {Wait: true, MaxWait: -1},
@@ -136,8 +136,8 @@ func TestNewTransportRejects(t *testing.T) {
 		"max keys: must not ":     {MaxKeys: -1},
 	} {
 		transport, err := httplimit.NewTransport(nil, opts)
-		if err == nil || transport != nil || !strings.HasPrefix(err.Error(), "httplimit: "+says) {
-			t.Errorf("got %v, want prefix %q", err, says)
+		if err == nil || transport != nil || !strings.HasPrefix(err.Error(), "httplimit: "+want) {
+			t.Errorf("got %v, want prefix %q", err, want)
 		}
 	}
 	if _, err := httplimit.NewTransport(nil, httplimit.TransportOptions{}); err != nil {
@@ -342,9 +342,9 @@ func TestTransportCloseIdleConnections(t *testing.T) {
 
 // End to end, through http.Client and a real server, in real time.
 func TestTransportRealServer(t *testing.T) {
-	var asked atomic.Int32
+	var calls atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
+		calls.Add(1)
 		w.Header().Set("Retry-After", "7")
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
@@ -366,7 +366,7 @@ func TestTransportRealServer(t *testing.T) {
 	if outer, ok := errors.AsType[*url.Error](err); !ok || !outer.Timeout() || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want a *url.Error that is a timeout", err)
 	}
-	if n := asked.Load(); n != 1 {
+	if n := calls.Load(); n != 1 {
 		t.Errorf("got %d requests to the server, want 1", n)
 	}
 }

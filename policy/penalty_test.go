@@ -29,7 +29,7 @@ func checkAdmits(t *testing.T, s *Set, part Part) {
 	}
 }
 
-// checkPenalty checks that a part is denied by a penalty with that much left, and by nothing later.
+// checkPenalty checks that a part is denied by a penalty that ends after left, and by nothing that ends later.
 func checkPenalty(t *testing.T, s *Set, part Part, left time.Duration) {
 	t.Helper()
 	v := take(t, s, part)
@@ -136,7 +136,7 @@ func TestPenaltyOfOneOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wide := Policy{Name: "wide", Limits: []slidegate.Limit{perMinute(10)}}
 		s := newSet(t, newMemory(t), Options{}, wide, penalized("p", 1, time.Hour), penalized("q", 5, time.Hour))
-		ask := func() (v Verdict) {
+		decide := func() (v Verdict) {
 			r := s.Begin()
 			defer r.End()
 			for i := range 3 {
@@ -145,11 +145,11 @@ func TestPenaltyOfOneOfSeveral(t *testing.T) {
 			r.Decide(t.Context(), rule.Take, &v)
 			return v
 		}
-		if v := ask(); v.Refused || len(v.Decision.Answers) != 3 {
+		if v := decide(); v.Refused || len(v.Decision.Answers) != 3 {
 			t.Fatalf("got %+v, want an admission by three limits", v)
 		}
 		for range 2 {
-			v := ask()
+			v := decide()
 			if !v.Refused || v.Policy != "p" || v.Penalty != time.Hour || v.Decision.RetryAfter != time.Hour || len(v.Decision.Answers) != 3 {
 				t.Fatalf("got %+v, want a denial by p for an hour", v)
 			}
@@ -282,12 +282,12 @@ func TestPenaltyBehindADenyCache(t *testing.T) {
 		checkPenalty(t, s, part, time.Hour)
 		testkit.Pass(time.Millisecond)
 		checkPenalty(t, s, part, time.Hour-time.Millisecond)
-		before := st.asked.Load()
+		before := st.calls.Load()
 		for range 5 {
 			checkPenalty(t, s, part, time.Hour-time.Millisecond)
 		}
-		if asked := st.asked.Load() - before; asked != 0 {
-			t.Errorf("the store was called %d times, want none: everything is remembered", asked)
+		if calls := st.calls.Load() - before; calls != 0 {
+			t.Errorf("the store was called %d times, want none: everything is remembered", calls)
 		}
 		if err := s.Reset(t.Context(), "", part); err != nil {
 			t.Fatal(err)

@@ -163,20 +163,20 @@ func TestBlockAsksNoStore(t *testing.T) {
 	down := &faultyStore{Store: newMemory(t), trips: 1, err: errDown}
 	set := newSet(t, down, Options{Failure: Open}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}}, Policy{Name: "q", Limits: []slidegate.Limit{named("", 2)}})
 	mustRule(t, set, Ruling{Key: "bad", Refused: true})
-	asked := down.asked.Load()
+	calls := down.calls.Load()
 	for way, v := range verdictsOfAllMethods(t, set, "bad") {
 		if !v.Refused || v.Err != nil {
 			t.Errorf("%s, with the store down: got %+v, want it denied without an error", way, v)
 		}
 	}
-	if n := down.asked.Load() - asked; n != 0 {
+	if n := down.calls.Load() - calls; n != 0 {
 		t.Errorf("the store was called %d times for a blocked key", n)
 	}
 }
 
 // Units of requests from before a block are still refunded and charged, and reservations are settled.
 func TestBlockLetsRequestsEnd(t *testing.T) {
-	ask := func(set *Set, op rule.Op, cost int64) (v Verdict) {
+	decide := func(set *Set, op rule.Op, cost int64) (v Verdict) {
 		set.Decide(t.Context(), op, &Part{Key: "ann", Cost: cost}, &v)
 		return v
 	}
@@ -190,10 +190,10 @@ func TestBlockLetsRequestsEnd(t *testing.T) {
 		t.Error(err)
 	}
 	request.End()
-	if v := ask(set, rule.Charge, 2); v.By != ByLimits || v.Decision.Remaining != 5 {
+	if v := decide(set, rule.Charge, 2); v.By != ByLimits || v.Decision.Remaining != 5 {
 		t.Errorf("charged 2 after 3 while blocked: got %+v, want 5 remaining", v)
 	}
-	if v := ask(set, rule.GiveBack, 1); v.Decision.Granted != 1 {
+	if v := decide(set, rule.GiveBack, 1); v.Decision.Granted != 1 {
 		t.Errorf("refunded while blocked: got %+v, want 1 granted", v)
 	}
 	if err := set.Reset(t.Context(), "", Part{Key: "ann"}); err != nil {

@@ -24,13 +24,13 @@ type faultyStore struct {
 	trips int
 	err   error // of all requests, if not nil
 	slow  bool  // it does not answer until the context ends
-	asked atomic.Int64
+	calls atomic.Int64
 }
 
 var errDown = errors.New("the store is down")
 
 func (f *faultyStore) Apply(ctx context.Context, batch []store.Request) error {
-	f.asked.Add(1)
+	f.calls.Add(1)
 	err := f.err
 	if f.slow {
 		<-ctx.Done()
@@ -185,8 +185,8 @@ func TestDeadStoreIsLeftAlone(t *testing.T) {
 				t.Fatalf("got %+v, want an admission with context.DeadlineExceeded", v)
 			}
 		}
-		if took, want := time.Since(start), 100*time.Millisecond; took != want || dead.asked.Load() != 1 {
-			t.Errorf("100 requests took %v, want %v, and called the store %d times, want once", took, want, dead.asked.Load())
+		if took, want := time.Since(start), 100*time.Millisecond; took != want || dead.calls.Load() != 1 {
+			t.Errorf("100 requests took %v, want %v, and called the store %d times, want once", took, want, dead.calls.Load())
 		}
 	})
 }

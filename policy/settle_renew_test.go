@@ -28,7 +28,7 @@ func (s *stalledStore) Apply(ctx context.Context, batch []store.Request) error {
 	return s.Store.Apply(ctx, batch)
 }
 
-// Units are settled before or after a renewal of the slots, never during one: the work of a request may go on after its
+// Units are settled before or after a renewal of the slots, never during one: the work of a request may continue after its
 // handler has returned.
 func TestSettleDuringARenewal(t *testing.T) {
 	on := &stalledStore{newMemory(t), make(chan bool), make(chan bool)}

@@ -66,7 +66,7 @@ func TestCorrectionsFinish(t *testing.T) {
 	nine := []slidegate.Limit{slidegate.PerHour(9)}
 	set := newSet(t, newMemory(t), Options{}, Policy{Name: "plain", Limits: five}, Policy{Name: "tried", Limits: five, Candidate: nine})
 	for place := range 2 {
-		ask := func(ctx context.Context, op rule.Op, part Part) (v Verdict) {
+		decide := func(ctx context.Context, op rule.Op, part Part) (v Verdict) {
 			part.Policy, part.Key = place, "k"
 			set.Decide(ctx, op, &part, &v)
 			if v.Err != nil {
@@ -74,14 +74,14 @@ func TestCorrectionsFinish(t *testing.T) {
 			}
 			return v
 		}
-		ask(t.Context(), rule.Take, Part{Cost: 2})
-		ask(gone, rule.Charge, Part{Cost: 4})
-		ask(gone, rule.GiveBack, Part{Cost: 3})
-		if left := ask(t.Context(), rule.Peek, Part{Cost: 1}).Decision.Remaining; left != 2 {
+		decide(t.Context(), rule.Take, Part{Cost: 2})
+		decide(gone, rule.Charge, Part{Cost: 4})
+		decide(gone, rule.GiveBack, Part{Cost: 3})
+		if left := decide(t.Context(), rule.Peek, Part{Cost: 1}).Decision.Remaining; left != 2 {
 			t.Errorf("policy %d: got %d left, want 2", place, left)
 		}
 		if place == 1 {
-			if left := ask(t.Context(), rule.Peek, Part{Cost: 1, Candidate: true}).Decision.Remaining; left != 6 {
+			if left := decide(t.Context(), rule.Peek, Part{Cost: 1, Candidate: true}).Decision.Remaining; left != 6 {
 				t.Errorf("got %d of the candidate left, want 6", left)
 			}
 		}

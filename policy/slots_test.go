@@ -257,11 +257,11 @@ func TestSlotRefusal(t *testing.T) {
 		{[2]bool{false, true}, 0, rule.Take, true}, {[2]bool{false, false}, 0, rule.Take, false}, {[2]bool{true, false}, 0, rule.Take, false},
 		{[2]bool{true, true}, 0, rule.Take, false}, {[2]bool{false, true}, rule.FallbackClosed, rule.Take, false}, {[2]bool{false, true}, 0, rule.Peek, false},
 	} {
-		said := store.Request{
+		request := store.Request{
 			Op: test.op, Charges: []store.Charge{{Limit: slot, Key: "ann"}, {Limit: unit, Key: "bob"}},
 			Answers: []rule.Answer{{Allowed: test.allowed[0], Flags: test.flags}, {Allowed: test.allowed[1], Flags: test.flags}},
 		}
-		if key, only := slotRefusal(&said); only != test.want || only && key != "ann" {
+		if key, only := slotRefusal(&request); only != test.want || only && key != "ann" {
 			t.Errorf("case %d: got %q, %v, want %v", i, key, only, test.want)
 		}
 	}

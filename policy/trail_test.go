@@ -15,7 +15,7 @@ type incomparableStore struct {
 	_ []string
 }
 
-// A store may be of any type, also where a middleware is inside another.
+// A store may be of any type, even if a middleware is inside another.
 func TestNestedOverIncomparableStore(t *testing.T) {
 	on := incomparableStore{Store: newMemory(t)}
 	outer := newSet(t, on, Options{}, Policy{Limits: []slidegate.Limit{named("api", 5)}})

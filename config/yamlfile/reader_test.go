@@ -50,14 +50,14 @@ func describe(r *Reader, node ast.Node) string {
 // read reads a file, and returns its content, or its problems.
 func read(r *Reader, text string) string {
 	root, at := r.Document([]byte(text), "fill it", "remove it")
-	said := ""
+	content := ""
 	if root != nil {
-		said = fmt.Sprintf("%d:%d %s", at.Line, at.Column, describe(r, root))
+		content = fmt.Sprintf("%d:%d %s", at.Line, at.Column, describe(r, root))
 	}
 	if err := r.Problems.Join("f"); err != nil {
 		return err.Error()
 	}
-	return said
+	return content
 }
 
 // aliases returns a list of a value, an alias of it, an alias of that, and so on. The parser requires each on its own line.
@@ -66,7 +66,7 @@ func aliases(n int) string {
 	for i := range n {
 		text += fmt.Sprintf("- &a%d\n  *a%d\n", i+1, i)
 	}
-	return text
+	return content
 }
 
 // manyAliases returns the problems of the aliases from first to last.

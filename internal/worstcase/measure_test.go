@@ -54,7 +54,7 @@ func Example_previousAndCurrent() {
 	limit, _ := rule.Limit{Algorithm: rule.SlidingWindow, Quota: 100, Window: 60_000_000}.Normalize()
 	minute := rule.Micros(28_000_000 * 60_000_000) // any full minute since the epoch
 	var state rule.State
-	for _, ask := range []struct {
+	for _, request := range []struct {
 		at   rule.Micros
 		cost int64
 	}{
@@ -64,9 +64,9 @@ func Example_previousAndCurrent() {
 		{119_999_998, 100}, // one microsecond before the first hundred has left the window
 		{119_999_998, 99},
 	} {
-		answer, _ := limit.TakeOne(&state, minute+ask.at, ask.cost)
+		answer, _ := limit.TakeOne(&state, minute+request.at, request.cost)
 		fmt.Printf("%3d.%06ds  cost %3d  allowed %-5t  remaining %2d\n",
-			ask.at/1e6, ask.at%1e6, ask.cost, answer.Allowed, answer.Remaining)
+			request.at/1e6, request.at%1e6, request.cost, answer.Allowed, answer.Remaining)
 	}
 	// Output:
 	//  59.999999s  cost 100  allowed true   remaining  0

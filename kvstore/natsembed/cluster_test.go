@@ -56,7 +56,7 @@ func connect(t *testing.T, s *Server) jetstream.JetStream {
 	return js
 }
 
-// eventually calls ask until it returns no error.
+// eventually calls try until it returns no error.
 func eventually[T any](t *testing.T, what string, try func(ctx context.Context) (T, error)) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -27,11 +27,11 @@ func TestLeavesTheQueue(t *testing.T) {
 				send(t.Context(), store, limit, "first")
 				var all []*pendingRequest
 				for i := range 3 {
-					asks := t.Context()
+					callCtx := t.Context()
 					if i == place {
-						asks = ctx
+						callCtx = ctx
 					}
-					all = append(all, send(asks, store, limit, fmt.Sprint("key-", i)))
+					all = append(all, send(callCtx, store, limit, fmt.Sprint("key-", i)))
 				}
 				start := time.Now()
 				cancel()

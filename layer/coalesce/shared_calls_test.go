@@ -169,7 +169,7 @@ func TestSameAnswersAsOneByOne(t *testing.T) {
 			inner := &recorder{Store: storetest.NewReference(clock), before: slow}
 			st := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 1 + random.IntN(40)})
 			twin := storetest.NewReference(clock)
-			asked := 0
+			requests := 0
 			for range 10 {
 				clock.Advance(rule.Micros(random.Int64N(400_000)))
 				var got, want [][]store.Request
@@ -185,13 +185,13 @@ func TestSameAnswersAsOneByOne(t *testing.T) {
 					for j := range want[i] {
 						_ = twin.Apply(t.Context(), want[i][j:j+1])
 					}
-					if asked += len(want[i]); !reflect.DeepEqual(got[i], want[i]) {
+					if requests += len(want[i]); !reflect.DeepEqual(got[i], want[i]) {
 						t.Fatalf("seed %d, caller %d:\n shared     %+v\n one by one %+v", seed, i, got[i], want[i])
 					}
 				}
 			}
-			if calls := len(inner.seen()); calls > asked*3/4 {
-				t.Errorf("seed %d: %d requests in %d calls: too few were shared", seed, asked, calls)
+			if calls := len(inner.seen()); calls > requests*3/4 {
+				t.Errorf("seed %d: %d requests in %d calls: too few were shared", seed, requests, calls)
 			}
 		})
 	}

@@ -158,14 +158,14 @@ func TestNotRemembered(t *testing.T) {
 				limit := bound(r.t, test.limit)
 				r.take(limit, test.key, 2)
 				r.spy.twist = test.twist
-				ask := func() rule.Answer {
+				take := func() rule.Answer {
 					if test.op == rule.Take {
 						return r.take(limit, test.key, test.cost)
 					}
 					return r.do(test.op, limit, test.key, test.cost)
 				}
 				for range 3 {
-					if a := ask(); a.Allowed || a.Flags.Cached() {
+					if a := take(); a.Allowed || a.Flags.Cached() {
 						r.t.Fatalf("not denied by the store: %+v", a)
 					}
 				}

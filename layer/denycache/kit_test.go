@@ -90,7 +90,7 @@ func apply(
 	return send(ctx, st, store.Request{Op: op, Group: group, Charges: charges})
 }
 
-// send is ask for a request with more than an operation and charges.
+// send is apply for a request with more than an operation and charges.
 func send(ctx context.Context, st store.Store, r store.Request) ([]rule.Answer, error) {
 	nonsense := rule.Answer{
 		Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, NextAfter: -1, At: -1,

@@ -119,8 +119,8 @@ func TestHammering(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if asked := r.spy.requests.Load(); asked > workers {
-		t.Errorf("the store received %d requests from %d clients", asked, workers)
+	if received := r.spy.requests.Load(); received > workers {
+		t.Errorf("the store received %d requests from %d clients", received, workers)
 	}
 	if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
 		t.Errorf("got %+v, want an answer from memory", a)

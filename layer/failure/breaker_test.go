@@ -200,7 +200,7 @@ func TestLateAnswer(t *testing.T) {
 	})
 }
 
-// A request from before the outage says nothing about the store after it.
+// A request from before the outage proves nothing about the store after it.
 func TestStragglers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, limit := newRemote(t), bind(t, slidegate.PerHour(1000))

@@ -69,12 +69,12 @@ func (p *play) draw(n int) int {
 	return p.random.IntN(n)
 }
 
-// line is a process's connection to the store.
+// line is the connection of a process to the store.
 type line struct {
 	*play
 	mu         sync.Mutex
 	good       int                // how many of 10 calls are answered
-	gone       bool               // nothing arrives
+	gone       bool               // the store receives nothing
 	optimistic map[limitKey]int64 // units that were admitted here without the store
 	sent       map[limitKey]int64 // units that were sent to the store
 }
@@ -140,8 +140,8 @@ func (l *line) varyReliability(ctx context.Context) {
 	l.mu.Unlock()
 }
 
-// ask requests units of one limit or several, by TakeSingle or Apply, and records what was admitted.
-func (l *line) ask(st *failure.Store) {
+// send requests units of one limit or several, by TakeSingle or Apply, and records what was admitted.
+func (l *line) send(st *failure.Store) {
 	key := fmt.Sprint("key ", l.draw(playKeys))
 	cost := int64(1 + l.draw(2))
 	var charges []store.Charge
@@ -202,7 +202,7 @@ func (p *play) run() (above, reached int) {
 			all.Go(func() {
 				for ctx.Err() == nil {
 					testkit.Delay(time.Duration(p.draw(int(playWindow) / 20)))
-					l.ask(st)
+					l.send(st)
 				}
 			})
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// leavingStore is a store that can go away, behind a failure mode that then decides.
+// leavingStore is a store that can become unreachable, behind a failure mode that then decides.
 type leavingStore struct {
 	*memstore.Store
 	away atomic.Bool
@@ -31,7 +31,7 @@ func (l *leavingStore) Apply(ctx context.Context, batch []store.Request) error {
 	return nil
 }
 
-// TestLeaseIsWastedWhileTheStoreIsAway holds a lease while the store goes away. A failure mode answers when the lease
+// TestLeaseIsWastedWhileTheStoreIsAway holds a lease while the store becomes unreachable. A failure mode answers when the lease
 // is returned, and the units stay charged: they must be counted as wasted, and not disappear from the counts.
 func TestLeaseIsWastedWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -70,7 +70,7 @@ func tenInstances() []*instance {
 		{story: "goes idle", rate: 400, ends: 600 * time.Millisecond},
 		{story: "starts later", rate: 400, begins: 1200 * time.Millisecond},
 		{story: "is killed", rate: 400, ends: 1525 * time.Millisecond, killed: true},
-		{story: "seldom asks", rate: 40},
+		{story: "few requests", rate: 40},
 	}
 }
 

@@ -294,7 +294,7 @@ func (a *account) onItsWay(p *process, units int64, f fate) {
 	}
 }
 
-// decidedForLayer receives the store's decision on a request that the layer made by itself.
+// decidedForLayer receives the store's decision on a request of the layer itself.
 func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
 	if f.unanswered() {
 		j.events["answers were lost or late"]++

@@ -169,7 +169,7 @@ func (w *world) setClock() {
 	w.ahead = time.Duration(start-rule.Micros(time.Now().UnixMicro()))*time.Microsecond + time.Duration(w.rand.IntN(1000))
 }
 
-// process runs processes, one after the other if they die, until the play is over.
+// process runs a process, and replaces it when it dies, until the play is over.
 func (w *world) process() {
 	for !w.over.Load() {
 		p := w.newProcess()

@@ -158,7 +158,7 @@ func TestAllowUpTo(t *testing.T) {
 	})
 }
 
-// TakeUpTo grants the same to all limits of a request, also where their costs differ.
+// TakeUpTo grants the same to all limits of a request, even if their costs differ.
 func TestAllowUpToOfSeveral(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		claims := func(costs ...int64) slidegate.Claims {

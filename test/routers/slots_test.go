@@ -81,7 +81,7 @@ func (s slotLimit) awaitSlots(t *testing.T, want int64) {
 	}
 }
 
-// A request holds its slot until its response is sent, also if the router sends a stream after the handler has returned.
+// A request holds its slot until its response is sent, even if the router sends a stream after the handler has returned.
 func TestStreamsHoldTheirSlot(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		limits, s := inFlight(t, 1), newSite(t)

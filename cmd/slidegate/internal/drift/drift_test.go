@@ -53,7 +53,7 @@ type scene struct {
 	ended   bool
 }
 
-// newSide creates one of the three.
+// newSide creates one of the three: the middleware, the interceptors or the service.
 type newSide func(t *testing.T, s *scene, on store.Store) (send func() outcome, counted func() int)
 
 // limitsOf returns n limits per hour with the given quota and different names.
@@ -242,7 +242,7 @@ func decisions(t *testing.T, reader *metric.ManualReader) (sum int) {
 	return sum
 }
 
-// contextStore is a store that checks the context of its caller, as stores over a network do.
+// contextStore checks the context of its caller, as stores over a network do.
 type contextStore struct{ store.Store }
 
 func (l contextStore) Apply(ctx context.Context, batch []store.Request) error {
@@ -277,7 +277,7 @@ func (s scatteredStore) Apply(ctx context.Context, batch []store.Request) error 
 	return first
 }
 
-// TestOneRule covers what once differed: each row has the outcomes of consecutive requests on all three.
+// TestOneRule covers cases that once differed: each row has the outcomes of consecutive requests on all three.
 func TestOneRule(t *testing.T) {
 	zero, one := int64(0), int64(1)
 	wrong, none := policy.Limits(slidegate.Limit{Quota: -1}), policy.Limits()

@@ -229,7 +229,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 		r.Header.Get("X-Forwarded-Proto"), r.Header.Get("X-Forwarded-Host"), r.Header.Get("X-Real-Ip"), r.Header.Get("Forwarded"))
 }
 
-// receive fails the test if nothing is received soon.
+// receive receives a value, and fails the test if none arrives soon.
 func receive[T any](t testing.TB, what string, from <-chan T) (got T) {
 	t.Helper()
 	select {

@@ -247,7 +247,7 @@ func TestMostConnections(t *testing.T) {
 	s := unlimitedSettings()
 	s.serve.connections = 2
 	r := newRig(t, application(t, echo), s)
-	ask := func(conn net.Conn) error {
+	exchange := func(conn net.Conn) error {
 		_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 		if err != nil {
 			return err
@@ -261,16 +261,16 @@ func TestMostConnections(t *testing.T) {
 	}
 	first, second, third := r.dial(), r.dial(), r.dial()
 	for i, conn := range []net.Conn{first, second} {
-		if err := ask(conn); err != nil {
+		if err := exchange(conn); err != nil {
 			t.Errorf("connection %d: got %v, want a response", i, err)
 		}
 	}
-	if err := ask(third); err == nil {
+	if err := exchange(third); err == nil {
 		t.Error("a third connection is served")
 	}
 	first.Close()
-	testkit.Eventually(t, "there is room after one has closed", func() bool { return ask(r.dial()) == nil })
-	if err := ask(second); err != nil {
+	testkit.Eventually(t, "there is room after one has closed", func() bool { return exchange(r.dial()) == nil })
+	if err := exchange(second); err != nil {
 		t.Errorf("the second, later: got %v", err)
 	}
 }

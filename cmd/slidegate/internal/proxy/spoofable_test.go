@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// spoofedHeaders are headers in which applications look for the client, the host, the scheme or the path.
+// spoofedHeaders lists headers in which applications look for the client, the host, the scheme or the path.
 var spoofedHeaders = []string{
 	"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Uri", "X-Forwarded", "Forwarded",
 	"Forwarded-For", "X-Real-IP", "Client-IP", "X-Client-IP", "X-Cluster-Client-IP", "True-Client-IP", "CF-Connecting-IP", "CF-Connecting-IPv6",
@@ -31,7 +31,7 @@ func spellings(name string) []string {
 	return slices.Compact(all)
 }
 
-// writeSpoofed writes all names whose values contain the lie, in the header and in the trailer.
+// writeSpoofed writes the names of all header and trailer fields that contain the spoofed value.
 func writeSpoofed(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	for _, h := range []http.Header{r.Header, r.Trailer} {

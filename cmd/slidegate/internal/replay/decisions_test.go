@@ -196,12 +196,12 @@ func TestDecisionsReuseMemory(t *testing.T) {
 	var out bytes.Buffer
 	d := newDecisions(&out)
 	answers := []rule.Answer{{Allowed: true}}
-	var asked []byte
+	var encoded []byte
 	for range 100 {
-		asked = appendRequest(asked, &traffic.Line{Key: []byte("somebody"), Time: []byte("1")})
+		encoded = appendRequest(encoded, &traffic.Line{Key: []byte("somebody"), Time: []byte("1")})
 	}
 	for batch := range int64(1_000) {
-		d.read(asked)
+		d.read(encoded)
 		if batch == 0 {
 			continue
 		}
@@ -218,7 +218,7 @@ func TestDecisionsReuseMemory(t *testing.T) {
 	if lines := bytes.Count(out.Bytes(), []byte("\n")); lines != 99_900 {
 		t.Errorf("got %d lines, want 99,900", lines)
 	}
-	if cap(d.text) > 20*len(asked) {
-		t.Errorf("got a buffer of %d bytes for 100 lines of %d bytes in total", cap(d.text), len(asked))
+	if cap(d.text) > 20*len(encoded) {
+		t.Errorf("got a buffer of %d bytes for 100 lines of %d bytes in total", cap(d.text), len(encoded))
 	}
 }

@@ -69,7 +69,7 @@ func TestReplayDecidesAsTheGate(t *testing.T) {
 	})
 }
 
-// gateDecisions lets the gate of the service decide, and reports which requests are admitted, and to which a policy applies.
+// gateDecisions decides requests by the gate of the service, and returns which are admitted, and to which a policy applies.
 func gateDecisions(t *rapid.T, file *config.File, visits []visit) (allowed, applied []bool) {
 	var now time.Time
 	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})

@@ -49,17 +49,17 @@ func TestKeysAreAsInAMap(t *testing.T) {
 		var l lookup
 		for range rapid.IntRange(1, 60).Draw(t, "lists") {
 			l.reset()
-			var asked []string
+			var list []string
 			for range rapid.IntRange(0, lookupSize).Draw(t, "keys") {
-				asked = append(asked, strconv.Itoa(rapid.IntRange(0, 4000).Draw(t, "key")))
-				l.add([]byte(asked[len(asked)-1]))
+				list = append(list, strconv.Itoa(rapid.IntRange(0, 4000).Draw(t, "key")))
+				l.add([]byte(list[len(list)-1]))
 			}
 			index := 0
 			k.numbers(&l, func(i int, number uint32) {
 				if i != index {
 					t.Fatalf("got the result for %d at %d", i, index)
 				}
-				name := asked[index]
+				name := list[index]
 				index++
 				if _, known := want[name]; !known {
 					want[name] = uint32(len(names))
@@ -69,8 +69,8 @@ func TestKeysAreAsInAMap(t *testing.T) {
 					t.Fatalf("%q: got number %d, want %d", name, number, want[name])
 				}
 			})
-			if index != len(asked) || k.len() != len(names) {
-				t.Fatalf("got %d results for %d keys, and %d keys in total, want %d", index, len(asked), k.len(), len(names))
+			if index != len(list) || k.len() != len(names) {
+				t.Fatalf("got %d results for %d keys, and %d keys in total, want %d", index, len(list), k.len(), len(names))
 			}
 		}
 	})

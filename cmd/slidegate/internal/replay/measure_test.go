@@ -20,7 +20,7 @@ func within(entries []entry, now, window rule.Micros) (n int64) {
 	return n
 }
 
-// measured returns the outcome of the limit at place, compared with a sliding log of the same quotas and windows.
+// measured returns the outcome of the limit at index, compared with a sliding log of the same quotas and windows.
 func measured(t tb, limits []slidegate.Limit, index int, reqs []testRequest) (found LimitOutcome) {
 	t.Helper()
 	var logs []slidegate.Limit

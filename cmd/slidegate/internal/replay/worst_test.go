@@ -102,6 +102,6 @@ func TestTrailsByHand(t *testing.T) {
 	wantRequested := append([]int64{0, 2, 3, 4, 4, 4, 2, 1}, make([]int64, 82)...)
 	wantAdmitted := append([]int64{0, 2, 3, 3, 3, 3, 1, 0}, make([]int64, 82)...)
 	if got := found.Worst[0]; !slices.Equal(got.Asked, wantRequested) || !slices.Equal(got.Admitted, wantAdmitted) {
-		t.Errorf("got asked %v, admitted %v", got.Asked[:10], got.Admitted[:10])
+		t.Errorf("got asked %v, admitted %v, want %v and %v", got.Asked[:10], got.Admitted[:10], wantRequested[:10], wantAdmitted[:10])
 	}
 }

@@ -18,7 +18,7 @@ import (
 // be allowed to open enough files for both ends of their connections.
 const crowdVariable = "SLIDEGATE_TEST_CROWD"
 
-// crowdSize describes the crowd.
+// crowdSize is the size of a crowd, and where it connects.
 type crowdSize struct {
 	HTTP, RESP          string // addresses of the listeners
 	Idle, Slow, IdleRSP int    // numbers of clients
@@ -121,18 +121,18 @@ var (
 )
 
 // holdConnection connects, sends a request, waits for the end of the response, and keeps the connection open.
-func holdConnection(address, ask, last string) error {
+func holdConnection(address, request, last string) error {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return err
 	}
 	heldMu.Lock()
 	held = append(held, conn)
-	if ask == halves[0] {
+	if request == halves[0] {
 		slow = append(slow, conn)
 	}
 	heldMu.Unlock()
-	if _, err := io.WriteString(conn, ask); err != nil {
+	if _, err := io.WriteString(conn, request); err != nil {
 		return err
 	}
 	var got strings.Builder

@@ -86,21 +86,21 @@ var reboundRequests = []struct{ listener, method, path, body string }{
 // TestHosts: on loopback without tokens, requests for another host are rejected.
 func TestHosts(t *testing.T) {
 	s := start(t, roomy, func(o *server.Options) { o.AllowedHosts = []string{"Slidegate.Internal"} })
-	for _, ask := range reboundRequests {
+	for _, r := range reboundRequests {
 		for _, host := range []string{
 			"rebound.evil.example", "rebound.evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "evil.localhost.example", "0.0.0.0",
 			"192.0.2.1:8080", "[2001:db8::1]:8080", "slidegate.internal.evil.example", "localhost:evil.example", "xlocalhost", "2130706433", "127.1",
 		} {
-			if got := s.sendAs(t, ask.listener, host, ask.method, ask.path, ask.body); got.status != http.StatusMisdirectedRequest || !strings.Contains(got.body, "--allowed-hosts") {
-				t.Errorf("%s %s as %s: got %d %s, want 421 and the fix", ask.method, ask.path, host, got.status, got.body)
+			if got := s.sendAs(t, r.listener, host, r.method, r.path, r.body); got.status != http.StatusMisdirectedRequest || !strings.Contains(got.body, "--allowed-hosts") {
+				t.Errorf("%s %s as %s: got %d %s, want 421 and the fix", r.method, r.path, host, got.status, got.body)
 			}
 		}
 		for _, host := range []string{
 			"localhost", "localhost:8080", "LOCALHOST", "localhost.", "127.0.0.1", "127.9.9.9:1", "[::1]:8080", "[::1]", "[::ffff:127.0.0.1]:1",
 			"slidegate.internal", "SLIDEGATE.internal.:8080",
 		} {
-			if got := s.sendAs(t, ask.listener, host, ask.method, ask.path, ask.body); got.status == http.StatusMisdirectedRequest {
-				t.Errorf("%s %s as %s: got %d %s, want an answer", ask.method, ask.path, host, got.status, got.body)
+			if got := s.sendAs(t, r.listener, host, r.method, r.path, r.body); got.status == http.StatusMisdirectedRequest {
+				t.Errorf("%s %s as %s: got %d %s, want an answer", r.method, r.path, host, got.status, got.body)
 			}
 		}
 	}
@@ -125,15 +125,15 @@ func TestHostsElsewhere(t *testing.T) {
 		t.Errorf("a listener on all addresses: got %d %s, want 200", got.status, got.body)
 	}
 	secured := start(t, roomy, func(o *server.Options) { o.Tokens = []string{someToken} })
-	for _, ask := range reboundRequests {
-		if ask.path == "/" {
+	for _, r := range reboundRequests {
+		if r.path == "/" {
 			continue // needs no token
 		}
-		if got := secured.sendAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body); got.status != http.StatusUnauthorized {
-			t.Errorf("%s %s without a token: got %d, want 401", ask.method, ask.path, got.status)
+		if got := secured.sendAs(t, r.listener, "slidegate:8080", r.method, r.path, r.body); got.status != http.StatusUnauthorized {
+			t.Errorf("%s %s without a token: got %d, want 401", r.method, r.path, got.status)
 		}
-		if got := secured.sendAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body, "Authorization", "Bearer "+someToken); got.status == http.StatusUnauthorized || got.status == http.StatusMisdirectedRequest {
-			t.Errorf("%s %s with a token: got %d, want neither 401 nor 421", ask.method, ask.path, got.status)
+		if got := secured.sendAs(t, r.listener, "slidegate:8080", r.method, r.path, r.body, "Authorization", "Bearer "+someToken); got.status == http.StatusUnauthorized || got.status == http.StatusMisdirectedRequest {
+			t.Errorf("%s %s with a token: got %d, want neither 401 nor 421", r.method, r.path, got.status)
 		}
 	}
 }
@@ -144,17 +144,17 @@ func TestHostsOfUnixSockets(t *testing.T) {
 	public, admin := filepath.Join(folder, "http"), filepath.Join(folder, "admin")
 	start(t, roomy, func(o *server.Options) { o.HTTP, o.Admin = "unix:"+public, "unix:"+admin })
 	for _, host := range []string{"localhost", "slidegate", "shop.example:8080", "unix"} {
-		for path, ask := range map[string]string{public: "/v1/openapi.json", admin: "/v1/top"} {
+		for socket, path := range map[string]string{public: "/v1/openapi.json", admin: "/v1/top"} {
 			transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return (&net.Dialer{}).DialContext(ctx, "unix", path)
+				return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 			}}
-			got, err := (&http.Client{Transport: transport}).Get("http://" + host + ask)
+			got, err := (&http.Client{Transport: transport}).Get("http://" + host + path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			got.Body.Close()
 			if got.StatusCode != http.StatusOK {
-				t.Errorf("%s as %s: got %d, want 200", ask, host, got.StatusCode)
+				t.Errorf("%s as %s: got %d, want 200", path, host, got.StatusCode)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func newBreakableStore(t *testing.T) (*breakableStore, store.Store) {
 
 var must = testkit.NoError
 
-// surface is one of the ways in which an HTTP client learns about a limit.
+// surface is one of the handlers that send a limit's decision to an HTTP client.
 type surface struct {
 	store   *breakableStore
 	serve   http.Handler

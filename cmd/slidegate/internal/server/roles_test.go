@@ -18,7 +18,7 @@ const (
 // Each role may do what docs/service.md describes, on every listener, and no more.
 func TestRoles(t *testing.T) {
 	const reset, refund = `{"key":"me"}`, `{"key":"me","cost":1}`
-	asks := []struct{ listener, method, path, body string }{
+	requests := []struct{ listener, method, path, body string }{
 		{"http", "POST", "/v1/allow", question},
 		{"http", "POST", "/v1/refund", refund},
 		{"admin", "GET", "/metrics", ""},
@@ -33,7 +33,7 @@ func TestRoles(t *testing.T) {
 		name            string
 		clients, admins []string
 		shown           string
-		want            []int // by ask
+		want            []int // by request
 	}{
 		{"no tokens", nil, nil, "", []int{200, 200, 200, 200, 200, 200, 204, 200, 200}},
 		{"one kind: nothing shown", []string{clientToken}, nil, "", []int{401, 401, 401, 401, 401, 401, 401, 401, 200}},
@@ -52,9 +52,9 @@ func TestRoles(t *testing.T) {
 			if test.shown != "" {
 				headers = []string{"Authorization", "Bearer " + test.shown}
 			}
-			for i, ask := range asks {
-				if got := s.send(t, ask.listener, ask.method, ask.path, ask.body, headers...); got.status != test.want[i] {
-					t.Errorf("%s %s: got %d, want %d: %s", ask.method, ask.path, got.status, test.want[i], got.body)
+			for i, r := range requests {
+				if got := s.send(t, r.listener, r.method, r.path, r.body, headers...); got.status != test.want[i] {
+					t.Errorf("%s %s: got %d, want %d: %s", r.method, r.path, got.status, test.want[i], got.body)
 				}
 			}
 			if err := s.callGRPC(t, nil, test.shown); (err == nil) != (test.want[0] == 200) {

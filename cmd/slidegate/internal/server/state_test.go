@@ -79,11 +79,11 @@ func TestStateOfLittleMemory(t *testing.T) {
 	for range 2 {
 		s := start(t, text, func(o *server.Options) { o.State = path })
 		for batch := range 80 {
-			var asks []string
+			var requests []string
 			for i := range 500 {
-				asks = append(asks, fmt.Sprintf(`{"key":"key %d"}`, 500*batch+i))
+				requests = append(requests, fmt.Sprintf(`{"key":"key %d"}`, 500*batch+i))
 			}
-			if got := s.send(t, "http", "POST", "/v1/allow", `{"requests":[`+strings.Join(asks, ",")+"]}"); got.status != http.StatusOK {
+			if got := s.send(t, "http", "POST", "/v1/allow", `{"requests":[`+strings.Join(requests, ",")+"]}"); got.status != http.StatusOK {
 				t.Fatalf("batch %d: got %+v, want 200", batch, got)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// openSilentConnections opens connections to a listener from an address and sends nothing. It waits until the expected number is held and all
+// openSilentConnections opens connections to a listener from an address, and sends nothing. It waits until the expected number is held and all
 // others are closed, either immediately or when later connections replace them.
 func (s *service) openSilentConnections(t *testing.T, listener, from string, n, want int) {
 	t.Helper()

@@ -80,7 +80,7 @@ func TestWriteCombined(t *testing.T) {
 		}
 		key := list[i].key
 		if anonymous := key[0] == 's' || key[0] == 'b'; anonymous && m[2] != "-" || !anonymous && m[2] != key {
-			t.Fatalf("line %d is of %s, but says %s", i+1, key, m[2])
+			t.Fatalf("line %d of %s: got user %s", i+1, key, m[2])
 		}
 		if _, err := netip.ParseAddr(m[1]); err != nil {
 			t.Fatalf("line %d: %v", i+1, err)

@@ -246,9 +246,9 @@ func TestChargedAllOrNone(t *testing.T) {
 func TestTwoLimitsOnOneCountTogether(t *testing.T) {
 	r := newRig(t, Options{}, together)
 	for _, first := range []int{0, 1} {
-		ask := request("d", 1, "m=x", "m=x")
-		ask.Descriptors[first].Limit = limitOf(1, 2)
-		r.want(ask, "OVER: OVER/1 OVER/1")
+		req := request("d", 1, "m=x", "m=x")
+		req.Descriptors[first].Limit = limitOf(1, 2)
+		r.want(req, "OVER: OVER/1 OVER/1")
 	}
 }
 

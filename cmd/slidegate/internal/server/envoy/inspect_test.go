@@ -74,20 +74,20 @@ func TestRefusedDescriptorsAreReported(t *testing.T) {
 	}
 }
 
-func (r *rig) explain(text string, cost int64) string {
+func (r *rig) explain(key string, cost int64) string {
 	r.t.Helper()
-	e, err := r.service.Explain(r.t.Context(), gate.Request{Policy: "envoy:api", Key: text, Cost: cost})
+	e, err := r.service.Explain(r.t.Context(), gate.Request{Policy: "envoy:api", Key: key, Cost: cost})
 	if err != nil {
 		return err.Error()
 	}
-	said := fmt.Sprintf("%s %s/%s allowed=%v refused=%v", e.By, e.Rule, e.Path, e.Allowed, e.Refused)
+	text := fmt.Sprintf("%s %s/%s allowed=%v refused=%v", e.By, e.Rule, e.Path, e.Allowed, e.Refused)
 	for _, l := range e.Limits {
-		said += fmt.Sprintf(" %s %d/%d", l.Limit, l.Remaining, l.Quota)
+		text += fmt.Sprintf(" %s %d/%d", l.Limit, l.Remaining, l.Quota)
 	}
 	for _, l := range e.Brought {
-		said += fmt.Sprintf(" brought %s %d/%d", l.Limit, l.Remaining, l.Quota)
+		text += fmt.Sprintf(" brought %s %d/%d", l.Limit, l.Remaining, l.Quota)
 	}
-	return said + " " + e.Note
+	return text + " " + e.Note
 }
 
 func TestExplainDescriptors(t *testing.T) {

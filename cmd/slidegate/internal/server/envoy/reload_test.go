@@ -81,9 +81,9 @@ func TestUnsupportedLimitIsRejected(t *testing.T) {
 // Concurrent reloads and requests, for the race detector: no request is lost.
 func TestReloadUnderLoad(t *testing.T) {
 	r := newRig(t, Options{}, strings.Replace(fivePerMinute, "requests_per_unit: 5", "requests_per_unit: 1000", 1))
-	var asking sync.WaitGroup
+	var callers sync.WaitGroup
 	for range 4 {
-		asking.Go(func() {
+		callers.Go(func() {
 			for range 50 {
 				if _, err := r.trySend(request("d", 1, "k=a", "k=b")); err != nil {
 					t.Error(err)
@@ -97,7 +97,7 @@ func TestReloadUnderLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	asking.Wait()
+	callers.Wait()
 	if err := r.service.Reload([]*Domain{mustParse(t, strings.Replace(fivePerMinute, "unit: 5", "unit: 201", 1))}); err != nil {
 		t.Fatal(err)
 	}

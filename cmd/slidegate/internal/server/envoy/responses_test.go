@@ -113,10 +113,10 @@ descriptors:
 // A limit that came with a descriptor is in the metadata, too.
 func TestDynamicMetadataOfOverrides(t *testing.T) {
 	r := newRig(t, Options{DynamicMetadata: true}, fivePerMinute)
-	ask := addLimited(addLimited(request("d", 0, "k=a"), "k=b", typev3.RateLimitUnit_DAY, 1), "k=c", typev3.RateLimitUnit_HOUR, 3)
-	ask.Descriptors[1].HitsAddend = wrapperspb.UInt64(2)
+	req := addLimited(addLimited(request("d", 0, "k=a"), "k=b", typev3.RateLimitUnit_DAY, 1), "k=c", typev3.RateLimitUnit_HOUR, 3)
+	req.Descriptors[1].HitsAddend = wrapperspb.UInt64(2)
 	var limits []string
-	for _, d := range r.send(ask).GetDynamicMetadata().GetFields()["descriptors"].GetListValue().GetValues() {
+	for _, d := range r.send(req).GetDynamicMetadata().GetFields()["descriptors"].GetListValue().GetValues() {
 		limits = append(limits, d.GetStructValue().GetFields()["limit"].GetStringValue())
 	}
 	want := []string{"", "requests_per_unit:5 unit:DAY", "requests_per_unit:5 unit:HOUR unit_multiplier:{value:3}"}
@@ -154,14 +154,14 @@ func TestJSON(t *testing.T) {
 		text, _ := io.ReadAll(response.Body)
 		return response.StatusCode, string(bytes.ReplaceAll(text, []byte(" "), nil))
 	}
-	const ask = `{"domain": "d", "hits_addend": 4, "descriptors": [{"entries": [{"key": "k", "value": "a"}]}]}`
+	const req = `{"domain": "d", "hits_addend": 4, "descriptors": [{"entries": [{"key": "k", "value": "a"}]}]}`
 	const current = `"currentLimit":{"name":"five","requestsPerUnit":5,"unit":"MINUTE"}`
 	want := `{"overallCode":"OK","statuses":[{"code":"OK",` + current + `,"limitRemaining":1,"durationUntilReset":"60s"}]}`
-	if code, text := post(ask); code != 200 || text != want {
+	if code, text := post(req); code != 200 || text != want {
 		t.Errorf("got %d %s\nwant 200 %s", code, text, want)
 	}
 	want = `{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT",` + current + `,"durationUntilReset":"60s"}]}`
-	if code, text := post(ask); code != 429 || text != want {
+	if code, text := post(req); code != 429 || text != want {
 		t.Errorf("got %d %s\nwant 429 %s", code, text, want)
 	}
 	for _, wrong := range []string{``, `[]`, `{"domian": "d"}`, `{"domain": "d"}`, `{"domain":"d","descriptors":[{}],"x":"` + strings.Repeat("y", maxBody) + `"}`} {
@@ -171,7 +171,7 @@ func TestJSON(t *testing.T) {
 	}
 	failure := fmt.Errorf("down")
 	r.store.fail.Store(&failure)
-	if code, _ := post(ask); code != 500 {
+	if code, _ := post(req); code != 500 {
 		t.Errorf("with the store down: got %d, want 500", code)
 	}
 }
@@ -209,8 +209,8 @@ func TestReflection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}
-	if err := stream.Send(ask); err != nil {
+	req := &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}
+	if err := stream.Send(req); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := stream.Recv()

@@ -90,7 +90,7 @@ func TestForgedHeaders(t *testing.T) {
 		}
 		return left
 	}
-	for name, ask := range map[string]func(s *service, client string) *http.Response{
+	for name, send := range map[string]func(s *service, client string) *http.Response{
 		"forwarded": func(s *service, client string) *http.Response { // Traefik overwrites its own headers
 			return s.send(loopback, Path, traefik("POST", "/login", client, without("X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host")...)...)
 		},
@@ -99,15 +99,15 @@ func TestForgedHeaders(t *testing.T) {
 		},
 	} {
 		s := newService(t, Options{}, false)
-		if got := ask(s, "203.0.113.7"); got.StatusCode != 200 {
+		if got := send(s, "203.0.113.7"); got.StatusCode != 200 {
 			t.Errorf("%s: got %s, want 200", name, summary(got))
 		}
 		for _, client := range []string{"203.0.113.7", "6.6.6.6, 203.0.113.7", "6.6.6.6, 127.0.0.1, 203.0.113.7", ",,, 203.0.113.7:4711", "x,203.0.113.7"} {
-			if got := ask(s, client); got.StatusCode == 200 || got.Header.Get("Retry-After") != "3600" {
+			if got := send(s, client); got.StatusCode == 200 || got.Header.Get("Retry-After") != "3600" {
 				t.Errorf("%s: %s: got %s, want a denial", name, client, summary(got))
 			}
 		}
-		if got := ask(s, "203.0.113.8"); got.StatusCode != 200 {
+		if got := send(s, "203.0.113.8"); got.StatusCode != 200 {
 			t.Errorf("%s: another client: got %s, want 200", name, summary(got))
 		}
 	}

@@ -134,9 +134,9 @@ func TestTraefikExample(t *testing.T) {
 		} `yaml:"http"`
 	}
 	must(t, yaml.Unmarshal(text, &file))
-	asks := file.HTTP.Middlewares["slidegate"].ForwardAuth
-	if asks.Address != "http://127.0.0.1:8080"+Path || asks.TrustForwardHeader == nil || *asks.TrustForwardHeader {
-		t.Errorf("got %+v, want the address http://127.0.0.1:8080%s and trustForwardHeader: false", asks, Path)
+	auth := file.HTTP.Middlewares["slidegate"].ForwardAuth
+	if auth.Address != "http://127.0.0.1:8080"+Path || auth.TrustForwardHeader == nil || *auth.TrustForwardHeader {
+		t.Errorf("got %+v, want the address http://127.0.0.1:8080%s and trustForwardHeader: false", auth, Path)
 	}
 	if used := file.HTTP.Routers["app"].Middlewares; len(used) != 1 || used[0] != "slidegate" {
 		t.Errorf("got the router with %v", used)

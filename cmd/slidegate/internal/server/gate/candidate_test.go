@@ -20,11 +20,11 @@ func TestCandidate(t *testing.T) {
 	for i := range 4 {
 		v := mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})
 		if v.Decision.Allowed != (i < 3) || v.Decision.Quota != 3 || len(v.Limits) != 1 || v.Decision.Answers != nil {
-			t.Errorf("ask %d: got %+v, want allowed %v by the one limit of 3, without the candidate's answer", i, v, i < 3)
+			t.Errorf("request %d: got %+v, want allowed %v by the one limit of 3, without the candidate's answer", i, v, i < 3)
 		}
 	}
 	if got := store.applies.Load(); got != 4 {
-		t.Errorf("4 asks: got %d calls to the store, want 4 that include the candidate", got)
+		t.Errorf("4 requests: got %d calls to the store, want 4 that include the candidate", got)
 	}
 	mustAllow(t, g, gate.Request{Key: "ann"})            // a peek is not counted
 	mustAllow(t, g, gate.Request{Key: "vip", Cost: 1})   // the override still applies to the candidate
@@ -60,7 +60,7 @@ func TestCandidateCountsDenials(t *testing.T) {
 		return e.Candidate[0].Remaining
 	}
 	if got := left(); got != 1 {
-		t.Errorf("the candidate has %d of 5 left after 4 asks, want 1", got)
+		t.Errorf("the candidate has %d of 5 left after 4 requests, want 1", got)
 	}
 	if _, err := g.Refund(ctx, gate.Request{Key: "ann", Cost: 1}); err != nil || left() != 2 {
 		t.Errorf("after a refund the candidate has %d left, error %v; want 2", left(), err)

@@ -135,13 +135,13 @@ func TestBatchAsOneByOne(t *testing.T) {
 		}
 		for range 5 {
 			c.Advance(slidegate.Micros(rapid.IntRange(0, 4_000_000).Draw(t, "later")))
-			reqs := rapid.SliceOfN(rapid.Custom(drawRequest), 0, 12).Draw(t, "asks")
+			reqs := rapid.SliceOfN(rapid.Custom(drawRequest), 0, 12).Draw(t, "requests")
 			verdicts, errs := make([]gate.Verdict, len(reqs)), make([]error, len(reqs))
 			gates[0].AllowBatch(ctx, reqs, verdicts, errs)
 			for i, req := range reqs {
 				v, err := gates[1].Allow(ctx, req)
 				if !reflect.DeepEqual(v, verdicts[i]) || fmt.Sprint(err) != fmt.Sprint(errs[i]) {
-					t.Fatalf("ask %d of %+v: got as a batch\n%+v, %v\nwant one by one\n%+v, %v", i, reqs, verdicts[i], errs[i], v, err)
+					t.Fatalf("request %d of %+v: got as a batch\n%+v, %v\nwant one by one\n%+v, %v", i, reqs, verdicts[i], errs[i], v, err)
 				}
 			}
 		}
@@ -172,11 +172,11 @@ func TestBatchIsOneCall(t *testing.T) {
 	verdicts, errs := make([]gate.Verdict, 100), make([]error, 100)
 	g.AllowBatch(ctx, reqs, verdicts, errs)
 	if got := store.applies.Load(); got != 1 {
-		t.Errorf("100 asks: got %d calls to the store, want 1", got)
+		t.Errorf("100 requests: got %d calls to the store, want 1", got)
 	}
 	for i, v := range verdicts {
 		if errs[i] != nil || v.Decision.Allowed != (i < 60) || len(v.Decision.Answers) != 2 {
-			t.Fatalf("ask %d: got %+v, %v; want allowed %v with 2 answers", i, v, errs[i], i < 60)
+			t.Fatalf("request %d: got %+v, %v; want allowed %v with 2 answers", i, v, errs[i], i < 60)
 		}
 	}
 	g.AllowBatch(ctx, nil, nil, nil)

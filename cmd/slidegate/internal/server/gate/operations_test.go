@@ -67,8 +67,8 @@ func TestWhatDecides(t *testing.T) {
 		if v.Decision.Allowed == denied || v.Refused != denied || denied != (v.Decision.RetryAfter == slidegate.Never) {
 			t.Errorf("%s from %q: got %+v, want denied forever: %v", c.key, c.addr, v, denied)
 		}
-		if asked := store.applies.Load() > 0; asked != (c.by == gate.ByLimits) {
-			t.Errorf("%s from %q: the store was called: got %v, want %v", c.key, c.addr, asked, c.by == gate.ByLimits)
+		if called := store.applies.Load() > 0; called != (c.by == gate.ByLimits) {
+			t.Errorf("%s from %q: the store was called: got %v, want %v", c.key, c.addr, called, c.by == gate.ByLimits)
 		}
 		if c.by == gate.ByLimits && (len(v.Limits) != 1 || v.Limits[0].Quota != c.quota) {
 			t.Errorf("%s: limits %v, want one with the quota %d", c.key, v.Limits, c.quota)
@@ -98,7 +98,7 @@ func TestShadow(t *testing.T) {
 	for i := range 3 {
 		v := mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})
 		if !v.Decision.Allowed || !v.Shadow || v.Refused != (i == 2) || v.Decision.RetryAfter != 0 || v.Decision.Granted != 1 {
-			t.Errorf("ask %d: got %+v, want an allowed shadow, refused %v, granted 1, no RetryAfter", i, v, i == 2)
+			t.Errorf("request %d: got %+v, want an allowed shadow, refused %v, granted 1, no RetryAfter", i, v, i == 2)
 		}
 	}
 	v := mustAllow(t, g, gate.Request{Key: "bad", Cost: 1})

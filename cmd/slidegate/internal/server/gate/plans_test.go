@@ -87,7 +87,7 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		ask            gate.Request
+		request        gate.Request
 		plan, override string
 		quota          int64
 	}{
@@ -99,7 +99,7 @@ func TestPlans(t *testing.T) {
 		{gate.Request{Policy: "keyed", Key: "pro-1", Cost: 1}, "pro-*", "", 2},
 		{gate.Request{Policy: "keyed", Key: "root", Cost: 1}, "root", "", 0},
 	} {
-		e, err := g.Explain(t.Context(), test.ask)
+		e, err := g.Explain(t.Context(), test.request)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestPlans(t *testing.T) {
 			quota = e.Limits[0].Quota
 		}
 		if e.Plan != test.plan || e.Override != test.override || quota != test.quota || e.Plan != "" && e.Candidate != nil {
-			t.Errorf("Explain of %+v: got %+v, want the plan %q, the override %q and a quota of %d", test.ask, e, test.plan, test.override, test.quota)
+			t.Errorf("Explain of %+v: got %+v, want the plan %q, the override %q and a quota of %d", test.request, e, test.plan, test.override, test.quota)
 		}
 	}
 	if got := g.LimitsOf("keyed", "pro-7"); len(got) != 1 || got[0].Quota != 2 {
@@ -116,7 +116,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// An ask that names a plan is decided by it, alone and in a batch. Unlisted names, and all names if the key selects the
+// A request that names a plan is decided by it, alone and in a batch. Unlisted names, and all names if the key selects the
 // plan, are ignored.
 func TestAskNamesPlan(t *testing.T) {
 	file, err := config.Parse("test.yaml", []byte(plansFile))

@@ -100,7 +100,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	var asking, reloading sync.WaitGroup
+	var callers, reloading sync.WaitGroup
 	var stop atomic.Bool
 	var admitted [2]atomic.Int64 // under first and second
 	check := func(v gate.Verdict, err error) bool {
@@ -116,7 +116,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		return v.Decision.Allowed
 	}
 	for range 4 {
-		asking.Go(func() {
+		callers.Go(func() {
 			r := httptest.NewRequest("GET", "/", nil)
 			reqs := []gate.Request{{Key: "GET", Cost: 1}, {Policy: "second", Key: "GET", Cost: 1}}
 			verdicts, errs := make([]gate.Verdict, 2), make([]error, 2)
@@ -144,7 +144,7 @@ func TestReloadUnderLoad(t *testing.T) {
 			}
 		}
 	})
-	asking.Wait()
+	callers.Wait()
 	stop.Store(true)
 	reloading.Wait()
 	for i := range admitted {

@@ -95,8 +95,8 @@ func TestResolveRuling(t *testing.T) {
 		"limit":  {rulings.Ruling{Kind: rulings.Limits, Limits: []string{"9/fortnight"}}, "limits", "fortnight"},
 		"slots":  {rulings.Ruling{Kind: rulings.Limits, Limits: []string{"9 in-flight ttl=30s"}}, "limits", "in-flight"},
 	} {
-		var said *rulings.FieldError
-		if err := g.ResolveRuling(&wrong.ruling); !errors.As(err, &said) || said.Field != wrong.field || !strings.Contains(err.Error(), wrong.text) {
+		var fieldErr *rulings.FieldError
+		if err := g.ResolveRuling(&wrong.ruling); !errors.As(err, &fieldErr) || fieldErr.Field != wrong.field || !strings.Contains(err.Error(), wrong.text) {
 			t.Errorf("%s: got %v, want an error of %s that says %q", name, err, wrong.field, wrong.text)
 		}
 	}

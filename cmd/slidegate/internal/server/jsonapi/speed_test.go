@@ -56,7 +56,7 @@ func batchOf(n int) string {
 	return `{"requests":[` + strings.Join(reqs, ",") + `]}`
 }
 
-// One ask allocates its text and the two RateLimit headers, and nothing more; a batch of 100 allocates one text for all
+// One request allocates its text and the two RateLimit headers, and nothing more; a batch of 100 allocates one text for all
 // its keys.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {

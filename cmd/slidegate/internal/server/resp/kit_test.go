@@ -203,8 +203,8 @@ func (c *client) readRest() string {
 	return string(rest)
 }
 
-// exchange sends a command and expects a reply. Both are written without line ends: the parts of the reply are separated by
-// blanks, unless it is a text, whose parts are given one by one.
+// exchange sends a command and checks the reply. Both are written without line ends: the parts of the reply are separated by
+// spaces, unless it is a text, whose parts are given one by one.
 func (c *client) exchange(command string, want ...string) {
 	c.t.Helper()
 	c.send(frame(strings.Fields(command)...))

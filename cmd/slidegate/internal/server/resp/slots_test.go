@@ -47,8 +47,7 @@ func TestSlotCommands(t *testing.T) {
 	}
 }
 
-// Taking a slot without holding it is an error that says what to do, and so is acquiring where there is nothing to
-// hold.
+// Taking a slot without holding it is an error that says what to do, and so is acquiring under a policy without slots.
 func TestSlotErrors(t *testing.T) {
 	for _, batch := range []bool{false, true} {
 		w := open(t, resp.Options{Batch: batch})

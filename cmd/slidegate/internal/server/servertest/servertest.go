@@ -1,5 +1,5 @@
 // Package servertest runs servers in the process of a test. Only tests import it: those of the server, and the end-to-end
-// tests, which have stores of their own to run beside it.
+// tests, which also start real stores.
 package servertest
 
 import (
@@ -23,12 +23,12 @@ import (
 type Service struct {
 	*server.Server
 	Log  *Log
-	End  context.CancelFunc // asks it to end, as SIGTERM does
+	End  context.CancelFunc // ends it as SIGTERM does
 	done chan struct{}
 	err  error // of Run, once done
 }
 
-// Start runs a server with all listeners on free ports. The text is its file of policies; change may be nil.
+// Start runs a server with all listeners on free ports. The text is its policy file; change may be nil.
 func Start(t testing.TB, text string, change func(*server.Options)) *Service {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "slidegate.yaml")
@@ -62,7 +62,7 @@ func Start(t testing.TB, text string, change func(*server.Options)) *Service {
 	return s
 }
 
-// Stop ends the server in order, as SIGTERM does, and waits for the end.
+// Stop ends the server cleanly, as SIGTERM does, and waits until it has ended.
 func (s *Service) Stop(t testing.TB) {
 	t.Helper()
 	s.End()
@@ -72,7 +72,7 @@ func (s *Service) Stop(t testing.TB) {
 	}
 }
 
-// Reply is an answer that was read to its end.
+// Reply is a response that was read to its end.
 type Reply struct {
 	Status int
 	Header http.Header
@@ -112,7 +112,7 @@ func Write(t testing.TB, path, text string) {
 	}
 }
 
-// Log is what was logged. It is safe for concurrent use, and its zero value is empty.
+// Log collects what the server logs. It is safe for concurrent use, and its zero value is empty.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

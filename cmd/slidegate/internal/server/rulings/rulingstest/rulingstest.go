@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
-// Exercise tests an empty keeper, together with another keeper on the same store, as another instance would have. They
+// Exercise tests an empty keeper, together with another keeper on the same store, as another instance would have it. Both
 // may be the same. Fill stores many rulings together; nil means to apply them one by one.
 func Exercise(t *testing.T, one, other rulings.Keeper, fill func([]rulings.Ruling)) {
 	b := &bench{T: t, one: one, other: other, fill: fill, now: time.Now().UTC().Round(time.Microsecond)}
@@ -107,7 +107,7 @@ func (b *bench) changes() {
 	}
 }
 
-// names tests unusual keys, and policies that could be confused with a part of a key.
+// names checks unusual keys, and policies that could be confused with a part of a key.
 func (b *bench) names() {
 	for _, key := range []string{"", "\x00", "a b", `"`, "version", "é", "{x}", "a,b", string(make([]byte, 1024))} {
 		r := b.ruling(key, rulings.Block)
@@ -132,7 +132,7 @@ func (b *bench) names() {
 	b.apply(y)
 }
 
-// concurrent has two instances change rulings concurrently: no change is lost, and each makes a version.
+// concurrent changes rulings from two instances concurrently: no change is lost, and each makes a version.
 func (b *bench) concurrent() {
 	const each = 20
 	_, before := b.load()
@@ -159,7 +159,7 @@ func (b *bench) concurrent() {
 	}
 }
 
-// stale has rulings removed with a change, except one that was replaced in the meantime.
+// stale removes rulings with a change, except one that was replaced in the meantime.
 func (b *bench) stale() {
 	old, renewed := b.ruling("old", rulings.Block), b.ruling("renewed", rulings.Block)
 	b.apply(old)

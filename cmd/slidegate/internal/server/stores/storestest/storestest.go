@@ -14,7 +14,7 @@ import (
 )
 
 // Main runs the tests of a package and fails if goroutines are left afterwards, except those that a Redis client leaves behind:
-// they sleep for a few seconds before they would look for nodes again or drop old ones, and then end by themselves.
+// they sleep for a few seconds before they would look for nodes again or drop old ones, and then end.
 func Main(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
