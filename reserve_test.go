@@ -118,15 +118,15 @@ func TestSettleBeyondTheQuota(t *testing.T) {
 		settle(t, limiter, reserve(t, limiter, 5), 15)
 		d := allow(t, limiter, "k", 1)
 		if d.Allowed || d.Remaining != 0 || d.RetryAfter != 36*time.Second { // 5 too many and 1 more, of 10 per minute
-			t.Errorf("after 15 of 10 were used: %+v", d)
+			t.Errorf("after 15 of 10 were used: got %+v, want denied, Remaining 0, RetryAfter 36s", d)
 		}
 		clock.Advance(rule.Micros(d.RetryAfter.Microseconds()) - 1)
 		if d := allow(t, limiter, "k", 1); d.Allowed {
-			t.Errorf("admitted a microsecond too early: %+v", d)
+			t.Errorf("admitted a microsecond too early: got %+v, want denied", d)
 		}
 		clock.Advance(1)
 		if d := allow(t, limiter, "k", 1); !d.Allowed {
-			t.Errorf("not admitted at RetryAfter: %+v", d)
+			t.Errorf("not admitted at RetryAfter: got %+v, want allowed", d)
 		}
 	})
 }

@@ -134,7 +134,7 @@ func TestUnsettled(t *testing.T) {
 	for i := range 10_000 {
 		r, d, err := claims.Acquire(t.Context())
 		if err != nil || !d.Allowed {
-			t.Fatalf("reservation %d: %+v, %v", i, d, err)
+			t.Fatalf("reservation %d: got %+v, %v, want allowed", i, d, err)
 		}
 		done, err := limiter.Cancel(t.Context(), r)
 		if err == nil {

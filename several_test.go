@@ -119,7 +119,7 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 			t.Errorf("the tenant has too little left: got %+v, want a denial by the second of three, and 4 left of the user", d)
 		}
 		if d := decide("cy", "corp", 20); !d.Allowed || d.Answers[2].Remaining != 24 {
-			t.Errorf("the budget has 100 - 16 - 20 - 40 left: %+v", d)
+			t.Errorf("the budget has 100 - 16 - 20 - 40 left: got %+v, want allowed, Remaining 24", d)
 		}
 		if d := decide("dee", "dint", 15); d.Allowed || d.Index != 2 || d.LimitName != "global" || d.Answers[1].Remaining != 20 {
 			t.Errorf("the budget has too little left: got %+v, want a denial by global, the third, and 20 left of the tenant", d)
@@ -222,7 +222,7 @@ func TestClaimsUpTo(t *testing.T) {
 		}
 		peek, err := limiter.For(claim(a, "k", 0), claim(b, "k", 0)).Peek(context.Background())
 		if err != nil || peek.Answers[0].Remaining != 4 || peek.Answers[1].Remaining != 0 {
-			t.Errorf("left over: %+v, %v", peek, err)
+			t.Errorf("left over: got %+v, %v, want Remaining 4, Remaining 0", peek, err)
 		}
 	})
 }

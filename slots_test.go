@@ -62,12 +62,12 @@ func TestSlots(t *testing.T) {
 		advance(clock, 25*time.Second)
 		for range 2 {
 			if d, err := limiter.Renew(t.Context(), second); err != nil || !d.Allowed {
-				t.Fatalf("not renewed: %+v, %v", d, err)
+				t.Fatalf("not renewed: got %+v, %v, want allowed", d, err)
 			}
 		}
 		advance(clock, 6*time.Second)
 		if d, err := limiter.Renew(t.Context(), third); err != nil || d.Allowed {
-			t.Errorf("a slot was renewed a second too late: %+v, %v", d, err)
+			t.Errorf("a slot was renewed a second too late: got %+v, %v, want denied", d, err)
 		}
 		acquire(t, limiter, "k")
 		if _, err := limiter.Release(t.Context(), third); err != nil {
@@ -129,7 +129,7 @@ func TestReserveTakesOneSlot(t *testing.T) {
 		for _, n := range []int64{700, 0} {
 			peek, err := limiter.PeekN(t.Context(), "k", n)
 			if err != nil || !peek.Allowed {
-				t.Fatalf("a peek at %d: %+v, %v", n, peek, err)
+				t.Fatalf("a peek at %d: got %+v, %v, want allowed", n, peek, err)
 			}
 			r, d, err := limiter.Reserve(t.Context(), "k", n)
 			if err != nil || !d.Allowed || r.Charges[0].Cost != n || r.Charges[1].Cost != 1 {
@@ -157,7 +157,7 @@ func TestReserveTakesOneSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d, err = limiter.Peek(t.Context(), "k"); err != nil || d.Answers[1].Remaining != 2 {
-			t.Errorf("after a reset: %+v, %v", d, err)
+			t.Errorf("after a reset: got %+v, %v, want Remaining 2", d, err)
 		}
 	})
 }
@@ -261,7 +261,7 @@ func TestSlotTravels(t *testing.T) {
 		elsewhere := newPerCall(t, st)
 		advance(clock, 50*time.Second)
 		if d, err := elsewhere.Renew(t.Context(), r); err != nil || !d.Allowed {
-			t.Errorf("renewed elsewhere: %+v, %v", d, err)
+			t.Errorf("renewed elsewhere: got %+v, %v, want allowed", d, err)
 		}
 		advance(clock, 50*time.Second)
 		checkFull(t, limiter, "k")

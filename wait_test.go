@@ -64,7 +64,7 @@ func TestWaitTakesAsLongAsRetryAfter(t *testing.T) {
 					t.Errorf("waited for %v, RetryAfter was %v", took, d.RetryAfter)
 				}
 				if d := allow(t, limiter, "k", 2); d.Allowed {
-					t.Errorf("what was waited for was not taken: %+v", d)
+					t.Errorf("what was waited for was not taken: got %+v, want denied", d)
 				}
 			})
 		})
@@ -122,7 +122,7 @@ func TestWaitBeyondTheDeadline(t *testing.T) {
 		}
 		d, err := both.Peek(t.Context(), "k")
 		if err != nil || d.RetryAfter != 50*time.Second || d.Answers[0].Remaining != 5 {
-			t.Errorf("something was charged: %+v, %v", d, err)
+			t.Errorf("something was charged: got %+v, %v, want RetryAfter 50s, Remaining 5", d, err)
 		}
 		enough, cancel := context.WithTimeout(t.Context(), 50*time.Second+time.Microsecond)
 		defer cancel()

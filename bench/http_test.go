@@ -69,7 +69,7 @@ func TestHandlerAloneDoesNotAllocate(t *testing.T) {
 		}
 		s := newServedHandler(o)
 		if n := testing.AllocsPerRun(100, func() { s.Allow("") }); n != 0 {
-			t.Errorf("%v allocations", n)
+			t.Errorf("got %v allocations, want none", n)
 		}
 		return
 	}

@@ -17,10 +17,10 @@ func TestLibrariesAdmitTheQuota(t *testing.T) {
 			defer opened.Close()
 			for _, key := range []string{newKeys(0, 1).at(0), newKeys(1, 1).at(0)} {
 				if first := drive(opened, keys{key, 1}, 0, quota); first != quota {
-					t.Errorf("the first %d requests: %d admitted", quota, first)
+					t.Errorf("got %d of the first %d requests admitted, want all", first, quota)
 				}
 				if more := drive(opened, keys{key, 1}, 0, quota); more != 0 {
-					t.Errorf("beyond the quota: %d admitted", more)
+					t.Errorf("got %d requests admitted beyond the quota, want none", more)
 				}
 			}
 		})
@@ -62,7 +62,7 @@ func TestLibrariesKeepTheLimitConcurrently(t *testing.T) {
 			s := timed(opened, []keys{list, list, list, list}, 0, 4*quota)
 			// throttled gives up after ten attempts, which counts as a refusal; no library admits more than the quota.
 			if s.passed > quota || s.passed < quota*9/10 {
-				t.Errorf("%d of %d admitted by 4 goroutines", s.passed, quota)
+				t.Errorf("4 goroutines: got %d admitted, want %d, or at least nine tenths of it", s.passed, quota)
 			}
 		})
 	}

@@ -15,10 +15,10 @@ func TestKeysDiffer(t *testing.T) {
 		seen[a.at(i)], seen[b.at(i)] = true, true
 	}
 	if len(seen) != 2*n {
-		t.Errorf("%d different keys of %d", len(seen), 2*n)
+		t.Errorf("got %d different keys, want %d", len(seen), 2*n)
 	}
 	if n := len(a.at(0)); n < 16 || n > 20 {
-		t.Errorf("a key has %d bytes", n)
+		t.Errorf("got a key of %d bytes, want 16 to 20", n)
 	}
 }
 
@@ -68,10 +68,10 @@ func TestHistogram(t *testing.T) {
 		}
 	}
 	if h.longest != 100*time.Millisecond {
-		t.Errorf("longest %v", h.longest)
+		t.Errorf("got longest %v, want 100ms", h.longest)
 	}
 	if n := h.over(50 * time.Millisecond); n < 49_000 || n > 50_000 {
-		t.Errorf("%d over the half", n)
+		t.Errorf("got %d over 50ms, want 49000 to 50000", n)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestRandomChainIsOneCycle(t *testing.T) {
 		}
 	}
 	if steps != len(chain) {
-		t.Errorf("back after %d steps", steps)
+		t.Errorf("got a cycle of %d steps, want %d", steps, len(chain))
 	}
 }
 

@@ -117,7 +117,7 @@ func TestPGInUseIsRefused(t *testing.T) {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	if !strings.Contains(progress.String(), "the schema slidegate_bench must not exist") {
-		t.Errorf("it says %q", progress.String())
+		t.Errorf("got %q, want an error about the schema", progress.String())
 	}
 	theirs.Exec("SELECT * FROM " + pgSchema + ".precious")
 }
@@ -138,7 +138,7 @@ func TestPGDropsItsSchema(t *testing.T) {
 func TestPGIsLeftOut(t *testing.T) {
 	var out, progress bytes.Buffer
 	if status := Main([]string{"-quick", "-scenario", "pg", "-only", "tollbooth"}, &out, &progress); status != 0 {
-		t.Errorf("exit status %d\n%s", status, progress.String())
+		t.Errorf("got exit status %d, want 0\n%s", status, progress.String())
 	}
 	if want := "Left out: -only names no limiter"; !strings.Contains(out.String(), want) {
 		t.Errorf("%q is not in\n%s", want, out.String())
@@ -231,6 +231,6 @@ func TestPGServerCPUTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after, err := server.cpu(t.Context()); err != nil || after <= before {
-		t.Errorf("%v, then %v, %v", before, after, err)
+		t.Errorf("got CPU time %v after a query, %v, want more than %v", after, err, before)
 	}
 }

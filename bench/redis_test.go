@@ -42,11 +42,11 @@ func TestRedisRowsAdmitTheQuota(t *testing.T) {
 				}
 			}
 			if got, err := allow(t.Context(), "other"); err != nil || !got {
-				t.Errorf("another key: admitted %v, %v", got, err)
+				t.Errorf("another key: got %v, %v, want admitted", got, err)
 			}
 			// Each key has a state in Redis, and no row decides from memory.
 			if n, err := server.admin.DBSize(t.Context()).Result(); err != nil || n != 2 {
-				t.Errorf("%d keys in Redis, %v", n, err)
+				t.Errorf("got %d keys in Redis, %v, want 2", n, err)
 			}
 		})
 	}
@@ -87,7 +87,7 @@ func TestRedisServerRemovesItsFolder(t *testing.T) {
 		t.Error("the server still runs")
 	}
 	if _, err := os.Stat(process.folder); !os.IsNotExist(err) {
-		t.Errorf("its folder: %v", err)
+		t.Errorf("its folder: got %v, want that it does not exist", err)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestRedisInUseIsRefused(t *testing.T) {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	if !strings.Contains(progress.String(), "has 1 keys and would be emptied") {
-		t.Errorf("it says %q", progress.String())
+		t.Errorf("got %q, want an error about the key in the database", progress.String())
 	}
 	if got, err := server.admin.Get(t.Context(), "theirs").Result(); got != "precious" {
 		t.Errorf("the key is %q, %v", got, err)
@@ -120,7 +120,7 @@ func TestRedisIsLeftOut(t *testing.T) {
 	} {
 		var out, progress bytes.Buffer
 		if status := Main([]string{"-quick", "-scenario", "redis", "-only", c.only}, &out, &progress); status != 0 {
-			t.Errorf("exit status %d\n%s", status, progress.String())
+			t.Errorf("got exit status %d, want 0\n%s", status, progress.String())
 		}
 		if !strings.Contains(out.String(), c.want) {
 			t.Errorf("%q is not in\n%s", c.want, out.String())
@@ -184,14 +184,14 @@ func TestRedisGoals(t *testing.T) {
 		{256, 299, "3x peer: missed"},
 	} {
 		if got := rows[0].verdict(c.rate, best, c.callers); got != c.want {
-			t.Errorf("%d callers, %g: %s", c.callers, c.rate, got)
+			t.Errorf("%d callers, %g: got %q, want %q", c.callers, c.rate, got, c.want)
 		}
 	}
 	if got := rows[1].verdict(1, best, 64); got != "" {
 		t.Errorf("a peer has the goal %q", got)
 	}
 	if got := rows[0].verdict(1, redisRates{incr: 2}, 64); got != "0.5x INCR: met" {
-		t.Errorf("without peers: %q", got)
+		t.Errorf("without peers: got %q, want \"0.5x INCR: met\"", got)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestWrongRedisDecisionsFailTheRun(t *testing.T) {
 	}
 	r.redisTable(rows, redisLoad{"refused", 1, 0}, 64, samples)
 	if len(r.failures) != 1 || !strings.Contains(r.failures[0], "wrong: 0.0500") {
-		t.Errorf("failures: %q", r.failures)
+		t.Errorf("got failures %q, want one about the wrong row", r.failures)
 	}
 }
 

@@ -34,7 +34,7 @@ func TestServiceServersSendEqualResponses(t *testing.T) {
 	}
 	status, constant := send("constant")
 	if status != 200 || len(constant) < len(decision)-4 || len(constant) > len(decision)+4 {
-		t.Errorf("%d: %d bytes and %d:\n%s%s", status, len(constant), len(decision), constant, decision)
+		t.Errorf("got status %d, and %d and %d bytes, want 200 and the same size:\n%s%s", status, len(constant), len(decision), constant, decision)
 	}
 }
 

@@ -147,11 +147,11 @@ func TestRefuseWhenFull(t *testing.T) {
 		t.Fatalf("got %v, want ErrFull", full)
 	}
 	if d := allow(t, limiter, "0", 1); !d.Allowed || d.Remaining != 1 {
-		t.Errorf("an existing key was not served: %+v", d)
+		t.Errorf("an existing key was not served: got %+v, want allowed, Remaining 1", d)
 	}
 	clock.Advance(rule.Micros(2) * rule.Micros(time.Minute.Microseconds()))
 	if d := allow(t, limiter, "one more", 1); !d.Allowed || d.Flags != 0 {
-		t.Errorf("no space after all keys expired: %+v", d)
+		t.Errorf("no space after all keys expired: got %+v, want allowed, no flags", d)
 	}
 }
 

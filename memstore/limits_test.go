@@ -240,7 +240,7 @@ func TestSnapshotOfManyShapes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := restored.Stats(); got.Keys != 0 {
-			t.Errorf("%v: expired states were restored: %+v", algorithm, got)
+			t.Errorf("%v: expired states were restored: got %+v, want Keys 0", algorithm, got)
 		}
 	}
 }

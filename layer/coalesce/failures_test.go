@@ -348,7 +348,7 @@ func TestFullQueue(t *testing.T) {
 		// A batch that is larger than the queue may wait alone.
 		send(t.Context(), st, limit, "first")
 		if err := st.Apply(t.Context(), large); err != nil || large[4].Answers[0].Remaining != 95 {
-			t.Errorf("5 requests in an empty queue for 3: %v", err)
+			t.Errorf("5 requests in an empty queue for 3: got %v, want Remaining 95", err)
 		}
 		want := [][]string{{"first"}, {"a", "b", "c"}, {"first"}, {"large", "large", "large", "large", "large"}}
 		if got := inner.seen(); !reflect.DeepEqual(got, want) {

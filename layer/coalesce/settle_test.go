@@ -75,7 +75,7 @@ func TestSharedSettlements(t *testing.T) {
 				for _, op := range []rule.Op{rule.Take, rule.Renew} {
 					r.Op = op
 					if err := st.Apply(t.Context(), []store.Request{r}); err != nil || !r.Answers[1].Allowed || r.Answers[1].Granted != 1 {
-						t.Errorf("%v: %+v, %v", op, r.Answers, err)
+						t.Errorf("%v: got %+v, %v, want allowed, Granted 1", op, r.Answers, err)
 					}
 				}
 				r.Op, r.Charges[0].At, r.Charges[0].Used = rule.Settle, r.Answers[0].At, random.Int64N(5)

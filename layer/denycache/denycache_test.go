@@ -60,12 +60,12 @@ func TestRefusedFromMemory(t *testing.T) {
 		r.wantCalls(1, "another key")
 		r.clock.Set(epoch + 60*second - 1)
 		if a := r.take(limit, "key", 1); a.Allowed || a.RetryAfter != 1 {
-			r.t.Fatalf("a microsecond before the retry time: %+v", a)
+			r.t.Fatalf("a microsecond before the retry time: got %+v, want denied, RetryAfter 1", a)
 		}
 		r.wantCalls(0, "a microsecond before the retry time")
 		r.clock.Set(epoch + 60*second)
 		if a := r.take(limit, "key", 1); !a.Allowed || a.Flags != 0 {
-			r.t.Fatalf("at the retry time: %+v", a)
+			r.t.Fatalf("at the retry time: got %+v, want allowed, no flags", a)
 		}
 		r.wantCalls(1, "at the retry time")
 		if got, want := r.store.Stats(), (denycache.Stats{Hits: 5, Misses: 5, Entries: 1}); got != want {
@@ -82,7 +82,7 @@ func TestPeekIsRemembered(t *testing.T) {
 		r.do(rule.Peek, limit, "key", 1)
 		r.wantCalls(2, "up to the denial")
 		if a := r.take(limit, "key", 1); a.Allowed || a.Flags != rule.Cached {
-			r.t.Fatalf("after a peek: %+v", a)
+			r.t.Fatalf("after a peek: got %+v, want denied, the flag Cached", a)
 		}
 		r.wantCalls(0, "after a peek")
 	})
@@ -96,7 +96,7 @@ func TestLowerCost(t *testing.T) {
 		r.take(limit, "key", 2) // denied
 		r.wantCalls(2, "up to the denial")
 		if a := r.take(limit, "key", 1); !a.Allowed {
-			r.t.Fatalf("a lower cost: %+v", a)
+			r.t.Fatalf("a lower cost: got %+v, want allowed", a)
 		}
 		r.wantCalls(1, "a lower cost")
 		r.take(limit, "key", 2)
@@ -118,7 +118,7 @@ func TestOverdrawn(t *testing.T) {
 		r.wantCalls(2, "up to the denial")
 		for _, cost := range []int64{0, 1, 2} {
 			if a := r.take(limit, "key", cost); a.Allowed || a.RetryAfter != 60*second {
-				r.t.Fatalf("cost %d: %+v", cost, a)
+				r.t.Fatalf("cost %d: got %+v, want denied, RetryAfter 60s", cost, a)
 			}
 		}
 		r.do(rule.Charge, limit, "key", 1)
@@ -255,17 +255,17 @@ func TestPlanUpgrade(t *testing.T) {
 				r.wantCalls(1, "by the new limit")
 				if test.before.Algorithm == slidegate.TokenBucket { // one plan may shorten the wait that another reported
 					if a := r.take(before, "key", 1); a.Allowed || a.Flags != 0 {
-						r.t.Fatalf("by the old limit of a bucket: %+v", a)
+						r.t.Fatalf("by the old limit of a bucket: got %+v, want denied, no flags", a)
 					}
 					r.wantCalls(1, "by the old limit of a bucket")
 					return
 				}
 				if a := r.take(before, "key", 1); a.Allowed || a.Flags != rule.Cached {
-					r.t.Fatalf("by the old limit: %+v", a)
+					r.t.Fatalf("by the old limit: got %+v, want denied, the flag Cached", a)
 				}
 				// The same limit again, as another limiter of this process binds it.
 				if a := r.take(bound(r.t, test.before), "key", 1); a.Allowed || a.Flags != rule.Cached {
-					r.t.Fatalf("by the old limit, bound again: %+v", a)
+					r.t.Fatalf("by the old limit, bound again: got %+v, want denied, the flag Cached", a)
 				}
 				r.wantCalls(0, "by the old limit")
 			})
@@ -315,11 +315,11 @@ func TestKeysAreCopied(t *testing.T) {
 	copy(bytes, "your")
 	copy(group, "club")
 	if a := r.take(limit, "mine", 1); a.Flags != rule.Cached {
-		t.Fatalf("the denied key: %+v", a)
+		t.Fatalf("the denied key: got %+v, want the flag Cached", a)
 	}
 	charge := store.Charge{Limit: limit, Key: "mine", Cost: 1}
 	if a := r.several(rule.Take, "team", charge)[0]; a.Flags != rule.Cached {
-		t.Fatalf("the denied key, in its group: %+v", a)
+		t.Fatalf("the denied key, in its group: got %+v, want the flag Cached", a)
 	}
 	r.wantCalls(0, "the denied keys")
 }

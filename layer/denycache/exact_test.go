@@ -259,15 +259,15 @@ func TestExactTimes(t *testing.T) {
 			}
 			w.clock.Advance(rule.Micros(rapid.Int64Range(0, int64(a.RetryAfter)-1).Draw(rt, "early")))
 			if a, _ = take(); a.Allowed {
-				rt.Fatalf("admitted before the retry time: %+v", a)
+				rt.Fatalf("admitted before the retry time: got %+v, want denied", a)
 			}
 			w.clock.Advance(a.RetryAfter - 1)
 			if a, _ = take(); a.Allowed || a.RetryAfter != 1 {
-				rt.Fatalf("a microsecond before the retry time: %+v", a)
+				rt.Fatalf("a microsecond before the retry time: got %+v, want denied, RetryAfter 1", a)
 			}
 			w.clock.Advance(1)
 			if a, _ = take(); !a.Allowed {
-				rt.Fatalf("denied at the retry time: %+v", a)
+				rt.Fatalf("denied at the retry time: got %+v, want allowed", a)
 			}
 		}
 	})

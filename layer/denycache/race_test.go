@@ -92,7 +92,7 @@ func TestResetWhileOthersPeek(t *testing.T) {
 			break
 		}
 		if a := r.take(limit, "key", 1); a.Allowed {
-			t.Errorf("round %d: admitted twice: %+v", i, a)
+			t.Errorf("round %d: admitted twice: got %+v, want denied", i, a)
 			break
 		}
 		r.several(ops, "", charges...)

@@ -30,7 +30,7 @@ func TestForgetsImmediately(t *testing.T) {
 					r.take(limit, "other", 1)
 					r.wantCalls(0, "another key")
 					if a := r.take(limit, "key", 1); !a.Allowed {
-						r.t.Fatalf("after the operation: %+v", a)
+						r.t.Fatalf("after the operation: got %+v, want allowed", a)
 					}
 					r.do(rule.Reset, limit, "key", 0)
 				}
@@ -49,10 +49,10 @@ func TestForgetsInGroup(t *testing.T) {
 	}
 	r.several(rule.Reset, "one", charge)
 	if a := r.several(rule.Take, "one", charge)[0]; !a.Allowed {
-		t.Fatalf("in the group of the reset: %+v", a)
+		t.Fatalf("in the group of the reset: got %+v, want allowed", a)
 	}
 	if a := r.several(rule.Take, "two", charge)[0]; a.Flags != rule.Cached {
-		t.Fatalf("in the other group: %+v", a)
+		t.Fatalf("in the other group: got %+v, want the flag Cached", a)
 	}
 }
 
@@ -98,10 +98,10 @@ func TestOvertakenByReset(t *testing.T) {
 			}
 		}
 		if a := r.take(limit, "key", 1); a.Allowed {
-			r.t.Fatalf("before the reset: %+v", a)
+			r.t.Fatalf("before the reset: got %+v, want denied", a)
 		}
 		if a := r.take(limit, "key", 1); !a.Allowed {
-			r.t.Fatalf("after the reset: %+v", a)
+			r.t.Fatalf("after the reset: got %+v, want allowed", a)
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestRequestDuringReset(t *testing.T) {
 			if op == rule.Reset {
 				r.spy.requests.Store(0)
 				if a := r.take(limit, "key", 1); a.Allowed {
-					r.t.Fatalf("before the store has reset: %+v", a)
+					r.t.Fatalf("before the store has reset: got %+v, want denied", a)
 				}
 				r.take(limit, "key", 1)
 				r.wantCalls(2, "before the store has reset")
@@ -126,21 +126,21 @@ func TestRequestDuringReset(t *testing.T) {
 		r.spy.after = func(op rule.Op) {
 			if op == rule.Reset {
 				if a := r.take(limit, "key", 1); !a.Allowed {
-					r.t.Fatalf("after the store has reset, but before the reset returned: %+v", a)
+					r.t.Fatalf("after the store has reset, but before the reset returned: got %+v, want allowed", a)
 				}
 				if a := r.take(limit, "key", 2); a.Allowed {
-					r.t.Fatalf("after the store has reset: %+v", a)
+					r.t.Fatalf("after the store has reset: got %+v, want denied", a)
 				}
 			}
 		}
 		r.do(rule.Reset, limit, "key", 0)
 		if a := r.take(limit, "key", 1); !a.Allowed {
-			r.t.Fatalf("after the reset: %+v", a)
+			r.t.Fatalf("after the reset: got %+v, want allowed", a)
 		}
 		r.take(limit, "key", 1)
 		r.spy.requests.Store(0)
 		if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
-			r.t.Fatalf("a denial after the reset is not remembered: %+v", a)
+			r.t.Fatalf("a denial after the reset is not remembered: got %+v, want the flag Cached", a)
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestSeveralDuringReset(t *testing.T) {
 		r.spy.before, r.spy.after = during, during
 		r.several(rule.Reset, "g", both[place])
 		if a := r.several(rule.Take, "g", both...); !a[place].Allowed {
-			t.Fatalf("after the reset of %d: %+v", place, a)
+			t.Fatalf("after the reset of %d: got %+v, want allowed", place, a)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestTwoResetsAtOnce(t *testing.T) {
 		}
 		r.do(rule.Reset, limit, "key", 0)
 		if a := r.take(limit, "key", 1); !a.Allowed {
-			r.t.Fatalf("after both resets: %+v", a)
+			r.t.Fatalf("after both resets: got %+v, want allowed", a)
 		}
 	})
 }
@@ -207,7 +207,7 @@ func TestPanicEndsReset(t *testing.T) {
 		r.take(limit, "key", 2)
 		r.take(limit, "key", 1)
 		if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
-			r.t.Fatalf("denials are no longer remembered: %+v", a)
+			r.t.Fatalf("denials are no longer remembered: got %+v, want the flag Cached", a)
 		}
 	})
 }
@@ -235,11 +235,11 @@ func TestClockMoved(t *testing.T) {
 				larger := slidegate.Unbind(limit)
 				larger.Quota, larger.CountDenied = 3, test.counts
 				if a := r.take(bound(r.t, larger), "key", test.cost); a.Flags != rule.ClockMoved {
-					r.t.Fatalf("the store did not move the state: %+v", a)
+					r.t.Fatalf("the store did not move the state: got %+v, want the flag ClockMoved", a)
 				}
 				r.pass(time.Second)
 				if a := r.take(limit, "key", 1); !a.Allowed {
-					r.t.Fatalf("in the next minute by the new time: %+v", a)
+					r.t.Fatalf("in the next minute by the new time: got %+v, want allowed", a)
 				}
 			})
 		})
@@ -269,7 +269,7 @@ func TestShrunkLog(t *testing.T) {
 					r.do(test.op, small, "key", 1)
 				}
 				if a := r.take(large, "key", 2); !a.Allowed { // two of the four are left
-					r.t.Fatalf("after the log was cut to two: %+v", a)
+					r.t.Fatalf("after the log was cut to two: got %+v, want allowed", a)
 				}
 			})
 		})

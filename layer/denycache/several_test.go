@@ -51,7 +51,7 @@ func TestSeveralLimits(t *testing.T) {
 
 	r.pass(30 * time.Second)
 	if a := r.several(rule.Take, "g", both...); !a[0].Allowed || !a[1].Allowed {
-		t.Fatalf("in the next minute: %+v", a)
+		t.Fatalf("in the next minute: got %+v, want both allowed", a)
 	}
 	r.wantCalls(1, "in the next minute")
 }
@@ -73,7 +73,7 @@ func TestBothRefuse(t *testing.T) {
 	r.pass(time.Microsecond)
 	a = r.several(rule.Take, "g", both...)
 	if !a[0].Allowed || a[1].Allowed || a[1].RetryAfter != 3540*second {
-		t.Fatalf("at the end of the minute: %+v", a)
+		t.Fatalf("at the end of the minute: got %+v, want allowed, denied, RetryAfter 3540s", a)
 	}
 	r.wantCalls(1, "at the end of the minute")
 	r.pass(time.Minute)
@@ -105,7 +105,7 @@ func TestNeverAmongSeveral(t *testing.T) {
 	r.several(rule.Take, "g", pairOf(t, 1, 1)...)
 	a := r.several(rule.Take, "g", pairOf(t, 1, 4)...)
 	if a[1].RetryAfter != rule.Never || a[1].ResetAfter != 3600*second {
-		t.Fatalf("more than the capacity, where less is known to be denied: %+v", a)
+		t.Fatalf("more than the capacity, where less is known to be denied: got %+v, want RetryAfter Never, ResetAfter 3600s", a)
 	}
 	r.wantCalls(1, "where less is known to be denied")
 }

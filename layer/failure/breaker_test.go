@@ -54,7 +54,7 @@ func TestDeadStore(t *testing.T) {
 		inner.hang()
 		if took := timed(func() {
 			if a := take(store); a.Flags != flag {
-				t.Errorf("the first request of the outage: %+v", a)
+				t.Errorf("the first request of the outage: got %+v, want the flag of the fallback", a)
 			}
 		}); took != 100*time.Millisecond || inner.callsSinceCheck() != 1 {
 			t.Errorf("the first request took %v", took)
@@ -63,7 +63,7 @@ func TestDeadStore(t *testing.T) {
 		if took := timed(func() {
 			for range 50 {
 				if a := take(store); a.Flags != flag {
-					t.Fatalf("during the outage: %+v", a)
+					t.Fatalf("during the outage: got %+v, want the flag of the fallback", a)
 				}
 			}
 		}); took != 0 || inner.callsSinceCheck() != 0 {
@@ -326,7 +326,7 @@ func TestCallersDeadline(t *testing.T) {
 				inner.heal()
 				time.Sleep(time.Second)
 				if a := take(st); a.Flags != 0 {
-					t.Errorf("%s: after an abandoned probe: %+v", name, a)
+					t.Errorf("%s: after an abandoned probe: got %+v, want no flags", name, a)
 				}
 			}
 		}

@@ -256,7 +256,7 @@ func TestWithoutRoundTrips(t *testing.T) {
 			expect(t, st, failure.Stats{Fallbacks: 3, Failures: 3})
 			inner.heal()
 			if a, err := way(t.Context(), st, charge); err != nil || a.Flags != 0 {
-				t.Errorf("flag %d, %s: %+v, %v", flag, name, a, err)
+				t.Errorf("flag %d, %s: got %+v, %v, want no flags", flag, name, a, err)
 			}
 		}
 	}

@@ -214,7 +214,7 @@ func (p *play) run() (above, reached int) {
 			p.t.Errorf("closed: %v", err)
 		}
 		if got := st.Stats(); got.Owed != 0 {
-			p.t.Errorf("units are owed after the end: %+v", got)
+			p.t.Errorf("units are owed after the end: got %+v, want Owed 0", got)
 		}
 		for at, units := range lines[i].sent {
 			if admitted := lines[i].optimistic[at]; units > admitted {

@@ -52,7 +52,7 @@ func (h *optimisticRig) up() {
 	h.inner.heal()
 	testkit.Pass(2 * time.Second)
 	if got := h.Stats(); got.Owed != 0 {
-		h.t.Fatalf("owed: %+v", got)
+		h.t.Fatalf("owed: got %+v, want Owed 0", got)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestOptimisticAnswers(t *testing.T) {
 						}
 					}
 					if got := h.Stats(); got.Owed != 3 {
-						t.Errorf("owed: %+v", got)
+						t.Errorf("owed: got %+v, want Owed 3", got)
 					}
 					h.up()
 				}
@@ -133,10 +133,10 @@ func TestOptimisticCosts(t *testing.T) {
 		h.checkTakes(0, c)
 		c.Cost = 11
 		if a := h.do(rule.Take, c); a.Allowed || a.RetryAfter != rule.Never {
-			t.Errorf("11 of 10: %+v", a)
+			t.Errorf("11 of 10: got %+v, want denied, RetryAfter Never", a)
 		}
 		if a := h.do(rule.TakeUpTo, c); !a.Allowed || a.Granted != 4 {
-			t.Errorf("up to 11: %+v", a)
+			t.Errorf("up to 11: got %+v, want allowed, Granted 4", a)
 		}
 		if a := h.do(rule.TakeUpTo, c); a.Allowed || a.Granted != 0 || a.RetryAfter == rule.Never {
 			t.Errorf("up to 11 again: %+v", a)
@@ -159,15 +159,15 @@ func TestOptimisticAfterExhaustion(t *testing.T) {
 			take(5)  // leaves nothing
 			h.down() // a second later
 			if a := take(1); a.Allowed || a.RetryAfter != 59_000_000 {
-				t.Errorf("an exhausted key: %+v", a)
+				t.Errorf("an exhausted key: got %+v, want denied, RetryAfter 59000000", a)
 			}
 			testkit.Pass(59*time.Second - time.Microsecond)
 			if a := take(1); a.Allowed || a.RetryAfter != 1 {
-				t.Errorf("just before units are free: %+v", a)
+				t.Errorf("just before units are free: got %+v, want denied, RetryAfter 1", a)
 			}
 			testkit.Pass(time.Microsecond)
 			if a := take(3); !a.Allowed {
-				t.Errorf("when units are free: %+v", a)
+				t.Errorf("when units are free: got %+v, want allowed", a)
 			}
 		},
 		"refused": func(t *testing.T, h *optimisticRig, take taker) {
@@ -175,10 +175,10 @@ func TestOptimisticAfterExhaustion(t *testing.T) {
 			take(2) // which is too few
 			h.down()
 			if a := take(2); a.Allowed || a.RetryAfter != 59_000_000 {
-				t.Errorf("a cost above the remaining units: %+v", a)
+				t.Errorf("a cost above the remaining units: got %+v, want denied, RetryAfter 59000000", a)
 			}
 			if a := take(1); !a.Allowed {
-				t.Errorf("a cost of the remaining units: %+v", a)
+				t.Errorf("a cost of the remaining units: got %+v, want allowed", a)
 			}
 		},
 		"refunded": func(t *testing.T, h *optimisticRig, take taker) {
@@ -186,7 +186,7 @@ func TestOptimisticAfterExhaustion(t *testing.T) {
 			h.do(rule.GiveBack, store.Charge{Limit: bind(t, limit), Key: "k", Cost: 5})
 			h.down()
 			if a := take(3); !a.Allowed {
-				t.Errorf("after a refund: %+v", a)
+				t.Errorf("after a refund: got %+v, want allowed", a)
 			}
 		},
 	}
@@ -308,7 +308,7 @@ func TestOptimisticSeveral(t *testing.T) {
 			}
 		}
 		if a := send(rule.TakeUpTo, "g"); !a[0].Allowed || !a[1].Allowed {
-			t.Errorf("another group: %+v", a)
+			t.Errorf("another group: got %+v, want both allowed", a)
 		}
 		h.up()
 		h.used(2, both[0])
@@ -336,11 +336,11 @@ func TestOptimisticMemoryIsBounded(t *testing.T) {
 			t.Errorf("got %d keys admitted, want the 10 that there is memory for", admitted)
 		}
 		if a, err := apply(t, st, rule.Peek, store.Charge{Limit: bind(t, ten), Key: "new", Cost: 1}); err != nil || !a.Allowed {
-			t.Errorf("a peek, which needs no memory: %+v, %v", a, err)
+			t.Errorf("a peek, which needs no memory: got %+v, %v, want allowed", a, err)
 		}
 		testkit.Pass(time.Hour)
 		if a, err := apply(t, st, rule.Take, store.Charge{Limit: bind(t, ten), Key: "new", Cost: 1}); err != nil || !a.Allowed {
-			t.Errorf("when all others have expired: %+v, %v", a, err)
+			t.Errorf("when all others have expired: got %+v, %v, want allowed", a, err)
 		}
 		if err := st.Close(t.Context()); !errors.Is(err, errDown) {
 			t.Errorf("closed in an outage: %v", err)

@@ -142,7 +142,7 @@ func TestOpenHoldsNothing(t *testing.T) {
 		inner.fail(errDown)
 		b := newBooking(t, 1)
 		if a, err := b.do(st, rule.Take); err != nil || !a[1].Allowed || a[1].Flags != rule.FallbackOpen {
-			t.Fatalf("taken in the outage: %+v, %v", a, err)
+			t.Fatalf("taken in the outage: got %+v, %v, want allowed, the flag FallbackOpen", a, err)
 		}
 		for range 2 { // during the outage, and after it
 			for _, op := range []rule.Op{rule.Renew, rule.Settle, rule.Settle} {

@@ -125,7 +125,7 @@ func TestOnlyTheBeginningIsCheckedIfManyAreLost(t *testing.T) {
 	}
 	meanwhile := Event{Op: rule.Take, Cost: 1, Call: at(0), Return: at(9_000), Known: true}
 	if kept := beforeTooManyLost(append(slices.Clone(lost), meanwhile)); kept[0].Known || kept[0].Return != at(5_000+maxLost) {
-		t.Errorf("a request that was answered later is kept as %+v", kept[0])
+		t.Errorf("a request that was answered later: got %+v, want it unanswered", kept[0])
 	}
 }
 

@@ -44,7 +44,7 @@ func TestUnitsOfKilledProcessExpire(t *testing.T) {
 		}
 		kit.Eventually(t, "the whole quota to be free", func() bool { return used(t, s, limit) == 0 })
 		if a := kit.Must(apply(s.raw, rule.Take, store.Charge{Limit: limit, Key: key, Cost: narrow.Quota}))(t); !a.Allowed {
-			t.Errorf("the quota is not free: %+v", a)
+			t.Errorf("the quota is not free: got %+v, want allowed", a)
 		}
 	})
 }

@@ -34,12 +34,12 @@ func TestClocksAgree(t *testing.T) {
 		for _, engine := range []*memcached.Engine{a, b} {
 			if !clockFollows(engine, 0) {
 				low, high := ahead(engine)
-				t.Fatalf("the clock is ahead of the server's by %v to %v, and says that it may be off by %v", low, high, engine.Skew())
+				t.Fatalf("the clock is ahead of the server's by %v to %v, and reports that it may be off by %v", low, high, engine.Skew())
 			}
 		}
 	}
 	if traits := a.Traits(); !traits.ServerClock || traits.Skew <= 0 || traits.Skew > time.Second {
-		t.Errorf("the traits are %+v", traits)
+		t.Errorf("got traits %+v, want ServerClock, and a Skew of up to a second", traits)
 	}
 	t.Logf("the clocks may be off by %v and %v", a.Skew(), b.Skew())
 }
@@ -67,7 +67,7 @@ func TestServerClockDecidesAfterItIsSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := s.TimeToLive(keyOf(i)); left < keep || left > keep+5*time.Second {
-			t.Errorf("after the clock was set, an entry to keep for %v is kept for %v", keep, left)
+			t.Errorf("after the clock was set: got an entry kept for %v, want %v, and at most 5s more", left, keep)
 		}
 	}
 }

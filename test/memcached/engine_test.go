@@ -45,7 +45,7 @@ func TestTooLargeValueIsAnError(t *testing.T) {
 		t.Errorf("a value that is too large: %v, want an error that says what to do", err)
 	}
 	if value, _, err := engine.Get(t.Context(), "name"); string(value) != "small" || err != nil {
-		t.Errorf("after that there is %q, %v", value, err)
+		t.Errorf("after that: got %q, %v, want %q", value, err, "small")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestEntriesAreKeptLongEnough(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := s.TimeToLive(name); left < keep || left > keep+most {
-			t.Errorf("an entry to keep for %v is kept for %v", keep, left)
+			t.Errorf("got an entry kept for %v, want %v to %v", left, keep, keep+most)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestFullServerIsAnError(t *testing.T) {
 		}
 	}
 	if n := s.Count("evictions"); n != 0 {
-		t.Errorf("the server has evicted %d entries", n)
+		t.Errorf("got %d evictions, want none", n)
 	}
 	t.Logf("a server of 1 MB with -M took %d keys", known)
 }
@@ -141,14 +141,14 @@ func TestOptionErrors(t *testing.T) {
 		engine, err := memcached.Open(t.Context(), test.client, test.opts)
 		if err == nil {
 			engine.Close()
-			t.Errorf("%s: no error", test.name)
+			t.Errorf("%s: got no error, want one", test.name)
 		} else if !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: the error is %q, want %q in it", test.name, err, test.want)
 		}
 	}
 	engine := openOnMachineClock(t, unwatched.Client(t))
 	if traits := engine.Traits(); traits.ServerClock {
-		t.Errorf("by the machine's clock the traits are %+v", traits)
+		t.Errorf("by the machine's clock: got traits %+v, want no ServerClock", traits)
 	}
 	limit := bind(t, slidegate.Limit{Name: "limit", Quota: 5, Window: time.Hour})
 	st := newStore(t, engine, kvstore.Options{})
@@ -200,6 +200,6 @@ func TestStoppedServerFailsWithinTimeout(t *testing.T) {
 		t.Errorf("the error is %v, want that of a deadline", err)
 	}
 	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("the error came after %v", took)
+		t.Errorf("got the error after %v, want at most 20s", took)
 	}
 }

@@ -54,7 +54,7 @@ func TestHistory(t *testing.T) {
 			break
 		}
 		if time.Since(start) > *historyLength+time.Minute {
-			t.Fatalf("too little happened for the history to mean something: %+v; %v", s, faults)
+			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, faults)
 		}
 	}
 	t.Logf("%d restarts forgot %d entries, in which %d units were counted", len(restarts), entries, units)

@@ -60,7 +60,7 @@ func TestMemory(t *testing.T) {
 		t.Logf("%-8s: %d entries of %d bytes on average; the server has taken %d bytes for each", limit.Name, items,
 			s.Count("bytes")/items, (s.Count("total_malloced", "slabs")-before)/items)
 		if items != int64(*memoryKeys) {
-			t.Errorf("%s: %d keys have %d entries", limit.Name, *memoryKeys, items)
+			t.Errorf("%s: got %d entries, want %d, one per key", limit.Name, items, *memoryKeys)
 		}
 	}
 }

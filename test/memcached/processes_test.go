@@ -124,7 +124,7 @@ func TestProcessesAdmitExactlyTheQuota(t *testing.T) {
 	s := memcachedtest.Start(t)
 	for round, n := range runRace(t, workers.Start(t, raceProcesses, "race "+s.Addr()), 20) {
 		if n != raceQuota {
-			t.Errorf("round %d: %d of %d were admitted, of a quota of %d", round, n, raceRequests, raceQuota)
+			t.Errorf("round %d: got %d of %d requests admitted, want %d", round, n, raceRequests, raceQuota)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestLostUpdates(t *testing.T) {
 	s := memcachedtest.Start(t)
 	for round, n := range runRace(t, workers.Start(t, 1, "weak "+s.Addr()), 8) {
 		if n != raceQuota {
-			t.Errorf("round %d: %d of %d requests of one process were admitted, of a quota of %d", round, n, raceRequests, raceQuota)
+			t.Errorf("round %d: got %d of %d requests of one process admitted, want %d", round, n, raceRequests, raceQuota)
 		}
 	}
 	other := memcachedtest.Start(t)

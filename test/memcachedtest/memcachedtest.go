@@ -161,7 +161,7 @@ func (s *Server) Count(name string, of ...string) int64 {
 	s.t.Helper()
 	n, err := strconv.ParseInt(s.Stats(of...)[name], 10, 64)
 	if err != nil {
-		s.t.Fatalf("memcachedtest: the server's %s is no number: %v", name, err)
+		s.t.Fatalf("memcachedtest: the server's %s is not a number: %v", name, err)
 	}
 	return n
 }

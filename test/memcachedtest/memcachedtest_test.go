@@ -29,7 +29,7 @@ func TestRestartForgets(t *testing.T) {
 	}
 	s.Restart()
 	if _, err := s.Client(t).Get("key"); !errors.Is(err, memcache.ErrCacheMiss) || s.Addr() != addr {
-		t.Errorf("after Restart at %s, which was %s, the key is there: %v", s.Addr(), addr, err)
+		t.Errorf("after Restart: got the address %s and error %v, want %s and a missing key", s.Addr(), err, addr)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestCountersCannotExpire(t *testing.T) {
 		change(&config)
 		var refused *jetstream.APIError
 		if _, err := js.CreateStream(t.Context(), config); !errors.As(err, &refused) {
-			t.Errorf("%s: the error is %v: counters have become better than the decision says", name, err)
+			t.Errorf("%s: got error %v: counters can now do what the decision page says they cannot", name, err)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestEntriesExpire(t *testing.T) {
 		t.Errorf("the short entry lived for %v, want at least a second", lived)
 	}
 	if _, err := stream.GetLastMsgForSubject(t.Context(), "$KV.slidegate.short"); !errors.Is(err, jetstream.ErrMsgNotFound) {
-		t.Errorf("in the place of the entry there is something: %v", err)
+		t.Errorf("an expired entry: got %v, want ErrMsgNotFound", err)
 	}
 	if value, revision, err := engine.Get(t.Context(), "renewed"); string(value) != "two" || revision != renewed || err != nil {
 		t.Errorf("got %q of revision %d, %v; want the renewed entry", value, revision, err)

@@ -42,7 +42,7 @@ func TestHistory(t *testing.T) {
 			break
 		}
 		if time.Since(start) > *historyLength+time.Minute {
-			t.Fatalf("too little happened for the history to mean something: %+v; %v", s, f.done)
+			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, f.done)
 		}
 	}
 	history.Verify(t, seed, all)

@@ -109,7 +109,7 @@ func testRace(t *testing.T, url func(first int) string, replicas int) {
 			total += admitted
 		}
 		if total != raceQuota {
-			t.Errorf("round %d, %s: %d of %d were admitted, of a quota of %d", round, raceLimits[limit].Name, total, raceProcesses*raceEach, raceQuota)
+			t.Errorf("round %d, %s: got %d of %d requests admitted, want %d", round, raceLimits[limit].Name, total, raceProcesses*raceEach, raceQuota)
 		}
 	}
 	t.Logf("%d rounds of %d requests at once: %d passed in each", rounds, raceProcesses*raceEach, raceQuota)

@@ -279,6 +279,6 @@ func TestNothingIsReportedAfterClose(t *testing.T) {
 	}
 	m.want()
 	if d, err := limiter.Allow(t.Context(), "k"); err != nil || d.Remaining != 1 {
-		t.Errorf("after Close: %+v, %v", d, err)
+		t.Errorf("after Close: got %+v, %v, want Remaining 1", d, err)
 	}
 }

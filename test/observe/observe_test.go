@@ -257,7 +257,7 @@ func TestDroppedDurationsReadNoClock(t *testing.T) {
 		slidegate.Limit{Name: "user", Quota: 3, Window: time.Minute})
 	_, _ = limiter.Allow(t.Context(), "k")
 	if points := m.durations(); points != nil {
-		t.Errorf("durations: %+v", points)
+		t.Errorf("got durations %+v, want none", points)
 	}
 	m.want("decisions limit=user,source=store,store=memory,verdict=allowed 1", "units.granted limit=user,store=memory 1")
 }

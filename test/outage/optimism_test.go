@@ -92,7 +92,7 @@ func (h *layerGroup) used() int64 {
 	h.t.Helper()
 	r := store.Request{Op: rule.Peek, Charges: []store.Charge{{Limit: h.limit, Key: "key"}}, Answers: make([]rule.Answer, 1)}
 	if err := h.layers[0].Apply(context.Background(), []store.Request{r}); err != nil || r.Answers[0].Flags != 0 {
-		h.t.Fatalf("a peek: %+v, %v", r.Answers, err)
+		h.t.Fatalf("a peek: got %+v, %v, want no flags", r.Answers, err)
 	}
 	return herdQuota - r.Answers[0].Remaining
 }

@@ -106,7 +106,7 @@ func TestLargeBatch(t *testing.T) {
 	}
 	for i := range batch {
 		if a := batch[i].Answers[0]; a.Allowed != (i < 2_000) || a.Remaining != max(0, 2_000-int64(i)-1) {
-			t.Fatalf("request %d: %+v", i, a)
+			t.Fatalf("request %d: got %+v, want allowed %t, Remaining %d", i, a, i < 2_000, max(0, 2_000-i-1))
 		}
 	}
 }

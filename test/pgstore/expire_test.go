@@ -48,7 +48,7 @@ func TestExpiry(t *testing.T) {
 		}{{before, 0}, {bound.Rule().Expires(&state) + 7, 0}, {bound.Rule().Expires(&state) + 8, 1}} {
 			now = c.now
 			if deleted, err := s.Expire(t.Context()); deleted != c.deleted || err != nil {
-				t.Errorf("%s: at %d, %d rows were deleted, %v", limit.Name, now, deleted, err)
+				t.Errorf("%s: at %d: got %d rows deleted, %v, want %d", limit.Name, now, deleted, err, c.deleted)
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func TestResetExpires(t *testing.T) {
 		apply(t, s, rule.Take, charge)
 		apply(t, s, rule.Reset, charge)
 		if deleted, err := s.Expire(t.Context()); deleted != 1 || err != nil {
-			t.Errorf("%s: %d rows were deleted after a reset, %v", limit.Name, deleted, err)
+			t.Errorf("%s: got %d rows deleted after a reset, %v, want 1", limit.Name, deleted, err)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestSweep(t *testing.T) {
 	kit.Eventually(t, "all to be swept", func() bool { return queryNumber(t, pool, "SELECT count(*) FROM slidegate_state") == 5_000 })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("Sweep returned %v", err)
+		t.Errorf("Sweep: got %v, want context.Canceled", err)
 	}
 }
 

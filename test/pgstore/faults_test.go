@@ -118,7 +118,7 @@ func checkPolicies(t *testing.T, store store.Store) {
 		for i, allowed := range c.allowed {
 			d, err := limiter.Allow(context.Background(), secretKey)
 			if err != nil || d.Allowed != allowed || d.Flags&c.flag == 0 {
-				t.Errorf("policy %v, request %d: %+v, %v", c.policy, i, d, err)
+				t.Errorf("policy %v, request %d: got %+v, %v, want allowed %t with the flag %v", c.policy, i, d, err, allowed, c.flag)
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func TestDocumentedPrivilegesAreEnough(t *testing.T) {
 	st := open(t, url)
 	for _, charges := range [][]store.Charge{oneCharge(t), twoCharges(t)} {
 		if granted, err := take(st, charges...); granted != 1 || err != nil {
-			t.Errorf("%d charges: %d, %v", len(charges), granted, err)
+			t.Errorf("%d charges: got %d granted, %v, want 1", len(charges), granted, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -255,7 +255,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Logf("%d new keys went into what the table had", admitted-1)
 	if err == nil || !strings.Contains(err.Error(), "disk is full") || strings.Contains(err.Error(), "4711") {
-		t.Fatalf("on a full disk: %v", err)
+		t.Fatalf("on a full disk: got %v, want an error that says so, without a key", err)
 	}
 	last := oneCharge(t)
 	last[0].Key = fmt.Sprintf("%s-%d", secretKey, admitted-1)
@@ -263,7 +263,7 @@ func TestFullDisk(t *testing.T) {
 	checkPolicies(t, withKey{store, last[0].Key})
 	used.Cost = 1
 	if granted, err := take(store, used); granted != 0 || err != nil {
-		t.Errorf("a denial on a full disk: %d, %v", granted, err)
+		t.Errorf("a denial on a full disk: got %d granted, %v, want 0", granted, err)
 	}
 	s.Exec("DROP TABLE ballast", "CHECKPOINT") // files are removed at a checkpoint
 	for want := faultLimit.Quota; want >= 0; want -= faultLimit.Quota {
@@ -273,7 +273,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	if granted, err := take(store, used); granted != 0 || err != nil {
-		t.Errorf("the key that was exhausted before: %d, %v", granted, err)
+		t.Errorf("the key that was exhausted before: got %d granted, %v, want 0", granted, err)
 	}
 }
 

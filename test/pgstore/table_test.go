@@ -105,10 +105,10 @@ func TestLayout(t *testing.T) {
 		return all >= 199
 	})
 	if all != 199 || hot < 190 { // a snapshot of the server's own processes can keep old rows for a moment
-		t.Errorf("of %d updates %d touched no index", all, hot)
+		t.Errorf("got %d updates, of which %d touched no index, want 199 and at least 190", all, hot)
 	}
 	if n := queryNumber(t, pool, "SELECT pg_relation_size('slidegate_state')"); n > 4*8192 {
-		t.Errorf("one row, charged 200 times, takes %d bytes", n)
+		t.Errorf("one row, charged 200 times: got %d bytes, want at most 4 pages", n)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestFullPagesHaveSpaceForUpdates(t *testing.T) {
 	})
 	hot := queryNumber(t, pool, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'")
 	if hot < 390 {
-		t.Errorf("of 400 updates %d touched no index", hot)
+		t.Errorf("got %d of 400 updates that touched no index, want at least 390", hot)
 	}
 }
 
@@ -147,12 +147,12 @@ func TestLogIsBounded(t *testing.T) {
 	for i := range int64(12) {
 		apply(t, s, rule.Take, store.Charge{Limit: limit, Cost: 1})
 		if n := queryNumber(t, pool, "SELECT cardinality(more) FROM slidegate_state"); n != min(i+1, 5) {
-			t.Errorf("after %d requests the log holds %d units", i+1, n)
+			t.Errorf("after %d requests: got %d units in the log, want %d", i+1, n, min(i+1, 5))
 		}
 	}
 	apply(t, s, rule.Charge, store.Charge{Limit: limit, Cost: 100})
 	if n := queryNumber(t, pool, "SELECT cardinality(more) FROM slidegate_state"); n != 5 {
-		t.Errorf("after a charge of more than the quota the log holds %d units", n)
+		t.Errorf("after a charge of more than the quota: got %d units in the log, want 5", n)
 	}
 }
 

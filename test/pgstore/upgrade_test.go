@@ -140,7 +140,7 @@ func TestOldBucketKeepsWhatWasUsed(t *testing.T) {
 	}
 	address := "shop:bucket:token-bucket-3600000000::key"
 	if _, granted, err := (oldProgram{pool}).decide(rule.Charge, small, address, 1, now); granted != 1 || err != nil {
-		t.Fatalf("granted %d, %v", granted, err)
+		t.Fatalf("got %d granted, %v, want 1", granted, err)
 	}
 	now += 360e6
 	if a := apply(t, st, rule.Peek, store.Charge{Limit: small, Key: "key", Cost: 1}); a.Allowed || a.RetryAfter != 360e6 {

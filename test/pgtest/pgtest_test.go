@@ -233,7 +233,7 @@ func TestReplica(t *testing.T) {
 	replica := s.Replica(t)
 	checkQuery(t, replica.URL(), "SELECT n::text FROM t", "7")
 	if _, err := query(t, replica.URL(), "INSERT INTO t VALUES (8) RETURNING n::text"); sqlState(err) != "25006" { // read-only transaction
-		t.Errorf("a write to the replica: %v", err)
+		t.Errorf("a write to the replica: got %v, want SQLSTATE 25006", err)
 	}
 	s.Exec("UPDATE t SET n = 9")
 	if err := kit.Retry(errEnded, func() error {
@@ -257,7 +257,7 @@ func TestSmallDisk(t *testing.T) {
 		t.Errorf("what fits is rejected: %v", err)
 	}
 	if _, err := query(t, s.URL(), fmt.Sprintf(fill, 5_000)); sqlState(err) != "53100" { // disk full
-		t.Errorf("5 MB more on a disk of 4 MB: %v", err)
+		t.Errorf("5 MB more on a disk of 4 MB: got %v, want SQLSTATE 53100", err)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		}
 	}
 	if len(fields) != 3 {
-		t.Fatalf("the other process printed %q", printed)
+		t.Fatalf("got %q from the other process, want three fields", printed)
 	}
 	if err := kit.Retry(errEnded, func() error {
 		if _, err := os.Stat(fields[0]); !os.IsNotExist(err) {

@@ -155,7 +155,7 @@ func TestKeysExpire(t *testing.T) {
 			t.Errorf("%s: gone at %d, and it mattered until %d", limit.Name, now, end)
 		}
 		if a := apply(t, s, rule.Take, charge); !a.Allowed || a.Remaining != bound.Rule().Capacity()-5 {
-			t.Errorf("%s: afterwards %+v", limit.Name, a)
+			t.Errorf("%s: afterwards: got %+v, want allowed, Remaining %d", limit.Name, a, bound.Rule().Capacity()-5)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestExplain(t *testing.T) {
 		found := do(t, client, "KEYS", key[:len(key)-1]+"*settled*")
 		names, err := found.AsStrSlice()
 		if err != nil || len(names) != 1 {
-			t.Fatalf("%s: hashes %q, %v", name, names, err)
+			t.Fatalf("%s: got hashes %q, %v, want one", name, names, err)
 		}
 		explained, err := redisstore.Explain(names[0], "")
 		if !regexp.MustCompile(`^key "key", .*: reservations settled in (even|odd) generations of `).MatchString(explained) || err != nil {

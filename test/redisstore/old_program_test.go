@@ -199,7 +199,7 @@ func TestValuesOfVersion2(t *testing.T) {
 			}
 			length := len(text(t, client, "GET", nameOf(limit, key)))
 			if l.Algorithm == rule.TokenBucket && length != 42 || rewrites(l) && length >= 8+8*limit.Rule().Parts()+8*int(l.Quota) {
-				t.Errorf("%s: after a charge the value has %d bytes", name, length)
+				t.Errorf("%s: after a charge: got a value of %d bytes, want the format of this version", name, length)
 			}
 		}
 	}

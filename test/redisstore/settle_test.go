@@ -48,7 +48,7 @@ func TestSettledOnce(t *testing.T) {
 			again := applyRequest(t, s, settleOf(limit, "key", 7, 1, used, a.At))
 			slot := l.Algorithm == rule.InFlight
 			if again.Flags.Repeated() == slot || !slot && again.Granted != 1 || again.Remaining != left {
-				t.Errorf("%s: settled again, %d used: %+v", name, used, again)
+				t.Errorf("%s: settled again, %d used: got %+v, want the first answer, and Remaining %d", name, used, again, left)
 			}
 		}
 		if n := number(t, client, "EXISTS", settledName(limit, "key", 0), settledName(limit, "key", 1)); (n == 0) != (l.Algorithm == rule.InFlight) {
@@ -68,11 +68,11 @@ func TestSettlementsAreBounded(t *testing.T) {
 	at := applyRequest(t, s, request(rule.Take, limit, "key", 1, 50)).At
 	for id := range rule.ID(most) {
 		if a := applyRequest(t, s, settleOf(limit, "key", id+1, 1, 1, at)); a.Flags != 0 {
-			t.Fatalf("settlement %d: %+v", id, a)
+			t.Fatalf("settlement %d: got %+v, want no flags", id, a)
 		}
 	}
 	if a := applyRequest(t, s, settleOf(limit, "key", 9999, 5, 0, at)); !a.Flags.Unsettled() || a.Granted != 0 || a.Remaining != 50 {
-		t.Errorf("one settlement too many: %+v", a)
+		t.Errorf("one settlement too many: got %+v, want Unsettled, Granted 0, Remaining 50", a)
 	}
 	hash := settledName(limit, "key", int(now/minute%2))
 	if n := number(t, client, "HLEN", hash); n != most+1 {
@@ -80,14 +80,14 @@ func TestSettlementsAreBounded(t *testing.T) {
 	}
 	now += minute // the next generation has space, and knows those of this one
 	if a := applyRequest(t, s, settleOf(limit, "key", 9999, 5, 0, at)); a.Flags != 0 {
-		t.Errorf("in the next generation: %+v", a)
+		t.Errorf("in the next generation: got %+v, want no flags", a)
 	}
 	if a := applyRequest(t, s, settleOf(limit, "key", 1, 1, 0, at)); !a.Flags.Repeated() || a.Granted != 0 {
-		t.Errorf("settled a generation ago: %+v", a)
+		t.Errorf("settled a generation ago: got %+v, want Repeated, Granted 0", a)
 	}
 	now += minute // the first generation is dropped as a whole
 	if a := applyRequest(t, s, settleOf(limit, "key", 1, 1, 0, at)); a.Flags != 0 {
-		t.Errorf("two generations later: %+v", a)
+		t.Errorf("two generations later: got %+v, want no flags", a)
 	}
 	if n := number(t, client, "HLEN", hash); n != 2 {
 		t.Errorf("got %d fields of the generation that began, want 2", n)
@@ -135,7 +135,7 @@ func TestSettleInACluster(t *testing.T) {
 		for j, a := range batch[i].Answers {
 			slot := batch[i].Charges[j].Limit.Rule().Algorithm == rule.InFlight
 			if !slot && (a.Granted != -3 || a.Flags.Repeated() != (i%2 == 1)) {
-				t.Errorf("request %d, charge %d: %+v", i, j, a)
+				t.Errorf("request %d, charge %d: got %+v, want Granted -3, Repeated %t", i, j, a, i%2 == 1)
 			}
 		}
 	}
@@ -178,6 +178,6 @@ func TestSettleIsOneRoundTrip(t *testing.T) {
 		applyRequest(t, s, settleOf(limit, "key", rule.ID(i/3+1), 5, 4, a.At))
 	}
 	if sha, text := calls(t, client, "evalsha"), calls(t, client, "eval"); sha != 30 || text != 0 {
-		t.Errorf("30 settlements took %d EVALSHA and %d EVAL", sha, text)
+		t.Errorf("30 settlements: got %d EVALSHA and %d EVAL, want 30 and 0", sha, text)
 	}
 }

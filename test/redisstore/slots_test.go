@@ -28,7 +28,7 @@ func TestSlotsAreFoundByTheirID(t *testing.T) {
 		}
 	}
 	if a := applyRequest(t, s, request(rule.Renew, limit, "key", held, 1)); !a.Allowed || a.Remaining != 3 {
-		t.Errorf("the held slot: %+v", a)
+		t.Errorf("the held slot: got %+v, want allowed, Remaining 3", a)
 	}
 }
 
@@ -45,17 +45,17 @@ func TestSlotsExpire(t *testing.T) {
 	for range 10 { // ten times its time to live
 		now += minute - 1
 		if a := applyRequest(t, s, request(rule.Renew, limit, "key", 1, 1)); !a.Allowed {
-			t.Fatalf("a slot that was renewed in time was lost: %+v", a)
+			t.Fatalf("a slot that was renewed in time was lost: got %+v, want allowed", a)
 		}
 	}
 	if a := applyRequest(t, s, request(rule.Renew, limit, "key", 2, 1)); a.Allowed || a.Remaining != 1 {
-		t.Errorf("a slot that was not renewed: %+v", a)
+		t.Errorf("a slot that was not renewed: got %+v, want denied, Remaining 1", a)
 	}
 	for range 2 {
 		r := request(rule.GiveBack, limit, "key", 1, 1)
 		r.Charges[0].At = now
 		if a := applyRequest(t, s, r); a.Remaining != 2 {
-			t.Errorf("released: %+v", a)
+			t.Errorf("released: got %+v, want Remaining 2", a)
 		}
 	}
 	if number(t, client, "EXISTS", nameOf(limit, "key")) != 0 {

@@ -158,11 +158,11 @@ func TestLegacyBucket(t *testing.T) {
 	limit := bindRule(t, "legacy", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: 60, Burst: 100, Window: minute})
 	do(t, client, "SET", nameOf(limit, "key"), string(numbers(nil, int64(now+30e6), 0))) // 30 units are missing
 	if a := applyRequest(t, s, request(rule.Peek, limit, "key", 0, 1)); a.Remaining != 70 || a.ResetAfter != 30e6 {
-		t.Errorf("a bucket that is full in 30 s: %+v", a)
+		t.Errorf("a bucket that is full in 30 s: got %+v, want Remaining 70, ResetAfter 30e6", a)
 	}
 	now += 10e6
 	if a := applyRequest(t, s, request(rule.Take, limit, "key", 0, 5)); !a.Allowed || a.Remaining != 75 {
-		t.Errorf("ten seconds later: %+v", a)
+		t.Errorf("ten seconds later: got %+v, want allowed, Remaining 75", a)
 	}
 	if got := versionOf(limit, text(t, client, "GET", nameOf(limit, "key"))); got != 2 {
 		t.Errorf("after a charge it has version %d", got)

@@ -97,7 +97,7 @@ func TestBlockOnAllListeners(t *testing.T) {
 		status     int
 	}{{`,"for":"1h"`, "3600", http.StatusTooManyRequests}, {"", "", http.StatusForbidden}} {
 		if got := s.send(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"`+test.end+`}`); got.status != http.StatusOK {
-			t.Fatalf("block: %+v", got)
+			t.Fatalf("block: got %+v, want status 200", got)
 		}
 		if got := check(); got.status != test.status || got.header.Get("Retry-After") != test.retry || !strings.Contains(got.body, "The client is blocked.") {
 			t.Errorf("forward-auth: got %+v, want %d and Retry-After %q", got, test.status, test.retry)

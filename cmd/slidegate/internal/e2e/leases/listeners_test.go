@@ -66,7 +66,7 @@ func remaining(t testing.TB, s *servertest.Service, key string) int64 {
 	got := s.Send(t, "http", "POST", "/v1/peek", fmt.Sprintf(`{"policy":"default","key":%q}`, key))
 	var d struct{ Remaining int64 }
 	if err := json.Unmarshal([]byte(got.Body), &d); err != nil || got.Status != http.StatusOK {
-		t.Fatalf("peek: %d %s", got.Status, got.Body)
+		t.Fatalf("peek: got %d %s, want status 200", got.Status, got.Body)
 	}
 	return d.Remaining
 }

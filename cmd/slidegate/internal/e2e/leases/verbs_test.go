@@ -19,7 +19,7 @@ func TestReset(t *testing.T) {
 	send := viaJSON(t, s, "default", "hot", &leased)
 	runCallers(t, quota/2, send)
 	if got := s.Send(t, "admin", "POST", "/v1/reset", `{"policy":"default","key":"hot"}`); got.Status != http.StatusNoContent {
-		t.Fatalf("reset: %+v", got)
+		t.Fatalf("reset: got %+v, want status 204", got)
 	}
 	admitted := int64(0)
 	testkit.Eventually(t, "the quota is used up again", func() bool {
@@ -52,7 +52,7 @@ func TestReservations(t *testing.T) {
 			used -= 3
 		}
 		if got := s.Send(t, "http", "POST", verb, body); got.Status != http.StatusOK {
-			t.Fatalf("%s: %d %s", verb, got.Status, got.Body)
+			t.Fatalf("%s: got %d %s, want status 200", verb, got.Status, got.Body)
 		}
 	}
 	if leased.Load() == 0 {
@@ -77,7 +77,7 @@ func TestExplain(t *testing.T) {
 		runCallers(t, 50, send)
 		got := s.Send(t, "admin", "GET", "/v1/explain?policy=default&key=hot", "")
 		if got.Status != http.StatusOK {
-			t.Fatalf("explain: %d %s", got.Status, got.Body)
+			t.Fatalf("explain: got %d %s, want status 200", got.Status, got.Body)
 		}
 		return strings.Contains(got.Body, `"source":"leased"`)
 	})

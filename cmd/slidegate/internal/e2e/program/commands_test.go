@@ -51,7 +51,7 @@ func TestCommandsUseTheStore(t *testing.T) {
 	}
 	got.Body.Close()
 	if got.StatusCode != http.StatusOK {
-		t.Fatalf("the service: %s", got.Status)
+		t.Fatalf("the service: got %s, want status 200", got.Status)
 	}
 	commandRuns{
 		{[]string{"peek", "me"}, exitOK, "allowed: 2 of 3 left"},

@@ -176,7 +176,7 @@ func TestRulesOverXDS(t *testing.T) {
 	}
 
 	if got := limit("d", "k", "x", 1); got != "Unavailable" {
-		t.Errorf("before there are rules: %s", got)
+		t.Errorf("before there are rules: got %s, want \"Unavailable\"", got)
 	}
 	for _, path := range []string{"/readyz", "/healthcheck"} {
 		if got := get(t, "http://"+listeners["http"]+path); !strings.Contains(got, "rules") {
@@ -206,7 +206,7 @@ func TestRulesOverXDS(t *testing.T) {
 	m.push("2", perDay("d", "k", 9, rlsconfig.RateLimitUnit_DAY))
 	fresh("d", "k", "OK 9")
 	if got := limit("d", "k", "ann", 6); got != "OK 9" { // 3 were counted before
-		t.Errorf("a raised limit forgot the count: %s", got)
+		t.Errorf("a raised limit forgot the count: got %s, want \"OK 9\"", got)
 	}
 
 	m.push("3", perDay("d", "k", 1, rlsconfig.RateLimitUnit_UNKNOWN), perDay("", "k", 1, rlsconfig.RateLimitUnit_DAY))
@@ -217,7 +217,7 @@ func TestRulesOverXDS(t *testing.T) {
 	}
 	page(`slidegate_envoy_xds_updates_total{outcome="rejected"} 1`)
 	if got := limit("d", "k", "ann", 1); got != "OVER_LIMIT 9" {
-		t.Errorf("after rules that were rejected: %s", got)
+		t.Errorf("after rules that were rejected: got %s, want \"OVER_LIMIT 9\"", got)
 	}
 
 	m.push("4", perDay("e", "k", 4, rlsconfig.RateLimitUnit_DAY))

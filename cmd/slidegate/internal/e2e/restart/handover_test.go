@@ -93,7 +93,7 @@ func TestSocketActivation(t *testing.T) {
 	testkit.NoError(t, err)
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		t.Errorf("the admin listener: %d", answer.StatusCode)
+		t.Errorf("the admin listener: got %d, want status 200", answer.StatusCode)
 	}
 	p.terminate(t)
 }

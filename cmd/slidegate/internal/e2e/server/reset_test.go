@@ -26,7 +26,7 @@ func TestResetElsewhere(t *testing.T) {
 	}
 	remembered := time.Now() // or a little earlier
 	if got := one.Send(t, "admin", "POST", "/v1/reset", `{"key":"me"}`); got.Status != http.StatusNoContent {
-		t.Fatalf("reset: %+v", got)
+		t.Fatalf("reset: got %+v, want status 204", got)
 	}
 	refused := 0
 	testkit.Eventually(t, "the other instance admits the key", func() bool {
@@ -47,7 +47,7 @@ func TestResetElsewhere(t *testing.T) {
 		t.Log("the other instance had forgotten the refusal already")
 	}
 	if got := one.Send(t, "admin", "POST", "/v1/reset", `{"key":"me"}`); got.Status != http.StatusNoContent {
-		t.Fatalf("reset: %+v", got)
+		t.Fatalf("reset: got %+v, want status 204", got)
 	}
 	if got, flags := flagsOf(t, one, "default", "me"); got != http.StatusOK {
 		t.Errorf("at the instance of the reset: got %d %v", got, flags)

@@ -48,7 +48,7 @@ func TestEmbeddedNATS(t *testing.T) {
 	used := limiter(t, first.Open, "kept")
 	for range 3 {
 		if d := allow(t, used); !d.Allowed {
-			t.Fatalf("one of three units: %+v", d)
+			t.Fatalf("one of three units: got %+v, want allowed", d)
 		}
 	}
 	testkit.NoError(t, first.Rulings.Apply(ctx, rulings.Ruling{Policy: "p", Key: "a", Kind: rulings.Block, Who: "ann"}, nil))

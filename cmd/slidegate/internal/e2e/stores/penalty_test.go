@@ -38,7 +38,7 @@ func checkSharedPenalty(t *testing.T, url string) {
 	}
 	for _, s := range []*policy.Set{first, second} {
 		if v := take(s, "ann"); v.Refused || v.Penalty != 0 {
-			t.Fatalf("one of two units: %+v", v)
+			t.Fatalf("one of two units: got %+v, want not refused, Penalty 0", v)
 		}
 	}
 	begun := take(first, "ann")

@@ -38,14 +38,14 @@ func checkSharedCounts(t *testing.T, o *stores.Opened) {
 	namespace := fmt.Sprint("same-", namespaces.Add(1))
 	for _, store := range []store.Store{o.Open, o.Closed, o.Optimistic} {
 		if d := allow(t, limiter(t, store, namespace)); !d.Allowed || d.Flags != 0 {
-			t.Errorf("one of three units: %+v", d)
+			t.Errorf("one of three units: got %+v, want allowed, no flags", d)
 		}
 	}
 	if d := allow(t, limiter(t, o.Open, namespace)); d.Allowed || d.Flags != 0 {
-		t.Errorf("the fourth of three: %+v", d)
+		t.Errorf("the fourth of three: got %+v, want denied, no flags", d)
 	}
 	if d := allow(t, limiter(t, o.Local, namespace)); d.Allowed || d.Flags != rule.Cached {
-		t.Errorf("the fifth of three, whose refusal is cached for all modes: %+v", d)
+		t.Errorf("the fifth of three, whose refusal is cached for all modes: got %+v, want denied, the flag Cached", d)
 	}
 }
 

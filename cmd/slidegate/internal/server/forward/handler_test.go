@@ -130,7 +130,7 @@ func TestRebuiltRequest(t *testing.T) {
 		}
 	}
 	if got := s.send(loopback, Path+"?mode=nginx", "Host: shop.example", "X-Original-Method: GET", "X-Original-URI: /", "X-Tenant: b"); got.StatusCode != 403 {
-		t.Errorf("nginx: %s", summary(got))
+		t.Errorf("nginx: got %s, want status 403", summary(got))
 	}
 	// A proxy may pass on the client's query, which is ignored.
 	for _, query := range []string{"?a=b", "?a;b", "?%zz", "?a=1&a=2"} {

@@ -23,7 +23,7 @@ func TestAllowOne(t *testing.T) {
 	refused := s.post("/v1/allow", req).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6, 60e6, start))
 	refused.wantHeaders(t, `"2/1m";r=0;t=60`, policy, "60")
 	if got := refused.header.Get("Cache-Control"); got != "no-store" {
-		t.Errorf("Cache-Control: %q", got)
+		t.Errorf("Cache-Control: got %q, want \"no-store\"", got)
 	}
 	s.add(time.Microsecond)
 	s.post("/v1/allow", req).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6-1, 60e6-1, start+1)).

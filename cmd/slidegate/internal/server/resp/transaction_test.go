@@ -39,7 +39,7 @@ func TestTransaction(t *testing.T) {
 			w.checkUsed(t, "bob", 0)
 			c.send(frame("EXEC"))
 			if got := c.line(); got != "*5\r\n" {
-				t.Fatalf("EXEC: %q", got)
+				t.Fatalf("EXEC: got %q, want \"*5\\r\\n\"", got)
 			}
 			for range 3 {
 				if got := c.line(); got != "*6\r\n" {
