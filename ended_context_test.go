@@ -41,7 +41,7 @@ func (a *remoteStore) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 // Corrections of a charge are made even if the caller has gone, with the values of its context and for a bounded time.
-func TestCorrectionsFinish(t *testing.T) {
+func TestCorrectionsOutliveTheCaller(t *testing.T) {
 	limit := exact("tokens", 100, time.Minute)
 	for name, test := range map[string]struct {
 		correct func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error

@@ -262,7 +262,7 @@ func TestSettleIsOneRequest(t *testing.T) {
 }
 
 // A reservation is a plain value: it survives JSON whatever its key, name and group are, and another process can settle it.
-func TestReservationTravels(t *testing.T) {
+func TestReservationSurvivesJSON(t *testing.T) {
 	limits := []slidegate.Limit{
 		{Name: "\xff\x00 \"é\"", Quota: 10, Window: time.Minute, Segments: 3},
 		{Name: "short", Quota: 10, Window: 5 * time.Millisecond, Algorithm: slidegate.FixedWindow},

@@ -168,7 +168,7 @@ func TestSameAddressTwiceDoesNotOverflow(t *testing.T) {
 	}
 }
 
-func TestConflict(t *testing.T) {
+func TestConflictingLimitsAreRejected(t *testing.T) {
 	ten, twenty := slidegate.PerMinute(10), slidegate.PerMinute(20)
 	whole, denied, named := ten, ten, twenty
 	whole.Overlap, denied.CountDenied, named.Name = slidegate.OverlapWhole, true, "burst"

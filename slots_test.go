@@ -247,7 +247,7 @@ func TestSlotErrors(t *testing.T) {
 }
 
 // A slot is released by the process that finishes the work, which need not be the one that took it.
-func TestSlotTravels(t *testing.T) {
+func TestSlotIsReleasedByAnotherProcess(t *testing.T) {
 	overStores(t, func(t *testing.T, st store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, st, slidegate.Slots(1, time.Minute))
 		encoded, err := json.Marshal(acquire(t, limiter, "k"))

@@ -20,7 +20,7 @@ func TestReadRedisBenchmark(t *testing.T) {
 	}
 }
 
-func TestRespLeftOut(t *testing.T) {
+func TestRespIsLeftOut(t *testing.T) {
 	var out, progress bytes.Buffer
 	if status := Main([]string{"-quick", "-scenario", "resp", "-only", "httprate"}, &out, &progress); status != 0 {
 		t.Fatalf("got exit status %d, want 0: %s", status, progress.String())

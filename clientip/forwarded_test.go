@@ -108,8 +108,8 @@ var forwardedCases = []sourceCase{
 	{"two hops, one element", "fwd-hops2", "198.51.100.1:5", "198.51.100.1", []string{"Forwarded: for=6.6.6.6"}},
 }
 
-// TestLongestElement checks both sides of the bound: an element may have 1023 bytes after a comma, or 1024 alone.
-func TestLongestElement(t *testing.T) {
+// TestElementLengthIsBounded checks both sides of the bound: an element may have 1023 bytes after a comma, or 1024 alone.
+func TestElementLengthIsBounded(t *testing.T) {
 	fill := func(n int) string {
 		const head, tail = `for=203.0.113.7;host="`, `"`
 		return head + strings.Repeat("a", n-len(head)-len(tail)) + tail

@@ -167,8 +167,8 @@ func TestKeyIsGrouped(t *testing.T) {
 	}
 }
 
-// TestFarthest checks both sides of the bound of entries, in lists that are longer than what is read of one entry.
-func TestFarthest(t *testing.T) {
+// TestNumberOfEntriesIsBounded checks both sides of the bound of entries, in lists that are longer than what is read of one entry.
+func TestNumberOfEntriesIsBounded(t *testing.T) {
 	for name, shape := range map[string]string{"xff": "%s", "fwd": `for="%s"`} {
 		s := mustNew(t, sources[name])
 		list := []string{fmt.Sprintf(shape, "6.6.6.6"), fmt.Sprintf(shape, "203.0.113.7")}

@@ -153,7 +153,7 @@ func TestCallerHasLeft(t *testing.T) {
 }
 
 // A mistake of a Plan is an error in the program, not an outage that admits calls. The event has the error.
-func TestWrongPlan(t *testing.T) {
+func TestInvalidPlanIsAnError(t *testing.T) {
 	wrong := grpclimit.Policy{Plan: func(context.Context, string) policy.Plan { return policy.Limits(slidegate.Limit{Quota: -1}) }}
 	for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
 		seen := new(events)
@@ -171,7 +171,7 @@ func TestWrongPlan(t *testing.T) {
 }
 
 // An invalid cost does not get around the limit: below 0 it counts as 1, and one too large is never admitted.
-func TestWrongCost(t *testing.T) {
+func TestInvalidCostDoesNotBypassTheLimit(t *testing.T) {
 	for cost, want := range map[int64][]codes.Code{
 		-1:            {codes.OK, codes.ResourceExhausted},
 		math.MaxInt64: {codes.ResourceExhausted, codes.ResourceExhausted},

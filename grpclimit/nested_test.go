@@ -76,7 +76,7 @@ func TestOneCallIsChargedTwice(t *testing.T) {
 }
 
 // Interceptors that are installed twice charge a call twice.
-func TestInstalledTwice(t *testing.T) {
+func TestInterceptorsInstalledTwiceChargeTwice(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	defer slog.SetDefault(before)

@@ -202,7 +202,7 @@ func TestStreamingThroughServer(t *testing.T) {
 }
 
 // If everything is charged afterwards, an overdrawn limit refuses, with a Retry-After.
-func TestPayAfterwards(t *testing.T) {
+func TestOverdrawnLimitRefuses(t *testing.T) {
 	free := func(*http.Request) int64 { return 0 }
 	p := newPlay(t, Options{Policies: []Policy{{Cost: free, CostAfter: CostOfBytes(1)}}},
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 6)) }, slidegate.PerHour(10))

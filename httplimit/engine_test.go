@@ -71,7 +71,7 @@ func TestListsOverridesAndCandidates(t *testing.T) {
 }
 
 // The one-line constructors.
-func TestOneLine(t *testing.T) {
+func TestConstructorsLimit(t *testing.T) {
 	for name, test := range map[string]struct {
 		wrap func(http.Handler) http.Handler
 		want [4]int // two requests of one client, two of another

@@ -88,7 +88,7 @@ func TestNextInHeaders(t *testing.T) {
 }
 
 // No request calls the store twice, whatever headers it writes: the decision contains when the next unit is free.
-func TestStoreIsAskedOnce(t *testing.T) {
+func TestStoreIsCalledOnce(t *testing.T) {
 	for _, headers := range []Headers{HeadersIETF, HeadersX, HeadersNone} {
 		for _, policies := range [][]Policy{nil, {{Name: "a", Match: "/"}, {Name: "b", Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1h token-bucket")}}}} {
 			calls, requests := 0, 0

@@ -52,7 +52,7 @@ func TestStateNames(t *testing.T) {
 }
 
 // New rejects two policies that would share counts, and limits that no store could decide.
-func TestWrongTogether(t *testing.T) {
+func TestAllPolicyErrorsAreReported(t *testing.T) {
 	narrow := newHookStore(t, func(context.Context, *store.Request) error { return nil })
 	narrow.maxCharges = 2
 	limiter, err := slidegate.NewPerCall(narrow, "")
@@ -85,7 +85,7 @@ func TestWrongTogether(t *testing.T) {
 }
 
 // An invalid plan is an error, whichever policy it belongs to, and never a missing limit.
-func TestWrongPlan(t *testing.T) {
+func TestInvalidPlanIsAnError(t *testing.T) {
 	usual := []slidegate.Limit{named("usual", 7)}
 	right := func(*http.Request) policy.Plan { return policy.Limits(named("plan", 5)) }
 	for name, wrong := range map[string][]slidegate.Limit{

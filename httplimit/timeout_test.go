@@ -105,7 +105,7 @@ func TestCountsAfterTheClientIsGone(t *testing.T) {
 }
 
 // The group of a request is part of the address, for decisions, reservations, settling and shadow policies.
-func TestGroup(t *testing.T) {
+func TestGroupIsPartOfTheAddress(t *testing.T) {
 	var groups []string
 	see := func(_ context.Context, r *store.Request) error {
 		groups = append(groups, r.Group)

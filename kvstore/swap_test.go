@@ -150,7 +150,7 @@ func TestExpiry(t *testing.T) {
 }
 
 // If the outcome of a swap is unknown, the request fails. Only the engine shows whether it was carried out.
-func TestUnknownOutcomes(t *testing.T) {
+func TestUnknownOutcomeIsAnError(t *testing.T) {
 	lost := errors.New("the connection was lost")
 	fail := func(_ context.Context, call kvtest.Call) error {
 		if call.Swap {
@@ -185,7 +185,7 @@ func TestUnknownOutcomes(t *testing.T) {
 }
 
 // A swap whose outcome is unknown may arrive much later. It then finds another revision, unless nothing has changed.
-func TestLateSwap(t *testing.T) {
+func TestLateSwapFindsAnotherRevision(t *testing.T) {
 	for _, changed := range []bool{false, true} {
 		engine := &kvtest.Table{}
 		var late kvtest.Call

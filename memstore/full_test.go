@@ -80,7 +80,7 @@ func allowIf(t *testing.T, l *slidegate.Limiter, key string, cost int64, charge 
 }
 
 // A flood of new keys must not let a denied key back in, grow the store, or give any key more than its quota.
-func TestFlood(t *testing.T) {
+func TestFloodReleasesNoDeniedKey(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(3)[:8] {
 		t.Run(limit.String(), func(t *testing.T) {

@@ -77,7 +77,7 @@ func TestLongList(t *testing.T) {
 
 // 4-in-6 prefixes of a list match the corresponding IPv4 clients, and an invalid prefix is an error, whether the list
 // is short or long.
-func TestOddPrefixes(t *testing.T) {
+func TestUnusualPrefixes(t *testing.T) {
 	limits := []slidegate.Limit{named("", 1)}
 	limiter := testkit.Must(slidegate.NewPerCall(newMemory(t), ""))(t)
 	for _, more := range []int{0, maxLinear} {

@@ -159,7 +159,7 @@ func verdictsOfAllMethods(t *testing.T, s *Set, key string) map[string]Verdict {
 }
 
 // A block denies without a call to the store, so that it also holds while the store is down.
-func TestBlockAsksNoStore(t *testing.T) {
+func TestBlockCallsNoStore(t *testing.T) {
 	down := &faultyStore{Store: newMemory(t), trips: 1, err: errDown}
 	set := newSet(t, down, Options{Failure: Open}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}}, Policy{Name: "q", Limits: []slidegate.Limit{named("", 2)}})
 	mustRule(t, set, Ruling{Key: "bad", Refused: true})

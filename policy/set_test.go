@@ -73,7 +73,7 @@ func take(t testing.TB, s *Set, part Part) (v Verdict) {
 }
 
 // In whichever way a store fails, the mode decides, and the verdict has the reason.
-func TestModes(t *testing.T) {
+func TestFailureModeDecidesWhenTheStoreFails(t *testing.T) {
 	plain := Policy{Name: "p", Limits: []slidegate.Limit{named("", 1)}}
 	for _, trips := range []int{0, 1} {
 		for _, timeout := range []time.Duration{0, -1} {
@@ -305,7 +305,7 @@ func TestKindsOfPlans(t *testing.T) {
 }
 
 // A Set that replaces another keeps the bound limits that are in both.
-func TestBefore(t *testing.T) {
+func TestSetKeepsBoundLimits(t *testing.T) {
 	on := newMemory(t)
 	stores := Stores{Open: on}
 	policies := []Policy{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 3)}}}
@@ -396,7 +396,7 @@ func TestCandidate(t *testing.T) {
 }
 
 // A request that costs nothing gets what is left and is admitted, even if a smaller plan has less than was used.
-func TestPeeksPass(t *testing.T) {
+func TestFreeRequestsAreAdmitted(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 5)}})
 	take(t, s, Part{Key: "ann", Cost: 5})
 	v := take(t, s, Part{Key: "ann", Cost: 0, Plan: Limits(named("", 2))})
@@ -408,7 +408,7 @@ func TestPeeksPass(t *testing.T) {
 	}
 }
 
-func TestWrongSets(t *testing.T) {
+func TestInvalidSetsAreRejected(t *testing.T) {
 	limiter := testkit.Must(slidegate.NewPerCall(newMemory(t), ""))(t)
 	one := []slidegate.Limit{named("", 1)}
 	for want, policies := range map[string][]Policy{

@@ -59,7 +59,7 @@ func TestUnnamedPoliciesDoNotShareCounts(t *testing.T) {
 }
 
 // Charges and refunds are carried out for a client that has left, even if a candidate counts as well.
-func TestCorrectionsFinish(t *testing.T) {
+func TestCorrectionsOutliveTheClient(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	five := []slidegate.Limit{slidegate.MustParseLimit("5/1h sliding-window")} // a log holds no more than its quota

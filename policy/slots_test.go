@@ -40,7 +40,7 @@ func (s *spy) Traits() store.Traits {
 }
 
 // Where nothing would release a slot, none is taken, which is an error whatever the failure mode.
-func TestNothingReleases(t *testing.T) {
+func TestSlotThatNothingReleasesIsAnError(t *testing.T) {
 	for name, s := range bothWays(t, Policy{Name: "p", Limits: append(slots(2), named("units", 5))}, Policy{Name: "free", Limits: []slidegate.Limit{named("", 5)}}) {
 		for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Charge} {
 			var v Verdict

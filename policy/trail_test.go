@@ -31,7 +31,7 @@ func TestNestedOverIncomparableStore(t *testing.T) {
 }
 
 // Sets with limits of the same name in the same store know of each other for as long as both are in use.
-func TestShared(t *testing.T) {
+func TestSetsKnowOfEachOther(t *testing.T) {
 	one, other := newMemory(t), newMemory(t)
 	limits := func(name string) Policy { return Policy{Limits: []slidegate.Limit{named(name, 5)}} }
 	first := newSet(t, one, Options{}, limits("api"))

@@ -162,7 +162,7 @@ func TestCollectorDown(t *testing.T) {
 }
 
 // docs/service.md names only flags and metrics that exist.
-func TestServiceDoc(t *testing.T) {
+func TestServicePageNamesExistingFlags(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "service.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -271,7 +271,7 @@ func TestObservabilityDoc(t *testing.T) {
 }
 
 // docs/before-you-expose-it.md names only flags of serve, proxy and reload that exist, and its links lead to files.
-func TestExposeDoc(t *testing.T) {
+func TestExposePageNamesExistingFlags(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "before-you-expose-it.md"))
 	if err != nil {
 		t.Fatal(err)

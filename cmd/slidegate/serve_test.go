@@ -21,7 +21,7 @@ import (
 
 // A newcomer's first minute: the program prints its listeners and a command to try. The command is admitted until the quota is used,
 // and then refused with the exact Retry-After.
-func TestFirstMinute(t *testing.T) {
+func TestFirstRun(t *testing.T) {
 	need(t, "curl")
 	s := startServe(t, "--limit", "3/1h sliding-log")
 	for _, listener := range []string{"http", "grpc", "resp", "admin"} {
@@ -259,7 +259,7 @@ func TestSecondSignalEndsDrain(t *testing.T) {
 }
 
 // SIGHUP reloads the file. An invalid file changes nothing, and the position of the error is logged.
-func TestHangup(t *testing.T) {
+func TestHangupReloads(t *testing.T) {
 	text := func(limit string) []byte { return []byte("policies:\n  default:\n    limits: [" + limit + "]\n") }
 	path := write(t, "policies.yaml", text("1/1h sliding-log"))
 	s := startServe(t, "--config", path)

@@ -157,7 +157,7 @@ func FuzzRead(f *testing.F) {
 }
 
 // Truncated bytes, and bytes with more behind them, are not a state.
-func TestReadWholly(t *testing.T) {
+func TestTruncatedStatesAreRejected(t *testing.T) {
 	for _, limit := range limits(t) {
 		var state rule.State
 		now := begin

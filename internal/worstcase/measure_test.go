@@ -23,9 +23,9 @@ func slowMaximum(admissions []Admission, length rule.Micros) int64 {
 	return most
 }
 
-// TestMeasures compares the two sweeps with trying every interval. If they counted too little, all other tests here would
+// TestMeasuresMatchTryingEveryInterval compares the two sweeps with trying every interval. If they counted too little, all other tests here would
 // be worthless.
-func TestMeasures(t *testing.T) {
+func TestMeasuresMatchTryingEveryInterval(t *testing.T) {
 	r := rand.New(rand.NewPCG(*seedFlag, 2))
 	for range 500 {
 		var admissions []Admission

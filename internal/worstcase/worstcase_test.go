@@ -107,9 +107,9 @@ func TestFindsWhatIsProved(t *testing.T) {
 	t.Logf("%d schedules were tried", tries)
 }
 
-// TestHardCaps checks the promise itself: sliding-log and overlap whole never admit more than the quota in any window,
+// TestHardCapsAreNeverExceeded checks the promise itself: sliding-log and overlap whole never admit more than the quota in any window,
 // whether denials count or not.
-func TestHardCaps(t *testing.T) {
+func TestHardCapsAreNeverExceeded(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
 			if l.Algorithm != rule.SlidingLog && l.Overlap != rule.OverlapWhole {
@@ -127,9 +127,9 @@ func TestHardCaps(t *testing.T) {
 	}
 }
 
-// TestInterval checks the other promise: a weighted window never admits more than the quota in (1 - 1/segments) windows,
+// TestWeightedWindowKeepsItsInterval checks the other promise: a weighted window never admits more than the quota in (1 - 1/segments) windows,
 // and neither does overlap down.
-func TestInterval(t *testing.T) {
+func TestWeightedWindowKeepsItsInterval(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
 			if l.Segments < 2 {
@@ -157,8 +157,8 @@ func TestCountDeniedAdmitsNoMore(t *testing.T) {
 	}
 }
 
-// TestOtherQuotas checks that the ratios in the table apply to any quota.
-func TestOtherQuotas(t *testing.T) {
+// TestRatiosApplyToAnyQuota checks that the ratios in the table apply to any quota.
+func TestRatiosApplyToAnyQuota(t *testing.T) {
 	for _, quota := range []int64{1, 2, 10, 1000} {
 		for _, c := range Cases(quota) {
 			for _, l := range c.Limits {
@@ -172,9 +172,9 @@ func TestOtherQuotas(t *testing.T) {
 	}
 }
 
-// TestFindsBlind leaves out the known strategies. The search then finds worst cases that it was not given, which makes it
+// TestSearchFindsWorstCasesUnaided leaves out the known strategies. The search then finds worst cases that it was not given, which makes it
 // credible where it finds nothing.
-func TestFindsBlind(t *testing.T) {
+func TestSearchFindsWorstCasesUnaided(t *testing.T) {
 	skipWeak(t)
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {

@@ -118,7 +118,7 @@ func TestNumberOfAnswers(t *testing.T) {
 
 // A panic of the store goes to its caller, or in a shared call to the caller that waited longest, and leaves no caller
 // waiting.
-func TestPanics(t *testing.T) {
+func TestPanicLeavesNoCallerWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			time.Sleep(time.Millisecond)
@@ -147,7 +147,7 @@ func TestPanics(t *testing.T) {
 		expectEnded(t, gone, context.DeadlineExceeded, "before the store answered")
 		<-oldest.done
 		p, ok := oldest.panicked.(*coalesce.Panic)
-		if !ok || !errors.Is(p, errOdd) || !strings.Contains(string(p.Stack), "TestPanics") ||
+		if !ok || !errors.Is(p, errOdd) || !strings.Contains(string(p.Stack), "TestPanicLeavesNoCallerWaiting") ||
 			!strings.Contains(p.Error(), "secret") {
 			t.Errorf("the oldest caller panicked with %v, want a *Panic with the store's value, text and stack", oldest.panicked)
 		}
@@ -184,7 +184,7 @@ func TestPanicAfterAllLeft(t *testing.T) {
 }
 
 // A store that ends the goroutine, as t.Fatal does, leaves no caller waiting either.
-func TestGoexit(t *testing.T) {
+func TestGoexitLeavesNoCallerWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			time.Sleep(time.Millisecond)
@@ -257,7 +257,7 @@ func TestHangingCall(t *testing.T) {
 }
 
 // The watchdog keeps checking while a request waits, and starts again after it has stopped.
-func TestHangsLater(t *testing.T) {
+func TestWatchdogRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {

@@ -219,7 +219,7 @@ func (m *meetingStore) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 // No request overtakes those that did not fit into a call, although a slot is free.
-func TestNoOvertaking(t *testing.T) {
+func TestNoRequestOvertakes(t *testing.T) {
 	st, _ := newTestStore(t, false, Options{InFlight: 4, MaxBatch: 2, Gather: true})
 	age := st.takeSlot()
 	st.mu.Lock()

@@ -88,8 +88,8 @@ func TestPeekIsRemembered(t *testing.T) {
 	})
 }
 
-// TestLowerCost checks that the denial of a cost does not apply to a lower cost, whose own denial then covers both.
-func TestLowerCost(t *testing.T) {
+// TestDenialDoesNotApplyToLowerCost checks that the denial of a cost does not apply to a lower cost, whose own denial then covers both.
+func TestDenialDoesNotApplyToLowerCost(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 1)
@@ -342,9 +342,9 @@ func TestMaxAge(t *testing.T) {
 	})
 }
 
-// TestHeldUp checks that a denial is not used by a goroutine that read its clock before the store was called and was
+// TestDelayedCallerGetsNoOldDenial checks that a denial is not used by a goroutine that read its clock before the store was called and was
 // then delayed: whether the denial held at that time is unknown.
-func TestHeldUp(t *testing.T) {
+func TestDelayedCallerGetsNoOldDenial(t *testing.T) {
 	now := 10 * time.Second
 	opts := forever
 	opts.Now = func() time.Duration { return now }

@@ -9,9 +9,9 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestSameHash checks that two requests with the same hash do not share an entry. No such two are known, so this
+// TestEqualHashesDoNotShareEntries checks that two requests with the same hash do not share an entry. No such two are known, so this
 // compares entries directly.
-func TestSameHash(t *testing.T) {
+func TestEqualHashesDoNotShareEntries(t *testing.T) {
 	bind := func(name string, quota int64) *store.Limit {
 		limit, err := slidegate.Bind("", slidegate.Limit{Name: name, Quota: quota, Window: time.Minute})
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestNeverOver checks that concurrent callers are admitted exactly as many units as sequential ones.
-func TestNeverOver(t *testing.T) {
+// TestConcurrentCallersGetTheQuota checks that concurrent callers are admitted exactly as many units as sequential ones.
+func TestConcurrentCallersGetTheQuota(t *testing.T) {
 	const workers, keys, quota = 8, 5, 40
 	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 3}, true) // too few entries: keys keep replacing each other
 	limit := bound(t, slidegate.Limit{Quota: quota, Window: time.Hour})
@@ -101,8 +101,8 @@ func TestResetWhileOthersPeek(t *testing.T) {
 	wg.Wait()
 }
 
-// TestHammering checks that many clients of one key reach the store only until the first denial has returned.
-func TestHammering(t *testing.T) {
+// TestHammeringReachesTheStoreUntilDenied checks that many clients of one key reach the store only until the first denial has returned.
+func TestHammeringReachesTheStoreUntilDenied(t *testing.T) {
 	const workers = 8
 	r := newRig(t, forever, true)
 	limit := bound(t, slidegate.Limit{Quota: 1, Window: time.Hour})

@@ -246,9 +246,9 @@ func TestClockMoved(t *testing.T) {
 	}
 }
 
-// TestShrunkLog checks that a log written under a smaller quota forgets what is beyond it, so that a request denied by
+// TestSmallerQuotaShortensTheLog checks that a log written under a smaller quota forgets what is beyond it, so that a request denied by
 // a larger quota may be admitted.
-func TestShrunkLog(t *testing.T) {
+func TestSmallerQuotaShortensTheLog(t *testing.T) {
 	log := slidegate.Limit{Name: "log", Quota: 4, Window: time.Hour, Algorithm: slidegate.SlidingLog}
 	for _, test := range []struct {
 		name   string

@@ -44,7 +44,7 @@ func each(t *testing.T, test func(t *testing.T, flag rule.Flags, policy failure.
 
 // An outage delays the first request until its deadline, and the following ones not at all; at most one probe interval
 // after the store is back, all requests get its answers again.
-func TestDeadStore(t *testing.T) {
+func TestDeadStoreDelaysOneRequest(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		store := newStore(t, inner, policy, failure.Options{})
@@ -118,7 +118,7 @@ func TestRecoversWithinOneInterval(t *testing.T) {
 }
 
 // An outage that begins under load delays the requests in flight until their deadline, and a probe is a single request.
-func TestHerd(t *testing.T) {
+func TestOneProbeUnderLoad(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		inner.hang()
@@ -177,7 +177,7 @@ func TestFailuresInARow(t *testing.T) {
 }
 
 // A late answer is used, and still counts against the store.
-func TestLateAnswer(t *testing.T) {
+func TestLateAnswerCountsAsFailure(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		store := newStore(t, inner, policy, failure.Options{})
@@ -201,7 +201,7 @@ func TestLateAnswer(t *testing.T) {
 }
 
 // A request from before the outage proves nothing about the store after it.
-func TestStragglers(t *testing.T) {
+func TestStragglersProveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, limit := newRemote(t), bind(t, slidegate.PerHour(1000))
 		st := newStore(t, inner, failure.Open(), failure.Options{Timeout: time.Second, ProbeEvery: time.Second})

@@ -189,7 +189,7 @@ func TestInstances(t *testing.T) {
 }
 
 // Shares stay distinct even if there are more limits than are remembered.
-func TestManyShares(t *testing.T) {
+func TestSharesStayDistinct(t *testing.T) {
 	inner := newRemote(t)
 	inner.fail(errDown)
 	st := newStore(t, inner, failure.Local(newMemory(t)), failure.Options{Instances: 2})

@@ -294,7 +294,7 @@ const leaveEnv = "PGTEST_LEAVE"
 // TestLeaveServersBehind is the other process of TestNothingIsLeftBehind: it starts servers and ends without cleaning up.
 func TestLeaveServersBehind(t *testing.T) {
 	if os.Getenv(leaveEnv) == "" {
-		t.Skip("run by TestNothingIsLeft")
+		t.Skip("run by TestNothingIsLeftBehind")
 	}
 	s, other := Shared(t), Start(t, "fsync = off")
 	folder, _ := home()
@@ -305,7 +305,7 @@ func TestLeaveServersBehind(t *testing.T) {
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	Shared(t) // skips without a server
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestLeave$")
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestLeaveServersBehind$")
 	cmd.Env = append(os.Environ(), leaveEnv+"=1")
 	printed, _ := cmd.Output() // it ends with status 3
 	var fields []string

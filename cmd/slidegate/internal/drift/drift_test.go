@@ -277,8 +277,8 @@ func (s scatteredStore) Apply(ctx context.Context, batch []store.Request) error 
 	return first
 }
 
-// TestOneRule covers cases that once differed: each row has the outcomes of consecutive requests on all three.
-func TestOneRule(t *testing.T) {
+// TestSidesAgree covers cases that once differed: each row has the outcomes of consecutive requests on all three.
+func TestSidesAgree(t *testing.T) {
 	zero, one := int64(0), int64(1)
 	wrong, none := policy.Limits(slidegate.Limit{Quota: -1}), policy.Limits()
 	unlimited, nothing := policy.Unlimited(), policy.Refused()

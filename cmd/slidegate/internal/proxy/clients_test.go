@@ -9,8 +9,8 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// TestInventedClients: whatever a client claims about itself, it counts as one client, and the claims do not reach the application.
-func TestInventedClients(t *testing.T) {
+// TestForgedAddressesAreOneClient: whatever a client claims about itself, it counts as one client, and the claims do not reach the application.
+func TestForgedAddressesAreOneClient(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("p", "", "3/1h")}})
 	for i := range 5 {
 		invented := fmt.Sprintf("198.51.100.%d", i)
@@ -56,8 +56,8 @@ func TestTrustedPeer(t *testing.T) {
 	}
 }
 
-// TestTrustChanges: the trusted proxies can be changed while requests arrive.
-func TestTrustChanges(t *testing.T) {
+// TestTrustedProxiesCanChange: the trusted proxies can be changed while requests arrive.
+func TestTrustedProxiesCanChange(t *testing.T) {
 	s := unlimitedSettings()
 	s.trusted = loopback
 	r := newRig(t, application(t, echo), s)

@@ -53,8 +53,8 @@ func readHead(conn net.Conn) {
 	}
 }
 
-// TestApplicationRefuses: if nothing listens, the response is 502, and the unit is still taken.
-func TestApplicationRefuses(t *testing.T) {
+// TestUnreachableApplicationIs502: if nothing listens, the response is 502, and the unit is still taken.
+func TestUnreachableApplicationIs502(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -112,8 +112,8 @@ func TestApplicationCuts(t *testing.T) {
 	}
 }
 
-// TestTwoLengths: requests whose end two parsers could see in different places are rejected.
-func TestTwoLengths(t *testing.T) {
+// TestAmbiguousLengthsAreRejected: requests whose end two parsers could see in different places are rejected.
+func TestAmbiguousLengthsAreRejected(t *testing.T) {
 	var arrived atomic.Int64
 	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }), unlimitedSettings())
 	for _, head := range []string{
@@ -136,9 +136,9 @@ func TestTwoLengths(t *testing.T) {
 	}
 }
 
-// TestBothLengths: given Transfer-Encoding and Content-Length, net/http uses the former, and the application receives only that.
+// TestTransferEncodingTakesPrecedence: given Transfer-Encoding and Content-Length, net/http uses the former, and the application receives only that.
 // What a parser that uses the latter would take for the rest of a body is a separate request, and is charged.
-func TestBothLengths(t *testing.T) {
+func TestTransferEncodingTakesPrecedence(t *testing.T) {
 	arrived := make(chan string, 4)
 	r := newRig(t, application(t, func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
@@ -162,7 +162,7 @@ func TestBothLengths(t *testing.T) {
 	}
 }
 
-func TestUnfitTargets(t *testing.T) {
+func TestInvalidTargetsAreRejected(t *testing.T) {
 	var arrived atomic.Int64
 	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }), unlimitedSettings())
 	for line, status := range map[string]int{
@@ -197,8 +197,8 @@ func TestOptionsOfAll(t *testing.T) {
 	}
 }
 
-// TestHalfBody: an incomplete body is the client's fault, not the application's.
-func TestHalfBody(t *testing.T) {
+// TestIncompleteBodyIsTheClientsFault: an incomplete body is the client's fault, not the application's.
+func TestIncompleteBodyIsTheClientsFault(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	got := newRig(t, to, unlimitedSettings()).sendRaw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nrubbish\r\n")
 	if got.StatusCode != 400 {

@@ -45,9 +45,9 @@ func TestLimitsByRoute(t *testing.T) {
 	}
 }
 
-// TestFragments: the gate treats a fragment as part of the path, as net/http does, so the application must receive it escaped: it
+// TestFragmentsAreForwardedEscaped: the gate treats a fragment as part of the path, as net/http does, so the application must receive it escaped: it
 // could cut off a raw #, and serve /login without its limit.
-func TestFragments(t *testing.T) {
+func TestFragmentsAreForwardedEscaped(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("login", "POST /login", "1/1h")}})
 	for i, step := range []struct {
 		target, want string
@@ -261,8 +261,8 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
-// TestStoreCannot: a policy that the store can never decide is a configuration error, not an outage.
-func TestStoreCannot(t *testing.T) {
+// TestUndecidablePolicyIsRejected: a policy that the store can never decide is a configuration error, not an outage.
+func TestUndecidablePolicyIsRejected(t *testing.T) {
 	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -299,8 +299,8 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// TestConcurrent: however many requests are concurrent, exactly the quota reaches the application.
-func TestConcurrent(t *testing.T) {
+// TestConcurrentRequestsGetTheQuota: however many requests are concurrent, exactly the quota reaches the application.
+func TestConcurrentRequestsGetTheQuota(t *testing.T) {
 	var arrived atomic.Int64
 	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }),
 		settings{policies: []config.Policy{policy("p", "", "50/1h")}})

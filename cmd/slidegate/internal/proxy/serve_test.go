@@ -58,8 +58,8 @@ func TestDrain(t *testing.T) {
 	receive(t, "the shutdown", stopped)
 }
 
-// TestDrainAborts: requests that do not end by themselves are aborted, including event streams and websockets.
-func TestDrainAborts(t *testing.T) {
+// TestDrainAbortsEndlessRequests: requests that do not end by themselves are aborted, including event streams and websockets.
+func TestDrainAbortsEndlessRequests(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/events" {
 			w.(http.Flusher).Flush()
@@ -99,8 +99,8 @@ func TestDrainAborts(t *testing.T) {
 	}
 }
 
-// TestSlowHead and the following tests: a client that keeps the proxy waiting is disconnected.
-func TestSlowHead(t *testing.T) {
+// TestSlowHeaderIsDisconnected and the following tests: a client that keeps the proxy waiting is disconnected.
+func TestSlowHeaderIsDisconnected(t *testing.T) {
 	s := unlimitedSettings()
 	s.opts.Idle = 50 * time.Millisecond
 	conn := newRig(t, application(t, echo), s).dial()
@@ -110,7 +110,7 @@ func TestSlowHead(t *testing.T) {
 	}
 }
 
-func TestSlowBody(t *testing.T) {
+func TestSlowBodyIsDisconnected(t *testing.T) {
 	s := unlimitedSettings()
 	s.opts.Idle = 50 * time.Millisecond
 	to := application(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
@@ -136,8 +136,8 @@ func TestSlowBodyOfRefused(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a client that reads nothing is disconnected, and the application notices.
-func TestSlowReader(t *testing.T) {
+// TestSlowReaderIsDisconnected: a client that reads nothing is disconnected, and the application notices.
+func TestSlowReaderIsDisconnected(t *testing.T) {
 	gone := make(chan bool, 1)
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		part := make([]byte, 1<<20)
@@ -155,9 +155,9 @@ func TestSlowReader(t *testing.T) {
 	receive(t, "the end of the response", gone)
 }
 
-// TestSlowApplication: an application may be silent for longer than a client may, before, within and before the end of its
+// TestSlowApplicationIsAwaited: an application may be silent for longer than a client may, before, within and before the end of its
 // response, and the connection remains usable for the next request.
-func TestSlowApplication(t *testing.T) {
+func TestSlowApplicationIsAwaited(t *testing.T) {
 	const idle = time.Second
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -243,7 +243,7 @@ func TestLargeHead(t *testing.T) {
 	}
 }
 
-func TestMostConnections(t *testing.T) {
+func TestConnectionsAreBounded(t *testing.T) {
 	s := unlimitedSettings()
 	s.serve.connections = 2
 	r := newRig(t, application(t, echo), s)

@@ -142,8 +142,8 @@ func smuggledRequests() map[string]bool {
 	return either
 }
 
-// TestSmuggling: however the length of a request is written, the application cannot find more requests in it than were charged.
-func TestSmuggling(t *testing.T) {
+// TestNoRequestIsSmuggled: however the length of a request is written, the application cannot find more requests in it than were charged.
+func TestNoRequestIsSmuggled(t *testing.T) {
 	app := record(t)
 	r := newRig(t, "http://"+app.Addr().String(), settings{policies: []config.Policy{policy("login", "POST /login", "1/1h"), policy("x", "/", "1000/1h")}})
 	if got := r.send("POST", "/login"); got.StatusCode != 200 {

@@ -44,8 +44,8 @@ func writeSpoofed(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "xff=%s", strings.Join(r.Header["X-Forwarded-For"], "|"))
 }
 
-// TestSpoofableHeaders: whatever header and spelling a client uses to name itself or its path, it does not reach the application.
-func TestSpoofableHeaders(t *testing.T) {
+// TestSpoofedHeadersAreRemoved: whatever header and spelling a client uses to name itself or its path, it does not reach the application.
+func TestSpoofedHeadersAreRemoved(t *testing.T) {
 	r := newRig(t, application(t, writeSpoofed), unlimitedSettings())
 	for _, name := range spoofedHeaders {
 		for _, spelling := range spellings(name) {
@@ -61,8 +61,8 @@ func TestSpoofableHeaders(t *testing.T) {
 	}
 }
 
-// TestSpoofableTrailers: the same holds for trailers, announced or not.
-func TestSpoofableTrailers(t *testing.T) {
+// TestSpoofedTrailersAreRemoved: the same holds for trailers, announced or not.
+func TestSpoofedTrailersAreRemoved(t *testing.T) {
 	r := newRig(t, application(t, writeSpoofed), unlimitedSettings())
 	for _, name := range append([]string{"X_Forwarded_For", "x.real.ip"}, spoofedHeaders...) {
 		for _, announced := range []string{"", "Trailer: " + name + "\r\n", "Trailer: X-Sum\r\n", "Trailer: X-Sum, " + name + "\r\n"} {

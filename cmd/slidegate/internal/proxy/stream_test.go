@@ -152,7 +152,7 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-func TestInterimAnswers(t *testing.T) {
+func TestInterimResponses(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</style.css>")
 		w.WriteHeader(http.StatusEarlyHints)
@@ -171,7 +171,7 @@ func TestInterimAnswers(t *testing.T) {
 	}
 }
 
-func TestBodilessAnswers(t *testing.T) {
+func TestResponsesWithoutBody(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/204":
@@ -201,8 +201,8 @@ func TestBodilessAnswers(t *testing.T) {
 	}
 }
 
-// TestNothingAdded: the proxy adds neither Accept-Encoding nor User-Agent to requests.
-func TestNothingAdded(t *testing.T) {
+// TestProxyAddsNoRequestHeaders: the proxy adds neither Accept-Encoding nor User-Agent to requests.
+func TestProxyAddsNoRequestHeaders(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, len(r.Header), r.Header["Accept-Encoding"], r.Header["User-Agent"], r.Header["Te"], r.Header["Keep-Alive"], r.Header["X-Hop"])
 	})

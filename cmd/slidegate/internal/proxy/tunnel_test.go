@@ -82,8 +82,8 @@ func TestWebsocketsAreCounted(t *testing.T) {
 	})
 }
 
-// TestOneStranger: one address may hold only part of the connections, including websockets, unless it is a trusted proxy.
-func TestOneStranger(t *testing.T) {
+// TestOneAddressHoldsPartOfTheConnections: one address may hold only part of the connections, including websockets, unless it is a trusted proxy.
+func TestOneAddressHoldsPartOfTheConnections(t *testing.T) {
 	for name, test := range map[string]struct {
 		trusted []netip.Prefix
 		per     int
@@ -114,8 +114,8 @@ func TestOneStranger(t *testing.T) {
 	}
 }
 
-// TestSilentWebsocket: an idle websocket is closed.
-func TestSilentWebsocket(t *testing.T) {
+// TestIdleWebsocketIsClosed: an idle websocket is closed.
+func TestIdleWebsocketIsClosed(t *testing.T) {
 	s := unlimitedSettings()
 	s.opts.WebsocketIdle = 50 * time.Millisecond
 	_, reader := newRig(t, application(t, chat(nil)), s).socket("127.0.0.1")
@@ -124,8 +124,8 @@ func TestSilentWebsocket(t *testing.T) {
 	}
 }
 
-// TestBusyWebsocket: a websocket on which either side sends something now and then is not closed, for many times as long.
-func TestBusyWebsocket(t *testing.T) {
+// TestBusyWebsocketStaysOpen: a websocket on which either side sends something now and then is not closed, for many times as long.
+func TestBusyWebsocketStaysOpen(t *testing.T) {
 	const idle = time.Second
 	for _, speaker := range []string{"client", "application"} {
 		t.Run(speaker, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestCrowd: thousands of idle connections, and some that never finish their request, do not keep other clients from being served.
-func TestCrowd(t *testing.T) {
+// TestIdleConnectionsKeepOutNoOther: thousands of idle connections, and some that never finish their request, do not keep other clients from being served.
+func TestIdleConnectionsKeepOutNoOther(t *testing.T) {
 	order := crowdSize{Idle: 10_000, Slow: 200, IdleRSP: 1000}
 	if testing.Short() {
 		order = crowdSize{Idle: 500, Slow: 50, IdleRSP: 100}

@@ -94,8 +94,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestForceStop: a second request to stop ends the drain, and the state is saved.
-func TestForceStop(t *testing.T) {
+// TestForceStopEndsDrain: a second request to stop ends the drain, and the state is saved.
+func TestForceStopEndsDrain(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	s := start(t, plain, func(o *server.Options) { o.State, o.Drain = state, time.Hour })
 	for range 2 {
@@ -125,8 +125,8 @@ func TestDrainIsBounded(t *testing.T) {
 	}
 }
 
-// TestWatchEnds: a client that watches the health over gRPC is notified of the drain, and does not delay it.
-func TestWatchEnds(t *testing.T) {
+// TestHealthWatchDoesNotDelayDrain: a client that watches the health over gRPC is notified of the drain, and does not delay it.
+func TestHealthWatchDoesNotDelayDrain(t *testing.T) {
 	s := start(t, plain, nil)
 	conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -155,8 +155,8 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-// TestRunAfterTheEnd: a service that is stopped before it begins to serve stops cleanly.
-func TestRunAfterTheEnd(t *testing.T) {
+// TestRunAfterStop: a service that is stopped before it begins to serve stops cleanly.
+func TestRunAfterStop(t *testing.T) {
 	s := start(t, plain, nil)
 	s.Stop(t)
 	ctx, cancel := context.WithCancel(t.Context())

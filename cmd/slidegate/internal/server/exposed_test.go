@@ -83,8 +83,8 @@ var reboundRequests = []struct{ listener, method, path, body string }{
 	{"admin", "GET", "/metrics", ""}, {"admin", "GET", "/", ""},
 }
 
-// TestHosts: on loopback without tokens, requests for another host are rejected.
-func TestHosts(t *testing.T) {
+// TestOtherHostsAreRejectedOnLoopback: on loopback without tokens, requests for another host are rejected.
+func TestOtherHostsAreRejectedOnLoopback(t *testing.T) {
 	s := start(t, roomy, func(o *server.Options) { o.AllowedHosts = []string{"Slidegate.Internal"} })
 	for _, r := range reboundRequests {
 		for _, host := range []string{
@@ -118,8 +118,8 @@ func TestHostsOfProxies(t *testing.T) {
 	}
 }
 
-// TestHostsElsewhere: listeners that other machines can reach, and those that require tokens, accept any name.
-func TestHostsElsewhere(t *testing.T) {
+// TestReachableListenersAcceptAnyHost: listeners that other machines can reach, and those that require tokens, accept any name.
+func TestReachableListenersAcceptAnyHost(t *testing.T) {
 	open := start(t, roomy, func(o *server.Options) { o.HTTP = "0.0.0.0:0" })
 	if got := open.sendAs(t, "http", "slidegate:8080", "POST", "/v1/allow", question); got.status != http.StatusOK {
 		t.Errorf("a listener on all addresses: got %d %s, want 200", got.status, got.body)
@@ -219,9 +219,9 @@ func (s *service) settle(t *testing.T, made string, headers ...string) int {
 	return s.send(t, "http", "POST", "/v1/settle", `{"reservation":`+made+`,"cost":2}`, headers...).status
 }
 
-// TestReservationsOutlive: reservations survive a restart if the counts do, and instances with the same key accept each other's
+// TestReservationsSurviveRestart: reservations survive a restart if the counts do, and instances with the same key accept each other's
 // reservations.
-func TestReservationsOutlive(t *testing.T) {
+func TestReservationsSurviveRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	keep := func(o *server.Options) { o.State = path }
 	before := start(t, thrice, keep)

@@ -46,8 +46,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestReloadMissing: a missing file changes nothing.
-func TestReloadMissing(t *testing.T) {
+// TestMissingFileChangesNothing: a missing file changes nothing.
+func TestMissingFileChangesNothing(t *testing.T) {
 	var path string
 	s := start(t, plain, func(o *server.Options) { path = o.Paths[0] })
 	if err := os.Remove(path); err != nil {
@@ -172,8 +172,8 @@ func TestReloadInBusyFolder(t *testing.T) {
 	})
 }
 
-// TestQuietStart: without domains, nothing about domains is logged.
-func TestQuietStart(t *testing.T) {
+// TestStartWithoutDomainsLogsNothing: without domains, nothing about domains is logged.
+func TestStartWithoutDomainsLogsNothing(t *testing.T) {
 	s := start(t, plain, nil)
 	if err := s.Reload(); err != nil {
 		t.Fatal(err)

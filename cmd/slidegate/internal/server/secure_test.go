@@ -299,8 +299,8 @@ func TestAdminFromOutside(t *testing.T) {
 	}
 }
 
-// TestTokensEverywhere: gRPC and RESP require a token as HTTP does, except for health checks.
-func TestTokensEverywhere(t *testing.T) {
+// TestEveryListenerRequiresTokens: gRPC and RESP require a token as HTTP does, except for health checks.
+func TestEveryListenerRequiresTokens(t *testing.T) {
 	const token = "0123456789abcdef"
 	s := start(t, roomy, func(o *server.Options) { o.Tokens, o.Envoy = []string{token}, []string{domainFile(t)} })
 	for listener, err := range s.sendToAll(t, nil, token) {

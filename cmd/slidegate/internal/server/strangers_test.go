@@ -34,8 +34,8 @@ func (s *service) openSilentConnections(t *testing.T, listener, from string, n, 
 	})
 }
 
-// TestOneStranger: a client that opens as many connections as it can from one address keeps out no other client, on any listener.
-func TestOneStranger(t *testing.T) {
+// TestOneAddressKeepsOutNoOther: a client that opens as many connections as it can from one address keeps out no other client, on any listener.
+func TestOneAddressKeepsOutNoOther(t *testing.T) {
 	const most = 20
 	for name, test := range map[string]struct {
 		file string

@@ -121,8 +121,8 @@ func TestReloadMetrics(t *testing.T) {
 	}
 }
 
-// TestVitals: the build, the store, the age of the state file, and requests by status.
-func TestVitals(t *testing.T) {
+// TestBuildStoreAndStateMetrics: the build, the store, the age of the state file, and requests by status.
+func TestBuildStoreAndStateMetrics(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	s := start(t, "policies: {p: {limits: [2/1h]}}\n", func(o *server.Options) {
 		withMetrics(nil)(o)

@@ -78,9 +78,9 @@ func runProxy(t *testing.T, policies, app string) string {
 	}).Address("proxy"))
 }
 
-// TestHostileHeaders checks that no login beyond the limit reaches the application, whatever headers a client sends, one or several
+// TestHostileHeadersDoNotBypassLimits checks that no login beyond the limit reaches the application, whatever headers a client sends, one or several
 // together.
-func TestHostileHeaders(t *testing.T) {
+func TestHostileHeadersDoNotBypassLimits(t *testing.T) {
 	for name, start := range guards {
 		t.Run(name, func(t *testing.T) {
 			g := start(t)

@@ -12,9 +12,9 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestTwoInstances makes two instances take from one key as fast as they can, through each kind of listener. Together they admit
+// TestInstancesShareTheQuota makes two instances take from one key as fast as they can, through each kind of listener. Together they admit
 // the quota and no more, from leases, which the metrics show.
-func TestTwoInstances(t *testing.T) { overStores(t, testTwoInstances) }
+func TestInstancesShareTheQuota(t *testing.T) { overStores(t, testTwoInstances) }
 
 func testTwoInstances(t *testing.T, store string) {
 	var leased atomic.Int64

@@ -106,8 +106,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestMemory checks that over a store in memory a leased limit decides like any other, and nothing is leased.
-func TestMemory(t *testing.T) {
+// TestMemoryStoreLeasesNothing checks that over a store in memory a leased limit decides like any other, and nothing is leased.
+func TestMemoryStoreLeasesNothing(t *testing.T) {
 	s := start(t, `"memory:"`)
 	var leased atomic.Int64
 	admitted := runCallers(t, 3*quota, viaJSON(t, s, "default", "hot", &leased), viaEnvoy(t, s, "hot"), viaRESP(t, s, 1, "SG.ALLOW", "default", "hot"))

@@ -16,9 +16,9 @@ import (
 // maxWait is how long a request may take while the service hangs: the examples wait for 250 ms, and this machine may be busy.
 const maxWait = 5 * time.Second
 
-// TestServiceAway checks that while the service hangs or is down, requests through the proxies of the documentation pass or are
+// TestServiceOutageIsShort checks that while the service hangs or is down, requests through the proxies of the documentation pass or are
 // refused, as the example says, without a long wait.
-func TestServiceAway(t *testing.T) {
+func TestServiceOutageIsShort(t *testing.T) {
 	for name, test := range map[string]struct {
 		front         func(t *testing.T, service, app string) string
 		hanging, gone int
@@ -61,8 +61,8 @@ func TestServiceAway(t *testing.T) {
 	}
 }
 
-// TestApplicationAway checks that an error of the application is not taken for one of the service: the request is not repeated.
-func TestApplicationAway(t *testing.T) {
+// TestApplicationErrorIsNotRetried checks that an error of the application is not taken for one of the service: the request is not repeated.
+func TestApplicationErrorIsNotRetried(t *testing.T) {
 	app := startApplication(t)
 	service, _ := serve(t)
 	address := caddy(t, "open.Caddyfile", service, app.address())

@@ -241,7 +241,7 @@ func TestStoreDown(t *testing.T) {
 }
 
 // ?policy=NAME applies just that policy, whatever it matches.
-func TestOnePolicy(t *testing.T) {
+func TestPolicyParameterSelectsOnePolicy(t *testing.T) {
 	s := newService(t, Options{}, false)
 	const policy = ` RateLimit-Policy: "login";q=1;w=3600`
 	expect(t, s.send(loopback, Path+"?policy=login", traefik("GET", "/", "1.2.3.4")...), `200 RateLimit: "login";r=0;t=3600`+policy)

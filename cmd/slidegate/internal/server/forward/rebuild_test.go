@@ -9,7 +9,7 @@ import (
 )
 
 // stepBack replaces the peer with the proxy's peer.
-func TestStepBack(t *testing.T) {
+func TestStepBackFindsTheProxysPeer(t *testing.T) {
 	for _, c := range []struct {
 		lines []string
 		peer  string

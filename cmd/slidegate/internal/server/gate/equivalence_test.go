@@ -112,8 +112,8 @@ func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, req gate.Request, verb
 	}
 }
 
-// TestBatchAsOneByOne compares AllowBatch to Allow, with everything that can decide.
-func TestBatchAsOneByOne(t *testing.T) {
+// TestBatchDecidesLikeSingleRequests compares AllowBatch to Allow, with everything that can decide.
+func TestBatchDecidesLikeSingleRequests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()
 		second := config.Policy{Name: "second", Limits: drawLimits(t), Candidate: limits("1/10s"), Failure: config.FailClosed}

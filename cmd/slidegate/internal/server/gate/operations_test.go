@@ -29,7 +29,7 @@ func richPolicy() config.Policy {
 	return p
 }
 
-func TestWhatDecides(t *testing.T) {
+func TestDecisionNamesWhatDecided(t *testing.T) {
 	for _, c := range []struct {
 		key, addr string
 		quota     int64 // 0 if the limits do not decide

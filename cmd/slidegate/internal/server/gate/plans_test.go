@@ -118,7 +118,7 @@ func TestPlans(t *testing.T) {
 
 // A request that names a plan is decided by it, alone and in a batch. Unlisted names, and all names if the key selects the
 // plan, are ignored.
-func TestAskNamesPlan(t *testing.T) {
+func TestRequestNamesPlan(t *testing.T) {
 	file, err := config.Parse("test.yaml", []byte(plansFile))
 	if err != nil {
 		t.Fatal(err)

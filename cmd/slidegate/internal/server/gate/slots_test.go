@@ -79,9 +79,9 @@ func equalSettlements(a, b gate.Settlement) bool {
 	return true
 }
 
-// TestUnheldSlots: a caller that takes a slot and cannot hold it gets an error that says what to do, even if another
+// TestSlotWithoutHoldIsAnError: a caller that takes a slot and cannot hold it gets an error that says what to do, even if another
 // policy has the in-flight limit; a key without an in-flight limit is decided.
-func TestUnheldSlots(t *testing.T) {
+func TestSlotWithoutHoldIsAnError(t *testing.T) {
 	p := policyOf("slots", "2 in-flight ttl=30s")
 	p.Overrides = []config.Override{{Key: "vip", Limits: limits("5/1h")}}
 	p.Allow.Keys = []string{"friend"}

@@ -76,7 +76,7 @@ func TestAllowUpTo(t *testing.T) {
 
 // Lists, policies in shadow mode and failure modes are named in the decision, and limits that did not decide are not
 // reported.
-func TestDecisionSaysHow(t *testing.T) {
+func TestDecisionNamesItsSource(t *testing.T) {
 	s := newService(t, Options{})
 	listed := func(allowed bool, granted int, retry, by string) string {
 		return fmt.Sprintf(`{"allowed":%v,"policy":"listed","limit":"","quota":0,"remaining":0,"granted":%d,"retry_after_us":%s,"reset_after_us":0,`+

@@ -136,7 +136,7 @@ func TestCharge(t *testing.T) {
 }
 
 // Corrections of a charge are made even if the client has disconnected.
-func TestCorrectionsFinish(t *testing.T) {
+func TestCorrectionsOutliveTheClient(t *testing.T) {
 	s := newService(t, Options{})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -150,7 +150,7 @@ func (c *client) line() string {
 	return line
 }
 
-func TestAbout(t *testing.T) {
+func TestInfoCommands(t *testing.T) {
 	w := open(t, resp.Options{})
 	c := w.dial(t)
 	c.send(frame("COMMAND", "COUNT") + frame("COMMAND", "LIST"))

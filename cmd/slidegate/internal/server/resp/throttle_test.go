@@ -151,7 +151,7 @@ func TestThrottleManyRates(t *testing.T) {
 	<-written
 }
 
-func TestWithoutThrottle(t *testing.T) {
+func TestThrottleCanBeDisabled(t *testing.T) {
 	w := newWorld(t, resp.Options{})
 	bare, err := resp.New(w.gate, nil, resp.Options{})
 	if err != nil {

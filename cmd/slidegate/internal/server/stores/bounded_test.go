@@ -145,9 +145,9 @@ func readCommand(r *bufio.Reader) (name string, err error) {
 	return name, err
 }
 
-// TestHostileServer: whatever a server replies, and whenever, the process survives, the store opens within a second, and the
+// TestHostileRepliesDoNoHarm: whatever a server replies, and whenever, the process survives, the store opens within a second, and the
 // failure modes decide.
-func TestHostileServer(t *testing.T) {
+func TestHostileRepliesDoNoHarm(t *testing.T) {
 	for name, answer := range hostileReplies {
 		for _, polite := range []bool{false, true} {
 			for _, scheme := range []string{"redis", "redis+cluster"} {
