@@ -23,8 +23,8 @@ func slowMaximum(admissions []Admission, length rule.Micros) int64 {
 	return most
 }
 
-// TestMeasuresMatchTryingEveryInterval compares the two sweeps with trying every interval. If they counted too little, all other tests here would
-// be worthless.
+// TestMeasuresMatchTryingEveryInterval compares the two sweeps with trying every interval. If they counted too little, all other
+// tests here would be worthless.
 func TestMeasuresMatchTryingEveryInterval(t *testing.T) {
 	r := rand.New(rand.NewPCG(*seedFlag, 2))
 	for range 500 {

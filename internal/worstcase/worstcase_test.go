@@ -127,8 +127,8 @@ func TestHardCapsAreNeverExceeded(t *testing.T) {
 	}
 }
 
-// TestWeightedWindowKeepsItsInterval checks the other promise: a weighted window never admits more than the quota in (1 - 1/segments) windows,
-// and neither does overlap down.
+// TestWeightedWindowKeepsItsInterval checks the other promise: a weighted window never admits more than the quota in (1 -
+// 1/segments) windows, and neither does overlap down.
 func TestWeightedWindowKeepsItsInterval(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {

@@ -24,7 +24,7 @@ const (
 	canceled  eventKind = "canceled" // a caller is about to return what was admitted
 	granted   eventKind = "granted"  // a lease was charged
 	returning eventKind = "back"     // the layer is about to return what was granted
-	returned  eventKind = "returned" // the store has confirmed the return
+	returned  eventKind = "returned" // the store has answered the return
 )
 
 // record is one event that a process recorded. Times are nanoseconds of the machine's wall clock, which all processes

@@ -9,7 +9,8 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// TestForgedAddressesAreOneClient: whatever a client claims about itself, it counts as one client, and the claims do not reach the application.
+// TestForgedAddressesAreOneClient: whatever a client claims about itself, it counts as one client, and the claims do not reach the
+// application.
 func TestForgedAddressesAreOneClient(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("p", "", "3/1h")}})
 	for i := range 5 {

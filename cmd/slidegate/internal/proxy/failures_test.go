@@ -136,8 +136,8 @@ func TestAmbiguousLengthsAreRejected(t *testing.T) {
 	}
 }
 
-// TestTransferEncodingTakesPrecedence: given Transfer-Encoding and Content-Length, net/http uses the former, and the application receives only that.
-// What a parser that uses the latter would take for the rest of a body is a separate request, and is charged.
+// TestTransferEncodingTakesPrecedence: given Transfer-Encoding and Content-Length, net/http uses the former, and the application
+// receives only that. What a parser that uses the latter would take for the rest of a body is a separate request, and is charged.
 func TestTransferEncodingTakesPrecedence(t *testing.T) {
 	arrived := make(chan string, 4)
 	r := newRig(t, application(t, func(w http.ResponseWriter, r *http.Request) {

@@ -45,8 +45,8 @@ func TestLimitsByRoute(t *testing.T) {
 	}
 }
 
-// TestFragmentsAreForwardedEscaped: the gate treats a fragment as part of the path, as net/http does, so the application must receive it escaped: it
-// could cut off a raw #, and serve /login without its limit.
+// TestFragmentsAreForwardedEscaped: the gate treats a fragment as part of the path, as net/http does, so the application must
+// receive it escaped: it could cut off a raw #, and serve /login without its limit.
 func TestFragmentsAreForwardedEscaped(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("login", "POST /login", "1/1h")}})
 	for i, step := range []struct {

@@ -82,7 +82,8 @@ func TestWebsocketsAreCounted(t *testing.T) {
 	})
 }
 
-// TestOneAddressHoldsPartOfTheConnections: one address may hold only part of the connections, including websockets, unless it is a trusted proxy.
+// TestOneAddressHoldsPartOfTheConnections: one address may hold only part of the connections, including websockets, unless it is a
+// trusted proxy.
 func TestOneAddressHoldsPartOfTheConnections(t *testing.T) {
 	for name, test := range map[string]struct {
 		trusted []netip.Prefix

@@ -18,7 +18,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestIdleConnectionsKeepOutNoOther: thousands of idle connections, and some that never finish their request, do not keep other clients from being served.
+// TestIdleConnectionsKeepOutNoOther: thousands of idle connections, and some that never finish their request, do not keep other
+// clients from being served.
 func TestIdleConnectionsKeepOutNoOther(t *testing.T) {
 	order := crowdSize{Idle: 10_000, Slow: 200, IdleRSP: 1000}
 	if testing.Short() {

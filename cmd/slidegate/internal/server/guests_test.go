@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestUnauthenticatedClientsKeepOutNoOther: connections to the RESP listener that never send a token, more than the listener holds, do not keep out a client
-// that does.
+// TestUnauthenticatedClientsKeepOutNoOther: connections to the RESP listener that never send a token, more than the listener holds,
+// do not keep out a client that does.
 func TestUnauthenticatedClientsKeepOutNoOther(t *testing.T) {
 	const token, most = "0123456789abcdef", 60
 	s := start(t, "policies: {default: {limits: [1000/1h]}}\n", func(o *server.Options) {

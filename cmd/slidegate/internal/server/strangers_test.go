@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// openSilentConnections opens connections to a listener from an address, and sends nothing. It waits until the expected number is held and all
-// others are closed, either immediately or when later connections replace them.
+// openSilentConnections opens connections to a listener from an address, and sends nothing. It waits until the expected number is
+// held and all others are closed, either immediately or when later connections replace them.
 func (s *service) openSilentConnections(t *testing.T, listener, from string, n, want int) {
 	t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -34,7 +34,8 @@ func (s *service) openSilentConnections(t *testing.T, listener, from string, n, 
 	})
 }
 
-// TestOneAddressKeepsOutNoOther: a client that opens as many connections as it can from one address keeps out no other client, on any listener.
+// TestOneAddressKeepsOutNoOther: a client that opens as many connections as it can from one address keeps out no other client, on
+// any listener.
 func TestOneAddressKeepsOutNoOther(t *testing.T) {
 	const most = 20
 	for name, test := range map[string]struct {

@@ -78,8 +78,8 @@ func runProxy(t *testing.T, policies, app string) string {
 	}).Address("proxy"))
 }
 
-// TestHostileHeadersDoNotBypassLimits checks that no login beyond the limit reaches the application, whatever headers a client sends, one or several
-// together.
+// TestHostileHeadersDoNotBypassLimits checks that no login beyond the limit reaches the application, whatever headers a client
+// sends, one or several together.
 func TestHostileHeadersDoNotBypassLimits(t *testing.T) {
 	for name, start := range guards {
 		t.Run(name, func(t *testing.T) {

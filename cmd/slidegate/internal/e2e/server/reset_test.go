@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// TestResetReachesOtherInstances checks that a reset takes effect at once at its instance; another instance may refuse for up to a second more,
-// by its cache, and flags that. docs/service.md and docs/api.md promise both.
+// TestResetReachesOtherInstances checks that a reset takes effect at once at its instance; another instance may refuse for up to a
+// second more, by its cache, and flags that. docs/service.md and docs/api.md promise both.
 func TestResetReachesOtherInstances(t *testing.T) {
 	text := fmt.Sprintf("store: redis://%s\nstore_timeout: 2s\npolicies: {default: {limits: [1/1h]}}\n", redistest.Server(t).Addr())
 	one, other := servertest.Start(t, text, nil), servertest.Start(t, text, nil)
