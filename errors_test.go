@@ -27,7 +27,7 @@ func TestInvalidCosts(t *testing.T) {
 			for _, cost := range []int64{-1, math.MinInt64, rule.MaxQuota + 1, math.MaxInt64} {
 				d, err := verb.call(t.Context(), limiter, "k", cost)
 				if !errors.Is(err, slidegate.ErrCost) || !reflect.DeepEqual(d, slidegate.Decision{}) {
-					t.Errorf("%s of %d: %+v, %v", verb.name, cost, d, err)
+					t.Errorf("%s of %d: got %+v, %v, want no decision, and ErrCost", verb.name, cost, d, err)
 				}
 			}
 		}

@@ -168,7 +168,7 @@ func TestForgottenExpires(t *testing.T) {
 		clock.Advance(rule.Micros(3) * rule.Micros(limit.Window.Microseconds()))
 		for i := range 20 {
 			if d := allow(t, limiter, fmt.Sprint("later", i), 1); d.Flags != 0 || d.Remaining != limit.Quota-1 {
-				t.Fatalf("%s: after everything expired: %+v", limit, d)
+				t.Fatalf("%s: after everything expired: got %+v, want no flags, Remaining %d", limit, d, limit.Quota-1)
 			}
 		}
 	}

@@ -82,7 +82,7 @@ func TestSharedSettlements(t *testing.T) {
 				used[w] += r.Charges[0].Used
 				for range 1 + random.IntN(3) {
 					if err := st.Apply(t.Context(), []store.Request{r}); err != nil || r.Answers[0].Granted != 3-r.Charges[0].Used {
-						t.Errorf("settle: %+v, %v", r.Answers, err)
+						t.Errorf("settle: got %+v, %v, want Granted %d", r.Answers, err, 3-r.Charges[0].Used)
 					}
 				}
 			}

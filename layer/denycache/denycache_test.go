@@ -250,7 +250,7 @@ func TestPlanUpgrade(t *testing.T) {
 				r.take(before, "key", 1) // denied
 				r.wantCalls(2, "up to the denial")
 				if a := r.take(after, "key", 1); a.Allowed != test.admitsInHalfWay {
-					r.t.Fatalf("by the new limit: %+v", a)
+					r.t.Fatalf("by the new limit: got %+v, want allowed %t", a, test.admitsInHalfWay)
 				}
 				r.wantCalls(1, "by the new limit")
 				if test.before.Algorithm == slidegate.TokenBucket { // one plan may shorten the wait that another reported
@@ -292,7 +292,7 @@ func TestAddresses(t *testing.T) {
 		charge := store.Charge{Limit: b, Key: x.key, Cost: 1}
 		for n := range 3 {
 			if a := r.several(rule.Take, x.group, charge)[0]; a.Allowed != (n == 0) || (a.Flags == rule.Cached) != (n == 2) {
-				t.Fatalf("address %d, take %d: %+v", i, n, a)
+				t.Fatalf("address %d, take %d: got %+v, want allowed %t, Cached %t", i, n, a, n == 0, n == 2)
 			}
 		}
 	}

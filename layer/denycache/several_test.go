@@ -67,7 +67,7 @@ func TestBothRefuse(t *testing.T) {
 	r.pass(time.Minute - time.Microsecond)
 	a := r.several(rule.Take, "g", both...)
 	if a[0].RetryAfter != 1 || a[1].RetryAfter != 3540*second+1 {
-		t.Fatalf("before the end of the minute: %+v", a)
+		t.Fatalf("before the end of the minute: got %+v, want RetryAfter 1 and 3540000001", a)
 	}
 	r.wantCalls(0, "before the end of the minute")
 	r.pass(time.Microsecond)
@@ -119,7 +119,7 @@ func TestResetOfOne(t *testing.T) {
 		r.several(rule.Take, "g", both...)
 		r.several(rule.Reset, "g", both[place])
 		if a := r.several(rule.Take, "g", both...); !a[place].Allowed || a[1-place].Allowed {
-			t.Fatalf("after the reset of %d: %+v", place, a)
+			t.Fatalf("after the reset of %d: got %+v, want only that one allowed", place, a)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestBatch(t *testing.T) {
 		flags   rule.Flags
 	}{{false, rule.Cached}, {true, 0}, {false, 0}, {true, 0}, {true, 0}, {false, rule.Cached}, {false, 0}} {
 		if a := batch[i].Answers[0]; batch[i].Err != nil || a.Allowed != want.allowed || a.Flags != want.flags {
-			t.Errorf("request %d: %+v, %v", i, a, batch[i].Err)
+			t.Errorf("request %d: got %+v, %v, want allowed %t, flags %v", i, a, batch[i].Err, want.allowed, want.flags)
 		}
 	}
 	if calls := r.spy.calls.Load(); calls != 1 {
@@ -209,7 +209,7 @@ func TestBatchErrors(t *testing.T) {
 			err, batch[0].Err, batch[1].Err, batch[2].Err, batch[3].Err)
 	}
 	if !batch[2].Answers[0].Allowed || batch[0].Answers[0].Flags != rule.Cached {
-		t.Fatalf("%+v and %+v", batch[0].Answers[0], batch[2].Answers[0])
+		t.Fatalf("got %+v and %+v, want one from memory and an admission", batch[0].Answers[0], batch[2].Answers[0])
 	}
 	// A known denial without space for its answer is left for the store to reject.
 	if err := r.store.Apply(context.Background(), []store.Request{{Charges: charges}}); err == nil {

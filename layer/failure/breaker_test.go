@@ -83,7 +83,7 @@ func TestDeadStoreDelaysOneRequest(t *testing.T) {
 		inner.heal()
 		time.Sleep(900*time.Millisecond - time.Microsecond) // the next one is due an interval after the last one began
 		if a := take(store); a.Flags != flag || inner.callsSinceCheck() != 0 {
-			t.Errorf("before the second probe: %+v", a)
+			t.Errorf("before the second probe: got %+v, want the flag of the fallback, without a call", a)
 		}
 		time.Sleep(time.Microsecond)
 		for range 3 {
@@ -186,7 +186,7 @@ func TestLateAnswerCountsAsFailure(t *testing.T) {
 			t.Errorf("the late answer is %+v", a)
 		}
 		if a := take(store); a.Flags != flag || inner.callsSinceCheck() != 1 {
-			t.Errorf("after a late answer: %+v", a)
+			t.Errorf("after a late answer: got %+v, want the flag of the fallback, after one call", a)
 		}
 		expect(t, store, failure.Stats{Fallbacks: 1, Late: 1, Outages: 1, Down: true})
 		time.Sleep(time.Second)
@@ -195,7 +195,7 @@ func TestLateAnswerCountsAsFailure(t *testing.T) {
 		inner.slow(99 * time.Millisecond)
 		time.Sleep(time.Second)
 		if a := take(store); a.Flags != 0 || store.Stats().Down {
-			t.Errorf("a probe that was answered in time: %+v", a)
+			t.Errorf("a probe that was answered in time: got %+v, want no flags, and the end of the outage", a)
 		}
 	})
 }
@@ -346,7 +346,7 @@ func TestCachedAnswerIsNoProof(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 		if a := take(st); a.Flags != rule.Cached || !st.Stats().Down {
-			t.Errorf("a cached answer to a probe: %+v, %+v", a, st.Stats())
+			t.Errorf("a cached answer to a probe: got %+v, %+v, want the flag Cached, and Down", a, st.Stats())
 		}
 	})
 }

@@ -201,7 +201,7 @@ func TestSharesStayDistinct(t *testing.T) {
 		for i, limit := range limits {
 			a, err := apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "k", Cost: 1})
 			if left := max(0, int64(i)-round); err != nil || a.Remaining != left || a.Allowed != (int64(i) >= round) {
-				t.Fatalf("round %d, share of %d: %+v, %v", round, i+1, a, err)
+				t.Fatalf("round %d, share of %d: got %+v, %v, want Remaining %d", round, i+1, a, err, left)
 			}
 		}
 	}
@@ -250,7 +250,7 @@ func TestWithoutRoundTrips(t *testing.T) {
 			charge := store.Charge{Limit: bind(t, ten), Key: name, Cost: 1}
 			for range 3 {
 				if a, err := way(t.Context(), st, charge); err != nil || a.Flags != flag || inner.callsSinceCheck() != 1 {
-					t.Errorf("flag %d, %s: %+v, %v", flag, name, a, err)
+					t.Errorf("flag %d, %s: got %+v, %v, want that flag, after one call", flag, name, a, err)
 				}
 			}
 			expect(t, st, failure.Stats{Fallbacks: 3, Failures: 3})

@@ -71,11 +71,11 @@ func (h *optimisticRig) checkTakes(n int, c store.Charge) {
 	h.t.Helper()
 	for i := range n {
 		if a := h.do(rule.Take, c); !a.Allowed || a.Flags != rule.FallbackOptimistic || a.Granted != c.Cost || a.At >= 0 {
-			h.t.Errorf("take %d of %d: %+v", i+1, n, a)
+			h.t.Errorf("take %d of %d: got %+v, want allowed by the fallback, Granted %d", i+1, n, a, c.Cost)
 		}
 	}
 	if a := h.do(rule.Take, c); a.Allowed || a.Flags != rule.FallbackOptimistic || a.Granted != 0 || a.RetryAfter <= 0 {
-		h.t.Errorf("after %d takes: %+v", n, a)
+		h.t.Errorf("after %d takes: got %+v, want denied by the fallback for some time", n, a)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestOptimisticAnswers(t *testing.T) {
 				}
 				h.used(6, c)
 				if got := h.Stats(); got.Charged != 6 || got.Unknown != 0 || got.Down {
-					t.Errorf("after the outages: %+v", got)
+					t.Errorf("after the outages: got %+v, want Charged 6, Unknown 0, not Down", got)
 				}
 			})
 		})
@@ -139,7 +139,7 @@ func TestOptimisticCosts(t *testing.T) {
 			t.Errorf("up to 11: got %+v, want allowed, Granted 4", a)
 		}
 		if a := h.do(rule.TakeUpTo, c); a.Allowed || a.Granted != 0 || a.RetryAfter == rule.Never {
-			t.Errorf("up to 11 again: %+v", a)
+			t.Errorf("up to 11 again: got %+v, want denied for some time, Granted 0", a)
 		}
 	})
 	runOptimistic(t, 100, func(t *testing.T, h *optimisticRig) {
@@ -224,7 +224,7 @@ func TestOptimisticAfterExhaustingCharge(t *testing.T) {
 		h.down()
 		a := h.do(rule.Take, c)
 		if a.Allowed || a.RetryAfter < 55_000_000 || a.RetryAfter > 60_000_000 {
-			t.Fatalf("after an exhausting charge: %+v", a)
+			t.Fatalf("after an exhausting charge: got %+v, want denied for 55s to 60s", a)
 		}
 		testkit.Pass((a.RetryAfter - 1).Duration())
 		h.checkTakes(0, c)
@@ -304,7 +304,7 @@ func TestOptimisticSeveral(t *testing.T) {
 		}
 		for i, want := range []bool{true, true, false, false} {
 			if a := send(rule.Take, ""); !a[0].Allowed || a[1].Allowed != want || a[0].Granted != a[1].Granted || (a[0].Granted == 1) != want {
-				t.Errorf("request %d: %+v", i+1, a)
+				t.Errorf("request %d: got %+v, want the second limit to allow it: %t", i+1, a, want)
 			}
 		}
 		if a := send(rule.TakeUpTo, "g"); !a[0].Allowed || !a[1].Allowed {

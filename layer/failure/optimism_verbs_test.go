@@ -131,7 +131,7 @@ func TestOptimisticReservations(t *testing.T) {
 						flags |= rule.Repeated
 					}
 					if err != nil || a[0].Granted != c.back || a[0].Flags != flags || !a[1].Allowed || (a[1].Granted == 1) != (i == 0) {
-						t.Errorf("settled %d times: %+v, %v", i+1, a, err)
+						t.Errorf("settled %d times: got %+v, %v, want Granted %d, flags %v", i+1, a, err, c.back, flags)
 					}
 					if i == 1 && !c.late {
 						h.up()
@@ -163,7 +163,7 @@ func TestOptimisticSlots(t *testing.T) {
 			return a[0].Allowed
 		}
 		if got := []bool{take(), take(), take()}; !slices.Equal(got, []bool{true, true, false}) {
-			t.Errorf("three slots of two: %v", got)
+			t.Errorf("three slots of two: got %v, want the third denied", got)
 		}
 		if a, err := held[0].do(h, rule.Take); err != nil || !a[0].Allowed {
 			t.Errorf("a slot that is held already: got %+v, %v, want allowed", a, err)
@@ -174,7 +174,7 @@ func TestOptimisticSlots(t *testing.T) {
 				continue // not renewed
 			}
 			if a, err := held[i].do(h, rule.Renew); err != nil || a[0].Allowed != want {
-				t.Errorf("renewing slot %d: %+v, %v", i, a, err)
+				t.Errorf("renewing slot %d: got %+v, %v, want allowed %t", i, a, err, want)
 			}
 		}
 		testkit.Pass(20 * time.Second)

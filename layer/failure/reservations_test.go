@@ -148,7 +148,7 @@ func TestOpenHoldsNothing(t *testing.T) {
 			for _, op := range []rule.Op{rule.Renew, rule.Settle, rule.Settle} {
 				inner.callsSinceCheck()
 				if a, err := b.do(st, op); err != nil || !a[1].Allowed || a[0].Granted != 0 || a[1].Granted != 0 || a[1].Flags != rule.FallbackOpen {
-					t.Errorf("%v: %+v, %v", op, a, err)
+					t.Errorf("%v: got %+v, %v, want allowed by FallbackOpen, nothing granted", op, a, err)
 				}
 				if inner.callsSinceCheck() != 0 {
 					t.Errorf("%v: the store was called about units that it never gave", op)

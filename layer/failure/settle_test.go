@@ -73,7 +73,7 @@ func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
 				t.Helper()
 				r, d, err := limiter.Reserve(t.Context(), "k", n)
 				if err != nil || !d.Allowed || d.Flags != want {
-					t.Fatalf("reserved: %+v, %v", d, err)
+					t.Fatalf("reserved: got %+v, %v, want allowed, flags %v", d, err, want)
 				}
 				return r
 			}
@@ -218,7 +218,7 @@ func TestBatch(t *testing.T) {
 		}
 		for i, w := range want {
 			if r := &batch[i]; !errors.Is(r.Err, w.err) || r.Err == nil && (r.Answers[0].Flags != w.flags || r.Answers[0].Granted != w.granted) {
-				t.Errorf("request %d: %+v, %v", i, r.Answers, r.Err)
+				t.Errorf("request %d: got %+v, %v, want flags %v, Granted %d, error %v", i, r.Answers, r.Err, w.flags, w.granted, w.err)
 			}
 		}
 		if n := inner.callsSinceCheck(); n != 1 {

@@ -107,7 +107,7 @@ func TestWaiterLeaves(t *testing.T) {
 		ctx := context.Background()
 		for range 20 { // until the key is known to be busy
 			if d, err := l.Allow(ctx, "key"); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
+				t.Fatalf("got %+v, %v, want allowed", d, err)
 			}
 		}
 		testkit.Pass(200 * time.Millisecond) // so that unspent units are returned

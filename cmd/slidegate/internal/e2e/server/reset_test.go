@@ -17,11 +17,11 @@ func TestResetReachesOtherInstances(t *testing.T) {
 	text := fmt.Sprintf("store: redis://%s\nstore_timeout: 2s\npolicies: {default: {limits: [1/1h]}}\n", redistest.Server(t).Addr())
 	one, other := servertest.Start(t, text, nil), servertest.Start(t, text, nil)
 	if got, _ := flagsOf(t, one, "default", "me"); got != http.StatusOK {
-		t.Fatalf("the first: %d", got)
+		t.Fatalf("the first: got status %d, want 200", got)
 	}
 	for _, s := range []*servertest.Service{one, other} {
 		if got, _ := flagsOf(t, s, "default", "me"); got != http.StatusTooManyRequests {
-			t.Fatalf("the second: %d", got)
+			t.Fatalf("the second: got status %d, want 429", got)
 		}
 	}
 	remembered := time.Now() // or a little earlier
