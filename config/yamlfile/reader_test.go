@@ -66,7 +66,7 @@ func aliases(n int) string {
 	for i := range n {
 		text += fmt.Sprintf("- &a%d\n  *a%d\n", i+1, i)
 	}
-	return content
+	return text
 }
 
 // manyAliases returns the problems of the aliases from first to last.
