@@ -81,13 +81,13 @@ func TestApplicationHasAllPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	request.Host = "www.example"
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	if text, _ := io.ReadAll(answer.Body); answer.StatusCode != 200 || !strings.Contains(string(text), "host=www.example ") {
-		t.Errorf("under another host name: got %s %s, want 200", answer.Status, text)
+	defer response.Body.Close()
+	if text, _ := io.ReadAll(response.Body); response.StatusCode != 200 || !strings.Contains(string(text), "host=www.example ") {
+		t.Errorf("under another host name: got %s %s, want 200", response.Status, text)
 	}
 	for token, want := range map[string]int{"": http.StatusUnauthorized, clientToken: http.StatusUnauthorized, adminToken: http.StatusOK} {
 		if got := s.send(t, "admin", "GET", "/v1/top", "", "Authorization", "Bearer "+token).status; got != want {
@@ -148,8 +148,8 @@ func TestProxyDrains(t *testing.T) {
 		return err != nil
 	})
 	close(finish)
-	if answer := <-got; answer.status != 200 || answer.body != "whole" {
-		t.Errorf("the request in progress: got %d %s, want 200", answer.status, answer.body)
+	if response := <-got; response.status != 200 || response.body != "whole" {
+		t.Errorf("the request in progress: got %d %s, want 200", response.status, response.body)
 	}
 	s.Stop(t)
 	if s.Log.Has("level=WARN") {

@@ -93,14 +93,14 @@ func TestSockets(t *testing.T) {
 	first.Stop(t)
 	answered := make(chan int)
 	go func() {
-		answer, err := http.Get("http://" + kept.Addr().String() + "/healthz")
+		response, err := http.Get("http://" + kept.Addr().String() + "/healthz")
 		if err != nil {
 			t.Error(err)
 			answered <- 0
 			return
 		}
-		answer.Body.Close()
-		answered <- answer.StatusCode
+		response.Body.Close()
+		answered <- response.StatusCode
 	}()
 	run()
 	if got := <-answered; got != http.StatusOK {

@@ -87,12 +87,12 @@ func viaJSON(t testing.TB, s *servertest.Service, policy, key string, leased *at
 	client := &http.Client{Transport: transport}
 	url, body := "http://"+s.Address("http")+"/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key)
 	return func() (bool, error) {
-		answer, err := client.Post(url, "application/json", strings.NewReader(body))
+		response, err := client.Post(url, "application/json", strings.NewReader(body))
 		if err != nil {
 			return false, err
 		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
 		if err != nil {
 			return false, err
 		}
@@ -100,8 +100,8 @@ func viaJSON(t testing.TB, s *servertest.Service, policy, key string, leased *at
 			Allowed bool
 			Flags   []string
 		}
-		if err := json.Unmarshal(text, &d); err != nil || answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusTooManyRequests {
-			return false, fmt.Errorf("%d %s", answer.StatusCode, text)
+		if err := json.Unmarshal(text, &d); err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusTooManyRequests {
+			return false, fmt.Errorf("%d %s", response.StatusCode, text)
 		}
 		for _, flag := range d.Flags {
 			if flag == "leased" {

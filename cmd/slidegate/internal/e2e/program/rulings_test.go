@@ -110,12 +110,12 @@ type reply struct {
 
 func (i *instance) try(policy, key string) (a reply, err error) {
 	a.began = time.Now()
-	answer, err := http.Post("http://"+i.listeners["http"]+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key)))
+	response, err := http.Post("http://"+i.listeners["http"]+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key)))
 	if err != nil {
 		return a, err
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	if err == nil {
 		err = json.Unmarshal(text, &a)
 	}
@@ -135,12 +135,12 @@ func (i *instance) allow(t *testing.T, policy, key string) reply {
 // spent returns how many units were spent from leases.
 func (i *instance) spent(t *testing.T) float64 {
 	t.Helper()
-	answer, err := http.Get("http://" + i.listeners["admin"] + "/metrics")
+	response, err := http.Get("http://" + i.listeners["admin"] + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	text, _ := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
 	found := regexp.MustCompile(`(?m)^slidegate_leases_units_spent_total(?:\{[^}]*\})? (\S+)$`).FindSubmatch(text)
 	if found == nil {
 		t.Fatal("no metric of leases")

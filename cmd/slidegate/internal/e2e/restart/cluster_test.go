@@ -141,10 +141,10 @@ func (c *cluster) ready(t *testing.T, members ...int) {
 	for _, i := range members {
 		m, ready := c.members[i], false
 		for tries := 0; tries < 3*int(testkit.Patience/time.Second) && !ready; tries++ {
-			answer, err := m.client.Get("http://" + m.http + "/readyz")
+			response, err := m.client.Get("http://" + m.http + "/readyz")
 			if err == nil {
-				_ = answer.Body.Close()
-				ready = answer.StatusCode == http.StatusOK
+				_ = response.Body.Close()
+				ready = response.StatusCode == http.StatusOK
 			}
 			if !ready {
 				<-time.After(time.Second)
@@ -167,23 +167,23 @@ const (
 
 // send requests a unit of a key from a process.
 func (m *member) send(key string) (outcome, error) {
-	answer, err := m.client.Post("http://"+m.http+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
+	response, err := m.client.Post("http://"+m.http+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
 	if err != nil {
 		return undecided, err
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	switch {
 	case err != nil:
 		return undecided, err
-	case answer.StatusCode == http.StatusOK:
+	case response.StatusCode == http.StatusOK:
 		return admitted, nil
-	case answer.StatusCode == http.StatusTooManyRequests:
+	case response.StatusCode == http.StatusTooManyRequests:
 		return refused, nil
-	case answer.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(text), "could not be checked"):
+	case response.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(text), "could not be checked"):
 		return undecided, nil
 	}
-	return undecided, fmt.Errorf("status %d: %s", answer.StatusCode, text)
+	return undecided, fmt.Errorf("status %d: %s", response.StatusCode, text)
 }
 
 // sharedKey returns the key that all clients use at a time since the start.

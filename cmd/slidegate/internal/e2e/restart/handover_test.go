@@ -82,18 +82,18 @@ func TestSocketActivation(t *testing.T) {
 	web, admin := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	p := run(t, exec.Command(tool, "--listen", admin, "--listen", web, "--fdname", "admin:http", slidegate, "serve", "--grpc", "off", "--resp", "off"))
 	p.awaitOutput(t, "Listening on")
-	var answer *http.Response
+	var response *http.Response
 	var err error
 	testkit.Eventually(t, "the service is started", func() bool {
-		answer, err = http.Get("http://" + web + "/healthz")
+		response, err = http.Get("http://" + web + "/healthz")
 		return err == nil
 	})
-	answer.Body.Close()
-	answer, err = http.Get("http://" + admin + "/v1/config")
+	response.Body.Close()
+	response, err = http.Get("http://" + admin + "/v1/config")
 	testkit.NoError(t, err)
-	answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		t.Errorf("the admin listener: got %d, want status 200", answer.StatusCode)
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("the admin listener: got %d, want status 200", response.StatusCode)
 	}
 	p.terminate(t)
 }

@@ -132,21 +132,21 @@ func (l *load) send(conn *connection) *connection {
 		conn.close()
 		return nil
 	}
-	answer, err := http.ReadResponse(conn.in, nil)
+	response, err := http.ReadResponse(conn.in, nil)
 	if err != nil {
 		l.fail("response: %v, on a connection that was idle for %v", err, conn.idle(began))
 		conn.close()
 		return nil
 	}
-	text, err := io.ReadAll(answer.Body)
-	_ = answer.Body.Close()
-	if err != nil || answer.StatusCode != http.StatusOK || string(text) != "hello" {
-		l.fail("status %d, %q, %v", answer.StatusCode, text, err)
+	text, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil || response.StatusCode != http.StatusOK || string(text) != "hello" {
+		l.fail("status %d, %q, %v", response.StatusCode, text, err)
 	}
-	if answer.Header.Get("RateLimit") == "" {
-		l.fail("status %d: the service did not decide", answer.StatusCode) // the proxy admitted it without a decision
+	if response.Header.Get("RateLimit") == "" {
+		l.fail("status %d: the service did not decide", response.StatusCode) // the proxy admitted it without a decision
 	}
-	if !answer.Close {
+	if !response.Close {
 		conn.used = time.Now()
 		return conn
 	}

@@ -55,13 +55,13 @@ func status(t *testing.T, client *http.Client, url, token string) (got int, reus
 	testkit.NoError(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := client.Do(r)
+	response, err := client.Do(r)
 	if err != nil {
 		return 0, reused
 	}
-	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, answer.Body)
-	return answer.StatusCode, reused
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, reused
 }
 
 // TestNewSecretsWithoutRestart checks that a running process uses a new token and a new certificate, and no longer accepts the old

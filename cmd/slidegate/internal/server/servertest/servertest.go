@@ -92,16 +92,16 @@ func (s *Service) Send(t testing.TB, listener, method, path, body string, header
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	answer, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Reply{answer.StatusCode, answer.Header, string(text)}
+	return Reply{response.StatusCode, response.Header, string(text)}
 }
 
 // Write writes a file that only this user can read.
