@@ -179,14 +179,14 @@ func (r *run) timeEnvoy(t *table, servers []*envoyServer, callers int) error {
 		}
 	}
 	for i, s := range servers {
-		times, later, verdict := "-", "-", ""
+		times, later, result := "-", "-", ""
 		if original >= 0 {
 			faster, p99s := median(ratios(of(i, rate), of(original, rate))), median(ratios(of(i, p99), of(original, p99)))
 			times, later = fmt.Sprintf("%.2fx", faster), fmt.Sprintf("%.2fx", p99s)
 			if goal := map[string]float64{envoyRedis: envoyGoalRedis, envoyMemory: envoyGoalMemory}[s.name]; goal > 0 && callers > 1 {
-				verdict = fmt.Sprintf("%gx: met", goal)
+				result = fmt.Sprintf("%gx: met", goal)
 				if faster < goal || p99s >= 1 {
-					verdict = fmt.Sprintf("%gx: missed", goal)
+					result = fmt.Sprintf("%gx: missed", goal)
 				}
 			}
 		}
@@ -194,7 +194,7 @@ func (r *run) timeEnvoy(t *table, servers []*envoyServer, callers int) error {
 		spread := (quantile(rates, 0.75) - quantile(rates, 0.25)) / 2 / median(rates)
 		t.add(s.name, fmt.Sprint(callers), fmt.Sprintf("%.0f", median(rates)), fmt.Sprintf("±%.0f%%", 100*spread),
 			fmt.Sprintf("%.0f", median(of(i, p50))), fmt.Sprintf("%.0f", median(of(i, p99))), fmt.Sprintf("%.1f", median(of(i, cpu))),
-			times, later, verdict)
+			times, later, result)
 	}
 	return nil
 }

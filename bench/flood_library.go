@@ -45,7 +45,7 @@ func (r *run) floodTables() ([]*table, error) {
 	t := &table{
 		title: fmt.Sprintf("Flood: %s new keys against a store for %s, quota %d", count(floodFactor*bound), count(bound), floodQuota),
 		columns: []string{"library", "MB at half", "MB at end", "memory bounded", "denied keys still denied", "most admitted to a key",
-			"new keys refused", "verdict"},
+			"new keys refused", "result"},
 	}
 	flood := newKeys(bound, floodFactor*bound)
 	for _, l := range rowsWhere(r.librariesFor(floodFactor*bound), func(l *library) bool { return !l.aside }) {
@@ -54,16 +54,16 @@ func (r *run) floodTables() ([]*table, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
-		verdict := "PASS"
+		result := "PASS"
 		if !f.holds() {
-			verdict = "FAIL"
+			result = "FAIL"
 			if l.family == own {
 				r.fail("flood: %s: bounded %v, %d of %d still denied, at most %d of %d admitted",
 					l.name, f.bounded(), f.stillDenied, f.victims, f.most, floodQuota)
 			}
 		}
 		t.add(l.name, megabytes(f.half.heap), megabytes(f.end.heap), yesNo(f.bounded()), fmt.Sprintf("%d of %d", f.stillDenied, f.victims),
-			fmt.Sprint(f.most), fmt.Sprint(f.refusedEarly), verdict)
+			fmt.Sprint(f.most), fmt.Sprint(f.refusedEarly), result)
 	}
 	t.note("One request in five has a key that was used before, and one new key in a hundred sends %d requests in a row. Only "+
 		"Slidegate and throttled's LRU have a bound to set.", floodQuota+2)

@@ -178,12 +178,12 @@ func (r *run) httpTable(l *load, rows []middleware, s results, goal float64) *ta
 			r.fail("%s: %s: %.4f of the requests were admitted, want %g to %g", l.name, m.name, got.share(), l.minShare, l.maxShare)
 		}
 		ns, allocs := over(m)
-		times, verdict := "-", "-"
+		times, result := "-", "-"
 		if !math.IsInf(fastest, 1) { // at least one peer is measured
-			times, verdict = ratio(ns, fastest), m.goal(ns/fastest, allocs, goal, l.minShare == 1)
+			times, result = ratio(ns, fastest), m.goal(ns/fastest, allocs, goal, l.minShare == 1)
 		}
 		t.add(m.name, m.headers, nanos(ns), times, allocations(allocs), percent(got.share()),
-			fmt.Sprintf("±%.0f%%", 50*got.spread()), verdict)
+			fmt.Sprintf("±%.0f%%", 50*got.spread()), result)
 	}
 	t.note("Medians of %d interleaved rounds, processor time, 1 CPU, one client by IPv4 address. Ratio is to the fastest peer. The "+
 		"response is reused, so the time includes removing its headers; a server makes a new map instead.", r.rounds)

@@ -202,7 +202,7 @@ func (r *run) kvTable(rows []kvRow, samples map[kvRow]kvSamples, loads ...*kvLoa
 		t.add(row.limiter, row.server.name, fmt.Sprint(row.load.callers), fmt.Sprintf("%.0f", remote.median(rateOf)), times(remote.ratioTo(loop.remote())),
 			fmt.Sprintf("%.2f", got.trips()), fmt.Sprintf("%.0f", remote.median(p50Micros)), fmt.Sprintf("%.0f", remote.median(p99Micros)),
 			fmt.Sprintf("%.1f", remote.median(serverMicros)), fmt.Sprintf("%.1f", remote.median(ownMicros)), allocations(remote.median(allocs)),
-			fmt.Sprintf("±%.0f%%", 50*remote.spread()), row.verdict(remote, loop.remote(), samples[kvRow{row.server, rowKV, row.load}].remote()))
+			fmt.Sprintf("±%.0f%%", 50*remote.spread()), row.goalResult(remote, loop.remote(), samples[kvRow{row.server, rowKV, row.load}].remote()))
 	}
 	t.note("Medians of %d interleaved rounds of %v, each on a server that only has these keys. The swap loop is the limiter that programs usually write over the client of a "+
 		"key-value engine; the ratio is to the loop of one caller, the median over the rounds. Round trips, CPU and allocations are per "+
@@ -211,8 +211,8 @@ func (r *run) kvTable(rows []kvRow, samples map[kvRow]kvSamples, loads ...*kvLoa
 	return t
 }
 
-// verdict returns the goals of a row, and whether it reaches them.
-func (row *kvRow) verdict(got, loop, without remoteSamples) string {
+// goalResult returns the goals of a row, and whether it reaches them.
+func (row *kvRow) goalResult(got, loop, without remoteSamples) string {
 	switch {
 	case row.server.kv == nil || row.load.callers == 1 || row.load.list.n > 1:
 		return ""

@@ -223,11 +223,11 @@ func (r *run) addLeaseRow(t *table, load *leaseLoad, row *leaseRow, samples, coa
 		calls = append(calls, s.calls)
 		ratios = append(ratios, s.perSecond/max(coalesced[i].perSecond, 1e-9))
 	}
-	verdict := ""
+	result := ""
 	if row.leased {
-		verdict = goal(fmt.Sprintf("%gx", load.goal), median(ratios) >= load.goal)
+		result = goal(fmt.Sprintf("%gx", load.goal), median(ratios) >= load.goal)
 		if load.hot {
-			verdict += ", " + goal("p99 1 µs", got.median(p99Micros) <= 1) + ", " + goal("25 calls/s", median(calls) <= 25)
+			result += ", " + goal("p99 1 µs", got.median(p99Micros) <= 1) + ", " + goal("25 calls/s", median(calls) <= 25)
 		}
 	}
 	if got.share() != 1 {
@@ -236,7 +236,7 @@ func (r *run) addLeaseRow(t *table, load *leaseLoad, row *leaseRow, samples, coa
 	t.add(row.name(), row.parts, fmt.Sprintf("%.0f", got.median(rateOf)), fmt.Sprintf("%.2fx", median(ratios)),
 		fmt.Sprintf("%.2f", got.median(p50Micros)), fmt.Sprintf("%.2f", got.median(p99Micros)), fmt.Sprintf("%.0f", median(calls)),
 		fmt.Sprintf("%.2f", got.median(serverMicros)), fmt.Sprintf("%.2f", got.median(ownMicros)), allocations(got.median(allocs)),
-		fmt.Sprintf("±%.0f%%", 50*got.spread()), verdict)
+		fmt.Sprintf("±%.0f%%", 50*got.spread()), result)
 }
 
 // goal formats a goal, and whether it was reached.

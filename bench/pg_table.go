@@ -25,7 +25,7 @@ func (r *run) pgTable(rows []pgRow, load pgLoad, durable bool, samples map[pgCel
 			t.add(row.name, row.algorithm, fmt.Sprint(callers), fmt.Sprintf("%.0f", got.median(rateOf)), times(toTransaction), times(toUpdate),
 				fmt.Sprintf("%.0f", got.median(p50Micros)), fmt.Sprintf("%.0f", got.median(p99Micros)),
 				fmt.Sprintf("%.0f", got.median(serverMicros)), fmt.Sprintf("%.1f", got.median(ownMicros)), allocations(got.median(allocs)),
-				fmt.Sprintf("±%.0f%%", 50*got.spread()), row.verdict(load, callers, toTransaction, toUpdate))
+				fmt.Sprintf("±%.0f%%", 50*got.spread()), row.goalResult(load, callers, toTransaction, toUpdate))
 		}
 	}
 	t.note("Medians of %d interleaved rounds of %v. Ratios are of decisions a second with as many callers, medians of the ratios "+
@@ -53,9 +53,9 @@ func times(ratio float64) string {
 	return fmt.Sprintf("%.2fx", ratio)
 }
 
-// verdict returns the goals for a load and a number of callers, and whether a row reaches them by its ratios to the transaction and
+// goalResult returns the goals for a load and a number of callers, and whether a row reaches them by its ratios to the transaction and
 // to UPDATE, which are 0 if -only left those out.
-func (row *pgRow) verdict(load pgLoad, callers int, toTransaction, toUpdate float64) string {
+func (row *pgRow) goalResult(load pgLoad, callers int, toTransaction, toUpdate float64) string {
 	if row.family != own || load.share == 0 {
 		return ""
 	}

@@ -146,7 +146,7 @@ func TestPGIsLeftOut(t *testing.T) {
 }
 
 // The goals apply to the documented rows and numbers of callers.
-func TestPGVerdicts(t *testing.T) {
+func TestPGGoals(t *testing.T) {
 	loads := pgLoads()
 	many, hot, refused := loads[0], loads[1], loads[2]
 	single, together := &pgRow{name: alone, family: own}, &pgRow{name: "slidegate, coalesce 2", family: own}
@@ -170,7 +170,7 @@ func TestPGVerdicts(t *testing.T) {
 		{together, refused, 64, 1, 1, ""},
 		{&pgRow{name: rowTransaction, family: "pg-transaction"}, many, 64, 1, 1, ""},
 	} {
-		if got := c.row.verdict(c.load, c.callers, c.toTransaction, c.toUpdate); got != c.want {
+		if got := c.row.goalResult(c.load, c.callers, c.toTransaction, c.toUpdate); got != c.want {
 			t.Errorf("%d: %q, want %q", i, got, c.want)
 		}
 	}

@@ -191,7 +191,7 @@ func (r *run) redisTable(rows []redisRow, load redisLoad, callers int, samples m
 		t.add(row.name, row.algorithm, row.client, fmt.Sprintf("%.0f", rate), ratio(rate, best.peer), ratio(rate, best.piped), ratio(rate, best.incr),
 			fmt.Sprintf("%.0f", got.median(p50Micros)), fmt.Sprintf("%.0f", got.median(p99Micros)),
 			fmt.Sprintf("%.1f", got.median(serverMicros)), fmt.Sprintf("%.1f", got.median(ownMicros)), allocations(got.median(allocs)),
-			fmt.Sprintf("±%.0f%%", 50*got.spread()), row.verdict(rate, best, callers))
+			fmt.Sprintf("±%.0f%%", 50*got.spread()), row.goalResult(rate, best, callers))
 	}
 	t.note("Medians of %d interleaved rounds of %v. Ratios are of decisions per second, to the fastest peer used as documented, to the "+
 		"fastest piped one, and to INCR; more is better. Goals refer to the first. CPU and allocations are per decision, in the "+
@@ -224,8 +224,8 @@ func redisBest(rows []redisRow, rate func(*redisRow) float64) (best redisRates) 
 	return best
 }
 
-// verdict returns the goals for a number of callers, and whether a row reaches them.
-func (row *redisRow) verdict(rate float64, best redisRates, callers int) string {
+// goalResult returns the goals for a number of callers, and whether a row reaches them.
+func (row *redisRow) goalResult(rate float64, best redisRates, callers int) string {
 	var texts []string
 	goal := func(text string, factor, reference float64) {
 		switch {

@@ -183,14 +183,14 @@ func TestRedisGoals(t *testing.T) {
 		{256, 300, "3x peer: met"},
 		{256, 299, "3x peer: missed"},
 	} {
-		if got := rows[0].verdict(c.rate, best, c.callers); got != c.want {
+		if got := rows[0].goalResult(c.rate, best, c.callers); got != c.want {
 			t.Errorf("%d callers, %g: got %q, want %q", c.callers, c.rate, got, c.want)
 		}
 	}
-	if got := rows[1].verdict(1, best, 64); got != "" {
+	if got := rows[1].goalResult(1, best, 64); got != "" {
 		t.Errorf("a peer has the goal %q", got)
 	}
-	if got := rows[0].verdict(1, redisRates{incr: 2}, 64); got != "0.5x INCR: met" {
+	if got := rows[0].goalResult(1, redisRates{incr: 2}, 64); got != "0.5x INCR: met" {
 		t.Errorf("without peers: got %q, want \"0.5x INCR: met\"", got)
 	}
 }

@@ -128,18 +128,18 @@ func (r *run) timeResp(t *table, load string, servers map[bool]respTarget, pipel
 			return values
 		}
 		ratios := of(func(s respSample) float64 { return s.ratio })
-		verdict := ""
+		result := ""
 		if row.ours {
-			verdict = fmt.Sprintf("%.1fx: met", goal)
+			result = fmt.Sprintf("%.1fx: met", goal)
 			if median(ratios) < goal {
-				verdict = fmt.Sprintf("%.1fx: missed", goal)
+				result = fmt.Sprintf("%.1fx: missed", goal)
 			}
 		}
 		t.add(row.name, strconv.Itoa(pipeline), fmt.Sprintf("%.0f", median(of(func(s respSample) float64 { return s.rate }))),
 			fmt.Sprintf("%.2fx", median(ratios)), fmt.Sprintf("%.2f-%.2f", slices.Min(ratios), slices.Max(ratios)),
 			fmt.Sprintf("%.2f", median(of(func(s respSample) float64 { return s.micros }))),
 			fmt.Sprintf("%.2f", median(of(func(s respSample) float64 { return s.p50 }))),
-			fmt.Sprintf("%.2f", median(of(func(s respSample) float64 { return s.p99 }))), verdict)
+			fmt.Sprintf("%.2f", median(of(func(s respSample) float64 { return s.p99 }))), result)
 	}
 	return nil
 }

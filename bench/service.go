@@ -245,7 +245,7 @@ func (r *run) fillService(t *table, rows []serviceRow, samples [][]serviceSample
 			r.fail("service: %s: %d errors", row.name, failed)
 		}
 		micros := of(i, cpuOf)
-		decisions, each, times, byCPU, verdict := "-", "-", "-", "-", "-"
+		decisions, each, times, byCPU, result := "-", "-", "-", "-", "-"
 		if row.decisions > 0 {
 			decisions = fmt.Sprintf("%.0f", rate(i)*float64(row.decisions))
 			each = fmt.Sprintf("%.2f", micros/float64(row.decisions))
@@ -253,13 +253,13 @@ func (r *run) fillService(t *table, rows []serviceRow, samples [][]serviceSample
 			value := more * of(row.over, cpuOf) / micros
 			times, byCPU = fmt.Sprintf("%.2fx", more*rate(i)/rate(row.over)), fmt.Sprintf("%.2fx", value)
 			if row.goal > 0 {
-				verdict = fmt.Sprintf("%gx: missed", row.goal)
+				result = fmt.Sprintf("%gx: missed", row.goal)
 				if value >= row.goal {
-					verdict = fmt.Sprintf("%gx: met", row.goal)
+					result = fmt.Sprintf("%gx: met", row.goal)
 				}
 			}
 		}
 		t.add(row.name, fmt.Sprintf("%.0f", rate(i)), decisions, fmt.Sprintf("%.0f", of(i, func(s *serviceSample) float64 { return s.p50 })),
-			fmt.Sprintf("%.0f", of(i, func(s *serviceSample) float64 { return s.p99 })), strconv.Itoa(failed), fmt.Sprintf("%.2f", micros), each, times, byCPU, verdict)
+			fmt.Sprintf("%.0f", of(i, func(s *serviceSample) float64 { return s.p99 })), strconv.Itoa(failed), fmt.Sprintf("%.2f", micros), each, times, byCPU, result)
 	}
 }

@@ -207,16 +207,16 @@ func (r *run) timeLeaseListener(t *table, listener leasedListener, servers []*le
 	rate, cpu := func(s leasedSample) float64 { return s.perSecond }, func(s leasedSample) float64 { return s.cpu }
 	for i, s := range servers {
 		rates := ratios(of(i, rate), of(0, rate))
-		verdict := "-"
+		result := "-"
 		if i == 1 {
-			verdict = fmt.Sprintf("%gx: met", goalLeases)
+			result = fmt.Sprintf("%gx: met", goalLeases)
 			if median(rates) < goalLeases {
-				verdict = fmt.Sprintf("%gx: missed", goalLeases)
+				result = fmt.Sprintf("%gx: missed", goalLeases)
 			}
 		}
 		t.add("slidegate, "+listener.name, s.name, fmt.Sprintf("%.0f", median(of(i, rate))), fmt.Sprintf("%.0f", median(of(i, func(s leasedSample) float64 { return s.p99 }))),
 			fmt.Sprintf("%.2f", median(of(i, cpu))), fmt.Sprintf("%.2fx", median(rates)),
-			fmt.Sprintf("%.2f-%.2f", slices.Min(rates), slices.Max(rates)), fmt.Sprintf("%.2fx", median(ratios(of(0, cpu), of(i, cpu)))), verdict)
+			fmt.Sprintf("%.2f-%.2f", slices.Min(rates), slices.Max(rates)), fmt.Sprintf("%.2fx", median(ratios(of(0, cpu), of(i, cpu)))), result)
 	}
 	return nil
 }

@@ -101,13 +101,13 @@ func (r *run) timePair(t *table, wrk string, pair wirePair) error {
 			difference = append(difference, micros[1]-micros[0])
 		}
 	}
-	verdict := "met"
+	result := "met"
 	if median(difference) > goalMicros {
-		verdict = "missed"
+		result = "missed"
 	}
 	half := (quantile(difference, 0.75) - quantile(difference, 0.25)) / 2
 	t.add(pair.name, fmt.Sprintf("%.0f", median(rates[1])), fmt.Sprintf("%.0f", median(rates[0])), fmt.Sprintf("%.2f", median(limits)),
-		fmt.Sprintf("%.2f", median(plain)), fmt.Sprintf("%+.2f", median(difference)), fmt.Sprintf("±%.2f", half), verdict)
+		fmt.Sprintf("%.2f", median(plain)), fmt.Sprintf("%+.2f", median(difference)), fmt.Sprintf("±%.2f", half), result)
 	return nil
 }
 

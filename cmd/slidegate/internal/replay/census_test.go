@@ -17,11 +17,11 @@ type liveState struct {
 }
 
 // peakStates returns the most states, and the most bytes of states, that are live at one time, each extended by extra.
-func peakStates(t tb, r *rule.Limit, index int, verdicts []verdict, extra rule.Micros) (keys, bytes int64) {
+func peakStates(t tb, r *rule.Limit, index int, decided []modelDecision, extra rule.Micros) (keys, bytes int64) {
 	t.Helper()
 	all := map[string]liveState{}
-	for i := range verdicts {
-		v := &verdicts[i]
+	for i := range decided {
+		v := &decided[i]
 		s := liveState{until: r.Expires(&v.states[index]), bytes: 16}
 		switch r.Algorithm {
 		case rule.SlidingLog:
@@ -53,7 +53,7 @@ func TestCensusCountsLiveStates(t *testing.T) {
 				reqs[i].key += string(rune('a' + rapid.IntRange(0, 25).Draw(t, "more keys")))
 			}
 		}
-		verdicts := decideAll(t, limits, reqs)
+		decided := decideAll(t, limits, reqs)
 		r := exactRun(t, limits)
 		requests, _ := numbered(reqs)
 		for i := range requests {
@@ -61,8 +61,8 @@ func TestCensusCountsLiveStates(t *testing.T) {
 		}
 		for i, own := range rulesOf(t, limits) {
 			c := r.groups[0].measures[i].census
-			keys, bytes := peakStates(t, &own, i, verdicts, 0)
-			mostKeys, mostBytes := peakStates(t, &own, i, verdicts, c.width)
+			keys, bytes := peakStates(t, &own, i, decided, 0)
+			mostKeys, mostBytes := peakStates(t, &own, i, decided, c.width)
 			if c.most.keys < keys || c.most.keys > mostKeys || c.most.bytes < bytes || c.most.bytes > mostBytes {
 				t.Fatalf("%v: got %+v, want %d to %d keys and %d to %d bytes\n%+v",
 					limits[i], c.most, keys, mostKeys, bytes, mostBytes, reqs)

@@ -90,7 +90,7 @@ func TestDecisionsAreInInputOrder(t *testing.T) {
 		for _, index := range indexes {
 			sorted = append(sorted, reqs[index])
 		}
-		want := make([]verdict, len(reqs))
+		want := make([]modelDecision, len(reqs))
 		for i, v := range decideAll(t, limits, sorted) {
 			want[indexes[i]] = v
 		}
@@ -121,7 +121,7 @@ func TestDecisionsOverManyBatches(t *testing.T) {
 	for _, index := range indexes {
 		sorted = append(sorted, reqs[index])
 	}
-	want := make([]verdict, len(reqs))
+	want := make([]modelDecision, len(reqs))
 	for i, v := range decideAll(t, opts.Limits, sorted) {
 		want[indexes[i]] = v
 	}
@@ -134,7 +134,7 @@ func TestDecisionsOverManyBatches(t *testing.T) {
 	}
 }
 
-func checkDecision(t tb, line string, want *verdict) {
+func checkDecision(t tb, line string, want *modelDecision) {
 	t.Helper()
 	var got decisionLine
 	decoder := json.NewDecoder(strings.NewReader(line))

@@ -83,8 +83,8 @@ type tb interface {
 	Fatal(args ...any)
 }
 
-// verdict is the decision of the plain model on one request.
-type verdict struct {
+// modelDecision is the decision of the plain model on one request.
+type modelDecision struct {
 	testRequest
 	allowed bool
 	answers []rule.Answer
@@ -92,11 +92,11 @@ type verdict struct {
 }
 
 // decideAll decides every request in the given order, using only the rule.
-func decideAll(t tb, limits []slidegate.Limit, reqs []testRequest) []verdict {
+func decideAll(t tb, limits []slidegate.Limit, reqs []testRequest) []modelDecision {
 	t.Helper()
 	rules := rulesOf(t, limits)
 	states := map[string][]rule.State{}
-	var all []verdict
+	var all []modelDecision
 	for _, a := range reqs {
 		own := states[a.key]
 		if own == nil {
@@ -107,7 +107,7 @@ func decideAll(t tb, limits []slidegate.Limit, reqs []testRequest) []verdict {
 		for i := range items {
 			items[i] = rule.Item{Limit: &rules[i], State: &own[i], Cost: a.cost}
 		}
-		v := verdict{testRequest: a, allowed: true, answers: make([]rule.Answer, len(limits))}
+		v := modelDecision{testRequest: a, allowed: true, answers: make([]rule.Answer, len(limits))}
 		rule.Decide(rule.Take, items, a.at, v.answers)
 		for i := range own {
 			v.allowed = v.allowed && v.answers[i].Allowed

@@ -247,10 +247,10 @@ func TestShuffledTrafficIsDecidedAsSorted(t *testing.T) {
 
 	opts.Sort = 0
 	unsorted := find(t, opts, shuffled)
-	verdicts := decideAll(t, opts.Limits, shuffled)
+	decided := decideAll(t, opts.Limits, shuffled)
 	var denied int64
-	for i := range verdicts {
-		if !verdicts[i].allowed {
+	for i := range decided {
+		if !decided[i].allowed {
 			denied++
 		}
 	}

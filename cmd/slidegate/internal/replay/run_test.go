@@ -20,7 +20,7 @@ type plainLockout struct {
 }
 
 // lockoutsOf returns all lock-outs of one key, in traffic that is in order.
-func lockoutsOf(verdicts []verdict, key string) (all []plainLockout) {
+func lockoutsOf(decided []modelDecision, key string) (all []plainLockout) {
 	var from, opens rule.Micros // of the current lock-out
 	end := func(at rule.Micros, known int) {
 		if from != 0 {
@@ -28,7 +28,7 @@ func lockoutsOf(verdicts []verdict, key string) (all []plainLockout) {
 		}
 		from, opens = 0, 0
 	}
-	for i, v := range verdicts {
+	for i, v := range decided {
 		switch {
 		case v.key != key:
 		case v.allowed && v.cost > 0:
@@ -47,19 +47,19 @@ func lockoutsOf(verdicts []verdict, key string) (all []plainLockout) {
 			}
 		}
 	}
-	end(opens, len(verdicts))
+	end(opens, len(decided))
 	for i := range all {
-		all[i].Ended = all[i].From+all[i].Length <= verdicts[len(verdicts)-1].at
+		all[i].Ended = all[i].From+all[i].Length <= decided[len(decided)-1].at
 	}
 	return all
 }
 
-// plainOutcome counts verdicts. It leaves out the measures of each limit.
-func plainOutcome(verdicts []verdict, top int) Outcome {
+// plainOutcome counts decisions. It leaves out the measures of each limit.
+func plainOutcome(decided []modelDecision, top int) Outcome {
 	o := Outcome{TopDenied: []KeyOutcome{}}
 	var keys []string
 	var longest []plainLockout
-	for _, v := range verdicts {
+	for _, v := range decided {
 		if v.allowed {
 			o.Admitted++
 			o.UnitsAdmitted += v.cost
@@ -73,7 +73,7 @@ func plainOutcome(verdicts []verdict, top int) Outcome {
 	}
 	for _, key := range keys {
 		own := KeyOutcome{Key: key}
-		for _, v := range verdicts {
+		for _, v := range decided {
 			if v.key == key {
 				own.Requests++
 				if !v.allowed {
@@ -81,7 +81,7 @@ func plainOutcome(verdicts []verdict, top int) Outcome {
 				}
 			}
 		}
-		for _, l := range lockoutsOf(verdicts, key) {
+		for _, l := range lockoutsOf(decided, key) {
 			own.Lockout = max(own.Lockout, l.Length)
 			longest = append(longest, l)
 		}

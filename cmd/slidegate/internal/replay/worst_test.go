@@ -34,13 +34,13 @@ func TestTrailsAreExact(t *testing.T) {
 		reqs := drawTraffic(t, limits[0].Window, 60, forward)
 		trails := rapid.IntRange(1, 5).Draw(t, "trails")
 		found := find(t, Options{Limits: limits, Trails: trails, Top: trails}, reqs)
-		verdicts := decideAll(t, limits, reqs)
+		decided := decideAll(t, limits, reqs)
 		if len(found.Worst) != len(found.Outcome.TopDenied) {
 			t.Fatalf("got %d trails for %d keys", len(found.Worst), len(found.Outcome.TopDenied))
 		}
 		for i, trail := range found.Worst {
 			var all, admitted []entry
-			for _, v := range verdicts {
+			for _, v := range decided {
 				if v.key != trail.Key {
 					continue
 				}
